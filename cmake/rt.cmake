@@ -1,0 +1,67 @@
+# What every target of this project shares: flags, the precompiled header, and two functions,
+# rt_library and rt_binary, so that a folder's CMakeLists.txt is a list of its sources.
+include(GNUInstallDirs)
+
+option(RT_PCH "Precompile the standard headers" ON)
+set(RT_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize=")
+
+find_program(RT_CCACHE ccache)
+if(RT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${RT_CCACHE})
+endif()
+find_program(RT_MOLD mold)
+if(RT_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+if(RT_SANITIZE)
+  add_compile_options(-fsanitize=${RT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${RT_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(SQLite3 REQUIRED)
+
+add_library(rt_flags INTERFACE)
+target_include_directories(rt_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(rt_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wswitch-enum -Werror
+    -Wno-error=maybe-uninitialized -Wno-missing-field-initializers -fstack-protector-strong)
+target_compile_definitions(rt_flags INTERFACE RT_VERSION="${PROJECT_VERSION}")
+target_link_libraries(rt_flags INTERFACE Threads::Threads)
+
+add_library(rt_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
+target_link_libraries(rt_pch PRIVATE rt_flags absl::status absl::statusor absl::strings)
+if(RT_PCH)
+  target_precompile_headers(rt_pch PRIVATE
+      <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view>
+      <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>)
+endif()
+
+function(rt_use_pch target)
+  if(RT_PCH)
+    target_precompile_headers(${target} REUSE_FROM rt_pch)
+  endif()
+endfunction()
+
+# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …] [NO_PCH])
+function(rt_library name)
+  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC rt_flags absl::status absl::statusor absl::strings
+      ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  if(NOT ARG_NO_PCH)
+    rt_use_pch(${name})
+  endif()
+endfunction()
+
+# rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.
+function(rt_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE rt_flags ${ARG_DEPS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()

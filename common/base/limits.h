@@ -1,0 +1,83 @@
+// Every bound on a queue, batch, message, retry or wait, with its reason. Nothing grows without one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/time.h"
+
+namespace rt::limits {
+
+// Inputs that wait for the core thread; above it the edge answers RESOURCE_EXHAUSTED.
+inline constexpr size_t kInboxInputsMax = 16'384;
+// Room in the inbox that only Sync may use: control goes on when reports flood.
+inline constexpr size_t kInboxReservedForSync = 4'096;
+// Inputs in one batch: one transaction, small enough to keep the tail latency low.
+inline constexpr size_t kBatchInputsMax = 512;
+// Batches whose append is not yet durable; more would only grow memory.
+inline constexpr size_t kBatchesInFlightMax = 4;
+// One wire message on the control services.
+inline constexpr size_t kMessageBytesMax = 4u << 20;
+// Bytes of one message on the byte streams: 1 MiB chunks measured best, with room for headers.
+inline constexpr size_t kChunkMessageBytesMax = 16u << 20;
+inline constexpr size_t kStreamPieceBytes = 1u << 20;
+// Fixed chunk size of the content-addressed store.
+inline constexpr size_t kChunkBytes = 4u << 20;
+
+// Text fields: names, reasons, ids.
+inline constexpr size_t kNameBytesMax = 256;
+inline constexpr size_t kReasonBytesMax = 4'096;
+inline constexpr size_t kSpecBytesMax = 1u << 20;       // An experiment's spec as JSON.
+inline constexpr size_t kParamsBytesMax = 64u << 10;    // One configuration.
+inline constexpr size_t kMetricsBytesMax = 64u << 10;   // One reported row.
+inline constexpr size_t kErrorBytesMax = 64u << 10;     // A user's traceback.
+inline constexpr size_t kArgvBytesMax = 1u << 20;
+inline constexpr size_t kYamlBytesMax = 1u << 20;
+inline constexpr int kNestingMax = 64;
+
+// Rows in one Report call, and the time a row may wait for company.
+inline constexpr size_t kReportRowsMax = 4'096;
+inline constexpr size_t kReportBytesMax = 2u << 20;
+inline constexpr Millis kReportDelayMax = 20;
+// Unacknowledged rows of one attempt on a worker; then report() blocks.
+inline constexpr Bytes kSpoolBytesMax = 64 << 20;
+
+// Trials created ahead of the resources, per experiment: enough to show what is coming.
+inline constexpr size_t kPendingTrialsMax = 1'024;
+// Trials created by one Step, so that one input stays short.
+inline constexpr size_t kTrialsPerStepMax = 256;
+// Request keys remembered for retries of a lost answer.
+inline constexpr size_t kRequestKeysMax = 65'536;
+inline constexpr size_t kTokensMax = 4'096;
+
+// Sync is held this long when nothing changes (up to 1 000 workers; the head stretches it beyond).
+inline constexpr Millis kSyncHold = 500;
+// A node that says nothing for this long is SUSPECT, then LOST.
+inline constexpr Millis kSuspectAfter = 1'000;
+inline constexpr Millis kLostAfter = 1'800;
+// A node whose connection closed and which did not come back.
+inline constexpr Millis kLostAfterDisconnect = 1'000;
+// What every node gets after the head (re)started before it may be called lost.
+inline constexpr Millis kRestartGrace = 5'000;
+// The loop wakes at least this often; a longer gap is the head's own stall, not the nodes' fault.
+inline constexpr Millis kTickInterval = 100;
+inline constexpr Millis kStallAfter = 400;
+
+// From the request to stop until SIGKILL.
+inline constexpr Millis kStopGrace = 5'000;
+// Attempts of one owner that machines (not the trial) ended in a row before it is called poison.
+inline constexpr uint32_t kInfraLossesMax = 100;
+
+// Snapshot of the state after this many events.
+inline constexpr uint64_t kSnapshotEveryEvents = 100'000;
+
+// Bundles.
+inline constexpr size_t kBundleFilesMax = 100'000;
+inline constexpr Bytes kBundleBytesMax = Bytes{2} << 30;
+inline constexpr size_t kPathBytesMax = 4'096;
+
+// Logs of one attempt's stream: bytes per file, files kept.
+inline constexpr Bytes kLogFileBytesMax = 32 << 20;
+inline constexpr int kLogFilesKept = 4;
+
+}  // namespace rt::limits

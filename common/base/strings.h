@@ -1,0 +1,35 @@
+// Small string functions without a home elsewhere.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rt {
+
+std::vector<std::string> Split(std::string_view text, char separator);
+std::string Join(const std::vector<std::string>& parts, std::string_view separator);
+std::string_view Trim(std::string_view text);
+bool IsValidUtf8(std::string_view text);
+// Control characters (also ESC) become \xNN, so that no log line or table can drive a terminal.
+std::string EscapeControl(std::string_view text);
+std::string ToHex(std::string_view bytes);
+std::optional<std::string> FromHex(std::string_view text);
+std::string Base64Encode(std::string_view bytes);
+std::optional<std::string> Base64Decode(std::string_view text);
+
+// The candidate nearest to `word` by edit distance, if it is near enough to be a slip of the pen.
+std::optional<std::string> NearestWord(std::string_view word,
+                                       const std::vector<std::string>& candidates);
+// " did you mean 'x'?" or "".
+std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates);
+
+// "8GiB", "512MB", "1024": bytes. nullopt when malformed or negative.
+std::optional<int64_t> ParseBytes(std::string_view text);
+// Seconds as "90", "90s", "15m", "1h30m", "2d". nullopt when malformed.
+std::optional<double> ParseDurationSeconds(std::string_view text);
+// The shortest decimal text that reads back as the same double.
+std::string FormatDouble(double value);
+
+}  // namespace rt

@@ -1,0 +1,30 @@
+// A directory tree as a manifest plus chunks, and back.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/time.h"
+#include "common/cas/blob_store.h"
+
+namespace rt {
+
+struct TreeOptions {
+  // Bundles: .gitignore and .rtignore are honoured, .git, sockets, and the paths in `exclude`
+  // (absolute: RT_HOME, results) are left out. Off for checkpoints: everything is taken.
+  bool honour_ignore_files = false;
+  std::vector<std::string> exclude;
+};
+struct StoredTree {
+  std::string manifest;  // Digest.
+  Bytes bytes = 0;       // Of all files.
+  size_t files = 0;
+};
+// Stores only what is missing. A path that is a file becomes a tree of one file.
+absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
+                                     const TreeOptions& options);
+// Recreates the tree below `target` (made if absent), verifying every chunk; never writes outside it.
+absl::Status RestoreTree(BlobStore& store, const std::string& manifest, const std::string& target);
+
+}  // namespace rt

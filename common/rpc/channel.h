@@ -1,0 +1,33 @@
+// Channels, servers and statuses: the only place that knows how gRPC is configured here.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/rpc/identity.h"
+
+namespace rt {
+
+// Sets the environment that gRPC needs (backup poll interval) before the first channel. Called by
+// every main.
+void PrepareGrpc();
+
+// mTLS to the head at "host:port"; its certificate is checked for the name head.<cluster id>.rt, so
+// addresses may change. `bulk` gives a connection of its own for streams of bytes.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials,
+                                           const std::string& cluster_id, bool bulk);
+// mTLS, client certificate demanded; limits and keepalive set.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
+void ConfigureServer(grpc::ServerBuilder& builder);
+// The peer's identity, from its verified certificate.
+absl::StatusOr<Identity> PeerIdentity(const grpc::AuthContext& context);
+
+// Both ways keep the hint and the position (as binary trailing details).
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace rt

@@ -1,0 +1,56 @@
+// Who speaks: certificates of a per-cluster CA. An identity stands in a URI SAN,
+//   spiffe://<cluster id>/head | node/<id> | user/<name> | join/<token id>
+// with the role in a second one, spiffe://<cluster id>/role/<admin|user|viewer|worker|join|head>.
+// Keys are ECDSA P-256; files are written 0600 in directories 0700.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/time.h"
+
+namespace rt {
+
+struct KeyPair {
+  std::string certificate_pem;
+  std::string key_pem;
+};
+// What one side of a connection holds; a directory with ca.pem, cert.pem, key.pem.
+struct Credentials {
+  std::string ca_pem;
+  KeyPair own;
+};
+struct Identity {
+  std::string cluster_id;
+  std::string kind;  // head, node, user, join
+  std::string name;  // The node's id, the user's name, the token's id.
+  std::string role;  // admin, user, viewer, worker, join, head
+};
+
+absl::StatusOr<KeyPair> CreateCa(const std::string& cluster_id);
+// A key and a certificate for `identity`; `addresses` (IPs, names) become SANs for servers.
+absl::StatusOr<KeyPair> IssueKeyPair(const KeyPair& ca, const Identity& identity, Millis valid_for,
+                                     const std::vector<std::string>& addresses);
+absl::StatusOr<std::string> CreateKey();                                  // PEM
+absl::StatusOr<std::string> CreateCsr(const std::string& key_pem);        // PEM
+// Signs the CSR's key for `identity`; whatever else the CSR asks for is ignored.
+absl::StatusOr<std::string> SignCsr(const KeyPair& ca, const std::string& csr_pem,
+                                    const Identity& identity, Millis valid_for);
+absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem);
+
+absl::Status WriteCredentials(const std::string& directory, const Credentials& credentials);
+absl::StatusOr<Credentials> ReadCredentials(const std::string& directory);
+
+// A join token's text: everything that a node needs to reach Join, base64. See docs/security.md.
+struct JoinToken {
+  std::string id;
+  std::string cluster_id;
+  Credentials credentials;
+};
+std::string EncodeJoinToken(const JoinToken& token);
+absl::StatusOr<JoinToken> DecodeJoinToken(const std::string& text);
+
+std::string RandomHex(size_t bytes);  // From the system's generator.
+
+}  // namespace rt

@@ -1,0 +1,114 @@
+// What an experiment is: the one description that YAML files, the Python package and the wire share.
+// It travels as JSON; ParseExperimentSpec is the only place that says what is valid. Its errors carry
+// the path of the culprit ("scheduler/asha/max_t") as the file of their Position, so that the YAML
+// layer can turn it into file:line:column.
+//
+// JSON form (every key optional unless marked):
+//   experiment* name                      command  [argv…] with ${param}     script  path
+//   space {…}                             num_samples 1                      metric, mode "max"|"min"
+//   search {"basic": {}}                  scheduler {"fifo": {}} | {"asha": {…}}
+//   stop {key: number | {"<=": n} | {">=": n}}     resources {"cpu": 1, "gpu": 0, "memory": "1GiB", …}
+//   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
+//   time_budget seconds or "90m"          seed                               env {K: V}
+//   results_dir path                      report_regex text
+//   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min"}
+//   Set by clients, not by people: trainable (a name), bundle (manifest digest of the working
+//   directory), inputs [{"manifest": digest, "env": NAME}], cwd (path on the same machine).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+#include "common/base/time.h"
+#include "common/spec/resources.h"
+#include "common/spec/space.h"
+
+namespace rt {
+
+enum class Mode { kMax, kMin };
+
+// Stops the trial whose report's `key` (flattened with '/') reaches the threshold.
+struct StopRule {
+  std::string key;
+  bool at_most = false;  // value <= threshold; otherwise value >= threshold.
+  double threshold = 0;
+};
+
+// Asynchronous successive halving (Li et al. 2020), in Ray's stopping variant.
+struct AshaSpec {
+  std::string time_attr = "training_iteration";
+  double max_t = 100;
+  double grace_period = 1;
+  double reduction_factor = 4;
+  int brackets = 1;
+  bool stop_last_trials = true;
+};
+
+struct CheckpointPolicy {
+  std::optional<int> num_to_keep;    // Absent: all.
+  std::string score_attribute;       // Empty: the most recent ones.
+  Mode score_order = Mode::kMax;
+};
+
+// Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.
+struct InputFile {
+  std::string manifest;
+  std::string env;
+};
+
+struct ExperimentSpec {
+  std::string name;
+  std::string trainable;  // For the names of trials; the experiment's name when empty.
+  std::vector<std::string> command;
+  Space space;
+  int64_t num_samples = 1;  // -1: without end.
+  std::string metric;       // Empty: none.
+  Mode mode = Mode::kMax;
+  std::optional<AshaSpec> asha;  // Absent: FIFO.
+  std::vector<StopRule> stop;
+  Resources resources;
+  int max_concurrent = 0;
+  int max_failures = 0;
+  bool fail_fast = false;
+  Millis time_budget = 0;  // 0: none.
+  std::optional<uint64_t> seed;
+  std::map<std::string, std::string> env;
+  std::string results_dir;
+  std::string report_regex;
+  CheckpointPolicy checkpoints;
+  std::string bundle;
+  std::vector<InputFile> inputs;
+  std::string cwd;
+
+  // Grid points times samples; nullopt: unbounded.
+  std::optional<uint64_t> TrialsTotal() const;
+};
+
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);
+
+// The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).
+absl::Status SpecError(std::string_view path, std::string_view message,
+                       std::string_view hint = "");
+std::string SpecPathOf(const absl::Status& status);
+
+// The value of `key` in a row: a flattened metric, or one of the counters that rt fills in
+// (training_iteration, time_total_s). nullopt when it is absent or not a number.
+struct RowView {
+  const Json& metrics;
+  double iteration = 0;
+  double time_total_s = 0;
+};
+std::optional<double> RowValue(const RowView& row, std::string_view key);
+// The first rule that the row meets; null when none.
+const StopRule* MetRule(const std::vector<StopRule>& rules, const RowView& row);
+
+// argv of one trial: every ${name} in `command` replaced by the parameter's text. An unknown name is
+// an error that lists the known ones.
+absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
+                                                           const Json& params);
+
+}  // namespace rt

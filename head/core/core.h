@@ -1,0 +1,58 @@
+// The head's brain: no I/O, no clock, no threads, no randomness.
+//
+//   Step(core, input, now) -> outcome    decides; changes the state only by Apply
+//   Apply(world, event, seq, at)         the only way the state changes
+//   DesiredFor(world, node)              what a worker should be doing (desired.h)
+//   NextDeadline(core)                   when to call Step(Tick) at the latest
+//
+// The caller makes an outcome's events and rows durable, in order and in one transaction with each
+// other, before it lets any effect out: an answer, a Sync's reply, a read. If that fails, memory is
+// ahead of the disk and the process must end and replay. Events are facts: replaying them never
+// re-runs a decision. Commands to workers are derived, so a lost message heals at the next Sync.
+// Owned by the core thread.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "head/core/events.h"
+#include "head/core/inputs.h"
+#include "head/core/state.h"
+
+namespace rt {
+
+struct Core {
+  World world;
+  Soft soft;
+};
+
+// One fact with its place in the journal. Sequence numbers are dense and start at 1.
+struct Record {
+  uint64_t seq = 0;
+  Millis at = 0;
+  Event event;
+  friend bool operator==(const Record&, const Record&) = default;
+};
+
+struct Outcome {
+  absl::Status verdict;  // Not OK: refused, no records.
+  Answer answer;
+  std::vector<Record> records;
+  std::vector<RowBatch> rows;  // Of the ReportsAccepted among the records, in the same order.
+};
+
+// `now` is clamped so that it never precedes the newest record.
+Outcome Step(Core& core, const Input& input, Millis now);
+void Apply(World& world, const Record& record);
+std::optional<Millis> NextDeadline(const Core& core);
+
+// Ends the process when the state contradicts itself. Costs a pass over everything: for tests, the
+// simulator and, sampled, production.
+void CheckInvariants(const Core& core);
+
+// The canonical bytes of a state, for comparing a replay with the live one: every field of
+// RT_FIELDS in order. The index is left out.
+std::string CanonicalDump(const State& state);
+
+}  // namespace rt

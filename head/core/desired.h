@@ -1,0 +1,48 @@
+// What a worker should be doing, as a function of the state: sent whole at every Sync. A body (the
+// LaunchSpec) travels only for attempts that the worker does not list yet.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/json.h"
+#include "head/core/state.h"
+
+namespace rt {
+
+struct DesiredAttempt {
+  Fence fence;
+  bool stop = false;  // End it: SIGTERM to the group, SIGKILL after the grace.
+  friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
+};
+
+// By fence. A worker stops and then forgets what is not in here.
+std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node);
+
+// Everything that a worker needs to start one rank.
+struct LaunchSpec {
+  Fence fence;
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> env;  // The RT_ variables that do not depend on the worker too.
+  std::string bundle;                      // Manifest digest; empty: none.
+  std::string cwd;                         // Below the bundle, or an absolute path without one.
+  std::vector<InputFile> inputs;
+  std::string checkpoint;  // Manifest digest of what to restore; empty: none.
+  std::string params;      // JSON; empty for a job.
+  Resources resources;
+  std::vector<std::string> gpu_uuids;
+  uint32_t world_size = 1;
+  // Counters go on from the checkpoint.
+  double iteration_base = 0;
+  double time_total_base_s = 0;
+  // What the trial's side needs to stop exactly, as JSON: see docs/trial-protocol.md, "hello".
+  std::string control;
+  std::string name;  // The trial's or the job's, for people.
+  std::string report_regex;
+};
+// The attempt must be live.
+LaunchSpec LaunchSpecFor(const World& world, const Fence& fence);
+
+}  // namespace rt

@@ -1,0 +1,325 @@
+// The facts that the journal holds. Past tense: what happened, never what should be done. Apply
+// (apply.h) is the only reader that changes state. The meaning of an event never changes; fields are
+// only added, and every field must also stand in proto/rt/store/journal.proto under the same name
+// (a test compares them). docs/journal.md has a row for each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/fields.h"
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "common/spec/resources.h"
+
+namespace rt {
+
+// A gpu as a worker found it.
+struct GpuInfo {
+  std::string uuid;
+  uint32_t index = 0;
+  std::string name;
+  Bytes memory = 0;
+  RT_FIELDS(GpuInfo, uuid, index, name, memory);
+};
+
+// What a worker daemon says of its node when it (re)appears.
+struct NodeInventory {
+  std::string address;  // Where peers reach it; empty when they cannot.
+  Resources resources;
+  std::map<std::string, std::string> labels;
+  std::vector<GpuInfo> gpus;
+  std::string version;
+  std::string boot_id;
+  uint64_t pid = 0;
+  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid);
+};
+
+// Where one rank of an attempt runs.
+struct Member {
+  uint32_t rank = 0;
+  NodeId node;
+  std::vector<uint32_t> gpus;  // Indices into the node's gpus.
+  RT_FIELDS(Member, rank, node, gpus);
+};
+
+// Why an attempt is over.
+enum class AttemptOutcome : uint32_t {
+  kNone = 0,
+  kSucceeded = 1,   // Exit code 0, or ended after it was asked to stop.
+  kFailed = 2,      // Its own fault: counts against max_failures.
+  kLost = 3,        // Its node was lost, or its daemon was not alive to see the exit.
+  kStopped = 4,     // Ended because somebody asked.
+  kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
+};
+
+enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
+enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
+enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
+
+// Who decided that a trial stops. kRule and kDone end it COMPLETED, the others STOPPED.
+enum class StopCause : uint32_t {
+  kNone = 0,
+  kRule = 1,        // A stop rule was met.
+  kEarly = 2,       // Early stopping.
+  kUser = 3,        // `rt trial stop`.
+  kExperiment = 4,  // The experiment was stopped, or failed fast.
+  kBudget = 5,      // The experiment's time budget ran out.
+  kMaxT = 6,        // The scheduler's max_t was reached: COMPLETED.
+};
+
+// A user's exception, as the process that raised it described it.
+struct ErrorInfo {
+  std::string kind;  // The exception's class.
+  std::string message;
+  std::string traceback;
+  RT_FIELDS(ErrorInfo, kind, message, traceback);
+};
+
+// The newest accepted row of a rank.
+struct LastReport {
+  uint64_t seq = 0;
+  double iteration = 0;
+  double time_total_s = 0;
+  Millis timestamp = 0;
+  std::string metrics;  // JSON text.
+  RT_FIELDS(LastReport, seq, iteration, time_total_s, timestamp, metrics);
+};
+
+namespace event {
+
+// The head took over this journal: epochs fence older heads.
+struct HeadStarted {
+  uint64_t epoch = 0;
+  std::string cluster_id;
+  std::string cluster_name;
+  std::string version;
+  RT_FIELDS(HeadStarted, epoch, cluster_id, cluster_name, version);
+};
+
+struct TokenCreated {
+  std::string token;  // Its id, never its secret.
+  std::string role;
+  Millis expires_at = 0;
+  std::string pool;
+  RT_FIELDS(TokenCreated, token, role, expires_at, pool);
+};
+struct TokenUsed {
+  std::string token;
+  RT_FIELDS(TokenUsed, token);
+};
+struct TokenRevoked {
+  std::string token;
+  RT_FIELDS(TokenRevoked, token);
+};
+
+// A node got its identity (its certificate is issued after this is durable).
+struct NodeJoined {
+  NodeId node;
+  std::string name;
+  std::string pool;
+  RT_FIELDS(NodeJoined, node, name, pool);
+};
+// Its daemon said hello for the first time, or again after it was LOST, or with another inventory.
+struct NodeReady {
+  NodeId node;
+  NodeInventory inventory;
+  RT_FIELDS(NodeReady, node, inventory);
+};
+// Nothing more is heard from it; every attempt on it has ended with kLost before this event.
+struct NodeLost {
+  NodeId node;
+  std::string reason;
+  RT_FIELDS(NodeLost, node, reason);
+};
+struct NodeDraining {
+  NodeId node;
+  std::string reason;
+  Millis until = 0;
+  RT_FIELDS(NodeDraining, node, reason, until);
+};
+struct NodeResumed {  // The notice was never carried out.
+  NodeId node;
+  RT_FIELDS(NodeResumed, node);
+};
+struct NodeGone {  // Removed for good: its identity is void.
+  NodeId node;
+  std::string reason;
+  RT_FIELDS(NodeGone, node, reason);
+};
+
+struct JobSubmitted {
+  JobId job;
+  std::string owner;  // The user.
+  std::string spec;   // JSON, as ParseJobSpec reads it.
+  std::string request_key;
+  RT_FIELDS(JobSubmitted, job, owner, spec, request_key);
+};
+struct JobStopRequested {
+  JobId job;
+  std::string reason;
+  RT_FIELDS(JobStopRequested, job, reason);
+};
+struct JobEnded {
+  JobId job;
+  JobEnd end = JobEnd::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string reason;
+  RT_FIELDS(JobEnded, job, end, exit_code, signal, reason);
+};
+
+struct ExperimentCreated {
+  ExperimentId experiment;
+  std::string owner;
+  JobId job;  // The driver's job; 0 when the driver is outside.
+  std::string spec;  // JSON, as ParseExperimentSpec reads it.
+  std::string request_key;
+  uint64_t seed = 0;
+  std::string results_dir;  // Absolute, unique among experiments.
+  RT_FIELDS(ExperimentCreated, experiment, owner, job, spec, request_key, seed, results_dir);
+};
+struct ExperimentStopRequested {
+  ExperimentId experiment;
+  StopCause cause = StopCause::kNone;
+  std::string reason;
+  RT_FIELDS(ExperimentStopRequested, experiment, cause, reason);
+};
+// Every trial has ended; the sinks still have to write it down.
+struct ExperimentDecided {
+  ExperimentId experiment;
+  ExperimentEnd end = ExperimentEnd::kNone;
+  std::string reason;
+  RT_FIELDS(ExperimentDecided, experiment, end, reason);
+};
+// The sinks have written everything up to ExperimentDecided: the state is terminal now.
+struct ExperimentEnded {
+  ExperimentId experiment;
+  RT_FIELDS(ExperimentEnded, experiment);
+};
+
+struct TrialCreated {
+  TrialId trial;
+  std::string params;  // JSON.
+  uint32_t bracket = 0;
+  RT_FIELDS(TrialCreated, trial, params, bracket);
+};
+struct TrialStopRequested {
+  TrialId trial;
+  StopCause cause = StopCause::kNone;
+  std::string reason;
+  RT_FIELDS(TrialStopRequested, trial, cause, reason);
+};
+struct TrialEnded {
+  TrialId trial;
+  TrialEnd end = TrialEnd::kNone;
+  std::string reason;
+  ErrorInfo error;
+  RT_FIELDS(TrialEnded, trial, end, reason, error);
+};
+
+// An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
+// what it starts from.
+struct AttemptPlaced {
+  AttemptId attempt;
+  std::vector<Member> members;
+  uint64_t checkpoint = 0;
+  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint);
+};
+struct AttemptStarted {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  uint64_t pid = 0;  // Of the user's process.
+  RT_FIELDS(AttemptStarted, attempt, rank, pid);
+};
+// The owner is free again: terminal events follow in the same batch, or it waits for a placement.
+struct AttemptEnded {
+  AttemptId attempt;
+  AttemptOutcome outcome = AttemptOutcome::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string reason;
+  ErrorInfo error;
+  RT_FIELDS(AttemptEnded, attempt, outcome, exit_code, signal, reason, error);
+};
+
+// A batch of rows of one rank was made durable in the same transaction. `count` rows were kept,
+// rows after a stop are not. `best` is the trial's best metric value so far, if `has_best`.
+struct ReportsAccepted {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  uint64_t seq_to = 0;  // Everything up to here is settled.
+  uint64_t count = 0;
+  LastReport last;  // Of the kept rows; seq 0 when none was kept.
+  bool has_best = false;
+  double best = 0;
+  double best_iteration = 0;
+  std::string rows_digest;  // Over the kept rows, 32 bytes.
+  RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
+            rows_digest);
+};
+// An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
+struct RungRecorded {
+  TrialId trial;
+  uint32_t bracket = 0;
+  double milestone = 0;
+  double value = 0;
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value);
+};
+
+// Its bytes are durable in the store. `seq` is the last row of the rank that it contains.
+struct CheckpointCommitted {
+  AttemptId attempt;
+  uint64_t checkpoint = 0;  // Counts from 1 within the owner.
+  std::string manifest;     // Digest.
+  uint64_t seq = 0;
+  double iteration = 0;
+  double time_total_s = 0;
+  Bytes bytes = 0;
+  bool has_score = false;
+  double score = 0;
+  RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
+            has_score, score);
+};
+// No policy keeps it any more; its bytes are swept later, from the state.
+struct CheckpointRetired {
+  Owner owner;
+  uint64_t checkpoint = 0;
+  RT_FIELDS(CheckpointRetired, owner, checkpoint);
+};
+
+}  // namespace event
+
+using Event = std::variant<
+    event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
+    event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining, event::NodeResumed,
+    event::NodeGone, event::JobSubmitted, event::JobStopRequested, event::JobEnded,
+    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentDecided,
+    event::ExperimentEnded, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
+    event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
+    event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired>;
+
+// "AttemptPlaced": for logs, tests and docs.
+const char* EventName(const Event& event);
+
+// One reported row, kept beside the events; Apply never reads it.
+struct Row {
+  uint64_t seq = 0;  // Counts from 1 within (attempt, rank).
+  double iteration = 0;
+  double time_total_s = 0;  // Of training, over all attempts of the lineage.
+  Millis timestamp = 0;
+  std::string metrics;  // JSON text.
+  RT_FIELDS(Row, seq, iteration, time_total_s, timestamp, metrics);
+};
+// The kept rows of one ReportsAccepted.
+struct RowBatch {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  std::vector<Row> rows;
+  RT_FIELDS(RowBatch, attempt, rank, rows);
+};
+
+}  // namespace rt

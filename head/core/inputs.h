@@ -1,0 +1,152 @@
+// What the outside tells the core, already checked for shape and size by the edge. Imperatives and
+// nouns: Step decides what, if anything, becomes a fact.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "head/core/events.h"
+
+namespace rt {
+
+// What a worker says of one rank that it hosts.
+struct Observed {
+  enum class Phase : uint8_t {
+    kPreparing = 1,  // Bytes are on their way, or the process is being started.
+    kRunning = 2,
+    kExited = 3,
+  };
+  Fence fence;
+  Phase phase = Phase::kPreparing;
+  uint64_t pid = 0;  // Of the user's process, once running.
+  // The rest only when exited.
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  bool witnessed = true;  // The daemon was alive when it exited.
+  bool launch_failed = false;
+  uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
+  std::string reason;     // For people: "program not found: …".
+  ErrorInfo error;
+  friend bool operator==(const Observed&, const Observed&) = default;
+};
+
+namespace input {
+
+struct StartHead {
+  std::string cluster_id;  // Used only when the journal is new.
+  std::string cluster_name;
+  std::string version;
+};
+struct CreateToken {
+  std::string token;
+  std::string role;
+  Millis ttl = 0;
+  std::string pool;
+};
+struct RevokeToken {
+  std::string token;
+};
+// A node or person presents a join token; answered with a NodeId for role "worker".
+struct UseToken {
+  std::string token;
+  std::string name;  // The node's, may be empty.
+};
+
+// The worker's whole view. `incarnation` is drawn anew by each daemon process.
+struct Sync {
+  NodeId node;
+  uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;
+  NodeInventory inventory;
+  std::vector<Observed> observed;
+  bool draining = false;
+  std::string drain_reason;
+  Millis drain_for = 0;  // Until the deadline of the notice.
+};
+// The connection that carried the node's Sync closed.
+struct Disconnected {
+  NodeId node;
+  uint64_t incarnation = 0;
+};
+struct RemoveNode {
+  NodeId node;
+  std::string reason;
+};
+// Rows of several ranks, in order of seq within each.
+struct Report {
+  NodeId node;
+  std::vector<RowBatch> batches;
+};
+// Bytes and manifest are durable: asks for the commit.
+struct CommitCheckpoint {
+  Fence fence;
+  std::string manifest;
+  Row row;  // The row that came with it (seq 0: none); its counters are the checkpoint's.
+  Bytes bytes = 0;
+};
+
+struct SubmitJob {
+  std::string owner;
+  std::string spec;  // JSON.
+  std::string request_key;
+};
+struct StopJob {
+  JobId job;
+  std::string reason;
+};
+struct CreateExperiment {
+  std::string owner;
+  JobId job;
+  std::string spec;  // JSON.
+  std::string request_key;
+  uint64_t drawn_seed = 0;   // Used when the spec has none.
+  std::string results_root;  // Absolute; used when the spec has no results_dir.
+};
+struct StopExperiment {
+  ExperimentId experiment;
+  std::string reason;
+};
+struct StopTrial {
+  TrialId trial;
+  std::string reason;
+};
+// The sinks are durable up to and including this event.
+struct SinksFlushed {
+  uint64_t seq = 0;
+};
+struct Tick {};
+
+}  // namespace input
+
+using Input =
+    std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
+                 input::Sync, input::Disconnected, input::RemoveNode, input::Report,
+                 input::CommitCheckpoint, input::SubmitJob, input::StopJob, input::CreateExperiment,
+                 input::StopExperiment, input::StopTrial, input::SinksFlushed, input::Tick>;
+
+// What Report answers for each batch, in order.
+struct ReportVerdict {
+  Fence fence;
+  bool stale = false;  // The fence is not the current one: forget these rows.
+  uint64_t acked_seq = 0;
+  bool stop = false;   // The trial was asked to stop.
+  uint64_t stop_seq = 0;  // The last row that was kept, when a row of this rank decided.
+  std::string reason;
+};
+
+// What Step answers to the one who posted the input.
+struct Answer {
+  NodeId node;
+  JobId job;
+  ExperimentId experiment;
+  std::string results_dir;
+  bool attached = false;  // The request key was known: nothing new was made.
+  uint64_t checkpoint = 0;
+  std::vector<ReportVerdict> verdicts;
+};
+
+}  // namespace rt

@@ -1,0 +1,281 @@
+// What the head knows. State is journalled and changed by Apply only; Soft is empty after a restart,
+// and every decision is safe then. Owned by the core thread; nothing here knows a clock or a lock.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "common/spec/experiment_spec.h"
+#include "common/spec/job_spec.h"
+#include "head/core/events.h"
+
+namespace rt {
+
+struct Checkpoint {
+  uint64_t id = 0;  // Counts from 1 within the owner.
+  uint32_t attempt = 0;
+  std::string manifest;
+  uint64_t seq = 0;
+  double iteration = 0;
+  double time_total_s = 0;
+  Bytes bytes = 0;
+  bool has_score = false;
+  double score = 0;
+  Millis committed_at = 0;
+  RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
+            score, committed_at);
+};
+
+// One run of a trial or a job, live or past.
+struct Attempt {
+  uint32_t number = 0;
+  uint32_t generation = 1;
+  std::vector<Member> members;
+  uint64_t checkpoint = 0;  // What it started from.
+  Millis placed_at = 0;
+  Millis started_at = 0;           // When its first rank ran.
+  Millis ended_at = 0;             // 0 while it is live.
+  std::vector<uint64_t> pids;      // By rank; 0 until it runs.
+  std::vector<uint64_t> accepted;  // By rank: the last settled seq.
+  AttemptOutcome outcome = AttemptOutcome::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string reason;
+  RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
+            accepted, outcome, exit_code, signal, reason);
+};
+
+// What trials and jobs have in common: attempts, of which the last may be live.
+struct Runs {
+  std::vector<Attempt> attempts;   // Ascending by number; old ones may be dropped from the front.
+  uint32_t next_attempt = 1;
+  uint32_t failures = 0;           // Attempts that failed by their own fault.
+  uint32_t losses = 0;             // Attempts that machines ended.
+  uint32_t losses_in_row = 0;      // Since the last one that ended otherwise.
+  std::vector<Checkpoint> checkpoints;  // Ascending by id; committed and not retired.
+  uint64_t next_checkpoint = 1;
+  RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
+            next_checkpoint);
+
+  Attempt* live() {
+    return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
+  }
+  const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
+};
+
+// Rows that count: up to `seq_to` of each of these attempts (0: all of it). A restarted attempt cuts
+// its predecessors at the checkpoint that it resumed from; rows beyond are superseded.
+struct Segment {
+  uint32_t attempt = 0;
+  uint64_t seq_to = 0;
+  RT_FIELDS(Segment, attempt, seq_to);
+};
+
+struct Trial {
+  TrialId id;
+  std::string params;  // JSON.
+  uint32_t bracket = 0;
+  Runs runs;
+  std::vector<Segment> lineage;
+  LastReport last;  // Of rank 0, over the lineage.
+  uint64_t reports = 0;  // Kept rows of rank 0 over all attempts.
+  bool has_best = false;
+  double best = 0;
+  double best_iteration = 0;
+  std::set<double> milestones;  // Already recorded.
+  StopCause stop_cause = StopCause::kNone;
+  std::string stop_reason;
+  TrialEnd end = TrialEnd::kNone;
+  std::string reason;
+  ErrorInfo error;
+  Millis created_at = 0;
+  Millis ended_at = 0;
+  RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
+            best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
+            ended_at);
+};
+
+// One rung of an early-stopping bracket.
+struct Rung {
+  uint32_t bracket = 0;
+  double milestone = 0;
+  std::vector<double> values;  // Ascending; NaNs are not kept here.
+  uint64_t recorded = 0;       // NaNs included.
+  uint64_t stopped = 0;
+  RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped);
+};
+
+struct Experiment {
+  ExperimentId id;
+  std::string owner;
+  JobId job;
+  std::string spec_text;
+  std::string request_key;
+  uint64_t seed = 0;
+  std::string results_dir;
+  std::vector<Trial> trials;  // By number.
+  std::vector<Rung> rungs;
+  StopCause stop_cause = StopCause::kNone;
+  std::string stop_reason;
+  ExperimentEnd end = ExperimentEnd::kNone;
+  bool decided = false;  // `end` is known; the sinks may still be writing.
+  bool ended = false;    // Terminal.
+  uint64_t decided_seq = 0;
+  std::string reason;
+  Millis created_at = 0;
+  Millis started_at = 0;  // First placement.
+  Millis ended_at = 0;
+  RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
+            stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
+            started_at, ended_at);
+};
+
+struct Job {
+  JobId id;
+  std::string owner;
+  std::string spec_text;
+  std::string request_key;
+  Runs runs;
+  std::string stop_reason;
+  bool stop_requested = false;
+  JobEnd end = JobEnd::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string reason;
+  Millis created_at = 0;
+  Millis started_at = 0;
+  Millis ended_at = 0;
+  RT_FIELDS(Job, id, owner, spec_text, request_key, runs, stop_reason, stop_requested, end,
+            exit_code, signal, reason, created_at, started_at, ended_at);
+};
+
+struct Node {
+  NodeId id;
+  std::string name;
+  std::string pool;
+  NodeInventory inventory;
+  bool ready = false;  // Said hello and was not lost since.
+  bool lost = false;
+  bool gone = false;
+  bool draining = false;
+  Millis drain_until = 0;
+  std::string reason;
+  Millis joined_at = 0;
+  Millis changed_at = 0;
+  RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
+            joined_at, changed_at);
+};
+
+struct Token {
+  std::string id;
+  std::string role;
+  std::string pool;
+  Millis expires_at = 0;
+  RT_FIELDS(Token, id, role, pool, expires_at);
+};
+
+// The answer given to a request key, so that a retry gets the same one.
+struct Request {
+  JobId job;
+  ExperimentId experiment;
+  uint64_t order = 0;  // For dropping the oldest.
+  RT_FIELDS(Request, job, experiment, order);
+};
+
+// Derived from the facts below by Apply as well, but kept out of the canonical dump: rebuilt by
+// Reindex after a snapshot is loaded. Everything that a decision needs without scanning all trials.
+struct ExperimentIndex {
+  ExperimentSpec spec;
+  uint64_t next_trial = 0;                  // The next number that the search proposes.
+  std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
+  std::set<uint32_t> live;                  // Trials with a live attempt.
+  uint64_t completed = 0, stopped = 0, failed = 0;
+  uint64_t started = 0;                     // Trials whose live attempt has started.
+  std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
+};
+struct JobIndex {
+  JobSpec spec;
+  std::vector<ExperimentId> experiments;
+};
+struct NodeIndex {
+  Resources used;
+  std::set<uint32_t> gpus_used;
+  std::set<Fence> attempts;  // Live ones with a member here.
+};
+// Owners that wait for nodes, in order of arrival, grouped by what they ask for.
+struct ReadyQueue {
+  std::map<uint64_t, Owner> by_arrival;
+};
+struct Index {
+  std::map<ExperimentId, ExperimentIndex> experiments;
+  std::map<JobId, JobIndex> jobs;
+  std::map<NodeId, NodeIndex> nodes;
+  std::map<Resources, ReadyQueue> ready;
+  std::map<Owner, uint64_t> ready_arrival;
+  uint64_t next_arrival = 1;
+  // Nodes that may take work, by (free gpu units, free cpu units): best fit without a scan.
+  std::set<std::tuple<int64_t, int64_t, NodeId>> free;
+  std::set<ExperimentId> open_experiments;  // Not decided.
+  std::set<ExperimentId> unflushed_experiments;  // Decided, not ended.
+};
+
+struct State {
+  Millis time = 0;  // Of the newest event: time never goes back behind it.
+  uint64_t seq = 0;  // Of the newest event.
+  uint64_t epoch = 0;
+  std::string cluster_id;
+  std::string cluster_name;
+  Millis started_at = 0;
+  uint64_t next_experiment = 1, next_job = 1, next_node = 1, next_request = 1;
+  std::map<ExperimentId, Experiment> experiments;
+  std::map<JobId, Job> jobs;
+  std::map<NodeId, Node> nodes;
+  std::map<std::string, Token> tokens;  // Usable ones.
+  std::map<std::string, Request> requests;
+  RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
+            next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests);
+};
+
+// A State with its index: what Step works on.
+struct World {
+  State state;
+  Index index;
+};
+void Reindex(World& world);  // From the state alone, after a snapshot was loaded.
+
+// Leases, what workers were last seen doing, and what changed for them since.
+struct SoftNode {
+  bool seen = false;        // Since the head (re)started.
+  bool connected = false;
+  uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;
+  Millis last_seen_at = 0;
+  Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
+  bool suspect = false;
+  bool zombies = false;     // It still runs something that it should not: no new work.
+  std::set<Fence> exited_waiting;  // Exits whose last rows are not accepted yet.
+  std::map<Fence, Observed> observed;
+};
+struct Soft {
+  Millis last_step_at = 0;
+  std::map<NodeId, SoftNode> nodes;
+  std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.
+  std::map<Owner, std::string> waiting;  // Why an owner is not placed, as of the last try.
+  std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
+};
+
+const Trial* FindTrial(const State& state, TrialId id);
+Trial* FindTrial(State& state, TrialId id);
+const Runs* FindRuns(const State& state, const Owner& owner);
+Runs* FindRuns(State& state, const Owner& owner);
+// The live attempt that the fence names; null when it is stale.
+const Attempt* FindLive(const State& state, const AttemptId& id);
+
+}  // namespace rt

@@ -1,0 +1,45 @@
+// Read models: the JSON of shared command lines and drivers (`rt … -o json`), one function per noun,
+// computed on the core thread from a consistent state. The field names are a contract
+// (docs/user-guide.md, "JSON").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+#include "head/core/core.h"
+
+namespace rt {
+
+struct HeadFacts {  // What the core does not know of itself.
+  std::string address;
+  uint64_t durable_seq = 0;
+  Millis now = 0;
+};
+
+Json StatusView(const Core& core, const HeadFacts& facts);
+Json ExperimentListView(const Core& core, const HeadFacts& facts);
+absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id);
+// All trials, or those of one experiment.
+absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
+                                   std::optional<ExperimentId> experiment);
+absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
+Json JobListView(const Core& core, const HeadFacts& facts);
+absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);
+Json NodeListView(const Core& core, const HeadFacts& facts);
+absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId id);
+
+// Interface names: "PENDING", "RUNNING", …
+const char* TrialStateName(const Core& core, const Trial& trial);
+const char* JobStateName(const Core& core, const Job& job);
+const char* ExperimentStateName(const Core& core, const Experiment& experiment);
+const char* NodeStateName(const Core& core, const Node& node);
+std::string TrialName(const Experiment& experiment, const ExperimentIndex& index, uint32_t number);
+
+// One row with the fields that rt fills in (reference: Ray's auto-filled result fields): what
+// result.json, `rt trial show` and drivers show.
+Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Row& row);
+
+}  // namespace rt

@@ -1,0 +1,57 @@
+// The loop in which everything meets. One core thread takes inputs in batches, runs Step, hands the
+// records to the journal, and lets effects out when they are durable: answers, replies to parked
+// Syncs, reads. Thread-safe to call from anywhere; callbacks run on a thread of the loop's and must
+// not block (they finish a gRPC reactor or set a promise).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "head/core/core.h"
+#include "head/core/desired.h"
+#include "head/journal/journal.h"
+
+namespace rt {
+
+// What a parked Sync is answered with.
+struct SyncReply {
+  absl::Status status;  // NotFound: the node is unknown or gone.
+  uint64_t epoch = 0;
+  uint64_t version = 0;
+  std::vector<DesiredAttempt> desired;
+  std::vector<LaunchSpec> bodies;  // For desired attempts that the request did not list.
+  Millis hold = 0;
+  uint64_t durable_seq = 0;
+};
+
+class HeadLoop {
+ public:
+  struct Options {
+    Millis tick_interval = 100;
+    std::function<Millis()> wall_clock;  // Tests replace it; the default is the real one.
+    std::function<void(absl::Status)> on_fatal;  // Default: log and abort.
+  };
+  using AnswerFn = std::function<void(absl::Status, const Answer&)>;
+  using SyncFn = std::function<void(SyncReply)>;
+
+  // Replays snapshot and tail into a fresh core, posts StartHead, returns when that is durable.
+  static absl::StatusOr<std::unique_ptr<HeadLoop>> Start(Journal& journal, input::StartHead start,
+                                                         Options options);
+  virtual ~HeadLoop() = default;  // Stops the core thread; waits for batches in flight.
+
+  // RESOURCE_EXHAUSTED (through the callback, at once) when the inbox is full.
+  virtual void Post(Input input, AnswerFn done) = 0;
+  // `seen_*` are the worker's: an up-to-date worker's call is parked for up to the hold.
+  virtual void PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version,
+                        SyncFn done) = 0;
+  // Answers the node's parked Sync now, for a reason outside the core (a log request).
+  virtual void Wake(NodeId node) = 0;
+  // Runs `read` on the core thread; `done` follows when everything it saw is durable.
+  virtual void Query(std::function<void(const Core&)> read, std::function<void(absl::Status)> done) = 0;
+  // `changed` is called after every durable batch with its last seq (for waits and sinks).
+  virtual void OnDurable(std::function<void(uint64_t durable_seq)> changed) = 0;
+  virtual uint64_t durable_seq() const = 0;
+};
+
+}  // namespace rt
