@@ -1,0 +1,46 @@
+// DirStore: a blob store in a directory, the head's default.
+//   chunks/<ab>/<digest>   manifests/<digest>   tmp/ (what a crash left half-written; emptied at Open)
+// A file is written in tmp, synced, renamed, and its directory synced: what has a name is whole.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/cas/blob_store.h"
+
+namespace rt {
+
+class DirStore : public BlobStore {
+ public:
+  // Makes the directory when it is absent. One process at a time may have it open.
+  static absl::StatusOr<std::unique_ptr<DirStore>> Open(const std::string& root);
+
+  absl::StatusOr<std::vector<std::string>> FindMissing(
+      const std::vector<std::string>& digests) override;
+  absl::Status PutChunk(const std::string& digest, std::string_view bytes) override;
+  absl::StatusOr<std::string> GetChunk(const std::string& digest) override;
+  absl::StatusOr<std::string> PutManifest(std::string_view text) override;
+  absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
+
+  // Mark and sweep: keeps the live manifests and their chunks, and whatever was written or asked for
+  // (FindMissing) less than `min_age` ms ago, because a push may be under way.
+  struct Swept {
+    size_t manifests = 0;
+    size_t chunks = 0;
+    Bytes bytes = 0;
+  };
+  absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis min_age);
+
+ private:
+  explicit DirStore(std::string root) : root_(std::move(root)) {}
+  std::string ChunkPath(const std::string& digest) const;
+  std::string ManifestPath(const std::string& digest) const;
+  absl::Status WriteDurable(const std::string& path, std::string_view bytes);
+
+  const std::string root_;
+};
+
+}  // namespace rt

@@ -1,0 +1,49 @@
+// Files as daemons use them: whole reads, atomic writes, directories that only we can enter, and the
+// lock that keeps a second daemon out. Thread-safe. Errors name the path.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/base/time.h"
+
+namespace rt {
+
+// The whole file; OutOfRange when it is longer than `bytes_max`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, Bytes bytes_max = Bytes{1} << 30);
+
+struct WriteOptions {
+  mode_t mode = 0600;
+  bool sync = true;  // Durable when it returns: the file and its name.
+};
+// Readers see the old content or the new, never a part. Replaces an existing file.
+absl::Status WriteFileAtomic(const std::string& path, std::string_view text,
+                             const WriteOptions& options = {});
+
+// Makes the directory and its parents (all 0700 unless told otherwise). An existing one is left as
+// it is.
+absl::Status EnsureDirectory(const std::string& path, mode_t mode = 0700);
+// Makes renames and new names in `path` durable.
+absl::Status SyncDirectory(const std::string& path);
+// Removes a tree without following links. OK when it is absent.
+absl::Status RemoveTree(const std::string& path);
+bool Exists(const std::string& path);  // Of the name itself: a dangling link exists.
+
+// An flock on <directory>/LOCK, held until destruction (and released by the kernel when we die). The
+// error of a second taker is FailedPrecondition and names the holder.
+class DirectoryLock {
+ public:
+  static absl::StatusOr<DirectoryLock> Acquire(const std::string& directory);
+  DirectoryLock(DirectoryLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
+  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
+  ~DirectoryLock();
+
+ private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace rt
