@@ -267,7 +267,8 @@ struct RungRecorded {
   uint32_t bracket = 0;
   double milestone = 0;
   double value = 0;
-  RT_FIELDS(RungRecorded, trial, bracket, milestone, value);
+  bool stopped = false;  // The rule stopped it here.
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
 };
 
 // Its bytes are durable in the store. `seq` is the last row of the rank that it contains.

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -15,6 +15,7 @@
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
 #include "head/core/events.h"
+#include "head/core/inputs.h"
 
 namespace rt {
 
@@ -29,8 +30,14 @@ struct Checkpoint {
   bool has_score = false;
   double score = 0;
   Millis committed_at = 0;
+  // What the trial knew when it was committed: what it knows again when it resumes from here.
+  LastReport last;
+  uint64_t reports = 0;
+  bool has_best = false;
+  double best = 0;
+  double best_iteration = 0;
   RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
-            score, committed_at);
+            score, committed_at, last, reports, has_best, best, best_iteration);
 };
 
 // One run of a trial or a job, live or past.
@@ -193,11 +200,9 @@ struct Request {
 // Reindex after a snapshot is loaded. Everything that a decision needs without scanning all trials.
 struct ExperimentIndex {
   ExperimentSpec spec;
-  uint64_t next_trial = 0;                  // The next number that the search proposes.
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
   uint64_t completed = 0, stopped = 0, failed = 0;
-  uint64_t started = 0;                     // Trials whose live attempt has started.
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
 };
 struct JobIndex {
@@ -205,9 +210,11 @@ struct JobIndex {
   std::vector<ExperimentId> experiments;
 };
 struct NodeIndex {
-  Resources used;
+  Resources used;  // Of the live attempts; may exceed the inventory after it shrank.
   std::set<uint32_t> gpus_used;
   std::set<Fence> attempts;  // Live ones with a member here.
+  bool listed = false;  // In Index::free, under these keys:
+  int64_t listed_gpu = 0, listed_cpu = 0;
 };
 // Owners that wait for nodes, in order of arrival, grouped by what they ask for.
 struct ReadyQueue {
@@ -258,17 +265,15 @@ struct SoftNode {
   uint64_t sync_seq = 0;
   Millis last_seen_at = 0;
   Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
-  bool suspect = false;
   bool zombies = false;     // It still runs something that it should not: no new work.
-  std::set<Fence> exited_waiting;  // Exits whose last rows are not accepted yet.
-  std::map<Fence, Observed> observed;
+  std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
 };
 struct Soft {
   Millis last_step_at = 0;
   std::map<NodeId, SoftNode> nodes;
   std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.
-  std::map<Owner, std::string> waiting;  // Why an owner is not placed, as of the last try.
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
+  bool try_place = false;  // Something changed since the last placement round.
 };
 
 const Trial* FindTrial(const State& state, TrialId id);

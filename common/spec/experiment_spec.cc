@@ -1,0 +1,378 @@
+#include "common/spec/experiment_spec.h"
+
+#include <cmath>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+const std::vector<std::string>& KnownKeys() {
+  static const std::vector<std::string> keys = {
+      "experiment",   "command",      "script",      "space",       "num_samples", "metric",
+      "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
+      "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
+      "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast"};
+  return keys;
+}
+
+absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
+                       std::string_view path) {
+  for (const auto& [key, value] : json.object()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    std::string where = path.empty() ? key : std::string(path) + "/" + key;
+    std::string hint = DidYouMean(key, known);
+    return SpecError(where, "unknown key '" + EscapeControl(key) + "'",
+                     hint.empty() ? "known keys: " + Join(known, ", ") : hint);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadText(const Json& json, const char* key, std::string& out, size_t bytes_max) {
+  const Json* value = json.Find(key);
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_string()) return SpecError(key, "must be text");
+  if (value->AsString().size() > bytes_max)
+    return SpecError(key, "is longer than " + std::to_string(bytes_max) + " bytes");
+  if (!IsValidUtf8(value->AsString()) || value->AsString().find('\0') != std::string::npos)
+    return SpecError(key, "must be valid UTF-8 without NUL");
+  out = value->AsString();
+  return absl::OkStatus();
+}
+
+absl::Status ReadInt(const Json& json, const char* key, int64_t low, int64_t high, int64_t& out) {
+  const Json* value = json.Find(key);
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_int() || value->AsInt() < low || value->AsInt() > high)
+    return SpecError(key, "must be a whole number between " + std::to_string(low) + " and " +
+                              std::to_string(high));
+  out = value->AsInt();
+  return absl::OkStatus();
+}
+
+absl::Status ReadBool(const Json& json, const std::string& path, const char* key, bool& out) {
+  const Json* value = json.Find(key);
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_bool()) return SpecError(path + key, "must be true or false");
+  out = value->AsBool();
+  return absl::OkStatus();
+}
+
+absl::Status ReadMode(const Json& json, const std::string& path, const char* key, Mode& out) {
+  const Json* value = json.Find(key);
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_string() || (value->AsString() != "max" && value->AsString() != "min"))
+    return SpecError(path + key, "must be 'max' or 'min'");
+  out = value->AsString() == "max" ? Mode::kMax : Mode::kMin;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
+  const Json* command = json.Find("command");
+  const Json* script = json.Find("script");
+  if (command != nullptr && script != nullptr)
+    return SpecError("script", "stands beside 'command'", "give one of the two");
+  if (script != nullptr) {
+    if (!script->is_string() || script->AsString().empty())
+      return SpecError("script", "must be the path of a program");
+    if (script->AsString().ends_with(".py"))
+      return std::vector<std::string>{"python3", script->AsString()};
+    return std::vector<std::string>{script->AsString()};
+  }
+  if (command == nullptr)
+    return SpecError("command", "is missing", "add command: [program, argument, …] or script: path");
+  if (!command->is_array() || command->array().empty())
+    return SpecError("command", "must be a list: [program, argument, …]",
+                     "a shell string is never split or run; write each argument as an item");
+  std::vector<std::string> argv;
+  size_t total = 0;
+  for (size_t i = 0; i < command->array().size(); ++i) {
+    const Json& item = command->array()[i];
+    std::string path = "command/" + std::to_string(i);
+    if (item.is_object() || item.is_array() || item.is_null())
+      return SpecError(path, "must be text or a number");
+    argv.push_back(item.is_string() ? item.AsString() : item.Dump());
+    if (argv.back().find('\0') != std::string::npos) return SpecError(path, "contains NUL");
+    total += argv.back().size() + 1;
+  }
+  if (total > limits::kArgvBytesMax) return SpecError("command", "is longer than 1 MiB");
+  if (argv.front().empty()) return SpecError("command/0", "the program's name is empty");
+  return argv;
+}
+
+absl::Status ReadNumber(const Json& json, const std::string& path, const char* key, double& out) {
+  const Json* value = json.Find(key);
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_number() || !std::isfinite(value->AsDouble()))
+    return SpecError(path + key, "must be a number");
+  out = value->AsDouble();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AshaSpec> ReadAsha(const Json& json) {
+  const std::string path = "scheduler/asha/";
+  AshaSpec asha;
+  if (json.is_null()) return asha;
+  if (!json.is_object()) return SpecError("scheduler/asha", "must be a map");
+  RT_RETURN_IF_ERROR(CheckKeys(json,
+                               {"time_attr", "max_t", "grace_period", "reduction_factor",
+                                "brackets", "stop_last_trials"},
+                               "scheduler/asha"));
+  if (const Json* attr = json.Find("time_attr"); attr != nullptr && !attr->is_null()) {
+    if (!attr->is_string() || attr->AsString().empty())
+      return SpecError(path + "time_attr", "must be the name of a reported value");
+    asha.time_attr = attr->AsString();
+  }
+  double brackets = 1;
+  RT_RETURN_IF_ERROR(ReadNumber(json, path, "max_t", asha.max_t));
+  RT_RETURN_IF_ERROR(ReadNumber(json, path, "grace_period", asha.grace_period));
+  RT_RETURN_IF_ERROR(ReadNumber(json, path, "reduction_factor", asha.reduction_factor));
+  RT_RETURN_IF_ERROR(ReadNumber(json, path, "brackets", brackets));
+  RT_RETURN_IF_ERROR(ReadBool(json, path, "stop_last_trials", asha.stop_last_trials));
+  if (asha.max_t <= 0) return SpecError(path + "max_t", "must be above 0");
+  if (asha.grace_period <= 0) return SpecError(path + "grace_period", "must be above 0");
+  if (asha.max_t < asha.grace_period)
+    return SpecError(path + "max_t", "must not be below grace_period");
+  if (asha.reduction_factor <= 1) return SpecError(path + "reduction_factor", "must be above 1");
+  if (brackets < 1 || brackets > 64 || brackets != std::floor(brackets))
+    return SpecError(path + "brackets", "must be a whole number between 1 and 64");
+  asha.brackets = static_cast<int>(brackets);
+  return asha;
+}
+
+absl::Status ReadScheduler(const Json& json, ExperimentSpec& spec) {
+  const Json* scheduler = json.Find("scheduler");
+  if (scheduler == nullptr || scheduler->is_null()) return absl::OkStatus();
+  std::string name;
+  Json arguments;
+  if (scheduler->is_string()) {
+    name = scheduler->AsString();
+  } else if (scheduler->is_object() && scheduler->object().size() == 1) {
+    name = scheduler->object().front().first;
+    arguments = scheduler->object().front().second;
+  } else {
+    return SpecError("scheduler", "must name one scheduler, such as {asha: {max_t: 81}}");
+  }
+  if (name == "fifo") return absl::OkStatus();
+  if (name != "asha")
+    return SpecError(scheduler->is_object() ? "scheduler/" + name : "scheduler",
+                     "unknown scheduler '" + EscapeControl(name) + "'", "known: asha, fifo");
+  RT_ASSIGN_OR_RETURN(spec.asha, ReadAsha(arguments));
+  if (spec.metric.empty())
+    return SpecError("scheduler", "asha compares trials by a metric",
+                     "add metric: NAME and mode: max or min");
+  return absl::OkStatus();
+}
+
+absl::Status ReadSearch(const Json& json) {
+  const Json* search = json.Find("search");
+  if (search == nullptr || search->is_null()) return absl::OkStatus();
+  std::string name = search->is_string() ? search->AsString() : "";
+  if (search->is_object() && search->object().size() == 1) name = search->object().front().first;
+  if (name == "basic" || name == "random" || name == "grid") return absl::OkStatus();
+  return SpecError("search", "unknown search algorithm",
+                   "known: basic (grid values crossed with random draws)");
+}
+
+absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
+  const Json* stop = json.Find("stop");
+  if (stop == nullptr || stop->is_null()) return absl::OkStatus();
+  if (!stop->is_object()) return SpecError("stop", "must be a map of metric: threshold");
+  for (const auto& [key, value] : stop->object()) {
+    std::string path = "stop/" + key;
+    StopRule rule{.key = key, .at_most = key == spec.metric && spec.mode == Mode::kMin};
+    const Json* threshold = &value;
+    if (value.is_object() && value.object().size() == 1) {
+      const std::string& comparison = value.object().front().first;
+      if (comparison != "<=" && comparison != ">=")
+        return SpecError(path, "the comparison must be '<=' or '>='");
+      rule.at_most = comparison == "<=";
+      threshold = &value.object().front().second;
+    }
+    if (!threshold->is_number() || std::isnan(threshold->AsDouble()))
+      return SpecError(path, "must be a number");
+    rule.threshold = threshold->AsDouble();
+    spec.stop.push_back(std::move(rule));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) {
+  const Json* value = json.Find("env");
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_object()) return SpecError("env", "must be a map of names to text");
+  for (const auto& [name, text] : value->object()) {
+    std::string path = "env/" + name;
+    if (name.empty() || name.find('=') != std::string::npos || name.starts_with("RT_"))
+      return SpecError(path, "is not a name that may be set", "names beginning with RT_ are rt's");
+    if (!text.is_string() && !text.is_number()) return SpecError(path, "must be text");
+    env[name] = text.is_string() ? text.AsString() : text.Dump();
+    if (env[name].find('\0') != std::string::npos) return SpecError(path, "contains NUL");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadInputs(const Json& json, std::vector<InputFile>& inputs) {
+  const Json* value = json.Find("inputs");
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_array()) return SpecError("inputs", "must be a list");
+  for (const Json& item : value->array()) {
+    InputFile input{item.GetString("manifest"), item.GetString("env")};
+    if (input.manifest.empty() || input.env.empty())
+      return SpecError("inputs", "each needs 'manifest' and 'env'");
+    inputs.push_back(std::move(input));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadBudget(const Json& json, ExperimentSpec& spec) {
+  const Json* budget = json.Find("time_budget");
+  if (budget == nullptr || budget->is_null()) return absl::OkStatus();
+  std::optional<double> seconds;
+  if (budget->is_number()) seconds = budget->AsDouble();
+  if (budget->is_string()) seconds = ParseDurationSeconds(budget->AsString());
+  if (!seconds || !(*seconds > 0) || *seconds > 1e9)
+    return SpecError("time_budget", "must be a time such as 90, 15m or 1h30m");
+  spec.time_budget = static_cast<Millis>(*seconds * 1000);
+  return absl::OkStatus();
+}
+
+absl::Status ReadCheckpoints(const Json& json, CheckpointPolicy& policy) {
+  const Json* value = json.Find("checkpoints");
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_object()) return SpecError("checkpoints", "must be a map");
+  RT_RETURN_IF_ERROR(
+      CheckKeys(*value, {"num_to_keep", "score_attribute", "score_order"}, "checkpoints"));
+  if (const Json* keep = value->Find("num_to_keep"); keep != nullptr && !keep->is_null()) {
+    if (!keep->is_int() || keep->AsInt() < 1 || keep->AsInt() > 1'000'000)
+      return SpecError("checkpoints/num_to_keep", "must be a whole number above 0");
+    policy.num_to_keep = static_cast<int>(keep->AsInt());
+  }
+  policy.score_attribute = value->GetString("score_attribute");
+  return ReadMode(*value, "checkpoints/", "score_order", policy.score_order);
+}
+
+absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
+  RT_RETURN_IF_ERROR(ReadText(json, "experiment", spec.name, limits::kNameBytesMax));
+  if (spec.name.empty()) return SpecError("experiment", "the experiment's name is missing");
+  if (spec.name.find('/') != std::string::npos || spec.name.starts_with('.'))
+    return SpecError("experiment", "must not contain '/' or begin with '.'");
+  RT_RETURN_IF_ERROR(ReadText(json, "trainable", spec.trainable, limits::kNameBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "metric", spec.metric, limits::kNameBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "results_dir", spec.results_dir, limits::kPathBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "report_regex", spec.report_regex, limits::kReasonBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "bundle", spec.bundle, limits::kNameBytesMax));
+  RT_RETURN_IF_ERROR(ReadText(json, "cwd", spec.cwd, limits::kPathBytesMax));
+  RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
+  RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, 1'000'000'000, spec.num_samples));
+  if (spec.num_samples == 0)
+    return SpecError("num_samples", "must not be 0", "-1 goes on without end");
+  int64_t concurrent = 0, failures = 0;
+  RT_RETURN_IF_ERROR(ReadInt(json, "max_concurrent", 0, 1'000'000, concurrent));
+  RT_RETURN_IF_ERROR(ReadInt(json, "max_failures", -1, 1'000'000, failures));
+  spec.max_concurrent = static_cast<int>(concurrent);
+  spec.max_failures = static_cast<int>(failures);
+  if (const Json* seed = json.Find("seed"); seed != nullptr && !seed->is_null()) {
+    if (!seed->is_int() || seed->AsInt() < 0)
+      return SpecError("seed", "must be a whole number of 0 or more");
+    spec.seed = static_cast<uint64_t>(seed->AsInt());
+  }
+  return ReadBool(json, "", "fail_fast", spec.fail_fast);
+}
+
+}  // namespace
+
+std::optional<uint64_t> ExperimentSpec::TrialsTotal() const {
+  if (num_samples < 0) return std::nullopt;
+  return static_cast<uint64_t>(num_samples) * space.grid_points;
+}
+
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
+  if (!json.is_object()) return SpecError("", "an experiment must be a map");
+  RT_RETURN_IF_ERROR(CheckKeys(json, KnownKeys(), ""));
+  ExperimentSpec spec;
+  RT_RETURN_IF_ERROR(ReadScalars(json, spec));
+  RT_ASSIGN_OR_RETURN(spec.command, ReadCommand(json));
+  if (const Json* space = json.Find("space"); space != nullptr && !space->is_null()) {
+    RT_ASSIGN_OR_RETURN(spec.space, ParseSpace(*space, "space"));
+  }
+  RT_RETURN_IF_ERROR(ReadSearch(json));
+  RT_RETURN_IF_ERROR(ReadScheduler(json, spec));
+  RT_RETURN_IF_ERROR(ReadStop(json, spec));
+  spec.resources.cpu = kUnit;
+  if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {
+    RT_ASSIGN_OR_RETURN(spec.resources, ParseResources(*resources, "resources"));
+  }
+  RT_RETURN_IF_ERROR(ReadBudget(json, spec));
+  RT_RETURN_IF_ERROR(ReadEnv(json, spec.env));
+  RT_RETURN_IF_ERROR(ReadInputs(json, spec.inputs));
+  RT_RETURN_IF_ERROR(ReadCheckpoints(json, spec.checkpoints));
+  Json known = spec.space.skeleton;
+  RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
+  (void)unused;
+  return spec;
+}
+
+absl::Status SpecError(std::string_view path, std::string_view message, std::string_view hint) {
+  std::string text = path.empty() ? std::string(message)
+                                  : EscapeControl(path) + ": " + std::string(message);
+  return WithPosition(Invalid(text, hint), {.file = std::string(path), .line = 0, .column = 0});
+}
+
+std::string SpecPathOf(const absl::Status& status) { return PositionOf(status).file; }
+
+std::optional<double> RowValue(const RowView& row, std::string_view key) {
+  if (const Json* value = FindFlat(row.metrics, key)) {
+    if (value->HasDouble()) return value->AsDouble();
+    if (value->is_bool()) return value->AsBool() ? 1.0 : 0.0;
+    return std::nullopt;
+  }
+  if (key == "training_iteration") return row.iteration;
+  if (key == "time_total_s") return row.time_total_s;
+  return std::nullopt;
+}
+
+const StopRule* MetRule(const std::vector<StopRule>& rules, const RowView& row) {
+  for (const StopRule& rule : rules) {
+    std::optional<double> value = RowValue(row, rule.key);
+    if (!value.has_value()) continue;
+    if (rule.at_most ? *value <= rule.threshold : *value >= rule.threshold) return &rule;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
+                                                           const Json& params) {
+  std::vector<std::string> argv;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const std::string& part = command[i];
+    std::string out;
+    size_t from = 0;
+    while (true) {
+      size_t open = part.find("${", from);
+      if (open == std::string::npos) break;
+      size_t close = part.find('}', open);
+      std::string path = "command/" + std::to_string(i);
+      if (close == std::string::npos) return SpecError(path, "'${' without '}'");
+      std::string name = part.substr(open + 2, close - open - 2);
+      const Json* value = FindFlat(params, name);
+      if (value == nullptr) {
+        std::vector<std::string> names;
+        Json flat = Flatten(params);
+        for (const auto& [key, ignored] : flat.object()) names.push_back(key);
+        std::string hint = DidYouMean(name, names);
+        return SpecError(path, "no parameter is called '" + name + "'",
+                         hint.empty() ? "the space has: " + Join(names, ", ") : hint);
+      }
+      out += part.substr(from, open - from);
+      out += value->is_string() ? value->AsString() : value->Dump();
+      from = close + 1;
+    }
+    argv.push_back(out + part.substr(from));
+  }
+  return argv;
+}
+
+}  // namespace rt

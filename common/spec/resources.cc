@@ -1,0 +1,181 @@
+#include "common/spec/resources.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+namespace {
+
+constexpr double kAmountMax = 1e9;
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+absl::StatusOr<int64_t> Units(double amount, std::string_view path) {
+  if (!std::isfinite(amount) || amount < 0 || amount > kAmountMax)
+    return SpecError(path, "must be between 0 and 1e9");
+  return static_cast<int64_t>(std::llround(amount * static_cast<double>(kUnit)));
+}
+
+absl::StatusOr<int64_t> UnitsOf(const Json& json, std::string_view path) {
+  if (!json.is_number()) return SpecError(path, "must be a number");
+  return Units(json.AsDouble(), path);
+}
+
+absl::Status SetOne(Resources& out, const std::string& key, const Json& value,
+                    std::string_view path) {
+  std::string name = Lower(key);
+  if (name == "memory" || name == "memory_bytes") {
+    std::optional<int64_t> bytes;
+    if (value.is_string()) bytes = ParseBytes(value.AsString());
+    if (value.is_number() && value.AsDouble() >= 0 && value.AsDouble() < 9e18)
+      bytes = static_cast<int64_t>(value.AsDouble());
+    if (!bytes) return SpecError(path, "must be a size such as 8GiB, or a number of bytes");
+    out.memory = *bytes;
+    return absl::OkStatus();
+  }
+  RT_ASSIGN_OR_RETURN(int64_t units, UnitsOf(value, path));
+  if (name == "cpu") {
+    out.cpu = units;
+  } else if (name == "gpu") {
+    if (units > kUnit && units % kUnit != 0)
+      return SpecError(path, "more than one gpu must be a whole number of them");
+    out.gpu = units;
+  } else if (units > 0) {
+    if (key.empty() || key.size() > 64) return SpecError(path, "has a bad resource name");
+    out.custom[key] = units;
+  }
+  return absl::OkStatus();
+}
+
+int64_t Free(const Resources& free, const std::string& name) {
+  auto it = free.custom.find(name);
+  return it == free.custom.end() ? 0 : it->second;
+}
+
+std::string FormatBytes(Bytes bytes) {
+  constexpr double kGiB = 1 << 30, kMiB = 1 << 20;
+  double value = static_cast<double>(bytes);
+  char text[48];
+  if (value >= kGiB) {
+    std::snprintf(text, sizeof text, "%.3g GiB", value / kGiB);
+  } else {
+    std::snprintf(text, sizeof text, "%.3g MiB", value / kMiB);
+  }
+  return text;
+}
+
+}  // namespace
+
+bool Resources::Fits(const Resources& free) const {
+  if (cpu > free.cpu || gpu > free.gpu || memory > free.memory) return false;
+  return std::all_of(custom.begin(), custom.end(),
+                     [&](const auto& item) { return item.second <= Free(free, item.first); });
+}
+
+void Resources::Add(const Resources& other) {
+  cpu += other.cpu;
+  gpu += other.gpu;
+  memory += other.memory;
+  for (const auto& [name, units] : other.custom) custom[name] += units;
+}
+
+void Resources::Subtract(const Resources& other) {
+  cpu -= other.cpu;
+  gpu -= other.gpu;
+  memory -= other.memory;
+  for (const auto& [name, units] : other.custom) {
+    int64_t& mine = custom[name];
+    mine -= units;
+    if (mine == 0) custom.erase(name);
+  }
+}
+
+std::string FormatUnits(int64_t units) {
+  if (units % kUnit == 0) return std::to_string(units / kUnit);
+  return FormatDouble(static_cast<double>(units) / static_cast<double>(kUnit));
+}
+
+Json ToJson(const Resources& resources) {
+  auto number = [](int64_t units) {
+    return units % kUnit == 0 ? Json(units / kUnit)
+                              : Json(static_cast<double>(units) / static_cast<double>(kUnit));
+  };
+  Json custom = Json::MakeObject();
+  for (const auto& [name, units] : resources.custom) custom.Set(name, number(units));
+  return Json::MakeObject({{"cpu", number(resources.cpu)},
+                           {"gpu", number(resources.gpu)},
+                           {"memory_bytes", Json(resources.memory)},
+                           {"custom", std::move(custom)}});
+}
+
+absl::StatusOr<Resources> ParseResources(const Json& json, std::string_view path) {
+  if (!json.is_object()) return SpecError(path, "must be a map such as {cpu: 1, gpu: 0}");
+  Resources out;
+  for (const auto& [key, value] : json.object()) {
+    std::string below = std::string(path) + "/" + key;
+    if (Lower(key) == "custom") {
+      if (!value.is_object()) return SpecError(below, "must be a map of names to amounts");
+      for (const auto& [name, amount] : value.object())
+        RT_RETURN_IF_ERROR(SetOne(out, name, amount, below + "/" + name));
+      continue;
+    }
+    RT_RETURN_IF_ERROR(SetOne(out, key, value, below));
+  }
+  return out;
+}
+
+absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text) {
+  Json json = Json::MakeObject();
+  for (const std::string& part : Split(text, ',')) {
+    if (Trim(part).empty()) continue;
+    size_t equals = part.find('=');
+    if (equals == std::string::npos)
+      return Invalid("resources: '" + part + "' is not of the form name=amount",
+                     "write for example cpu=2,gpu=1,memory=8GiB");
+    std::string name(Trim(std::string_view(part).substr(0, equals)));
+    std::string amount(Trim(std::string_view(part).substr(equals + 1)));
+    auto number = Json::Parse(amount);
+    json.Set(name, number.ok() && number->is_number() ? *number : Json(amount));
+  }
+  return ParseResources(json, "resources");
+}
+
+std::string Describe(const Resources& resources) {
+  std::vector<std::string> parts;
+  auto count = [&](int64_t units, const std::string& name) {
+    if (units != 0) parts.push_back(FormatUnits(units) + " " + name + (units == kUnit ? "" : "s"));
+  };
+  count(resources.cpu, "cpu");
+  count(resources.gpu, "gpu");
+  if (resources.memory != 0) parts.push_back(FormatBytes(resources.memory) + " memory");
+  for (const auto& [name, units] : resources.custom)
+    parts.push_back(FormatUnits(units) + " " + name);
+  return parts.empty() ? "nothing" : Join(parts, ", ");
+}
+
+std::string DescribeShortage(const Resources& wanted, const Resources& available) {
+  std::vector<std::string> parts;
+  auto compare = [&](int64_t want, int64_t have, const std::string& name) {
+    if (want > have)
+      parts.push_back(name + ": needs " + FormatUnits(want) + ", has " + FormatUnits(have));
+  };
+  compare(wanted.cpu, available.cpu, "cpu");
+  compare(wanted.gpu, available.gpu, "gpu");
+  if (wanted.memory > available.memory)
+    parts.push_back("memory: needs " + FormatBytes(wanted.memory) + ", has " +
+                    FormatBytes(available.memory));
+  for (const auto& [name, units] : wanted.custom) compare(units, Free(available, name), name);
+  return Join(parts, "; ");
+}
+
+}  // namespace rt

@@ -1,0 +1,342 @@
+// The one reducer: live running, restart, standby and simulator all change the state here, and
+// nowhere else. It decides nothing and calls nothing in search or decide.
+#include <algorithm>
+#include <cmath>
+
+#include "common/base/check.h"
+#include "common/base/overloaded.h"
+#include "head/core/core.h"
+#include "head/core/index.h"
+
+namespace rt {
+namespace {
+
+// Past attempts kept per owner, so that a trial that is restarted for ever stays small.
+constexpr size_t kAttemptsKept = 64;
+constexpr size_t kRequestKeysKept = 65'536;
+
+struct Applier {
+  World& world;
+  Millis at;
+  uint64_t seq;
+
+  State& state() { return world.state; }
+  Trial& TrialOf(TrialId id) {
+    Trial* trial = FindTrial(world.state, id);
+    RT_CHECK(trial != nullptr);
+    return *trial;
+  }
+  Runs& RunsOf(const Owner& owner) {
+    Runs* runs = FindRuns(world.state, owner);
+    RT_CHECK(runs != nullptr);
+    return *runs;
+  }
+  Attempt& LiveOf(const AttemptId& id) {
+    Attempt* live = RunsOf(id.owner).live();
+    RT_CHECK(live != nullptr && live->number == id.number);
+    return *live;
+  }
+  void Remember(const std::string& key, Request request) {
+    if (key.empty()) return;
+    request.order = state().next_request++;
+    state().requests[key] = request;
+    if (state().requests.size() <= kRequestKeysKept) return;
+    auto oldest = std::min_element(
+        state().requests.begin(), state().requests.end(),
+        [](const auto& a, const auto& b) { return a.second.order < b.second.order; });
+    state().requests.erase(oldest);
+  }
+
+  void operator()(const event::HeadStarted& e) {
+    state().epoch = e.epoch;
+    state().cluster_id = e.cluster_id;
+    state().cluster_name = e.cluster_name;
+    state().started_at = at;
+  }
+  void operator()(const event::TokenCreated& e) {
+    state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at};
+  }
+  void operator()(const event::TokenUsed& e) { state().tokens.erase(e.token); }
+  void operator()(const event::TokenRevoked& e) { state().tokens.erase(e.token); }
+
+  void operator()(const event::NodeJoined& e) {
+    Node node{.id = e.node, .name = e.name, .pool = e.pool, .joined_at = at, .changed_at = at};
+    state().nodes[e.node] = std::move(node);
+    state().next_node = std::max(state().next_node, e.node.value + 1);
+    RefreshFree(world, e.node);
+  }
+  Node& Change(NodeId id) {
+    Node& node = state().nodes.at(id);
+    node.changed_at = at;
+    node.reason.clear();
+    return node;
+  }
+  void operator()(const event::NodeReady& e) {
+    Node& node = Change(e.node);
+    node.inventory = e.inventory;
+    node.ready = true;
+    node.lost = false;
+    RefreshFree(world, e.node);
+  }
+  void operator()(const event::NodeLost& e) {
+    Node& node = Change(e.node);
+    node.lost = true;
+    node.draining = false;
+    node.reason = e.reason;
+    RefreshFree(world, e.node);
+  }
+  void operator()(const event::NodeDraining& e) {
+    Node& node = Change(e.node);
+    node.draining = true;
+    node.drain_until = e.until;
+    node.reason = e.reason;
+    RefreshFree(world, e.node);
+  }
+  void operator()(const event::NodeResumed& e) {
+    Node& node = Change(e.node);
+    node.draining = false;
+    node.drain_until = 0;
+    RefreshFree(world, e.node);
+  }
+  void operator()(const event::NodeGone& e) {
+    Node& node = Change(e.node);
+    node.gone = true;
+    node.ready = false;
+    node.reason = e.reason;
+    RefreshFree(world, e.node);
+  }
+
+  void operator()(const event::JobSubmitted& e) {
+    Job job{.id = e.job, .owner = e.owner, .spec_text = e.spec, .request_key = e.request_key,
+            .created_at = at};
+    IndexJob(world, state().jobs[e.job] = std::move(job));
+    state().next_job = std::max(state().next_job, e.job.value + 1);
+    Remember(e.request_key, {.job = e.job});
+    AddReady(world, Owner::Of(e.job));
+  }
+  void operator()(const event::JobStopRequested& e) {
+    Job& job = state().jobs.at(e.job);
+    job.stop_requested = true;
+    job.stop_reason = e.reason;
+    RemoveReady(world, Owner::Of(e.job));
+  }
+  void operator()(const event::JobEnded& e) {
+    Job& job = state().jobs.at(e.job);
+    job.end = e.end;
+    job.exit_code = e.exit_code;
+    job.signal = e.signal;
+    job.reason = e.reason;
+    job.ended_at = at;
+    RemoveReady(world, Owner::Of(e.job));
+  }
+
+  void operator()(const event::ExperimentCreated& e) {
+    Experiment experiment{.id = e.experiment, .owner = e.owner, .job = e.job, .spec_text = e.spec,
+                          .request_key = e.request_key, .seed = e.seed,
+                          .results_dir = e.results_dir, .created_at = at};
+    IndexExperiment(world, state().experiments[e.experiment] = std::move(experiment));
+    state().next_experiment = std::max(state().next_experiment, e.experiment.value + 1);
+    Remember(e.request_key, {.experiment = e.experiment});
+  }
+  void operator()(const event::ExperimentStopRequested& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.stop_cause = e.cause;
+    experiment.stop_reason = e.reason;
+  }
+  void operator()(const event::ExperimentDecided& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.decided = true;
+    experiment.decided_seq = seq;
+    experiment.end = e.end;
+    experiment.reason = e.reason;
+    world.index.open_experiments.erase(e.experiment);
+    world.index.unflushed_experiments.insert(e.experiment);
+  }
+  void operator()(const event::ExperimentEnded& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.ended = true;
+    experiment.ended_at = at;
+    world.index.unflushed_experiments.erase(e.experiment);
+  }
+
+  void operator()(const event::TrialCreated& e) {
+    Experiment& experiment = state().experiments.at(e.trial.experiment);
+    RT_CHECK(experiment.trials.size() == e.trial.number);
+    Trial trial;
+    trial.id = e.trial;
+    trial.params = e.params;
+    trial.bracket = e.bracket;
+    trial.created_at = at;
+    experiment.trials.push_back(std::move(trial));
+    world.index.experiments.at(e.trial.experiment).pending.insert(e.trial.number);
+    AddReady(world, Owner::Of(e.trial));
+  }
+  void operator()(const event::TrialStopRequested& e) {
+    Trial& trial = TrialOf(e.trial);
+    trial.stop_cause = e.cause;
+    trial.stop_reason = e.reason;
+    RemoveReady(world, Owner::Of(e.trial));
+  }
+  void operator()(const event::TrialEnded& e) {
+    Trial& trial = TrialOf(e.trial);
+    RT_CHECK(trial.end == TrialEnd::kNone && trial.runs.live() == nullptr);
+    trial.end = e.end;
+    trial.reason = e.reason;
+    trial.error = e.error;
+    trial.ended_at = at;
+    ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
+    index.pending.erase(e.trial.number);
+    CountEnd(index, e.end);
+    RemoveReady(world, Owner::Of(e.trial));
+  }
+
+  // The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
+  void Rewind(Trial& trial, uint64_t checkpoint_id) {
+    const Checkpoint* from = nullptr;
+    for (const Checkpoint& checkpoint : trial.runs.checkpoints)
+      if (checkpoint.id == checkpoint_id) from = &checkpoint;
+    std::vector<Segment> kept;
+    for (const Segment& segment : trial.lineage) {
+      if (from == nullptr || segment.attempt > from->attempt) continue;
+      kept.push_back(segment);
+      if (segment.attempt == from->attempt) kept.back().seq_to = from->seq;
+    }
+    trial.lineage = std::move(kept);
+    trial.last = from == nullptr ? LastReport{} : from->last;
+    trial.reports = from == nullptr ? 0 : from->reports;
+    trial.has_best = from != nullptr && from->has_best;
+    trial.best = from == nullptr ? 0 : from->best;
+    trial.best_iteration = from == nullptr ? 0 : from->best_iteration;
+  }
+  void operator()(const event::AttemptPlaced& e) {
+    const Owner& owner = e.attempt.owner;
+    Runs& runs = RunsOf(owner);
+    RT_CHECK(runs.live() == nullptr && e.attempt.number >= runs.next_attempt);
+    Attempt attempt;
+    attempt.number = e.attempt.number;
+    attempt.generation = e.attempt.generation;
+    attempt.members = e.members;
+    attempt.checkpoint = e.checkpoint;
+    attempt.placed_at = at;
+    attempt.pids.assign(e.members.size(), 0);
+    attempt.accepted.assign(e.members.size(), 0);
+    runs.next_attempt = e.attempt.number + 1;
+    RemoveReady(world, owner);
+    if (owner.is_trial()) {
+      Trial& trial = TrialOf(owner.trial());
+      if (trial.runs.next_attempt > 2) {
+        Rewind(trial, e.checkpoint);
+        RefreshBest(world, trial.id);
+      }
+      trial.lineage.push_back({attempt.number, 0});
+      ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
+      index.pending.erase(trial.id.number);
+      index.live.insert(trial.id.number);
+      Experiment& experiment = state().experiments.at(trial.id.experiment);
+      if (experiment.started_at == 0) experiment.started_at = at;
+    } else {
+      Job& job = state().jobs.at(owner.job());
+      if (job.started_at == 0) job.started_at = at;
+    }
+    Occupy(world, e.attempt, attempt);
+    runs.attempts.push_back(std::move(attempt));
+    if (runs.attempts.size() > kAttemptsKept) runs.attempts.erase(runs.attempts.begin());
+  }
+  void operator()(const event::AttemptStarted& e) {
+    Attempt& live = LiveOf(e.attempt);
+    live.pids.at(e.rank) = e.pid;
+    if (live.started_at == 0) live.started_at = at;
+  }
+  void operator()(const event::AttemptEnded& e) {
+    const Owner& owner = e.attempt.owner;
+    Runs& runs = RunsOf(owner);
+    Attempt& live = LiveOf(e.attempt);
+    live.ended_at = at;
+    live.outcome = e.outcome;
+    live.exit_code = e.exit_code;
+    live.signal = e.signal;
+    live.reason = e.reason;
+    bool failed = e.outcome == AttemptOutcome::kFailed ||
+                  e.outcome == AttemptOutcome::kLaunchFailed;
+    bool lost = e.outcome == AttemptOutcome::kLost;
+    runs.failures += failed ? 1 : 0;
+    runs.losses += lost ? 1 : 0;
+    runs.losses_in_row = lost ? runs.losses_in_row + 1 : 0;
+    Vacate(world, e.attempt, live);
+    bool wants_nodes = true;
+    if (owner.is_trial()) {
+      Trial& trial = TrialOf(owner.trial());
+      ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
+      index.live.erase(trial.id.number);
+      index.pending.insert(trial.id.number);
+      wants_nodes = trial.stop_cause == StopCause::kNone;
+    } else {
+      wants_nodes = !state().jobs.at(owner.job()).stop_requested;
+    }
+    if (wants_nodes) AddReady(world, owner);
+  }
+
+  void operator()(const event::ReportsAccepted& e) {
+    Attempt& live = LiveOf(e.attempt);
+    RT_CHECK(e.seq_to > live.accepted.at(e.rank));
+    live.accepted[e.rank] = e.seq_to;
+    if (e.rank != 0 || !e.attempt.owner.is_trial() || e.count == 0) return;
+    Trial& trial = TrialOf(e.attempt.owner.trial());
+    trial.last = e.last;
+    trial.reports += e.count;
+    if (!e.has_best || (trial.has_best && trial.best == e.best)) return;
+    trial.has_best = true;
+    trial.best = e.best;
+    trial.best_iteration = e.best_iteration;
+    RefreshBest(world, trial.id);
+  }
+  void operator()(const event::RungRecorded& e) {
+    Trial& trial = TrialOf(e.trial);
+    RT_CHECK(trial.milestones.insert(e.milestone).second);
+    std::vector<Rung>& rungs = state().experiments.at(e.trial.experiment).rungs;
+    auto rung = std::find_if(rungs.begin(), rungs.end(), [&](const Rung& r) {
+      return r.bracket == e.bracket && r.milestone == e.milestone;
+    });
+    if (rung == rungs.end())
+      rung = rungs.insert(rungs.end(), {.bracket = e.bracket, .milestone = e.milestone});
+    ++rung->recorded;
+    if (e.stopped) ++rung->stopped;
+    if (std::isnan(e.value)) return;
+    rung->values.insert(std::upper_bound(rung->values.begin(), rung->values.end(), e.value),
+                        e.value);
+  }
+
+  void operator()(const event::CheckpointCommitted& e) {
+    Runs& runs = RunsOf(e.attempt.owner);
+    RT_CHECK(e.checkpoint >= runs.next_checkpoint);
+    runs.next_checkpoint = e.checkpoint + 1;
+    Checkpoint checkpoint{.id = e.checkpoint, .attempt = e.attempt.number, .manifest = e.manifest,
+                          .seq = e.seq, .iteration = e.iteration, .time_total_s = e.time_total_s,
+                          .bytes = e.bytes, .has_score = e.has_score, .score = e.score,
+                          .committed_at = at};
+    if (e.attempt.owner.is_trial()) {
+      const Trial& trial = TrialOf(e.attempt.owner.trial());
+      checkpoint.last = trial.last;
+      checkpoint.reports = trial.reports;
+      checkpoint.has_best = trial.has_best;
+      checkpoint.best = trial.best;
+      checkpoint.best_iteration = trial.best_iteration;
+    }
+    runs.checkpoints.push_back(std::move(checkpoint));
+  }
+  void operator()(const event::CheckpointRetired& e) {
+    std::erase_if(RunsOf(e.owner).checkpoints,
+                  [&](const Checkpoint& checkpoint) { return checkpoint.id == e.checkpoint; });
+  }
+};
+
+}  // namespace
+
+void Apply(World& world, const Record& record) {
+  RT_CHECK(record.seq == world.state.seq + 1);
+  std::visit(Applier{world, record.at, record.seq}, record.event);
+  world.state.seq = record.seq;
+  world.state.time = std::max(world.state.time, record.at);
+}
+
+}  // namespace rt

@@ -1,0 +1,85 @@
+// Inside Step: events are applied as they are recorded, so that later decisions of the same Step see
+// them. One function per decision, in the file of its noun; step.cc only dispatches.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "head/core/core.h"
+
+namespace rt {
+
+struct Draft {
+  Core& core;
+  Millis now = 0;
+  Outcome out;
+
+  State& state() { return core.world.state; }
+  Index& index() { return core.world.index; }
+  Soft& soft() { return core.soft; }
+  // Applies the event and marks the workers whose desired state it changes.
+  void Emit(Event event);
+};
+
+// nodes.cc
+absl::Status OnSync(Draft& draft, const input::Sync& sync);
+void OnDisconnected(Draft& draft, const input::Disconnected& input);
+absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input);
+void OnStartHead(Draft& draft, const input::StartHead& input);
+void ExpireLeases(Draft& draft);
+void ForgiveStall(Draft& draft, Millis stall);  // The head slept: nobody else is to blame.
+// Whether the node may take new work now.
+bool MayTakeWork(const Core& core, NodeId node, Millis now);
+
+// tokens.cc
+absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input);
+absl::Status OnRevokeToken(Draft& draft, const input::RevokeToken& input);
+absl::Status OnUseToken(Draft& draft, const input::UseToken& input);
+
+// jobs.cc
+absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input);
+absl::Status OnStopJob(Draft& draft, const input::StopJob& input);
+void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended);
+
+// experiments.cc
+absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input);
+absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
+void OnSinksFlushed(Draft& draft, uint64_t seq);
+void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
+void ProposeTrials(Draft& draft, ExperimentId id);
+void DecideIfOver(Draft& draft, ExperimentId id);
+void CheckBudgets(Draft& draft);
+
+// trials.cc
+absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
+void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& reason);
+void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended);
+TrialEnd EndFor(StopCause cause);
+
+// attempts.cc
+void OnObserved(Draft& draft, NodeId node, const Observed& observed);
+// Ends the live attempt and decides what becomes of its owner.
+void EndAttempt(Draft& draft, event::AttemptEnded ended);
+// An exit whose last rows had not arrived, tried again.
+void RetryExit(Draft& draft, NodeId node, const Fence& fence);
+
+// reports.cc
+void OnReport(Draft& draft, const input::Report& report);
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch);
+
+// checkpoints.cc
+absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);
+
+// placement.cc
+void Place(Draft& draft);
+// Why the owner waits, in one sentence each; empty when it does not.
+struct Waiting {
+  std::string reason;  // Which resource is missing.
+  std::string frees;   // What would free it.
+};
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
+const Resources& ResourcesOf(const World& world, const Owner& owner);
+// An error when nodes are known and even an empty one could not hold it.
+absl::Status CheckPossible(const State& state, const Resources& wanted);
+
+}  // namespace rt

@@ -1,0 +1,174 @@
+#include "head/core/index.h"
+
+#include "common/base/check.h"
+#include "head/core/core.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+Resources FreeOf(const World& world, NodeId id) {
+  Resources free = world.state.nodes.at(id).inventory.resources;
+  auto index = world.index.nodes.find(id);
+  if (index != world.index.nodes.end()) free.Subtract(index->second.used);
+  return free;
+}
+
+void EraseFree(Index& index, NodeIndex& node, NodeId id) {
+  if (node.listed) index.free.erase({node.listed_gpu, node.listed_cpu, id});
+  node.listed = false;
+}
+
+bool Better(const Experiment& experiment, Mode mode, uint32_t a, uint32_t b) {
+  const Trial& left = experiment.trials[a];
+  const Trial& right = experiment.trials[b];
+  if (left.has_best != right.has_best) return left.has_best;
+  if (left.best == right.best) return a < b;
+  return mode == Mode::kMax ? left.best > right.best : left.best < right.best;
+}
+
+void ReindexRuns(World& world, const Owner& owner, const Runs& runs, bool wants_nodes) {
+  if (const Attempt* live = runs.live()) {
+    Occupy(world, {owner, live->number, live->generation}, *live);
+  } else if (wants_nodes) {
+    AddReady(world, owner);
+  }
+}
+
+}  // namespace
+
+void RefreshFree(World& world, NodeId id) {
+  Index& index = world.index;
+  NodeIndex& node = index.nodes[id];
+  EraseFree(index, node, id);
+  const Node& facts = world.state.nodes.at(id);
+  if (!facts.ready || facts.lost || facts.gone || facts.draining) return;
+  Resources free = FreeOf(world, id);
+  node.listed = true;
+  node.listed_gpu = free.gpu;
+  node.listed_cpu = free.cpu;
+  index.free.insert({free.gpu, free.cpu, id});
+}
+
+void AddReady(World& world, const Owner& owner) {
+  Index& index = world.index;
+  if (index.ready_arrival.contains(owner)) return;
+  uint64_t arrival = index.next_arrival++;
+  index.ready_arrival[owner] = arrival;
+  index.ready[ResourcesOf(world, owner)].by_arrival[arrival] = owner;
+}
+
+void RemoveReady(World& world, const Owner& owner) {
+  Index& index = world.index;
+  auto arrival = index.ready_arrival.find(owner);
+  if (arrival == index.ready_arrival.end()) return;
+  auto queue = index.ready.find(ResourcesOf(world, owner));
+  queue->second.by_arrival.erase(arrival->second);
+  if (queue->second.by_arrival.empty()) index.ready.erase(queue);
+  index.ready_arrival.erase(arrival);
+}
+
+void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
+  const Resources& wanted = ResourcesOf(world, id.owner);
+  for (const Member& member : attempt.members) {
+    NodeIndex& node = world.index.nodes[member.node];
+    node.used.Add(wanted);
+    for (uint32_t gpu : member.gpus) node.gpus_used.insert(gpu);
+    node.attempts.insert({id, member.rank});
+    RefreshFree(world, member.node);
+  }
+}
+
+void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
+  const Resources& wanted = ResourcesOf(world, id.owner);
+  for (const Member& member : attempt.members) {
+    NodeIndex& node = world.index.nodes[member.node];
+    node.used.Subtract(wanted);
+    for (uint32_t gpu : member.gpus) node.gpus_used.erase(gpu);
+    node.attempts.erase({id, member.rank});
+    RefreshFree(world, member.node);
+  }
+}
+
+void RefreshBest(World& world, TrialId changed) {
+  const Experiment& experiment = world.state.experiments.at(changed.experiment);
+  ExperimentIndex& index = world.index.experiments.at(changed.experiment);
+  Mode mode = index.spec.mode;
+  const Trial& trial = experiment.trials[changed.number];
+  if (index.best_trial == changed.number) {
+    // It may have got worse (a restart went back behind its best row): look at all.
+    index.best_trial.reset();
+    for (const Trial& other : experiment.trials) {
+      if (!other.has_best) continue;
+      if (!index.best_trial || Better(experiment, mode, other.id.number, *index.best_trial))
+        index.best_trial = other.id.number;
+    }
+    return;
+  }
+  if (!trial.has_best) return;
+  if (!index.best_trial || Better(experiment, mode, changed.number, *index.best_trial))
+    index.best_trial = changed.number;
+}
+
+void CountEnd(ExperimentIndex& index, TrialEnd end) {
+  switch (end) {
+    case TrialEnd::kCompleted:
+      ++index.completed;
+      return;
+    case TrialEnd::kStopped:
+      ++index.stopped;
+      return;
+    case TrialEnd::kFailed:
+      ++index.failed;
+      return;
+    case TrialEnd::kNone:
+      return;
+  }
+}
+
+void IndexExperiment(World& world, const Experiment& experiment) {
+  auto json = Json::Parse(experiment.spec_text);
+  RT_CHECK(json.ok());
+  auto spec = ParseExperimentSpec(*json);
+  RT_CHECK_BECAUSE(spec.ok(), "a journalled spec must stay valid");
+  ExperimentIndex& index = world.index.experiments[experiment.id];
+  index.spec = *std::move(spec);
+  if (!experiment.decided) world.index.open_experiments.insert(experiment.id);
+  if (experiment.decided && !experiment.ended)
+    world.index.unflushed_experiments.insert(experiment.id);
+  if (experiment.job.value != 0)
+    world.index.jobs[experiment.job].experiments.push_back(experiment.id);
+}
+
+void IndexJob(World& world, const Job& job) {
+  auto json = Json::Parse(job.spec_text);
+  RT_CHECK(json.ok());
+  auto spec = ParseJobSpec(*json);
+  RT_CHECK_BECAUSE(spec.ok(), "a journalled job must stay valid");
+  world.index.jobs[job.id].spec = *std::move(spec);
+}
+
+void Reindex(World& world) {
+  world.index = Index{};
+  for (const auto& [id, job] : world.state.jobs) IndexJob(world, job);
+  for (const auto& [id, node] : world.state.nodes) RefreshFree(world, id);
+  for (const auto& [id, job] : world.state.jobs)
+    ReindexRuns(world, Owner::Of(id), job.runs, job.end == JobEnd::kNone && !job.stop_requested);
+  for (const auto& [id, experiment] : world.state.experiments) {
+    IndexExperiment(world, experiment);
+    ExperimentIndex& index = world.index.experiments.at(id);
+    for (const Trial& trial : experiment.trials) {
+      CountEnd(index, trial.end);
+      bool live = trial.runs.live() != nullptr;
+      if (live) index.live.insert(trial.id.number);
+      if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
+      ReindexRuns(world, Owner::Of(trial.id), trial.runs,
+                  trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone);
+      if (trial.has_best && (!index.best_trial || Better(experiment, index.spec.mode,
+                                                         trial.id.number, *index.best_trial)))
+        index.best_trial = trial.id.number;
+    }
+  }
+}
+
+}  // namespace rt

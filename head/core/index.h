@@ -1,0 +1,21 @@
+// Keeping the derived index in step with the state. Called by Apply and Reindex only.
+#pragma once
+
+#include "head/core/state.h"
+
+namespace rt {
+
+// The node's place among those that may take work, after its capacity or its readiness changed.
+void RefreshFree(World& world, NodeId node);
+void AddReady(World& world, const Owner& owner);
+void RemoveReady(World& world, const Owner& owner);
+// A live attempt takes or gives back its members' resources.
+void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
+void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
+// The experiment's best trial after one of its trials' values changed.
+void RefreshBest(World& world, TrialId changed);
+void IndexExperiment(World& world, const Experiment& experiment);
+void IndexJob(World& world, const Job& job);
+void CountEnd(ExperimentIndex& index, TrialEnd end);
+
+}  // namespace rt

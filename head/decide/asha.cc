@@ -1,0 +1,66 @@
+#include "head/decide/asha.h"
+
+#include <cmath>
+
+namespace rt {
+namespace {
+
+// numpy.percentile with linear interpolation, down to its choice of formula for the last bit.
+double Percentile(const std::vector<double>& ascending, double fraction) {
+  double position = static_cast<double>(ascending.size() - 1) * fraction;
+  size_t below = static_cast<size_t>(position);
+  if (below + 1 >= ascending.size()) return ascending.back();
+  double weight = position - static_cast<double>(below);
+  double a = ascending[below], b = ascending[below + 1];
+  return weight >= 0.5 ? b - (b - a) * (1 - weight) : a + (b - a) * weight;
+}
+
+}  // namespace
+
+std::vector<double> AshaMilestones(const AshaSpec& spec, int bracket) {
+  std::vector<double> milestones;
+  double milestone = spec.grace_period;
+  for (int i = 0; i < bracket; ++i) milestone *= spec.reduction_factor;
+  // The bound keeps a factor barely above 1 from making endless rungs.
+  while (milestone <= spec.max_t && milestones.size() < 4'096) {
+    milestones.push_back(milestone);
+    milestone *= spec.reduction_factor;
+  }
+  return milestones;
+}
+
+uint32_t AshaBracket(const AshaSpec& spec, Rng& rng) {
+  std::vector<double> weights;
+  double most = static_cast<double>(AshaMilestones(spec, 0).size()), sum = 0;
+  for (int i = 0; i < spec.brackets; ++i) {
+    double count = static_cast<double>(AshaMilestones(spec, i).size());
+    weights.push_back(std::exp(count - most));
+    sum += weights.back();
+  }
+  double draw = rng.Uniform() * sum;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    if (draw < weights[i]) return static_cast<uint32_t>(i);
+    draw -= weights[i];
+  }
+  return static_cast<uint32_t>(weights.size() - 1);
+}
+
+std::optional<double> AshaMilestone(const std::vector<double>& milestones, double t,
+                                    const std::set<double>& recorded) {
+  for (size_t i = milestones.size(); i-- > 0;) {
+    if (t >= milestones[i] && !recorded.contains(milestones[i])) return milestones[i];
+  }
+  return std::nullopt;
+}
+
+bool AshaStops(const AshaSpec& spec, Mode mode, const std::vector<double>& values, double value) {
+  if (values.empty() || std::isnan(value)) return false;
+  double fraction = 1 - 1 / spec.reduction_factor;
+  if (mode == Mode::kMax) return value < Percentile(values, fraction);
+  std::vector<double> negated;
+  negated.reserve(values.size());
+  for (size_t i = values.size(); i-- > 0;) negated.push_back(-values[i]);
+  return -value < Percentile(negated, fraction);
+}
+
+}  // namespace rt

@@ -1,0 +1,33 @@
+// Asynchronous successive halving, the stopping variant (Li et al. 2020; decisions as Ray's
+// AsyncHyperBandScheduler). Rungs come from repeated multiplication, never logarithms, so they are
+// the same on every machine. Pure: the caller keeps the recorded values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+// Milestones of a bracket, ascending: grace * rf^(k + bracket) for k = 0, 1, … up to max_t. A
+// bracket beyond the last rung has none.
+std::vector<double> AshaMilestones(const AshaSpec& spec, int bracket);
+
+// A trial's bracket: softmax over the brackets' rung counts.
+uint32_t AshaBracket(const AshaSpec& spec, Rng& rng);
+
+// The milestone at which a report at time `t` is recorded: the highest one that t has reached and
+// that is not in `recorded`. One per report.
+std::optional<double> AshaMilestone(const std::vector<double>& milestones, double t,
+                                    const std::set<double>& recorded);
+
+// Whether a trial with `value` stops at a rung, before its own value is inserted: strictly worse
+// than the (1 - 1/rf) percentile (linear interpolation) of `values`, ascending and without NaN. An
+// empty rung stops nobody, and neither does a NaN value.
+bool AshaStops(const AshaSpec& spec, Mode mode, const std::vector<double>& values, double value);
+
+}  // namespace rt

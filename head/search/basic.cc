@@ -1,0 +1,94 @@
+#include "head/search/basic.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace rt {
+namespace {
+
+using Kind = Domain::Kind;
+
+// The number of the quantum nearest to `value`, kept between the first and the last in range.
+double Quantise(double value, const Domain& domain) {
+  double low = std::ceil(domain.lower / domain.q - 1e-9);
+  double high = std::floor(domain.upper / domain.q + 1e-9);
+  return std::clamp(std::nearbyint(value / domain.q), low, high);
+}
+
+// k * q without the noise of the product: the double nearest to k / (1/q) when 1/q is whole.
+double QuantumValue(double k, double q) {
+  double inverse = std::nearbyint(1 / q);
+  if (q < 1 && std::abs(inverse * q - 1) < 1e-12) return k / inverse;
+  return k * q;
+}
+
+double UniformQuantum(const Domain& domain, Rng& rng) {
+  double low = std::ceil(domain.lower / domain.q - 1e-9);
+  double high = std::floor(domain.upper / domain.q + 1e-9);
+  return low + static_cast<double>(rng.Below(static_cast<uint64_t>(high - low) + 1));
+}
+
+double LogUniform(const Domain& domain, Rng& rng) {
+  double low = std::log(domain.lower), high = std::log(domain.upper);
+  double value = std::exp(low + (high - low) * rng.Uniform());
+  return std::clamp(value, domain.lower, domain.upper);
+}
+
+Json Whole(double value) { return Json(static_cast<int64_t>(std::llround(value))); }
+
+}  // namespace
+
+Json Draw(const Domain& domain, Rng& rng) {
+  switch (domain.kind) {
+    case Kind::kUniform: {
+      double value = domain.lower + (domain.upper - domain.lower) * rng.Uniform();
+      return Json(std::min(value, std::nextafter(domain.upper, domain.lower)));
+    }
+    case Kind::kQUniform:
+      return Json(QuantumValue(UniformQuantum(domain, rng), domain.q));
+    case Kind::kLogUniform:
+      return Json(LogUniform(domain, rng));
+    case Kind::kQLogUniform:
+      return Json(QuantumValue(Quantise(LogUniform(domain, rng), domain), domain.q));
+    case Kind::kNormal:
+      return Json(domain.lower + domain.upper * rng.Normal());
+    case Kind::kQNormal: {
+      double value = domain.lower + domain.upper * rng.Normal();
+      return Json(QuantumValue(std::nearbyint(value / domain.q), domain.q));
+    }
+    case Kind::kRandInt:
+      return Whole(domain.lower + static_cast<double>(rng.Below(
+                                      static_cast<uint64_t>(domain.upper - domain.lower))));
+    case Kind::kQRandInt:
+      return Whole(UniformQuantum(domain, rng) * domain.q);
+    case Kind::kLogRandInt:
+      return Whole(std::clamp(std::floor(LogUniform(domain, rng)), domain.lower,
+                              domain.upper - 1));
+    case Kind::kQLogRandInt:
+      return Whole(Quantise(LogUniform(domain, rng), domain) * domain.q);
+    case Kind::kChoice:
+    case Kind::kGrid:
+      return domain.values[rng.Below(domain.values.size())];
+  }
+  return Json();
+}
+
+std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint64_t number) {
+  std::optional<uint64_t> total = spec.TrialsTotal();
+  if (total.has_value() && number >= *total) return std::nullopt;
+  uint64_t point = number % spec.space.grid_points;
+  Rng rng(seed, number);
+  Json params = spec.space.skeleton;
+  for (const Variable& variable : spec.space.variables) {
+    if (variable.domain.kind == Kind::kGrid) {
+      const auto& values = variable.domain.values;
+      PlaceValue(params, variable.path, values[point % values.size()]);
+      point /= values.size();
+    } else {
+      PlaceValue(params, variable.path, Draw(variable.domain, rng));
+    }
+  }
+  return params;
+}
+
+}  // namespace rt

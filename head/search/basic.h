@@ -1,0 +1,24 @@
+// Grid and random search: the configuration of trial `number`, as a pure function of (space, seed,
+// number), so that any trial can be drawn again and no generator state is kept.
+//
+// Order: number = sample * grid_points + point. Within the grid, variables are sorted by path and the
+// first varies fastest; each (sample, point) draws the random variables anew. Source: Ray Tune's
+// BasicVariantGenerator; quantised domains include their upper bound with equal weight.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/json.h"
+#include "common/base/rng.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+// nullopt when the search is exhausted.
+std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint64_t number);
+
+// One draw from a domain other than a grid.
+Json Draw(const Domain& domain, Rng& rng);
+
+}  // namespace rt
