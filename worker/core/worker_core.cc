@@ -1,0 +1,213 @@
+#include "worker/core/worker_core.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/base/limits.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr Millis kRetryFirst = 50;
+constexpr Millis kRetryMost = 1'000;
+constexpr int32_t kSigTerm = 15;
+
+// One Step: the inputs change the attempts, Advance draws the consequences.
+class Stepper {
+ public:
+  Stepper(WorkerState& state, Millis now) : state_(state), now_(now) {}
+
+  void On(const input::Desired& desired) {
+    if (desired.epoch < state_.epoch) return;
+    state_.epoch = desired.epoch;
+    std::set<Fence> wanted;
+    for (const auto& item : desired.attempts) {
+      wanted.insert(item.fence);
+      Want(item);
+    }
+    for (auto& [fence, attempt] : state_.attempts) {
+      if (wanted.contains(fence)) continue;
+      attempt.wanted = false;
+      attempt.stop = true;
+    }
+    AdvanceAll();
+  }
+
+  void On(const input::Prepared& prepared) {
+    AttemptState* attempt = Find(prepared.fence, {Stage::kPreparing});
+    if (attempt == nullptr) return;
+    if (attempt->stop) {
+      NeverStarted(*attempt, "stopped before it was started");
+    } else if (prepared.ok) {
+      attempt->stage = Stage::kLaunching;
+      actions_.push_back(action::Launch{prepared.fence});
+    } else if (prepared.transient) {
+      attempt->stage = Stage::kRetrying;
+      attempt->retry_at = now_ + std::min(kRetryMost, kRetryFirst << std::min(attempt->tries, 5u));
+      ++attempt->tries;
+    } else {
+      NeverStarted(*attempt, prepared.why);
+      attempt->exit.launch_failed = true;
+      attempt->exit.signal = 0;
+    }
+    Advance(prepared.fence);
+  }
+
+  void On(const input::Launched& launched) {
+    AttemptState* attempt = Find(launched.fence, {Stage::kLaunching});
+    if (attempt == nullptr) return;
+    attempt->stage = Stage::kRunning;
+    attempt->pid = launched.pid;
+    changed_ = true;
+    Advance(launched.fence);
+  }
+
+  void On(const input::Exited& exited) {
+    AttemptState* attempt = Find(exited.fence, {Stage::kLaunching, Stage::kRunning});
+    if (attempt == nullptr) return;
+    attempt->stage = Stage::kDraining;
+    attempt->exit = exited.exit;
+    Advance(exited.fence);
+  }
+
+  void On(const input::Drained& drained) {
+    AttemptState* attempt = Find(drained.fence, {Stage::kDraining});
+    if (attempt == nullptr) return;
+    attempt->stage = Stage::kExited;
+    attempt->last_seq = drained.last_seq;
+    attempt->error = drained.error;
+    changed_ = true;
+    Advance(drained.fence);
+  }
+
+  void On(const input::Recovered& recovered) {
+    AttemptState attempt;
+    attempt.stage = recovered.exit ? Stage::kDraining : Stage::kRunning;
+    attempt.pid = recovered.pid;
+    if (recovered.exit) attempt.exit = *recovered.exit;
+    state_.attempts.emplace(recovered.fence, std::move(attempt));
+  }
+
+  void On(const input::Tick&) { AdvanceAll(); }
+
+  std::vector<Action> Finish() {
+    if (changed_) actions_.push_back(action::SyncNow{});
+    return std::move(actions_);
+  }
+
+ private:
+  void Want(const input::DesiredAttempt& item) {
+    auto found = state_.attempts.find(item.fence);
+    if (found != state_.attempts.end()) {
+      found->second.wanted = true;
+      found->second.stop = found->second.stop || item.stop;
+      return;
+    }
+    if (!item.has_body) {
+      changed_ = true;  // It was listed by a request that we outlived: ask again without it.
+      return;
+    }
+    AttemptState& attempt = state_.attempts[item.fence];
+    attempt.stop = item.stop;
+    if (item.stop) {
+      NeverStarted(attempt, "stopped before it was started");
+    } else {
+      actions_.push_back(action::Prepare{item.fence});
+    }
+  }
+
+  AttemptState* Find(const Fence& fence, std::initializer_list<Stage> stages) {
+    auto found = state_.attempts.find(fence);
+    if (found == state_.attempts.end()) return nullptr;
+    bool expected = std::find(stages.begin(), stages.end(), found->second.stage) != stages.end();
+    return expected ? &found->second : nullptr;
+  }
+
+  void NeverStarted(AttemptState& attempt, const std::string& reason) {
+    attempt.stage = Stage::kExited;
+    attempt.exit = ExitFacts{.signal = kSigTerm, .reason = reason};
+    changed_ = true;
+  }
+
+  void AdvanceAll() {
+    for (auto next = state_.attempts.begin(); next != state_.attempts.end();) {
+      auto current = next++;
+      Advance(current->first);
+    }
+  }
+
+  // Draws the consequences for one attempt; may erase it.
+  void Advance(Fence fence) {
+    AttemptState& attempt = state_.attempts.at(fence);
+    if (attempt.stage == Stage::kRetrying) {
+      if (attempt.stop) {
+        NeverStarted(attempt, "stopped before it was started");
+      } else if (now_ >= attempt.retry_at) {
+        attempt.stage = Stage::kPreparing;
+        actions_.push_back(action::Prepare{fence});
+      }
+    }
+    if (attempt.stage == Stage::kRunning && attempt.stop) SignalAsDue(fence, attempt);
+    const bool ended = attempt.stage == Stage::kDraining || attempt.stage == Stage::kExited;
+    if (!attempt.wanted && ended) {
+      actions_.push_back(action::Forget{fence});
+      state_.attempts.erase(fence);
+      changed_ = true;
+    }
+  }
+
+  void SignalAsDue(const Fence& fence, AttemptState& attempt) {
+    if (!attempt.term_at) {
+      attempt.term_at = now_;
+      actions_.push_back(action::Signal{fence, false});
+    } else if (now_ - attempt.kill_at.value_or(*attempt.term_at) >= limits::kStopGrace) {
+      attempt.kill_at = now_;
+      actions_.push_back(action::Signal{fence, true});
+    }
+  }
+
+  WorkerState& state_;
+  Millis now_;
+  bool changed_ = false;
+  std::vector<Action> actions_;
+};
+
+Observed::Phase PhaseOf(Stage stage) {
+  switch (stage) {
+    case Stage::kPreparing:
+    case Stage::kRetrying:
+    case Stage::kLaunching:
+      return Observed::Phase::kPreparing;
+    case Stage::kRunning:
+    case Stage::kDraining:
+      return Observed::Phase::kRunning;
+    case Stage::kExited:
+      return Observed::Phase::kExited;
+  }
+  return Observed::Phase::kPreparing;
+}
+
+}  // namespace
+
+std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now) {
+  Stepper stepper(state, now);
+  std::visit([&](const auto& one) { stepper.On(one); }, input);
+  return stepper.Finish();
+}
+
+std::vector<Observed> ObservedList(const WorkerState& state) {
+  std::vector<Observed> list;
+  list.reserve(state.attempts.size());
+  for (const auto& [fence, attempt] : state.attempts) {
+    Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid};
+    if (attempt.stage == Stage::kExited) {
+      observed.exit = attempt.exit;
+      observed.last_seq = attempt.last_seq;
+      observed.error = attempt.error;
+    }
+    list.push_back(std::move(observed));
+  }
+  return list;
+}
+
+}  // namespace rt::worker

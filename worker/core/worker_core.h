@@ -1,0 +1,161 @@
+// What a worker daemon decides: desired x observed -> actions. Pure: no clock, thread, file or socket;
+// the daemon (worker/run/worker_loop.h) and the simulator drive the same code.
+//
+// The driver of this core
+//   * gives every input to Step, in the order things happened, with the time it happened at;
+//   * performs the actions in order. Prepare is answered by Prepared, Launch by Launched or by Exited
+//     (it could not be started), a process that ends by Exited, an exit by Drained once everything
+//     that the process said is in the spool. Signal, Forget and SyncNow are not answered;
+//   * gives a Tick at least every 100 ms while attempts live: stop graces and retries run by it;
+//   * sends ObservedList(state) with every Sync, and the reply, in order of sync_seq, as Desired.
+// After a restart of the daemon the state starts empty: first one Recovered per attempt found on
+// disk, then the first Sync.
+//
+// Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
+// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. An absent one is forgotten when it has
+// ended; a desired one that ended stays observed until the head no longer desires it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/time.h"
+
+namespace rt::worker {
+
+// A user's exception, or the end of standard error.
+struct Error {
+  std::string kind;
+  std::string message;
+  std::string traceback;
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+// How a process ended; exit_code and signal are those of the user's process.
+struct ExitFacts {
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  bool witnessed = true;  // A daemon was alive when it happened.
+  bool launch_failed = false;
+  std::string reason;  // For people; may be empty.
+  friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
+};
+
+// What Sync says of one attempt; the values of Phase are those of rt.v1.Observed.
+struct Observed {
+  enum class Phase : uint8_t { kPreparing = 1, kRunning = 2, kExited = 3 };
+  Fence fence;
+  Phase phase = Phase::kPreparing;
+  uint64_t pid = 0;  // Of the user's process.
+  ExitFacts exit;    // The rest only when exited.
+  uint64_t last_seq = 0;
+  Error error;
+  friend bool operator==(const Observed&, const Observed&) = default;
+};
+
+namespace input {
+struct DesiredAttempt {
+  Fence fence;
+  bool stop = false;
+  bool has_body = false;  // The reply carried (or the driver still holds) what is needed to start it.
+};
+struct Desired {
+  uint64_t epoch = 0;
+  std::vector<DesiredAttempt> attempts;
+};
+// Bundle, inputs and checkpoint are in place, or not: `transient` failures are tried again.
+struct Prepared {
+  Fence fence;
+  bool ok = true;
+  bool transient = false;
+  std::string why;
+};
+struct Launched {
+  Fence fence;
+  uint64_t pid = 0;
+};
+struct Exited {
+  Fence fence;
+  ExitFacts exit;
+};
+struct Drained {
+  Fence fence;
+  uint64_t last_seq = 0;  // Of its spool; 0: it reported nothing.
+  Error error;
+};
+// Found on disk after the daemon's start: running (pid), or ended meanwhile (exit).
+struct Recovered {
+  Fence fence;
+  uint64_t pid = 0;
+  std::optional<ExitFacts> exit;
+};
+struct Tick {};
+}  // namespace input
+
+using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
+                                 input::Drained, input::Recovered, input::Tick>;
+
+namespace action {
+struct Prepare {
+  Fence fence;
+  friend bool operator==(const Prepare&, const Prepare&) = default;
+};
+struct Launch {
+  Fence fence;
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+struct Signal {
+  Fence fence;
+  bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
+  friend bool operator==(const Signal&, const Signal&) = default;
+};
+// Close its socket, remove its run directory and spool (its logs are kept).
+struct Forget {
+  Fence fence;
+  friend bool operator==(const Forget&, const Forget&) = default;
+};
+// What is observed changed: the head should hear of it now.
+struct SyncNow {
+  friend bool operator==(const SyncNow&, const SyncNow&) = default;
+};
+}  // namespace action
+
+using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Forget,
+                            action::SyncNow>;
+
+enum class Stage : uint8_t {
+  kPreparing,  // Prepare is under way.
+  kRetrying,   // It failed for now; again at `retry_at`.
+  kLaunching,
+  kRunning,
+  kDraining,  // Ended; its last words are being collected.
+  kExited,    // All is known; kept until the head no longer desires it.
+};
+struct AttemptState {
+  Stage stage = Stage::kPreparing;
+  bool wanted = true;  // In the newest desired list.
+  bool stop = false;   // Sticky.
+  uint64_t pid = 0;
+  uint32_t tries = 0;
+  Millis retry_at = 0;
+  std::optional<Millis> term_at;  // When SIGTERM was sent.
+  std::optional<Millis> kill_at;
+  ExitFacts exit;
+  uint64_t last_seq = 0;
+  Error error;
+};
+struct WorkerState {
+  uint64_t epoch = 0;
+  std::map<Fence, AttemptState> attempts;
+};
+
+std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now);
+// What Sync reports, by fence.
+std::vector<Observed> ObservedList(const WorkerState& state);
+
+}  // namespace rt::worker
