@@ -1,0 +1,91 @@
+#include "common/rpc/channel.h"
+
+#include <grpc/grpc_security_constants.h>
+
+#include <cstdlib>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+// A ping every 2 s, dead after 4 s without an answer: a peer that is stopped for 3 s stays connected,
+// a vanished one is found well before TCP would. Leases, not pings, decide who is lost.
+constexpr int kKeepaliveTimeMs = 2'000;
+constexpr int kKeepaliveTimeoutMs = 4'000;
+// Pings that the server tolerates: everybody here is authenticated, nobody is struck off.
+constexpr int kPingIntervalMinMs = 100;
+// A head that restarts is found again within half a second.
+constexpr int kReconnectFirstMs = 50;
+constexpr int kReconnectMaxMs = 500;
+constexpr int kConnectTimeoutMs = 5'000;
+// A status message, its hint and its position, percent-encoded.
+constexpr int kMetadataBytesMax = 64 << 10;
+
+}  // namespace
+
+void PrepareGrpc() {
+  // Synchronous clients drop healthy connections without it: shared toolchain notes, keepalive.
+  ::setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", 0);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials,
+                                           const std::string& cluster_id, bool bulk) {
+  grpc::SslCredentialsOptions tls;
+  tls.pem_root_certs = credentials.ca_pem;
+  tls.pem_private_key = credentials.own.key_pem;
+  tls.pem_cert_chain = credentials.own.certificate_pem;
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("head." + cluster_id + ".rt");
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectFirstMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMaxMs);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // The head is named by address; a proxy of the environment is for other traffic.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(
+      static_cast<int>(bulk ? limits::kChunkMessageBytesMax : limits::kMessageBytesMax));
+  arguments.SetMaxSendMessageSize(
+      static_cast<int>(bulk ? limits::kChunkMessageBytesMax : limits::kMessageBytesMax));
+  if (bulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(address, grpc::SslCredentials(tls), arguments);
+}
+
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials) {
+  grpc::SslServerCredentialsOptions tls(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  tls.pem_root_certs = credentials.ca_pem;
+  tls.pem_key_cert_pairs.push_back({credentials.own.key_pem, credentials.own.certificate_pem});
+  return grpc::SslServerCredentials(tls);
+}
+
+void ConfigureServer(grpc::ServerBuilder& builder) {
+  // Two heads on one port would each get half of the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kPingIntervalMinMs);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
+  // One server carries control and bytes; the control services check their own sizes.
+  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
+}
+
+absl::StatusOr<Identity> PeerIdentity(const grpc::AuthContext& context) {
+  auto certificates = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (!context.IsPeerAuthenticated() || certificates.empty())
+    return absl::UnauthenticatedError("the peer showed no certificate");
+  return IdentityOf(std::string(certificates[0].data(), certificates[0].size()));
+}
+
+}  // namespace rt
