@@ -1,0 +1,146 @@
+// Experiments: from the spec to trials, and when they are over.
+#include <algorithm>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/core/draft.h"
+#include "head/decide/asha.h"
+#include "head/search/basic.h"
+
+namespace rt {
+namespace {
+
+// Brackets are drawn from a stream of their own, so that they do not disturb the configurations.
+constexpr uint64_t kBracketStream = 0x627261636b657421;
+
+std::string UniqueResultsDir(const State& state, const std::string& wanted) {
+  auto taken = [&](const std::string& path) {
+    return std::any_of(state.experiments.begin(), state.experiments.end(),
+                       [&](const auto& item) { return item.second.results_dir == path; });
+  };
+  std::string path = wanted;
+  for (int suffix = 2; taken(path); ++suffix) path = wanted + "-" + std::to_string(suffix);
+  return path;
+}
+
+bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
+  std::optional<uint64_t> total = index.spec.TrialsTotal();
+  return total.has_value() && experiment.trials.size() >= *total;
+}
+
+}  // namespace
+
+absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input) {
+  const State& state = draft.state();
+  if (!input.request_key.empty()) {
+    auto known = state.requests.find(input.request_key);
+    if (known != state.requests.end()) {
+      if (known->second.experiment.value == 0)
+        return absl::AlreadyExistsError("the request key was used for a job");
+      draft.out.answer.experiment = known->second.experiment;
+      draft.out.answer.results_dir = state.experiments.at(known->second.experiment).results_dir;
+      draft.out.answer.attached = true;
+      return absl::OkStatus();
+    }
+  }
+  if (input.job.value != 0 && !state.jobs.contains(input.job)) return NotFound("no such job");
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
+  RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
+  RT_RETURN_IF_ERROR(CheckPossible(state, spec.resources));
+  ExperimentId id{state.next_experiment};
+  std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;
+  std::string results_dir = UniqueResultsDir(state, wanted + "/" + spec.name);
+  draft.Emit(event::ExperimentCreated{id, input.owner, input.job, input.spec, input.request_key,
+                                      spec.seed.value_or(input.drawn_seed), results_dir});
+  draft.out.answer.experiment = id;
+  draft.out.answer.results_dir = results_dir;
+  ProposeTrials(draft, id);
+  return absl::OkStatus();
+}
+
+absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input) {
+  if (!draft.state().experiments.contains(input.experiment))
+    return NotFound("no such experiment");
+  StopExperiment(draft, input.experiment, StopCause::kUser, input.reason);
+  return absl::OkStatus();
+}
+
+void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason) {
+  const Experiment& experiment = draft.state().experiments.at(id);
+  if (experiment.decided || experiment.stop_cause != StopCause::kNone) return;
+  draft.Emit(event::ExperimentStopRequested{id, cause, reason});
+  const ExperimentIndex& index = draft.index().experiments.at(id);
+  const std::set<uint32_t> live = index.live, pending = index.pending;  // Copies: Emit edits them.
+  StopCause trial_cause = cause == StopCause::kUser ? StopCause::kExperiment : cause;
+  for (uint32_t number : live) RequestStop(draft, {id, number}, trial_cause, reason);
+  for (uint32_t number : pending)
+    draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
+  DecideIfOver(draft, id);
+}
+
+void ProposeTrials(Draft& draft, ExperimentId id) {
+  const Experiment& experiment = draft.state().experiments.at(id);
+  const ExperimentIndex& index = draft.index().experiments.at(id);
+  const ExperimentSpec& spec = index.spec;
+  for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
+    if (experiment.decided || experiment.stop_cause != StopCause::kNone) return;
+    size_t open = index.pending.size() + index.live.size();
+    if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
+    if (index.pending.size() >= limits::kPendingTrialsMax) return;
+    uint64_t number = experiment.trials.size();
+    std::optional<Json> params = SuggestBasic(spec, experiment.seed, number);
+    if (!params.has_value()) return;
+    uint32_t bracket = 0;
+    if (spec.asha.has_value()) {
+      Rng rng(experiment.seed ^ kBracketStream, number);
+      bracket = AshaBracket(*spec.asha, rng);
+    }
+    draft.Emit(event::TrialCreated{{id, static_cast<uint32_t>(number)}, params->Dump(), bracket});
+  }
+}
+
+void DecideIfOver(Draft& draft, ExperimentId id) {
+  const Experiment& experiment = draft.state().experiments.at(id);
+  const ExperimentIndex& index = draft.index().experiments.at(id);
+  if (experiment.decided || !index.pending.empty() || !index.live.empty()) return;
+  bool stopping = experiment.stop_cause != StopCause::kNone;
+  if (!stopping && !Exhausted(experiment, index)) return;
+  uint64_t total = experiment.trials.size();
+  ExperimentEnd end = ExperimentEnd::kCompleted;
+  std::string reason = experiment.stop_reason;
+  if (experiment.stop_cause == StopCause::kUser) {
+    end = ExperimentEnd::kStopped;
+  } else if (experiment.stop_cause == StopCause::kExperiment) {
+    end = ExperimentEnd::kFailed;  // fail_fast
+  } else if (total > 0 && index.failed == total) {
+    end = ExperimentEnd::kFailed;
+    reason = total == 1 ? "its only trial failed" : "all " + std::to_string(total) + " trials failed";
+  }
+  draft.Emit(event::ExperimentDecided{id, end, reason});
+}
+
+void OnSinksFlushed(Draft& draft, uint64_t seq) {
+  const std::set<ExperimentId> waiting = draft.index().unflushed_experiments;
+  for (ExperimentId id : waiting) {
+    if (draft.state().experiments.at(id).decided_seq <= seq)
+      draft.Emit(event::ExperimentEnded{id});
+  }
+}
+
+void CheckBudgets(Draft& draft) {
+  const std::set<ExperimentId> open = draft.index().open_experiments;
+  for (ExperimentId id : open) {
+    Millis budget = draft.index().experiments.at(id).spec.time_budget;
+    Millis started = draft.state().experiments.at(id).started_at;
+    if (budget > 0 && started > 0 && draft.now >= started + budget)
+      StopExperiment(draft, id, StopCause::kBudget, "the time budget ran out");
+  }
+  std::vector<NodeId> expired;
+  for (const auto& [id, node] : draft.state().nodes)
+    if (node.draining && node.drain_until > 0 && node.drain_until <= draft.now &&
+        draft.soft().nodes.contains(id))
+      expired.push_back(id);
+  for (NodeId id : expired) draft.Emit(event::NodeResumed{id});
+}
+
+}  // namespace rt

@@ -1,0 +1,125 @@
+// What must hold after every Step, and the canonical bytes of a state.
+#include <cstring>
+
+#include "common/base/check.h"
+#include "head/core/core.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+struct Dumper {
+  std::string out;
+
+  void Raw(const void* bytes, size_t size) { out.append(static_cast<const char*>(bytes), size); }
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  void Put(T value) {
+    Raw(&value, sizeof value);
+  }
+  template <class T>
+    requires std::is_enum_v<T>
+  void Put(T value) {
+    Put(static_cast<uint64_t>(value));
+  }
+  void Put(const std::string& text) {
+    Put(text.size());
+    out += text;
+  }
+  template <class Tag>
+  void Put(const Id<Tag>& id) {
+    Put(id.value);
+  }
+  void Put(const TrialId& id) {
+    Put(id.experiment);
+    Put(id.number);
+  }
+  template <class T>
+  void Put(const std::vector<T>& items) {
+    Put(items.size());
+    for (const T& item : items) Put(item);
+  }
+  template <class T>
+  void Put(const std::set<T>& items) {
+    Put(items.size());
+    for (const T& item : items) Put(item);
+  }
+  template <class K, class V>
+  void Put(const std::map<K, V>& items) {
+    Put(items.size());
+    for (const auto& [key, value] : items) {
+      Put(key);
+      Put(value);
+    }
+  }
+  template <HasFields T>
+  void Put(const T& value) {
+    ForEachField(value, [this](const char*, const auto& field) { Put(field); });
+  }
+};
+
+void CheckRuns(const Runs& runs, bool over) {
+  uint32_t newest = 0;
+  for (const Attempt& attempt : runs.attempts) {
+    RT_CHECK(attempt.number > newest);
+    newest = attempt.number;
+    if (&attempt != &runs.attempts.back()) RT_CHECK(attempt.ended_at != 0);
+  }
+  RT_CHECK(newest < runs.next_attempt);
+  if (over) RT_CHECK(runs.live() == nullptr);
+  uint64_t last = 0;
+  for (const Checkpoint& checkpoint : runs.checkpoints) {
+    RT_CHECK(checkpoint.id > last && checkpoint.id < runs.next_checkpoint);
+    last = checkpoint.id;
+  }
+}
+
+void CheckNodes(const World& world) {
+  for (const auto& [id, index] : world.index.nodes) {
+    const Node& node = world.state.nodes.at(id);
+    Resources used;
+    for (const Fence& fence : index.attempts) {
+      const Attempt* live = FindLive(world.state, fence.attempt);
+      RT_CHECK(live != nullptr && live->members.at(fence.rank).node == id);
+      used.Add(ResourcesOf(world, fence.attempt.owner));
+    }
+    RT_CHECK(used == index.used);
+    if (node.lost || node.gone) RT_CHECK(index.attempts.empty());
+    RT_CHECK(index.listed == (node.ready && !node.lost && !node.gone && !node.draining));
+  }
+}
+
+}  // namespace
+
+void CheckInvariants(const Core& core) {
+  const World& world = core.world;
+  size_t live = 0, held = 0;
+  for (const auto& [id, experiment] : world.state.experiments) {
+    const ExperimentIndex& index = world.index.experiments.at(id);
+    for (const Trial& trial : experiment.trials) {
+      bool over = trial.end != TrialEnd::kNone;
+      CheckRuns(trial.runs, over);
+      bool runs = trial.runs.live() != nullptr;
+      live += runs ? 1 : 0;
+      RT_CHECK(index.live.contains(trial.id.number) == runs);
+      RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
+      RT_CHECK(over || !experiment.decided);
+    }
+    RT_CHECK(!experiment.ended || experiment.decided);
+  }
+  for (const auto& [id, job] : world.state.jobs) {
+    CheckRuns(job.runs, job.end != JobEnd::kNone);
+    live += job.runs.live() != nullptr ? 1 : 0;
+  }
+  for (const auto& [id, index] : world.index.nodes) held += index.attempts.size();
+  RT_CHECK(live == held);
+  CheckNodes(world);
+}
+
+std::string CanonicalDump(const State& state) {
+  Dumper dumper;
+  dumper.Put(state);
+  return std::move(dumper.out);
+}
+
+}  // namespace rt

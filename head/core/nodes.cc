@@ -1,0 +1,147 @@
+// Nodes: what their daemons say, leases, and what it means when they fall silent.
+#include <algorithm>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+void SetDeadline(Soft& soft, NodeId id, Millis at) {
+  SoftNode& node = soft.nodes[id];
+  soft.deadlines.erase({node.lost_at, id});
+  node.lost_at = at;
+  soft.deadlines.insert({at, id});
+}
+
+void Forget(Soft& soft, NodeId id) {
+  auto node = soft.nodes.find(id);
+  if (node == soft.nodes.end()) return;
+  soft.deadlines.erase({node->second.lost_at, id});
+  soft.nodes.erase(node);
+}
+
+void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
+  const std::set<Fence> held = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
+  for (const Fence& fence : held) {
+    if (FindLive(draft.state(), fence.attempt) == nullptr) continue;  // Ended with another rank.
+    EndAttempt(draft, {.attempt = fence.attempt, .outcome = AttemptOutcome::kLost,
+                       .reason = reason});
+  }
+}
+
+void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
+  const std::string name = draft.state().nodes.at(id).name;
+  LoseAttempts(draft, id, "node " + name + " was lost: " + reason);
+  draft.Emit(event::NodeLost{id, reason});
+  Forget(draft.soft(), id);
+}
+
+void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
+  if (sync.draining && !node.draining) {
+    draft.Emit(event::NodeDraining{node.id, sync.drain_reason, draft.now + sync.drain_for});
+  } else if (!sync.draining && node.draining) {
+    draft.Emit(event::NodeResumed{node.id});
+  }
+}
+
+// Attempts that the daemon once reported running and no longer knows: their run directory is gone.
+void LoseMissing(Draft& draft, const input::Sync& sync) {
+  std::set<Fence> seen;
+  for (const Observed& observed : sync.observed) seen.insert(observed.fence);
+  const std::set<Fence> held = draft.index().nodes[sync.node].attempts;
+  for (const Fence& fence : held) {
+    const Attempt* live = FindLive(draft.state(), fence.attempt);
+    if (live == nullptr || live->pids.at(fence.rank) == 0 || seen.contains(fence)) continue;
+    EndAttempt(draft, {.attempt = fence.attempt, .outcome = AttemptOutcome::kLost,
+                       .reason = "its node no longer knows it"});
+  }
+}
+
+}  // namespace
+
+bool MayTakeWork(const Core& core, NodeId id, Millis now) {
+  auto node = core.soft.nodes.find(id);
+  return node != core.soft.nodes.end() && node->second.seen && node->second.connected &&
+         !node->second.zombies && now - node->second.last_seen_at <= limits::kSuspectAfter;
+}
+
+absl::Status OnSync(Draft& draft, const input::Sync& sync) {
+  auto found = draft.state().nodes.find(sync.node);
+  if (found == draft.state().nodes.end() || found->second.gone)
+    return NotFound("this node is not part of the cluster", "join it again with a new token");
+  const Node& node = found->second;
+  SoftNode& soft = draft.soft().nodes[sync.node];
+  bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
+  if (same_daemon && sync.sync_seq <= soft.sync_seq) return absl::OkStatus();  // Overtaken.
+  bool could_work = MayTakeWork(draft.core, sync.node, draft.now);
+  soft.seen = true;
+  soft.connected = true;
+  soft.incarnation = sync.incarnation;
+  soft.sync_seq = sync.sync_seq;
+  soft.last_seen_at = draft.now;
+  soft.zombies = false;
+  soft.exits.clear();
+  SetDeadline(draft.soft(), sync.node, draft.now + limits::kLostAfter);
+  if (!node.ready || node.lost || !(node.inventory == sync.inventory))
+    draft.Emit(event::NodeReady{sync.node, sync.inventory});
+  HandleDraining(draft, node, sync);
+  for (const Observed& observed : sync.observed) OnObserved(draft, sync.node, observed);
+  LoseMissing(draft, sync);
+  if (!could_work && MayTakeWork(draft.core, sync.node, draft.now)) draft.soft().try_place = true;
+  return absl::OkStatus();
+}
+
+void OnDisconnected(Draft& draft, const input::Disconnected& input) {
+  auto found = draft.soft().nodes.find(input.node);
+  if (found == draft.soft().nodes.end() || found->second.incarnation != input.incarnation) return;
+  found->second.connected = false;
+  Millis at = draft.now + limits::kLostAfterDisconnect;
+  if (at < found->second.lost_at) SetDeadline(draft.soft(), input.node, at);
+}
+
+absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input) {
+  auto found = draft.state().nodes.find(input.node);
+  if (found == draft.state().nodes.end() || found->second.gone)
+    return NotFound("no such node");
+  LoseAttempts(draft, input.node, "node " + found->second.name + " was removed");
+  draft.Emit(event::NodeGone{input.node, input.reason});
+  Forget(draft.soft(), input.node);
+  return absl::OkStatus();
+}
+
+void OnStartHead(Draft& draft, const input::StartHead& input) {
+  const State& state = draft.state();
+  bool fresh = state.epoch == 0;
+  draft.Emit(event::HeadStarted{state.epoch + 1, fresh ? input.cluster_id : state.cluster_id,
+                                fresh ? input.cluster_name : state.cluster_name, input.version});
+  for (const auto& [id, node] : state.nodes) {
+    if (node.ready && !node.lost && !node.gone)
+      SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
+  }
+  draft.soft().try_place = true;
+}
+
+void ExpireLeases(Draft& draft) {
+  std::set<std::pair<Millis, NodeId>>& deadlines = draft.soft().deadlines;
+  while (!deadlines.empty() && deadlines.begin()->first <= draft.now) {
+    NodeId id = deadlines.begin()->second;
+    const SoftNode& soft = draft.soft().nodes.at(id);
+    std::string reason = !soft.seen       ? "it did not come back after the head restarted"
+                         : soft.connected ? "it fell silent"
+                                          : "its connection closed and it did not come back";
+    LoseNode(draft, id, reason);
+  }
+}
+
+void ForgiveStall(Draft& draft, Millis stall) {
+  std::vector<std::pair<Millis, NodeId>> all(draft.soft().deadlines.begin(),
+                                             draft.soft().deadlines.end());
+  for (const auto& [at, id] : all) {
+    SetDeadline(draft.soft(), id, at + stall);
+    draft.soft().nodes.at(id).last_seen_at += stall;
+  }
+}
+
+}  // namespace rt

@@ -1,0 +1,140 @@
+// Placement: owners that wait get nodes, in order of arrival among those that ask for the same; a
+// request that does not fit does not hold up smaller ones of another shape. Nodes come from an index
+// by (free gpus, free cpus): best fit, and cpu work stays off gpu nodes while others have room.
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+Resources FreeOn(const World& world, NodeId id) {
+  Resources free = world.state.nodes.at(id).inventory.resources;
+  auto index = world.index.nodes.find(id);
+  if (index != world.index.nodes.end()) free.Subtract(index->second.used);
+  return free;
+}
+
+std::optional<NodeId> FindNode(const Core& core, const Resources& wanted, Millis now) {
+  const auto& free = core.world.index.free;
+  auto at = free.lower_bound({wanted.gpu, wanted.cpu, NodeId{}});
+  while (at != free.end()) {
+    auto [gpu, cpu, id] = *at;
+    if (cpu < wanted.cpu) {  // Skip to the nodes of this gpu level that have the cpus.
+      at = free.lower_bound({gpu, wanted.cpu, NodeId{}});
+      continue;
+    }
+    if (MayTakeWork(core, id, now) && wanted.Fits(FreeOn(core.world, id))) return id;
+    ++at;
+  }
+  return std::nullopt;
+}
+
+std::vector<uint32_t> ChooseGpus(const World& world, NodeId id, const Resources& wanted) {
+  std::vector<uint32_t> chosen;
+  const std::set<uint32_t>& used = world.index.nodes.at(id).gpus_used;
+  int64_t count = wanted.gpu / kUnit;
+  for (const GpuInfo& gpu : world.state.nodes.at(id).inventory.gpus) {
+    if (static_cast<int64_t>(chosen.size()) >= count) break;
+    if (!used.contains(gpu.index)) chosen.push_back(gpu.index);
+  }
+  return chosen;
+}
+
+void PlaceOn(Draft& draft, const Owner& owner, NodeId node, const Resources& wanted) {
+  const Runs& runs = *FindRuns(draft.state(), owner);
+  Member member{.rank = 0, .node = node, .gpus = ChooseGpus(draft.core.world, node, wanted)};
+  uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
+  draft.Emit(event::AttemptPlaced{{owner, runs.next_attempt, 1}, {member}, checkpoint});
+}
+
+struct Largest {
+  Resources most;  // Of each kind, over all nodes.
+  size_t nodes = 0;
+  bool fits = false;
+};
+
+Largest LargestNode(const State& state, const Resources& wanted) {
+  Largest largest;
+  for (const auto& [id, node] : state.nodes) {
+    if (node.gone || !node.ready) continue;
+    ++largest.nodes;
+    const Resources& total = node.inventory.resources;
+    largest.fits = largest.fits || wanted.Fits(total);
+    largest.most.cpu = std::max(largest.most.cpu, total.cpu);
+    largest.most.gpu = std::max(largest.most.gpu, total.gpu);
+    largest.most.memory = std::max(largest.most.memory, total.memory);
+    for (const auto& [name, units] : total.custom)
+      largest.most.custom[name] = std::max(largest.most.custom[name], units);
+  }
+  return largest;
+}
+
+}  // namespace
+
+const Resources& ResourcesOf(const World& world, const Owner& owner) {
+  if (owner.is_trial())
+    return world.index.experiments.at(owner.trial().experiment).spec.resources;
+  return world.index.jobs.at(owner.job()).spec.resources;
+}
+
+absl::Status CheckPossible(const State& state, const Resources& wanted) {
+  Largest largest = LargestNode(state, wanted);
+  if (largest.nodes == 0 || largest.fits) return absl::OkStatus();
+  return Invalid("asks for " + Describe(wanted) + "; the largest node has " +
+                     Describe(largest.most),
+                 "ask for less, or add a node that is large enough");
+}
+
+void Place(Draft& draft) {
+  draft.soft().try_place = false;
+  std::set<Resources> blocked;
+  while (true) {
+    const auto& ready = draft.index().ready;
+    const std::pair<const Resources, ReadyQueue>* next = nullptr;
+    for (const auto& queue : ready) {
+      if (blocked.contains(queue.first)) continue;
+      if (next == nullptr ||
+          queue.second.by_arrival.begin()->first < next->second.by_arrival.begin()->first)
+        next = &queue;
+    }
+    if (next == nullptr) return;
+    Resources wanted = next->first;
+    Owner owner = next->second.by_arrival.begin()->second;
+    std::optional<NodeId> node = FindNode(draft.core, wanted, draft.now);
+    if (!node.has_value()) {
+      blocked.insert(wanted);
+      continue;
+    }
+    PlaceOn(draft, owner, *node, wanted);
+  }
+}
+
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+  const World& world = core.world;
+  if (!world.index.ready_arrival.contains(owner)) return {};
+  const Resources& wanted = ResourcesOf(world, owner);
+  size_t usable = 0, known = 0;
+  std::string nearest;
+  for (const auto& [id, node] : world.state.nodes) {
+    if (node.gone) continue;
+    ++known;
+    if (!MayTakeWork(core, id, now)) continue;
+    ++usable;
+    std::string shortage = DescribeShortage(wanted, FreeOn(world, id));
+    if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
+  }
+  if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
+  if (usable == 0)
+    return {"none of the " + std::to_string(known) + " nodes can take work now",
+            "a node that comes back"};
+  if (absl::Status possible = CheckPossible(world.state, wanted); !possible.ok())
+    return {MessageOf(possible), HintOf(possible)};
+  if (nearest.empty()) return {"about to be placed", "nothing is missing"};
+  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free",
+          "the end of a running trial, or another node"};
+}
+
+}  // namespace rt

@@ -1,0 +1,146 @@
+// Reports: rows beside the journal, and what they decide as events. Rows are settled in order of
+// seq; a row after the one that stopped the trial is settled but not kept.
+#include <cmath>
+
+#include "common/base/fingerprint.h"
+#include "common/base/strings.h"
+#include "head/core/draft.h"
+#include "head/decide/asha.h"
+
+namespace rt {
+namespace {
+
+struct Decision {
+  StopCause cause = StopCause::kNone;
+  std::string reason;
+};
+
+std::string NumberText(double value) {
+  return FormatDouble(value);
+}
+
+Decision DecideAsha(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                    const RowView& view) {
+  const AshaSpec& asha = *spec.asha;
+  std::optional<double> t = RowValue(view, asha.time_attr);
+  std::optional<double> value = RowValue(view, spec.metric);
+  if (!t || !value) return {};
+  if (asha.stop_last_trials && *t >= asha.max_t)
+    return {StopCause::kMaxT, asha.time_attr + " reached max_t " + NumberText(asha.max_t)};
+  std::vector<double> milestones = AshaMilestones(asha, static_cast<int>(trial.bracket));
+  std::optional<double> milestone = AshaMilestone(milestones, *t, trial.milestones);
+  if (!milestone) return {};
+  const std::vector<double>* values = nullptr;
+  for (const Rung& rung : draft.state().experiments.at(trial.id.experiment).rungs)
+    if (rung.bracket == trial.bracket && rung.milestone == *milestone) values = &rung.values;
+  bool stops = values != nullptr && AshaStops(asha, spec.mode, *values, *value);
+  draft.Emit(event::RungRecorded{trial.id, trial.bracket, *milestone, *value, stops});
+  if (!stops) return {};
+  return {StopCause::kEarly, "below the cut at milestone " + NumberText(*milestone)};
+}
+
+Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                   const RowView& view) {
+  if (const StopRule* rule = MetRule(spec.stop, view))
+    return {StopCause::kRule, "met the stop rule on " + rule->key};
+  if (spec.asha.has_value()) return DecideAsha(draft, trial, spec, view);
+  return {};
+}
+
+void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
+  if (spec.metric.empty()) return;
+  std::optional<double> value = RowValue(view, spec.metric);
+  if (!value || std::isnan(*value)) return;
+  bool better = !accepted.has_best || (spec.mode == Mode::kMax ? *value > accepted.best
+                                                               : *value < accepted.best);
+  if (!better) return;
+  accepted.has_best = true;
+  accepted.best = *value;
+  accepted.best_iteration = view.iteration;
+}
+
+// Collects what one batch of rows becomes.
+struct Acceptance {
+  event::ReportsAccepted event;
+  RowBatch kept;
+  Fingerprint digest;
+  Decision decision;
+
+  void Keep(const Row& row) {
+    kept.rows.push_back(row);
+    digest.AddWord(row.seq);
+    digest.Add(row.metrics);
+    ++event.count;
+    event.last = {row.seq, row.iteration, row.time_total_s, row.timestamp, row.metrics};
+  }
+};
+
+void Judge(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const Row& row,
+           Acceptance& acceptance) {
+  auto metrics = Json::Parse(row.metrics);
+  Json empty = Json::MakeObject();
+  RowView view{metrics.ok() ? *metrics : empty, row.iteration, row.time_total_s};
+  NoteBest(spec, view, acceptance.event);
+  acceptance.decision = DecideRow(draft, trial, spec, view);
+}
+
+}  // namespace
+
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch) {
+  ReportVerdict verdict{.fence = {batch.attempt, batch.rank}};
+  const Attempt* live = FindLive(draft.state(), batch.attempt);
+  bool here = live != nullptr && batch.rank < live->members.size() &&
+              (node.value == 0 || live->members[batch.rank].node == node);
+  if (!here) {
+    verdict.stale = true;
+    return verdict;
+  }
+  const Owner& owner = batch.attempt.owner;
+  const Trial* trial = owner.is_trial() ? FindTrial(draft.state(), owner.trial()) : nullptr;
+  const ExperimentSpec* spec =
+      trial == nullptr ? nullptr : &draft.index().experiments.at(trial->id.experiment).spec;
+  uint64_t settled = live->accepted[batch.rank];
+  Acceptance acceptance;
+  acceptance.event = {.attempt = batch.attempt, .rank = batch.rank};
+  acceptance.kept = {batch.attempt, batch.rank, {}};
+  if (trial != nullptr) {
+    acceptance.event.has_best = trial->has_best;
+    acceptance.event.best = trial->best;
+    acceptance.event.best_iteration = trial->best_iteration;
+  }
+  bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone;
+  for (const Row& row : batch.rows) {
+    if (row.seq <= settled) continue;   // Sent again: its answer was lost.
+    if (row.seq != settled + 1) break;  // A gap: the worker sends from acked_seq again.
+    settled = row.seq;
+    if (stopping) continue;
+    acceptance.Keep(row);
+    if (batch.rank == 0) Judge(draft, *trial, *spec, row, acceptance);
+    if (acceptance.decision.cause == StopCause::kNone) continue;
+    stopping = true;
+    verdict.stop_seq = row.seq;
+  }
+  verdict.acked_seq = settled;
+  if (settled > live->accepted[batch.rank]) {
+    acceptance.event.seq_to = settled;
+    acceptance.event.rows_digest = acceptance.digest.Finish();
+    draft.Emit(acceptance.event);
+    if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
+    if (acceptance.decision.cause != StopCause::kNone)
+      RequestStop(draft, trial->id, acceptance.decision.cause, acceptance.decision.reason);
+  }
+  if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
+    verdict.stop = true;
+    verdict.reason = trial->stop_reason;
+  }
+  return verdict;
+}
+
+void OnReport(Draft& draft, const input::Report& report) {
+  for (const RowBatch& batch : report.batches) {
+    draft.out.answer.verdicts.push_back(AcceptRows(draft, report.node, batch));
+    RetryExit(draft, report.node, {batch.attempt, batch.rank});
+  }
+}
+
+}  // namespace rt

@@ -1,0 +1,116 @@
+// Dispatch only: which noun decides about which input, and what follows every input.
+#include <algorithm>
+
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "common/base/overloaded.h"
+#include "head/core/core.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+// The owner whose workers must hear of the event; none for the rest.
+Owner OwnerTouchedBy(const Event& event) {
+  return std::visit(
+      Overloaded{
+          [](const event::AttemptPlaced& e) { return e.attempt.owner; },
+          [](const event::AttemptEnded& e) { return e.attempt.owner; },
+          [](const event::TrialStopRequested& e) { return Owner::Of(e.trial); },
+          [](const event::JobStopRequested& e) { return Owner::Of(e.job); },
+          [](const auto&) { return Owner{}; },
+      },
+      event);
+}
+
+void MarkDirty(Draft& draft, const Owner& owner) {
+  const Runs* runs = FindRuns(draft.state(), owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr) return;
+  for (const Member& member : live->members) draft.soft().dirty.insert(member.node);
+}
+
+// Whether the event can make room or bring work.
+bool InvitesPlacement(const Event& event) {
+  return std::holds_alternative<event::TrialCreated>(event) ||
+         std::holds_alternative<event::JobSubmitted>(event) ||
+         std::holds_alternative<event::AttemptEnded>(event) ||
+         std::holds_alternative<event::NodeReady>(event) ||
+         std::holds_alternative<event::NodeResumed>(event);
+}
+
+absl::Status Dispatch(Draft& d, const Input& input) {
+  return std::visit(
+      Overloaded{
+          [&](const input::StartHead& m) {
+            OnStartHead(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::CreateToken& m) { return OnCreateToken(d, m); },
+          [&](const input::RevokeToken& m) { return OnRevokeToken(d, m); },
+          [&](const input::UseToken& m) { return OnUseToken(d, m); },
+          [&](const input::Sync& m) { return OnSync(d, m); },
+          [&](const input::Disconnected& m) {
+            OnDisconnected(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
+          [&](const input::Report& m) {
+            OnReport(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
+          [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
+          [&](const input::StopJob& m) { return OnStopJob(d, m); },
+          [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
+          [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
+          [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
+          [&](const input::SinksFlushed& m) {
+            OnSinksFlushed(d, m.seq);
+            return absl::OkStatus();
+          },
+          [&](const input::Tick&) {
+            CheckBudgets(d);
+            const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
+            for (ExperimentId id : open) ProposeTrials(d, id);
+            return absl::OkStatus();
+          },
+      },
+      input);
+}
+
+}  // namespace
+
+void Draft::Emit(Event event) {
+  Owner owner = OwnerTouchedBy(event);
+  Record record{state().seq + 1, now, std::move(event)};
+  if (owner.kind != Owner::Kind::kNone) MarkDirty(*this, owner);
+  Apply(core.world, record);
+  if (owner.kind != Owner::Kind::kNone) MarkDirty(*this, owner);
+  if (InvitesPlacement(record.event)) soft().try_place = true;
+  out.records.push_back(std::move(record));
+}
+
+Outcome Step(Core& core, const Input& input, Millis now) {
+  now = std::max({now, core.world.state.time, core.soft.last_step_at});
+  Draft draft{core, now, {}};
+  Millis gap = core.soft.last_step_at == 0 ? 0 : now - core.soft.last_step_at;
+  core.soft.last_step_at = now;
+  if (gap > limits::kStallAfter) ForgiveStall(draft, gap);
+  draft.out.verdict = Dispatch(draft, input);
+  RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
+  ExpireLeases(draft);
+  if (core.soft.try_place) Place(draft);
+  return std::move(draft.out);
+}
+
+std::optional<Millis> NextDeadline(const Core& core) {
+  if (core.soft.deadlines.empty()) return std::nullopt;
+  return core.soft.deadlines.begin()->first;
+}
+
+const char* EventName(const Event& event) {
+  return std::visit([](const auto& e) { return std::decay_t<decltype(e)>::kTypeName; }, event);
+}
+
+}  // namespace rt

@@ -1,0 +1,325 @@
+// Read models of the cluster, experiments, jobs and nodes. Trials are in view_trials.cc.
+#include "head/core/view.h"
+
+#include "common/base/status.h"
+#include "head/core/draft.h"
+#include "head/core/view_parts.h"
+
+namespace rt {
+namespace {
+
+const char* EndName(ExperimentEnd end) {
+  switch (end) {
+    case ExperimentEnd::kCompleted:
+      return "COMPLETED";
+    case ExperimentEnd::kStopped:
+      return "STOPPED";
+    case ExperimentEnd::kFailed:
+      return "FAILED";
+    case ExperimentEnd::kNone:
+      break;
+  }
+  return "RUNNING";
+}
+
+Json TrialsByState(const Core& core, const Experiment& experiment) {
+  Json counts = Json::MakeObject();
+  for (const char* name : {"PENDING", "STARTING", "RUNNING", "PAUSED", "STOPPING", "COMPLETED",
+                           "STOPPED", "FAILED"})
+    counts.Set(name, 0);
+  const ExperimentIndex& index = core.world.index.experiments.at(experiment.id);
+  counts["COMPLETED"] = Json(index.completed);
+  counts["STOPPED"] = Json(index.stopped);
+  counts["FAILED"] = Json(index.failed);
+  auto add = [&](const std::set<uint32_t>& numbers) {
+    for (uint32_t number : numbers) {
+      Json& count = counts[TrialStateName(core, experiment.trials[number])];
+      count = Json(count.AsInt() + 1);
+    }
+  };
+  add(index.pending);
+  add(index.live);
+  return counts;
+}
+
+Json BestOf(const Core& core, const Experiment& experiment) {
+  const ExperimentIndex& index = core.world.index.experiments.at(experiment.id);
+  if (!index.best_trial.has_value()) return Json();
+  const Trial& trial = experiment.trials[*index.best_trial];
+  return Json::MakeObject({{"trial_id", ToString(trial.id)},
+                           {"value", trial.best},
+                           {"params", ParsedOrNull(trial.params)},
+                           {"step", NumberOrInt(trial.best_iteration)}});
+}
+
+Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& experiment) {
+  const ExperimentSpec& spec = core.world.index.experiments.at(experiment.id).spec;
+  std::optional<uint64_t> total = spec.TrialsTotal();
+  Json item = Json::MakeObject();
+  item.Set("id", experiment.id.value);
+  item.Set("name", spec.name);
+  item.Set("owner", experiment.owner);
+  item.Set("job_id", experiment.job.value == 0 ? Json() : Json(experiment.job.value));
+  item.Set("state", ExperimentStateName(core, experiment));
+  item.Set("reason", TextOrNull(experiment.reason.empty() ? experiment.stop_reason
+                                                          : experiment.reason));
+  item.Set("metric", TextOrNull(spec.metric));
+  item.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
+  item.Set("search", "basic");
+  item.Set("scheduler", spec.asha ? "asha" : "fifo");
+  item.Set("trials_total", total ? Json(*total) : Json());
+  item.Set("trials_by_state", TrialsByState(core, experiment));
+  item.Set("best", BestOf(core, experiment));
+  item.Set("created_at", TimeOrNull(experiment.created_at));
+  item.Set("started_at", TimeOrNull(experiment.started_at));
+  item.Set("ended_at", TimeOrNull(experiment.ended_at));
+  Millis until = experiment.ended_at != 0 ? experiment.ended_at : facts.now;
+  item.Set("elapsed_s", ToSeconds(until - experiment.created_at));
+  return item;
+}
+
+Json NodeItem(const Core& core, const Node& node) {
+  auto index = core.world.index.nodes.find(node.id);
+  auto soft = core.soft.nodes.find(node.id);
+  Json attempts = Json::MakeArray();
+  Resources used;
+  std::set<uint32_t> gpus_used;
+  if (index != core.world.index.nodes.end()) {
+    used = index->second.used;
+    gpus_used = index->second.gpus_used;
+    for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
+  }
+  Json gpus = Json::MakeArray();
+  for (const GpuInfo& gpu : node.inventory.gpus)
+    gpus.Append(Json::MakeObject({{"uuid", gpu.uuid},
+                                  {"index", Json(gpu.index)},
+                                  {"name", gpu.name},
+                                  {"memory_bytes", gpu.memory},
+                                  {"used_fraction", gpus_used.contains(gpu.index) ? 1.0 : 0.0},
+                                  {"state", "READY"}}));
+  Json labels = Json::MakeObject();
+  for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);
+  Millis seen = soft == core.soft.nodes.end() ? 0 : soft->second.last_seen_at;
+  return Json::MakeObject({{"id", Json(node.id.value)},
+                           {"name", node.name},
+                           {"pool", TextOrNull(node.pool)},
+                           {"address", TextOrNull(node.inventory.address)},
+                           {"state", NodeStateName(core, node)},
+                           {"reason", TextOrNull(node.reason)},
+                           {"labels", std::move(labels)},
+                           {"resources_total", ToJson(node.inventory.resources)},
+                           {"resources_used", ToJson(used)},
+                           {"gpus", std::move(gpus)},
+                           {"attempts", std::move(attempts)},
+                           {"pid", node.inventory.pid == 0 ? Json() : Json(node.inventory.pid)},
+                           {"version", TextOrNull(node.inventory.version)},
+                           {"boot_id", TextOrNull(node.inventory.boot_id)},
+                           {"joined_at", TimeOrNull(node.joined_at)},
+                           {"last_seen_at", TimeOrNull(seen)}});
+}
+
+Json JobItem(const Core& core, const HeadFacts& facts, const Job& job) {
+  const JobIndex& index = core.world.index.jobs.at(job.id);
+  const Attempt* newest = job.runs.attempts.empty() ? nullptr : &job.runs.attempts.back();
+  bool over = job.end != JobEnd::kNone;
+  Json argv = Json::MakeArray(), experiments = Json::MakeArray();
+  for (const std::string& argument : index.spec.argv) argv.Append(argument);
+  for (ExperimentId id : index.experiments) experiments.Append(Json(id.value));
+  Waiting waiting = WhyWaiting(core, Owner::Of(job.id), facts.now);
+  std::string reason = !job.reason.empty() ? job.reason
+                       : !job.stop_reason.empty() ? job.stop_reason
+                                                  : waiting.reason;
+  Json item = Json::MakeObject();
+  item.Set("id", job.id.value);
+  item.Set("name", index.spec.name);
+  item.Set("owner", job.owner);
+  item.Set("state", JobStateName(core, job));
+  item.Set("reason", TextOrNull(reason));
+  item.Set("argv", std::move(argv));
+  item.Set("node_id", newest == nullptr ? Json() : Json(newest->members.front().node.value));
+  item.Set("attempt", newest == nullptr ? Json() : Json(newest->number));
+  item.Set("exit_code", over && job.signal == 0 ? Json(job.exit_code) : Json());
+  item.Set("signal", over && job.signal != 0 ? Json(job.signal) : Json());
+  item.Set("experiment_ids", std::move(experiments));
+  item.Set("bundle", TextOrNull(index.spec.bundle));
+  item.Set("created_at", TimeOrNull(job.created_at));
+  item.Set("started_at", TimeOrNull(job.started_at));
+  item.Set("ended_at", TimeOrNull(job.ended_at));
+  Millis until = job.ended_at != 0 ? job.ended_at : facts.now;
+  item.Set("runtime_s", job.started_at == 0 ? Json() : Json(ToSeconds(until - job.started_at)));
+  return item;
+}
+
+Json UseOf(const Core& core) {
+  Resources total, used;
+  for (const auto& [id, node] : core.world.state.nodes) {
+    if (!node.ready || node.lost || node.gone) continue;
+    total.Add(node.inventory.resources);
+    auto index = core.world.index.nodes.find(id);
+    if (index != core.world.index.nodes.end()) used.Add(index->second.used);
+  }
+  Json all = ToJson(total), taken = ToJson(used);
+  Json out = Json::MakeObject();
+  for (const char* key : {"cpu", "gpu", "memory_bytes"})
+    out.Set(key, Json::MakeObject({{"total", all[key]}, {"used", taken[key]}}));
+  Json custom = Json::MakeObject();
+  for (const auto& [name, amount] : all["custom"].object()) {
+    const Json* busy = taken["custom"].Find(name);
+    custom.Set(name, Json::MakeObject({{"total", amount}, {"used", busy ? *busy : Json(0)}}));
+  }
+  out.Set("custom", std::move(custom));
+  return out;
+}
+
+Json PendingOf(const Core& core, const HeadFacts& facts) {
+  constexpr size_t kShownMax = 100;  // The rest waits for the same reasons.
+  Json pending = Json::MakeArray();
+  for (const auto& [resources, queue] : core.world.index.ready) {
+    for (const auto& [arrival, owner] : queue.by_arrival) {
+      if (pending.array().size() >= kShownMax) return pending;
+      const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
+      Millis since = trial != nullptr ? trial->created_at
+                                      : core.world.state.jobs.at(owner.job()).created_at;
+      std::string id = trial != nullptr ? ToString(trial->id)
+                                        : "job " + std::to_string(owner.group);
+      pending.Append(
+          Json::MakeObject({{"id", id},
+                            {"reason", WhyWaiting(core, owner, facts.now).reason},
+                            {"needs", ToJson(resources)},
+                            {"since", TimeOrNull(since)}}));
+    }
+  }
+  return pending;
+}
+
+template <class Map, class F>
+Json ListOf(const Map& items, F&& make) {
+  Json list = Json::MakeArray();
+  for (const auto& [id, item] : items) list.Append(make(item));
+  return Listing(std::move(list));
+}
+
+}  // namespace
+
+const char* ExperimentStateName(const Core&, const Experiment& experiment) {
+  if (experiment.ended) return EndName(experiment.end);
+  if (experiment.stop_cause != StopCause::kNone) return "STOPPING";
+  return experiment.started_at == 0 ? "PENDING" : "RUNNING";
+}
+
+const char* JobStateName(const Core&, const Job& job) {
+  switch (job.end) {
+    case JobEnd::kSucceeded:
+      return "SUCCEEDED";
+    case JobEnd::kFailed:
+      return "FAILED";
+    case JobEnd::kStopped:
+      return "STOPPED";
+    case JobEnd::kNone:
+      break;
+  }
+  if (job.stop_requested) return "STOPPING";
+  const Attempt* live = job.runs.live();
+  if (live == nullptr) return "PENDING";
+  return live->started_at == 0 ? "STARTING" : "RUNNING";
+}
+
+const char* NodeStateName(const Core& core, const Node& node) {
+  if (node.gone) return "GONE";
+  if (node.lost) return "LOST";
+  if (!node.ready) return "STARTING";
+  if (node.draining) return "DRAINING";
+  return MayTakeWork(core, node.id, core.soft.last_step_at) ||
+                 (core.soft.nodes.contains(node.id) && core.soft.nodes.at(node.id).zombies)
+             ? "READY"
+             : "SUSPECT";
+}
+
+Json StatusView(const Core& core, const HeadFacts& facts) {
+  const State& state = core.world.state;
+  Json by_state = Json::MakeObject();
+  for (const auto& [id, node] : state.nodes) {
+    Json& count = by_state[NodeStateName(core, node)];
+    count = Json(count.is_null() ? 1 : count.AsInt() + 1);
+  }
+  Json cluster = Json::MakeObject({{"name", state.cluster_name},
+                                   {"id", state.cluster_id},
+                                   {"head_address", facts.address},
+                                   {"version", RT_VERSION},
+                                   {"epoch", Json(state.epoch)},
+                                   {"started_at", TimeOrNull(state.started_at)},
+                                   {"uptime_s", ToSeconds(facts.now - state.started_at)}});
+  return Json::MakeObject(
+      {{"schema", 1},
+       {"cluster", std::move(cluster)},
+       {"nodes", Json::MakeObject({{"total", Json(state.nodes.size())},
+                                   {"by_state", std::move(by_state)}})},
+       {"resources", UseOf(core)},
+       {"experiments", ExperimentListView(core, facts)["items"]},
+       {"jobs", JobListView(core, facts)["items"]},
+       {"pending", PendingOf(core, facts)},
+       {"journal", Json::MakeObject({{"seq", Json(state.seq)},
+                                     {"durable_seq", Json(facts.durable_seq)},
+                                     {"shipped_seq", Json()}})}});
+}
+
+Json ExperimentListView(const Core& core, const HeadFacts& facts) {
+  return ListOf(core.world.state.experiments,
+                [&](const Experiment& item) { return ExperimentItem(core, facts, item); });
+}
+
+absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id) {
+  auto found = core.world.state.experiments.find(id);
+  if (found == core.world.state.experiments.end())
+    return NotFound("there is no experiment " + std::to_string(id.value));
+  const Experiment& experiment = found->second;
+  const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
+  Json item = ExperimentItem(core, facts, experiment);
+  Json text = ParsedOrNull(experiment.spec_text);
+  const Json* space = text.Find("space");
+  const Json* stop = text.Find("stop");
+  item.Set("space", space == nullptr ? Json::MakeObject() : *space);
+  item.Set("stop", stop == nullptr ? Json() : *stop);
+  item.Set("spec", std::move(text));
+  item.Set("resources_per_trial", ToJson(spec.resources));
+  item.Set("max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent));
+  item.Set("seed", experiment.seed);
+  item.Set("bundle", TextOrNull(spec.bundle));
+  item.Set("results_dir", experiment.results_dir);
+  item.Set("lost_gpu_s", 0.0);
+  Json rungs = Json::MakeArray();
+  for (const Rung& rung : experiment.rungs)
+    rungs.Append(Json::MakeObject({{"bracket", Json(rung.bracket)},
+                                   {"milestone", NumberOrInt(rung.milestone)},
+                                   {"recorded", Json(rung.recorded)},
+                                   {"stopped", Json(rung.stopped)}}));
+  item.Set("rungs", std::move(rungs));
+  return item;
+}
+
+Json JobListView(const Core& core, const HeadFacts& facts) {
+  return ListOf(core.world.state.jobs,
+                [&](const Job& item) { return JobItem(core, facts, item); });
+}
+
+absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id) {
+  auto found = core.world.state.jobs.find(id);
+  if (found == core.world.state.jobs.end())
+    return NotFound("there is no job " + std::to_string(id.value));
+  Json item = JobItem(core, facts, found->second);
+  item.Set("attempts", AttemptsOf(found->second.runs));
+  return item;
+}
+
+Json NodeListView(const Core& core, const HeadFacts&) {
+  return ListOf(core.world.state.nodes, [&](const Node& item) { return NodeItem(core, item); });
+}
+
+absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {
+  auto found = core.world.state.nodes.find(id);
+  if (found == core.world.state.nodes.end())
+    return NotFound("there is no node " + std::to_string(id.value));
+  return NodeItem(core, found->second);
+}
+
+}  // namespace rt

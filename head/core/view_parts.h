@@ -1,0 +1,28 @@
+// Pieces that the read models share.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "common/base/json.h"
+#include "head/core/state.h"
+
+namespace rt {
+
+inline Json TextOrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+inline Json TimeOrNull(Millis at) { return at == 0 ? Json() : Json(FormatTime(at)); }
+inline Json ParsedOrNull(const std::string& text) {
+  auto json = Json::Parse(text);
+  return json.ok() ? *std::move(json) : Json();
+}
+// 3.0 -> 3: counters that are whole almost always.
+inline Json NumberOrInt(double value) {
+  bool whole = value == std::floor(value) && std::abs(value) < 9e15;
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+inline Json Listing(Json items) {
+  return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
+}
+Json AttemptsOf(const Runs& runs);
+
+}  // namespace rt

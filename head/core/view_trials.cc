@@ -1,0 +1,235 @@
+// Read models of trials and their rows.
+#include <cstdio>
+#include <ctime>
+
+#include "common/base/status.h"
+#include "head/core/draft.h"
+#include "head/core/view.h"
+#include "head/core/view_parts.h"
+
+namespace rt {
+namespace {
+
+const char* OutcomeName(AttemptOutcome outcome) {
+  switch (outcome) {
+    case AttemptOutcome::kSucceeded:
+      return "SUCCEEDED";
+    case AttemptOutcome::kFailed:
+      return "FAILED";
+    case AttemptOutcome::kLost:
+      return "LOST";
+    case AttemptOutcome::kStopped:
+      return "STOPPED";
+    case AttemptOutcome::kLaunchFailed:
+      return "LAUNCH_FAILED";
+    case AttemptOutcome::kNone:
+      break;
+  }
+  return "RUNNING";
+}
+
+Json NodeIdsOf(const Runs& runs) {
+  Json nodes = Json::MakeArray();
+  if (runs.attempts.empty()) return nodes;
+  for (const Member& member : runs.attempts.back().members) nodes.Append(Json(member.node.value));
+  return nodes;
+}
+
+Row LastRow(const Trial& trial) {
+  return {trial.last.seq, trial.last.iteration, trial.last.time_total_s, trial.last.timestamp,
+          trial.last.metrics};
+}
+
+Json RuntimeOf(const Trial& trial, Millis now) {
+  if (trial.runs.attempts.empty()) return Json();
+  Millis total = 0;
+  for (const Attempt& attempt : trial.runs.attempts) {
+    if (attempt.started_at == 0) continue;
+    total += (attempt.ended_at == 0 ? now : attempt.ended_at) - attempt.started_at;
+  }
+  return Json(ToSeconds(total));
+}
+
+Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
+  const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
+  const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
+  uint32_t attempt = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.back().number;
+  Millis started = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.front().started_at;
+  std::string reason = !trial.reason.empty() ? trial.reason
+                       : !trial.stop_reason.empty()
+                           ? trial.stop_reason
+                           : WhyWaiting(core, Owner::Of(trial.id), facts.now).reason;
+  Json item = Json::MakeObject();
+  item.Set("id", ToString(trial.id));
+  item.Set("experiment_id", trial.id.experiment.value);
+  item.Set("number", trial.id.number);
+  item.Set("name", TrialName(experiment, index, trial.id.number));
+  item.Set("state", TrialStateName(core, trial));
+  item.Set("reason", TextOrNull(reason));
+  item.Set("params", ParsedOrNull(trial.params));
+  item.Set("attempt", attempt == 0 ? Json() : Json(attempt));
+  item.Set("node_ids", NodeIdsOf(trial.runs));
+  item.Set("step", trial.last.seq == 0 ? Json() : NumberOrInt(trial.last.iteration));
+  item.Set("metrics", trial.last.seq == 0 ? Json()
+                                          : FillResult(core, trial, attempt, LastRow(trial)));
+  item.Set("reports", trial.reports);
+  item.Set("failures", trial.runs.failures);
+  item.Set("preemptions", trial.runs.losses);
+  item.Set("created_at", TimeOrNull(trial.created_at));
+  item.Set("started_at", TimeOrNull(started));
+  item.Set("ended_at", TimeOrNull(trial.ended_at));
+  item.Set("runtime_s", RuntimeOf(trial, facts.now));
+  return item;
+}
+
+Json CheckpointsOf(const Runs& runs) {
+  Json list = Json::MakeArray();
+  for (const Checkpoint& checkpoint : runs.checkpoints)
+    list.Append(Json::MakeObject({{"id", Json(checkpoint.id)},
+                                  {"step", NumberOrInt(checkpoint.iteration)},
+                                  {"state", "COMMITTED"},
+                                  {"bytes", checkpoint.bytes},
+                                  {"committed_at", TimeOrNull(checkpoint.committed_at)},
+                                  {"manifest", checkpoint.manifest},
+                                  {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
+  return list;
+}
+
+Json ErrorOf(const Trial& trial) {
+  const ErrorInfo& error = trial.error;
+  if (error.kind.empty() && error.message.empty() && error.traceback.empty()) return Json();
+  return Json::MakeObject({{"class", TextOrNull(error.kind)},
+                           {"message", TextOrNull(error.message)},
+                           {"traceback", TextOrNull(error.traceback)}});
+}
+
+std::string DateText(Millis at) {
+  time_t seconds = static_cast<time_t>(at / 1000);
+  struct tm parts {};
+  gmtime_r(&seconds, &parts);
+  char text[80];
+  std::snprintf(text, sizeof text, "%04d-%02d-%02d_%02d-%02d-%02d", parts.tm_year + 1900,
+                parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  return text;
+}
+
+void SetIfAbsent(Json& row, std::string_view key, Json value) {
+  if (row.Find(key) == nullptr) row.Set(key, std::move(value));
+}
+
+}  // namespace
+
+Json AttemptsOf(const Runs& runs) {
+  Json list = Json::MakeArray();
+  for (const Attempt& attempt : runs.attempts) {
+    bool over = attempt.ended_at != 0;
+    Json members = Json::MakeArray();
+    for (const Member& member : attempt.members) {
+      uint64_t pid = attempt.pids.at(member.rank);
+      members.Append(Json::MakeObject({{"rank", Json(member.rank)},
+                                       {"node_id", Json(member.node.value)},
+                                       {"pid", pid == 0 ? Json() : Json(pid)}}));
+    }
+    list.Append(Json::MakeObject(
+        {{"number", Json(attempt.number)},
+         {"generation", Json(attempt.generation)},
+         {"members", std::move(members)},
+         {"started_at", TimeOrNull(attempt.started_at)},
+         {"ended_at", TimeOrNull(attempt.ended_at)},
+         {"outcome", over ? Json(OutcomeName(attempt.outcome)) : Json()},
+         {"exit_code", over && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
+         {"signal", over && attempt.signal != 0 ? Json(attempt.signal) : Json()},
+         {"reason", TextOrNull(attempt.reason)},
+         {"last_seq", Json(attempt.accepted.empty() ? 0 : attempt.accepted.front())}}));
+  }
+  return list;
+}
+
+const char* TrialStateName(const Core&, const Trial& trial) {
+  switch (trial.end) {
+    case TrialEnd::kCompleted:
+      return "COMPLETED";
+    case TrialEnd::kStopped:
+      return "STOPPED";
+    case TrialEnd::kFailed:
+      return "FAILED";
+    case TrialEnd::kNone:
+      break;
+  }
+  if (trial.stop_cause != StopCause::kNone) return "STOPPING";
+  const Attempt* live = trial.runs.live();
+  if (live == nullptr) return "PENDING";
+  return live->started_at == 0 ? "STARTING" : "RUNNING";
+}
+
+std::string TrialName(const Experiment& experiment, const ExperimentIndex& index,
+                      uint32_t number) {
+  const ExperimentSpec& spec = index.spec;
+  char suffix[48];
+  std::snprintf(suffix, sizeof suffix, "_%llu_%05u",
+                static_cast<unsigned long long>(experiment.id.value), number);
+  std::string name = spec.trainable.empty() ? spec.name : spec.trainable;
+  for (char& c : name)
+    if (c == '/' || c == '\0') c = '_';
+  return name + suffix;
+}
+
+absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
+                                   std::optional<ExperimentId> experiment) {
+  const auto& all = core.world.state.experiments;
+  if (experiment.has_value() && !all.contains(*experiment))
+    return NotFound("there is no experiment " + std::to_string(experiment->value));
+  Json list = Json::MakeArray();
+  for (const auto& [id, item] : all) {
+    if (experiment.has_value() && id != *experiment) continue;
+    for (const Trial& trial : item.trials) list.Append(TrialItem(core, facts, trial));
+  }
+  return Listing(std::move(list));
+}
+
+absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {
+  const Trial* trial = FindTrial(core.world.state, id);
+  if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
+  const Experiment& experiment = core.world.state.experiments.at(id.experiment);
+  const ExperimentIndex& index = core.world.index.experiments.at(id.experiment);
+  Json item = TrialItem(core, facts, *trial);
+  item.Set("resources", ToJson(index.spec.resources));
+  Waiting waiting = WhyWaiting(core, Owner::Of(id), facts.now);
+  item.Set("waiting", waiting.reason.empty()
+                          ? Json()
+                          : Json::MakeObject({{"reason", waiting.reason},
+                                              {"needs", ToJson(index.spec.resources)},
+                                              {"frees", waiting.frees}}));
+  item.Set("attempts", AttemptsOf(trial->runs));
+  item.Set("checkpoints", CheckpointsOf(trial->runs));
+  item.Set("error", ErrorOf(*trial));
+  std::string directory =
+      experiment.results_dir + "/" + TrialName(experiment, index, id.number);
+  item.Set("log_paths", Json::MakeArray());
+  item.Set("results_dir", directory);
+  item.Set("lost_gpu_s", 0.0);
+  return item;
+}
+
+Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Row& row) {
+  Json result = ParsedOrNull(row.metrics);
+  if (!result.is_object()) result = Json::MakeObject();
+  SetIfAbsent(result, "training_iteration", NumberOrInt(row.iteration));
+  SetIfAbsent(result, "time_total_s", row.time_total_s);
+  SetIfAbsent(result, "timestamp", row.timestamp / 1000);
+  SetIfAbsent(result, "date", DateText(row.timestamp));
+  SetIfAbsent(result, "trial_id", ToString(trial.id));
+  SetIfAbsent(result, "done", false);
+  for (const Attempt& run : trial.runs.attempts) {
+    if (run.number != attempt || run.members.empty()) continue;
+    if (run.pids.front() != 0) SetIfAbsent(result, "pid", run.pids.front());
+    auto node = core.world.state.nodes.find(run.members.front().node);
+    if (node == core.world.state.nodes.end()) continue;
+    SetIfAbsent(result, "hostname", node->second.name);
+    SetIfAbsent(result, "node_ip", node->second.inventory.address);
+  }
+  SetIfAbsent(result, "config", ParsedOrNull(trial.params));
+  return result;
+}
+
+}  // namespace rt

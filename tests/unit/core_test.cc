@@ -1,0 +1,223 @@
+#include <catch2/catch.hpp>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/core/core.h"
+#include "head/core/desired.h"
+#include "head/core/view.h"
+
+using namespace rt;
+
+namespace {
+
+// A head with one node of two cpus, driven by hand; every step is replayed on a shadow.
+struct Story {
+  Core core;
+  World shadow;
+  Millis now = 1'000'000;
+  uint64_t sync_seq = 0;
+  NodeId node{1};
+  std::map<Fence, Observed> running;
+
+  Outcome Do(const Input& input) {
+    Outcome outcome = Step(core, input, now);
+    for (const Record& record : outcome.records) Apply(shadow, record);
+    CheckInvariants(core);
+    REQUIRE(CanonicalDump(core.world.state) == CanonicalDump(shadow.state));
+    return outcome;
+  }
+  Story() {
+    Do(input::StartHead{"c", "test", "1"});
+    Do(input::CreateToken{"tok", "worker", 1000, ""});
+    REQUIRE(Do(input::UseToken{"tok", "n1"}).answer.node == node);
+    Sync();
+  }
+  input::Sync SyncInput() {
+    input::Sync sync{.node = node, .incarnation = 7, .sync_seq = ++sync_seq};
+    sync.inventory.resources.cpu = 2 * kUnit;
+    for (const auto& [fence, observed] : running) sync.observed.push_back(observed);
+    return sync;
+  }
+  void Sync() {
+    Do(SyncInput());
+    for (const DesiredAttempt& desired : DesiredFor(core.world, node))
+      if (!running.contains(desired.fence))
+        running[desired.fence] = {desired.fence, Observed::Phase::kRunning, 4242};
+  }
+  void SyncTwice() {
+    Sync();
+    Sync();
+  }
+  ExperimentId Create(const std::string& more) {
+    Outcome outcome = Do(input::CreateExperiment{
+        .spec = R"({"experiment":"e","command":["x"])" + more + "}", .request_key = more,
+        .drawn_seed = 9, .results_root = "/r"});
+    INFO(outcome.verdict.ToString());
+    REQUIRE(outcome.verdict.ok());
+    return outcome.answer.experiment;
+  }
+  Fence FenceOf(uint32_t trial, uint32_t attempt = 1) {
+    return {{Owner::Of(TrialId{{1}, trial}), attempt, 1}, 0};
+  }
+  ReportVerdict Report(const Fence& fence, uint64_t seq, const std::string& metrics) {
+    RowBatch batch{fence.attempt, 0, {{seq, static_cast<double>(seq), 1, now, metrics}}};
+    return Do(input::Report{node, {batch}}).answer.verdicts.at(0);
+  }
+  void Exit(const Fence& fence, int code, uint64_t last_seq, bool witnessed = true) {
+    running[fence].phase = Observed::Phase::kExited;
+    running[fence].exit_code = code;
+    running[fence].last_seq = last_seq;
+    running[fence].witnessed = witnessed;
+    Sync();
+    if (FindLive(core.world.state, fence.attempt) == nullptr) running.erase(fence);
+    SyncTwice();
+  }
+  const Trial& TrialOf(uint32_t number) { return *FindTrial(core.world.state, {{1}, number}); }
+  std::string StateOf(uint32_t number) { return TrialStateName(core, TrialOf(number)); }
+};
+
+}  // namespace
+
+TEST_CASE("core: trials are placed as room allows and run to the end") {
+  Story story;
+  story.Create(R"(,"num_samples":3)");
+  story.SyncTwice();
+  CHECK(story.StateOf(0) == "RUNNING");
+  CHECK(story.StateOf(1) == "RUNNING");
+  CHECK(story.StateOf(2) == "PENDING");
+  auto view = TrialView(story.core, {.now = story.now}, {{1}, 2});
+  CHECK(view->Find("waiting")->GetString("reason").find("cpu: needs 1, has 0") !=
+        std::string::npos);
+  for (uint32_t i = 0; i < 3; ++i) story.Exit(story.FenceOf(i), 0, 0);
+  CHECK(story.StateOf(2) == "COMPLETED");
+  CHECK(story.core.world.state.experiments.at({1}).decided);
+  story.Do(input::SinksFlushed{story.core.world.state.seq});
+  CHECK(ExperimentStateName(story.core, story.core.world.state.experiments.at({1})) ==
+        std::string("COMPLETED"));
+}
+
+TEST_CASE("core: an attempt ends only once its last report is accepted") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  Fence fence = story.FenceOf(0);
+  story.Exit(fence, 0, 2);
+  CHECK(story.StateOf(0) == "RUNNING");
+  CHECK(story.Report(fence, 1, R"({"a":1})").acked_seq == 1);
+  CHECK(story.Report(fence, 3, R"({"a":1})").acked_seq == 1);  // A gap is not accepted.
+  CHECK(story.Report(fence, 2, R"({"a":1})").acked_seq == 2);
+  CHECK(story.StateOf(0) == "COMPLETED");
+  CHECK(story.Report(fence, 3, R"({"a":1})").stale);
+}
+
+TEST_CASE("core: a report from an older attempt is dropped") {
+  Story story;
+  story.Create(R"(,"max_failures":1)");
+  story.SyncTwice();
+  story.Exit(story.FenceOf(0), 1, 0);
+  CHECK(story.StateOf(0) == "RUNNING");
+  CHECK(story.TrialOf(0).runs.failures == 1);
+  CHECK(story.Report(story.FenceOf(0, 1), 1, "{}").stale);
+  CHECK(!story.Report(story.FenceOf(0, 2), 1, "{}").stale);
+  story.Exit(story.FenceOf(0, 2), 1, 1);
+  CHECK(story.StateOf(0) == "FAILED");
+}
+
+TEST_CASE("core: an exit that no daemon saw does not count as a failure") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  story.Exit(story.FenceOf(0), 9, 0, false);
+  CHECK(story.TrialOf(0).runs.failures == 0);
+  CHECK(story.TrialOf(0).runs.losses == 1);
+  CHECK(story.StateOf(0) == "RUNNING");
+}
+
+TEST_CASE("core: a stop rule keeps exactly the rows up to the one that met it") {
+  Story story;
+  story.Create(R"(,"stop":{"training_iteration":3})");
+  story.SyncTwice();
+  Fence fence = story.FenceOf(0);
+  RowBatch batch{fence.attempt, 0, {}};
+  for (uint64_t i = 1; i <= 5; ++i)
+    batch.rows.push_back({i, static_cast<double>(i), 1, story.now, "{}"});
+  Outcome outcome = story.Do(input::Report{story.node, {batch}});
+  CHECK(outcome.answer.verdicts[0].stop);
+  CHECK(outcome.answer.verdicts[0].stop_seq == 3);
+  CHECK(outcome.answer.verdicts[0].acked_seq == 5);
+  REQUIRE(outcome.rows.size() == 1);
+  CHECK(outcome.rows[0].rows.size() == 3);
+  CHECK(DesiredFor(story.core.world, story.node).at(0).stop);
+  story.Exit(fence, 143, 5);
+  CHECK(story.StateOf(0) == "COMPLETED");
+}
+
+TEST_CASE("core: a silent node is lost and its trials go on elsewhere from the checkpoint") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  Fence fence = story.FenceOf(0);
+  story.Report(fence, 1, R"({"a":1})");
+  Outcome committed = story.Do(input::CommitCheckpoint{
+      .fence = fence, .manifest = "m1", .row = {2, 2, 1, story.now, R"({"a":2})"}, .bytes = 10});
+  REQUIRE(committed.verdict.ok());
+  CHECK(committed.answer.checkpoint == 1);
+  story.Report(fence, 3, R"({"a":3})");
+  for (int i = 0; i < 17; ++i) {
+    story.now += limits::kTickInterval;
+    story.Do(input::Tick{});
+  }
+  CHECK(story.StateOf(0) == "RUNNING");
+  story.now += limits::kTickInterval;
+  story.Do(input::Tick{});
+  CHECK(story.StateOf(0) == "PENDING");
+  CHECK(std::string(NodeStateName(story.core, story.core.world.state.nodes.at({1}))) == "LOST");
+  story.running.clear();
+  story.SyncTwice();
+  CHECK(story.TrialOf(0).runs.live()->number == 2);
+  LaunchSpec launch = LaunchSpecFor(story.core.world, story.FenceOf(0, 2));
+  CHECK(launch.checkpoint == "m1");
+  CHECK(launch.iteration_base == 2);
+  CHECK(story.TrialOf(0).reports == 2);
+  CHECK(story.TrialOf(0).last.metrics == R"({"a":2})");
+}
+
+TEST_CASE("core: a head that slept blames nobody") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  story.now += 3'000;
+  story.Do(input::Tick{});
+  CHECK(story.StateOf(0) == "RUNNING");
+}
+
+TEST_CASE("core: no work goes to a node that still runs a superseded attempt") {
+  Story story;
+  story.running[story.FenceOf(0, 1)] = {story.FenceOf(0, 1), Observed::Phase::kRunning, 1};
+  story.SyncTwice();
+  story.Create("");
+  story.Do(input::Tick{});
+  CHECK(story.StateOf(0) == "PENDING");
+  story.running.clear();
+  story.SyncTwice();
+  CHECK(story.StateOf(0) != "PENDING");
+}
+
+TEST_CASE("core: a request key gives the same answer twice") {
+  Story story;
+  input::SubmitJob submit{"me", R"({"name":"j","argv":["true"]})", "key"};
+  JobId first = story.Do(submit).answer.job;
+  Outcome again = story.Do(submit);
+  CHECK(again.answer.job == first);
+  CHECK(again.answer.attached);
+  CHECK(again.records.empty());
+}
+
+TEST_CASE("core: an impossible request is refused and names the largest node") {
+  Story story;
+  Outcome outcome = story.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"e","command":["x"],"resources":{"gpu":4}})",
+      .results_root = "/r"});
+  CHECK(!outcome.verdict.ok());
+  CHECK(MessageOf(outcome.verdict) == "asks for 4 gpus; the largest node has 2 cpus");
+}

@@ -1,0 +1,1 @@
+rt_test(unit_decide SOURCES asha_test.cc DEPS rt_head_decide)

@@ -1,0 +1,85 @@
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/spec/experiment_spec.h"
+
+using namespace rt;
+
+namespace {
+absl::Status ErrorOf(const char* text) {
+  auto json = Json::Parse(text);
+  REQUIRE(json.ok());
+  return ParseExperimentSpec(*json).status();
+}
+ExperimentSpec SpecOf(const char* text) {
+  auto spec = ParseExperimentSpec(*Json::Parse(text));
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  return *spec;
+}
+}  // namespace
+
+TEST_CASE("spec: a small experiment gets the defaults") {
+  ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x","${lr}"],
+      "space":{"lr":{"grid":[1,2]},"w":{"uniform":[0,1]}},"num_samples":3})");
+  CHECK(spec.TrialsTotal() == 6);
+  CHECK(spec.resources.cpu == kUnit);
+  CHECK(spec.space.variables.size() == 2);
+}
+
+TEST_CASE("spec: mistakes name their path and say what to do") {
+  auto check = [](const char* text, const char* path, const char* message, const char* hint = "") {
+    absl::Status status = ErrorOf(text);
+    INFO(status.ToString());
+    REQUIRE(!status.ok());
+    CHECK(SpecPathOf(status) == path);
+    CHECK(MessageOf(status).find(message) != std::string::npos);
+    CHECK(HintOf(status).find(hint) != std::string::npos);
+  };
+  check(R"({"experiment":"e","command":["x"],"num_sampels":3})", "num_sampels", "unknown key",
+        "did you mean 'num_samples'?");
+  check(R"({"experiment":"e"})", "command", "missing");
+  check(R"({"experiment":"e","command":"x y"})", "command", "must be a list");
+  check(R"({"experiment":"e","command":["x","${lt}"],"space":{"lr":1}})", "command/1",
+        "no parameter is called 'lt'", "did you mean 'lr'?");
+  check(R"({"experiment":"e","command":["x"],"space":{"lr":{"loguniform":[0,1]}}})", "space/lr",
+        "lower bound above 0");
+  check(R"({"experiment":"e","command":["x"],"space":{"q":{"quniform":[1,33,4]}}})", "space/q",
+        "multiples of q");
+  check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1.5}})", "resources/gpu",
+        "whole number");
+  check(R"({"experiment":"e","command":["x"],"scheduler":{"asha":{}}})", "scheduler", "metric");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":0}}})",
+        "scheduler/asha/max_t", "above 0");
+  check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
+  check(R"({"experiment":"e","command":["x"],"num_samples":"3"})", "num_samples", "whole number");
+}
+
+TEST_CASE("spec: a stop rule follows the mode of the metric") {
+  ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min",
+      "stop":{"loss":0.1,"training_iteration":5,"acc":{"<=":0.5}}})");
+  Json row = *Json::Parse(R"({"loss":0.2,"acc":0.9})");
+  CHECK(MetRule(spec.stop, {row, 4, 0}) == nullptr);
+  CHECK(MetRule(spec.stop, {row, 5, 0})->key == "training_iteration");
+  Json low = *Json::Parse(R"({"loss":0.1})");
+  CHECK(MetRule(spec.stop, {low, 1, 0})->key == "loss");
+}
+
+TEST_CASE("spec: parameters are substituted into arguments, whole and in part") {
+  Json params = *Json::Parse(R"({"lr":0.1,"net":{"w":64},"s":"a b$"})");
+  auto argv = SubstituteCommand({"x", "${lr}", "--w=${net/w}", "${s}"}, params);
+  REQUIRE(argv.ok());
+  CHECK(*argv == std::vector<std::string>{"x", "0.1", "--w=64", "a b$"});
+}
+
+TEST_CASE("resources: fractions are exact and shortages are named") {
+  auto wanted = ParseResourcesFlag("cpu=2,gpu=1,memory=8GiB,tpu=1");
+  REQUIRE(wanted.ok());
+  CHECK(Describe(*wanted) == "2 cpus, 1 gpu, 8 GiB memory, 1 tpu");
+  auto free = ParseResourcesFlag("cpu=1,memory=16GiB");
+  CHECK(!wanted->Fits(*free));
+  CHECK(DescribeShortage(*wanted, *free) ==
+        "cpu: needs 2, has 1; gpu: needs 1, has 0; tpu: needs 1, has 0");
+  CHECK(!ParseResourcesFlag("cpu").ok());
+  CHECK(!ParseResourcesFlag("cpu=-1").ok());
+}
