@@ -1,4 +1,4 @@
-#include "worker/link/spool.h"
+#include "worker/run/spool.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,0 +1,65 @@
+// What starts one rank, as the head's LaunchSpec said it, plus what this worker added. Kept as JSON in
+// the attempt's run directory, so that a restarted daemon serves the trial as before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/base/json.h"
+#include "common/base/time.h"
+
+namespace rt::worker {
+
+struct LaunchInput {
+  std::string manifest;
+  std::string env;  // Gets the path of the directory that it was pulled to.
+};
+struct LaunchBody {
+  Fence fence;
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> env;
+  std::string bundle;
+  std::string cwd;
+  std::vector<LaunchInput> inputs;
+  std::string checkpoint;
+  std::string params;
+  std::vector<std::string> gpu_uuids;
+  uint32_t world_size = 1;
+  double iteration_base = 0;
+  double time_total_base_s = 0;
+  std::string control;
+  std::string name;
+  std::string report_regex;
+  // Set by the launcher.
+  std::string token;
+  Millis started_at = 0;
+};
+Json ToJson(const LaunchBody& body);
+LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json);
+
+// The names inside <state>/attempts/<fence>.
+struct RunDir {
+  std::string path;
+  std::string work() const { return path + "/work"; }
+  std::string trial() const { return path + "/trial"; }
+  std::string checkpoint() const { return path + "/checkpoint"; }
+  std::string config() const { return path + "/config.json"; }
+  std::string logs() const { return path + "/logs"; }
+  std::string body() const { return path + "/body.json"; }
+  std::string spec() const { return path + "/spec"; }
+  std::string spool() const { return path + "/spool"; }
+  std::string error() const { return path + "/error.json"; }
+  std::string exit() const { return path + "/exit"; }
+  std::string witnessed() const { return path + "/witnessed"; }
+  std::string launching() const { return path + "/launching"; }
+  std::string pid() const { return path + "/pid"; }
+  std::string shim_pid() const { return path + "/shim.pid"; }
+};
+
+Millis WallClock();
+
+}  // namespace rt::worker

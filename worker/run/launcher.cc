@@ -1,0 +1,286 @@
+#include "worker/run/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <sstream>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+
+namespace rt::worker {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kLaunchWaitMs = 10'000;
+constexpr size_t kLogsKept = 1'000;
+
+std::string NewToken() {
+  unsigned char bytes[32];
+  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) std::abort();
+  return ToHex({reinterpret_cast<const char*>(bytes), sizeof bytes});
+}
+
+absl::Status CopyTree(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
+  return error ? ErrnoStatus(error.value(), "copy the bundle to " + to) : absl::OkStatus();
+}
+
+// Waits for the shim's line on `fd`; empty at its end.
+std::string ReadLine(int fd) {
+  std::string line;
+  pollfd wait{fd, POLLIN, 0};
+  char buffer[256];
+  while (line.find('\n') == std::string::npos && ::poll(&wait, 1, kLaunchWaitMs) > 0) {
+    ssize_t count = ::read(fd, buffer, sizeof buffer);
+    if (count <= 0) break;
+    line.append(buffer, static_cast<size_t>(count));
+  }
+  return line;
+}
+
+bool WaitFor(const std::string& path, const std::string& other, int tries) {
+  for (int i = 0; i < tries; ++i) {
+    if (Exists(path) || Exists(other)) return true;
+    ::usleep(10'000);
+  }
+  return Exists(path) || Exists(other);
+}
+
+}  // namespace
+
+std::optional<ProcessIdentity> ReadPidFile(const std::string& path) {
+  auto text = ReadFile(path, 4096);
+  auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
+  if (!text.ok() || !boot.ok()) return std::nullopt;
+  std::istringstream in(*text);
+  ProcessIdentity identity;
+  std::string boot_id;
+  if (!(in >> identity.pid >> identity.start_time >> boot_id)) return std::nullopt;
+  if (boot_id != Trim(*boot)) return std::nullopt;
+  return identity;
+}
+
+Launcher::Launcher(LauncherOptions options, BlobStore& store)
+    : options_(std::move(options)), store_(store), cache_(options_.state_dir + "/cache", store) {}
+
+RunDir Launcher::DirOf(const Fence& fence) const {
+  return {options_.state_dir + "/attempts/" + rt::ToString(fence)};
+}
+std::string Launcher::SocketOf(const Fence& fence) const {
+  return options_.runtime_dir + "/" + rt::ToString(fence);
+}
+std::string Launcher::LogsOf(const Fence& fence) const {
+  for (const std::string& path :
+       {DirOf(fence).logs(), options_.state_dir + "/logs/" + rt::ToString(fence)}) {
+    if (Exists(path)) return path;
+  }
+  return "";
+}
+
+absl::Status Launcher::Prepare(LaunchBody& body) {
+  const RunDir dir = DirOf(body.fence);
+  RT_RETURN_IF_ERROR(RemoveTree(dir.path));
+  for (const std::string& path : {dir.path, dir.trial(), dir.logs()}) {
+    RT_RETURN_IF_ERROR(EnsureDirectory(path));
+  }
+  std::string cwd = dir.work();
+  if (!body.bundle.empty()) {
+    RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle));
+    RT_RETURN_IF_ERROR(CopyTree(cached, dir.work()));
+    if (!body.cwd.empty()) cwd += "/" + body.cwd;
+  } else if (!body.cwd.empty()) {
+    cwd = body.cwd;
+  } else {
+    RT_RETURN_IF_ERROR(EnsureDirectory(cwd));
+  }
+  std::vector<std::string> inputs;
+  for (const LaunchInput& input : body.inputs) {
+    RT_ASSIGN_OR_RETURN(std::string path, cache_.Get(input.manifest));
+    inputs.push_back(path);
+  }
+  if (!body.checkpoint.empty()) {
+    RT_RETURN_IF_ERROR(
+        Annotate(RestoreTree(store_, body.checkpoint, dir.checkpoint()), "pull the checkpoint"));
+  }
+  const WriteOptions lazily{.sync = false};
+  RT_RETURN_IF_ERROR(
+      WriteFileAtomic(dir.config(), body.params.empty() ? "{}" : body.params, lazily));
+  body.token = NewToken();
+  body.started_at = WallClock();
+  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), lazily));
+  return WriteSpec(body, cwd, inputs);
+}
+
+absl::Status Launcher::WriteSpec(const LaunchBody& body, const std::string& cwd,
+                                 const std::vector<std::string>& inputs) {
+  const RunDir dir = DirOf(body.fence);
+  std::string spec;
+  auto field = [&](std::string_view text) { spec.append(text).push_back('\0'); };
+  auto list = [&](const std::vector<std::string>& texts) {
+    field(std::to_string(texts.size()));
+    for (const std::string& text : texts) field(text);
+  };
+  list(body.argv);
+  list(LaunchEnv(body, dir, SocketOf(body.fence), options_.node, inputs));
+  field(cwd);
+  field(dir.logs());
+  field(std::to_string(limits::kLogFileBytesMax));
+  field(std::to_string(limits::kLogFilesKept));
+  return WriteFileAtomic(dir.spec(), spec, {.sync = false});
+}
+
+absl::StatusOr<uint64_t> Launcher::Launch(const Fence& fence) {
+  const RunDir dir = DirOf(fence);
+  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.launching(), "", {.sync = false}));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  auto shim = Subprocess::Spawn({.argv = {options_.node.bin_dir + "/rt-shim", dir.path},
+                                 .cwd = dir.path,
+                                 .fds = {{null, 0}, {ends[1], 1}, {null, 2}},
+                                 .setsid = true});
+  ::close(ends[1]);
+  ::close(null);
+  if (!shim.ok()) {
+    ::close(ends[0]);
+    return Annotate(shim.status(), "start rt-shim");
+  }
+  const std::string line = ReadLine(ends[0]);
+  ::close(ends[0]);
+  {
+    std::lock_guard lock(mutex_);
+    shims_.insert_or_assign(fence, std::move(*shim));
+  }
+  uint64_t pid = std::strtoull(line.c_str(), nullptr, 10);
+  if (pid != 0) return pid;
+  WaitFor(dir.exit(), dir.exit(), 100);
+  ExitFacts facts = ReadExit(fence, true);
+  return absl::FailedPreconditionError(facts.reason.empty() ? "rt-shim failed" : facts.reason);
+}
+
+int Launcher::Watch(const Fence& fence) {
+  auto identity = ReadPidFile(DirOf(fence).shim_pid());
+  if (!identity) return -1;
+  int fd = static_cast<int>(::syscall(SYS_pidfd_open, identity->pid, 0u));
+  if (fd >= 0 && !IsAlive(*identity)) {
+    ::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
+  {
+    std::lock_guard lock(mutex_);
+    if (auto own = shims_.find(fence); own != shims_.end()) {
+      own->second.Wait(1'000);
+      shims_.erase(own);
+    }
+  }
+  const RunDir dir = DirOf(fence);
+  ExitFacts facts{.witnessed = alive || Exists(dir.witnessed())};
+  auto text = ReadFile(dir.exit(), 1 << 20);
+  if (!text.ok()) {
+    // Without its shim nobody can say how it ends: end it, and do not blame the trial.
+    Signal(fence, true);
+    return {.signal = SIGKILL, .witnessed = false, .reason = "its rt-shim was killed"};
+  }
+  if (alive) {
+    absl::Status noted = WriteFileAtomic(dir.witnessed(), "", {.sync = false});
+    if (!noted.ok()) {
+      RT_LOG(kWarning) << MessageOf(noted);
+    }
+  }
+  for (const std::string& line : Split(*text, '\n')) {
+    size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    const std::string key = line.substr(0, space);
+    const std::string value = line.substr(space + 1);
+    if (key == "exit_code") facts.exit_code = std::atoi(value.c_str());
+    if (key == "signal") facts.signal = std::atoi(value.c_str());
+    if (key == "launch_failed") facts.launch_failed = value == "1";
+    if (key == "reason") facts.reason = value;
+  }
+  return facts;
+}
+
+void Launcher::Signal(const Fence& fence, bool kill) {
+  auto identity = ReadPidFile(DirOf(fence).pid());
+  if (identity && IsAlive(*identity)) ::kill(-identity->pid, kill ? SIGKILL : SIGTERM);
+}
+
+void Launcher::Forget(const Fence& fence) {
+  const RunDir dir = DirOf(fence);
+  const std::string logs = options_.state_dir + "/logs";
+  absl::Status done = EnsureDirectory(logs);
+  const std::string kept = logs + "/" + rt::ToString(fence);
+  ::rename(dir.logs().c_str(), kept.c_str());  // Absent when it never started.
+  ::unlink(SocketOf(fence).c_str());
+  if (absl::Status removed = RemoveTree(dir.path); !removed.ok()) done = removed;
+  if (!done.ok()) {
+    RT_LOG(kWarning) << MessageOf(done);
+  }
+  std::lock_guard lock(mutex_);
+  PruneLogs();
+}
+
+void Launcher::PruneLogs() {
+  std::vector<std::pair<fs::file_time_type, fs::path>> kept;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options_.state_dir + "/logs", error)) {
+    kept.emplace_back(entry.last_write_time(error), entry.path());
+  }
+  if (kept.size() <= kLogsKept) return;
+  std::sort(kept.begin(), kept.end());
+  for (size_t i = 0; i + kLogsKept < kept.size(); ++i) fs::remove_all(kept[i].second, error);
+}
+
+std::vector<Launcher::Found> Launcher::Recover() {
+  std::vector<Found> found;
+  std::vector<Fence> fences;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options_.state_dir + "/attempts", error)) {
+    if (auto fence = ParseFence(entry.path().filename().string())) fences.push_back(*fence);
+  }
+  for (const Fence& fence : fences) {
+    if (auto one = RecoverOne(fence)) {
+      found.push_back(std::move(*one));
+    } else if (absl::Status removed = RemoveTree(DirOf(fence).path); !removed.ok()) {
+      RT_LOG(kWarning) << MessageOf(removed);
+    }
+  }
+  return found;
+}
+
+std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
+  const RunDir dir = DirOf(fence);
+  if (!Exists(dir.launching())) return std::nullopt;  // The head will ask again.
+  if (!WaitFor(dir.shim_pid(), dir.exit(), 200)) return std::nullopt;
+  auto text = ReadFile(dir.body());
+  auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
+  if (!json.ok()) return std::nullopt;
+  Found found{.body = LaunchBodyFrom(fence, *json)};
+  auto shim = ReadPidFile(dir.shim_pid());
+  if (!Exists(dir.exit()) && shim && IsAlive(*shim)) {
+    WaitFor(dir.pid(), dir.exit(), 200);
+    auto child = ReadPidFile(dir.pid());
+    found.pid = child ? static_cast<uint64_t>(child->pid) : 0;
+    if (!Exists(dir.exit())) return found;
+  }
+  found.exit = ReadExit(fence, false);
+  return found;
+}
+
+}  // namespace rt::worker

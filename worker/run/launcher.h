@@ -1,0 +1,71 @@
+// Starts what the core wants started, and finds it again after a restart of the daemon. Everything
+// it knows is on disk below <state>/attempts/<fence>; the process that lives is rt-shim's child, not
+// ours. Thread-safe; Prepare and Launch block and belong on a pool.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/run/subprocess.h"
+#include "worker/core/worker_core.h"
+#include "worker/run/launch_env.h"
+#include "worker/run/tree_cache.h"
+
+namespace rt::worker {
+
+struct LauncherOptions {
+  std::string state_dir;
+  std::string runtime_dir;  // Short and 0700: for sockets.
+  NodeFacts node;
+};
+
+class Launcher {
+ public:
+  Launcher(LauncherOptions options, BlobStore& store);
+
+  // Makes the run directory: bundle, inputs, checkpoint, configuration, spec. Sets body.token.
+  absl::Status Prepare(LaunchBody& body);
+  // The user's pid. An error says why nothing runs; it is final. The shim's pidfd follows by Watch.
+  absl::StatusOr<uint64_t> Launch(const Fence& fence);
+  // A pidfd of the shim, readable once it has ended; -1 when it is gone already.
+  int Watch(const Fence& fence);
+  // How it ended, once the shim is gone. `alive`: a daemon saw it end; remembered on disk.
+  ExitFacts ReadExit(const Fence& fence, bool alive);
+  void Signal(const Fence& fence, bool kill);
+  // Removes the run directory; its logs move to <state>/logs/<fence>, the newest 1 000 are kept.
+  void Forget(const Fence& fence);
+
+  struct Found {
+    LaunchBody body;
+    uint64_t pid = 0;
+    std::optional<ExitFacts> exit;
+  };
+  // What earlier daemons started. Directories of what never started are removed.
+  std::vector<Found> Recover();
+
+  RunDir DirOf(const Fence& fence) const;
+  std::string SocketOf(const Fence& fence) const;
+  // Where the logs are now; "" when there are none.
+  std::string LogsOf(const Fence& fence) const;
+
+ private:
+  absl::Status WriteSpec(const LaunchBody& body, const std::string& cwd,
+                         const std::vector<std::string>& inputs);
+  std::optional<Found> RecoverOne(const Fence& fence);
+  void PruneLogs();
+
+  const LauncherOptions options_;
+  BlobStore& store_;
+  TreeCache cache_;
+  std::mutex mutex_;
+  std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
+};
+
+// "PID STARTTIME BOOT_ID" as rt-shim writes it; nullopt when absent or of another boot.
+std::optional<ProcessIdentity> ReadPidFile(const std::string& path);
+
+}  // namespace rt::worker

@@ -1,0 +1,206 @@
+#include "worker/run/live_attempt.h"
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr std::string_view kReportPrefix = "RT_REPORT ";
+constexpr size_t kLineBytesMax = 1u << 20;
+constexpr size_t kPumpBytes = 256u << 10;
+constexpr int64_t kTailLines = 20;
+
+// "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the value
+// of "metric".
+std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& line) {
+  Json metrics = Json::MakeObject();
+  for (std::sregex_iterator at(line.begin(), line.end(), regex), end; at != end; ++at) {
+    if (at->size() < 2) continue;
+    const std::string name = at->size() > 2 ? (*at)[1].str() : "metric";
+    const std::string text = at->size() > 2 ? (*at)[2].str() : (*at)[1].str();
+    char* rest = nullptr;
+    double value = std::strtod(text.c_str(), &rest);
+    if (rest != text.c_str()) metrics.Set(name, value);
+  }
+  if (metrics.object().empty()) return std::nullopt;
+  return metrics;
+}
+
+}  // namespace
+
+LiveAttempt::LiveAttempt(LaunchBody body, RunDir dir, std::function<void(bool)> on_row)
+    : body_(std::move(body)),
+      dir_(std::move(dir)),
+      on_row_(std::move(on_row)),
+      stdout_(dir_.logs(), "stdout") {}
+
+absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, RunDir dir,
+                                                               std::function<void(bool)> on_row) {
+  std::shared_ptr<LiveAttempt> live(
+      new LiveAttempt(std::move(body), std::move(dir), std::move(on_row)));
+  RT_ASSIGN_OR_RETURN(live->spool_, Spool::Open(live->dir_.spool()));
+  live->stdout_.Seek(live->spool_->stdout_offset());
+  if (!live->body_.report_regex.empty()) {
+    try {
+      live->regex_.emplace(live->body_.report_regex);
+    } catch (const std::regex_error& error) {
+      return Invalid(std::string("report_regex: ") + error.what());
+    }
+  }
+  auto text = ReadFile(live->dir_.error(), 1 << 20);
+  auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
+  if (json.ok()) {
+    live->error_ = Error{json->GetString("kind"), json->GetString("message"),
+                         json->GetString("traceback")};
+  }
+  return live;
+}
+
+absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t client_seq) const {
+  if (!metrics.is_object()) return Invalid("metrics must be a JSON object");
+  SpoolRow row{.seq = spool_->last_seq(), .client_seq = client_seq};
+  row.metrics = metrics.Dump();
+  if (row.metrics.size() > limits::kMetricsBytesMax) {
+    return Invalid("metrics are longer than " + std::to_string(limits::kMetricsBytesMax) + " bytes");
+  }
+  row.timestamp = WallClock();
+  const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);
+  row.time_total_s = metrics.GetDouble("time_total_s", body_.time_total_base_s + elapsed_s);
+  const double last = row.seq == 0 ? body_.iteration_base : spool_->last_iteration();
+  row.iteration = metrics.GetDouble("training_iteration", last + 1);
+  return row;
+}
+
+absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOptions& options) {
+  std::unique_lock lock(adding_);
+  RT_ASSIGN_OR_RETURN(SpoolRow row, FillRow(metrics, options.client_seq));
+  row.stdout_offset = options.stdout_offset;
+  RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row), options.hold));
+  lock.unlock();
+  on_row_(options.wait);
+  return row;
+}
+
+void LiveAttempt::Release() {
+  spool_->Release();
+  on_row_(true);
+}
+
+void LiveAttempt::OnVerdict(const Standing& verdict) {
+  if (verdict.stale) {
+    spool_->Abandon();
+  } else {
+    spool_->Acknowledge(verdict.acked_seq);
+  }
+  std::lock_guard lock(mutex_);
+  standing_.acked_seq = std::max(standing_.acked_seq, verdict.acked_seq);
+  standing_.stale = standing_.stale || verdict.stale;
+  if (verdict.stop && !standing_.stop) {
+    standing_.stop = true;
+    standing_.stop_seq = verdict.stop_seq;
+    standing_.reason = verdict.reason;
+  }
+}
+
+void LiveAttempt::NoteStop(const std::string& reason) {
+  std::lock_guard lock(mutex_);
+  if (!standing_.stop) standing_.reason = reason;
+  standing_.stop = true;
+}
+
+Standing LiveAttempt::standing() const {
+  std::lock_guard lock(mutex_);
+  return standing_;
+}
+
+void LiveAttempt::SetError(const Error& error) {
+  auto cut = [](const std::string& text) { return text.substr(0, limits::kErrorBytesMax); };
+  Error kept{cut(error.kind), cut(error.message), cut(error.traceback)};
+  absl::Status saved = WriteFileAtomic(
+      dir_.error(),
+      Json::MakeObject(
+          {{"kind", kept.kind}, {"message", kept.message}, {"traceback", kept.traceback}})
+          .Dump(),
+      {.sync = false});
+  if (!saved.ok()) {
+    RT_LOG(kWarning) << MessageOf(saved);
+  }
+  std::lock_guard lock(mutex_);
+  error_ = std::move(kept);
+}
+
+Error LiveAttempt::LastWords(const ExitFacts& exit) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (error_) return *error_;
+  }
+  if (exit.exit_code == 0 && exit.signal == 0) return {};
+  LogReader reader(dir_.logs(), "stderr");
+  reader.SeekToTail(kTailLines);
+  std::string text = reader.Read(limits::kErrorBytesMax);
+  if (!IsValidUtf8(text)) text = EscapeControl(text);
+  if (!IsValidUtf8(text)) text.clear();
+  return {.message = std::string(Trim(text))};
+}
+
+bool LiveAttempt::PumpStdout(bool at_end) {
+  if (spool_->IsFull()) return false;
+  std::string bytes = stdout_.Read(kPumpBytes);
+  const uint64_t start = stdout_.offset() - bytes.size() - partial_.size();
+  std::string text = std::move(partial_) + bytes;
+  partial_.clear();
+  size_t at = 0;
+  for (size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    TakeLine(std::string_view(text).substr(at, end - at), start + end + 1);
+  }
+  partial_ = text.substr(at);
+  if (partial_.size() > kLineBytesMax) partial_.clear();
+  const bool drained = bytes.empty();
+  if (drained && at_end && !partial_.empty()) {
+    TakeLine(partial_, stdout_.offset());
+    partial_.clear();
+  }
+  return drained;
+}
+
+void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  std::optional<Json> metrics;
+  if (line.starts_with(kReportPrefix)) {
+    auto json = Json::Parse(line.substr(kReportPrefix.size()));
+    if (json.ok()) metrics = std::move(*json);
+  } else if (regex_ && line.size() < 4096) {
+    metrics = MatchMetrics(*regex_, std::string(line));
+  }
+  if (!metrics) return;
+  auto row = AddRow(*metrics, {.stdout_offset = end_offset});
+  if (!row.ok()) {
+    RT_LOG(kWarning) << rt::ToString(fence()) << ": " << MessageOf(row.status());
+  }
+}
+
+std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  auto found = attempts_.find(fence);
+  return found == attempts_.end() ? nullptr : found->second;
+}
+void AttemptTable::Add(std::shared_ptr<LiveAttempt> attempt) {
+  std::lock_guard lock(mutex_);
+  attempts_[attempt->fence()] = std::move(attempt);
+}
+void AttemptTable::Remove(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  attempts_.erase(fence);
+}
+std::vector<std::shared_ptr<LiveAttempt>> AttemptTable::All() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<LiveAttempt>> all;
+  for (const auto& [fence, attempt] : attempts_) all.push_back(attempt);
+  return all;
+}
+
+}  // namespace rt::worker

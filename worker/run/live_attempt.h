@@ -1,0 +1,101 @@
+// One attempt while this daemon looks after it: its spool, the rows' counters, what the head said of
+// them, the reports in its standard output, its last words. Shared by the loop (stdout, end), the
+// trial socket (reports) and the report loop (verdicts), hence thread-safe and held by shared_ptr.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/core/worker_core.h"
+#include "worker/run/launch_body.h"
+#include "worker/run/log_reader.h"
+#include "worker/run/spool.h"
+
+namespace rt::worker {
+
+// What the head answered for this rank's rows so far.
+struct Standing {
+  uint64_t acked_seq = 0;
+  bool stop = false;
+  uint64_t stop_seq = 0;
+  std::string reason;
+  bool stale = false;
+};
+struct ReportOptions {
+  uint64_t client_seq = 0;
+  uint64_t stdout_offset = 0;
+  bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
+  bool hold = false;  // As Spool::Append.
+};
+
+class LiveAttempt {
+ public:
+  // `on_row(urgent)` wakes the report loop.
+  static absl::StatusOr<std::shared_ptr<LiveAttempt>> Open(LaunchBody body, RunDir dir,
+                                                           std::function<void(bool)> on_row);
+
+  const LaunchBody& body() const { return body_; }
+  const Fence& fence() const { return body_.fence; }
+  const RunDir& dir() const { return dir_; }
+  Spool& spool() { return *spool_; }
+
+  // Checks, fills in iteration, time and timestamp, and spools.
+  absl::StatusOr<SpoolRow> AddRow(const Json& metrics, const ReportOptions& options);
+  // The same row without spooling it: a report that was sent again after a lost connection.
+  absl::StatusOr<SpoolRow> FillRow(const Json& metrics, uint64_t client_seq) const;
+  // Ends a hold.
+  void Release();
+  void OnVerdict(const Standing& verdict);
+  void NoteStop(const std::string& reason);
+  Standing standing() const;
+
+  void SetError(const Error& error);  // What the trial itself said went wrong.
+  // The trial's own words, else, for a failure, the last 20 lines of standard error.
+  Error LastWords(const ExitFacts& exit) const;
+
+  // Takes reports from standard output; true when everything that is there was looked at.
+  bool PumpStdout(bool at_end);
+
+  // Kept by the socket: the end is reported only after all of it was read.
+  std::atomic<int> connections{0};
+  std::atomic<bool> listener_closed{false};
+
+ private:
+  LiveAttempt(LaunchBody body, RunDir dir, std::function<void(bool)> on_row);
+  void TakeLine(std::string_view line, uint64_t end_offset);
+
+  const LaunchBody body_;
+  const RunDir dir_;
+  const std::function<void(bool)> on_row_;
+  std::unique_ptr<Spool> spool_;
+  std::optional<std::regex> regex_;
+  std::mutex adding_;  // One row's iteration follows from the one before it.
+  mutable std::mutex mutex_;
+  Standing standing_;
+  std::optional<Error> error_;
+  LogReader stdout_;  // The loop's thread only, as is the next.
+  std::string partial_;
+};
+
+// The attempts of this daemon, by fence. Thread-safe.
+class AttemptTable {
+ public:
+  std::shared_ptr<LiveAttempt> Find(const Fence& fence) const;
+  void Add(std::shared_ptr<LiveAttempt> attempt);
+  void Remove(const Fence& fence);
+  std::vector<std::shared_ptr<LiveAttempt>> All() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Fence, std::shared_ptr<LiveAttempt>> attempts_;
+};
+
+}  // namespace rt::worker

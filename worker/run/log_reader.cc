@@ -1,0 +1,94 @@
+#include "worker/run/log_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "worker/run/shim_log.h"
+
+namespace rt::worker {
+namespace fs = std::filesystem;
+namespace {
+
+// Start -> size of every segment.
+std::map<uint64_t, uint64_t> Segments(const std::string& directory, const std::string& stream) {
+  std::map<uint64_t, uint64_t> segments;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(stream + ".")) continue;
+    segments[std::strtoull(name.c_str() + stream.size() + 1, nullptr, 10)] = entry.file_size(error);
+  }
+  return segments;
+}
+
+}  // namespace
+
+LogReader::~LogReader() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+bool LogReader::Open() {
+  if (fd_ >= 0) return true;
+  auto segments = Segments(directory_, stream_);
+  if (segments.empty()) return false;
+  auto after = segments.upper_bound(offset_);
+  start_ = after == segments.begin() ? after->first : std::prev(after)->first;
+  if (offset_ < start_) offset_ = start_;
+  fd_ = ::open((directory_ + "/" + SegmentName(stream_.c_str(), start_)).c_str(),
+               O_RDONLY | O_CLOEXEC);
+  return fd_ >= 0;
+}
+
+bool LogReader::NextSegmentExists() const {
+  if (offset_ == start_) return false;
+  const std::string next = directory_ + "/" + SegmentName(stream_.c_str(), offset_);
+  return ::access(next.c_str(), F_OK) == 0;
+}
+
+std::string LogReader::Read(size_t bytes_max) {
+  while (Open()) {
+    std::string bytes(bytes_max, '\0');
+    ssize_t count = ::pread(fd_, bytes.data(), bytes_max, static_cast<off_t>(offset_ - start_));
+    if (count > 0) {
+      bytes.resize(static_cast<size_t>(count));
+      offset_ += static_cast<uint64_t>(count);
+      return bytes;
+    }
+    if (!NextSegmentExists()) return "";
+    ::close(fd_);
+    fd_ = -1;
+  }
+  return "";
+}
+
+void LogReader::Seek(uint64_t offset) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  offset_ = offset;
+}
+
+uint64_t LogReader::End() const {
+  auto segments = Segments(directory_, stream_);
+  return segments.empty() ? 0 : segments.rbegin()->first + segments.rbegin()->second;
+}
+
+void LogReader::SeekToTail(int64_t lines) {
+  constexpr uint64_t kWindow = 4u << 20;
+  const uint64_t end = End();
+  Seek(end > kWindow ? end - kWindow : 0);
+  std::string text;
+  for (std::string part; !(part = Read(1u << 20)).empty();) text += part;
+  const uint64_t text_end = offset_;
+  size_t at = text.size();
+  if (at > 0 && text[at - 1] == '\n') --at;
+  for (int64_t left = lines; at > 0; --at) {
+    if (text[at - 1] == '\n' && --left == 0) break;
+  }
+  Seek(text_end - (text.size() - at));
+}
+
+}  // namespace rt::worker

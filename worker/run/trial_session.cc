@@ -1,0 +1,254 @@
+// What a message on the trial socket means: docs/trial-protocol.md in code.
+#include <unistd.h>
+
+#include <chrono>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "worker/run/trial_socket.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr auto kCommitFor = std::chrono::minutes(10);
+
+Json ErrorJson(const absl::Status& why) {
+  const std::string hint = HintOf(why);
+  return Json::MakeObject({{"code", absl::StatusCodeToString(why.code())},
+                           {"message", MessageOf(why)},
+                           {"hint", hint.empty() ? Json() : Json(hint)}});
+}
+
+Json DriverReply(const Json& id, const absl::StatusOr<Json>& result) {
+  Json reply = Json::MakeObject({{"op", "driver"}, {"id", id}, {"ok", result.ok()}});
+  if (result.ok()) {
+    reply.Set("result", *result);
+  } else {
+    reply.Set("error", ErrorJson(result.status()));
+  }
+  return reply;
+}
+
+bool SameToken(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0 : 1;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  }
+  return difference == 0;
+}
+
+// Stores the tree and has it committed, through outages of the head. Blocks.
+absl::StatusOr<uint64_t> Commit(BlobStore& store, HeadCalls& head, const LiveAttempt& attempt,
+                                const std::string& path, const SpoolRow& row) {
+  const auto until = std::chrono::steady_clock::now() + kCommitFor;
+  for (;;) {
+    absl::StatusOr<StoredTree> tree = StoreTree(store, path, {});
+    absl::Status status = tree.status();
+    if (tree.ok()) {
+      auto number = head.CommitCheckpoint(attempt.fence(), tree->manifest, row, tree->bytes);
+      if (number.ok()) return number;
+      status = number.status();
+    }
+    const bool transient = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                           absl::IsResourceExhausted(status);
+    if (!transient || attempt.standing().stale || std::chrono::steady_clock::now() > until) {
+      return Annotate(status, "checkpoint");
+    }
+    ::usleep(200'000);
+  }
+}
+
+}  // namespace
+
+void TrialSocket::Send(Connection& connection, const Json& message) {
+  connection.out += message.Dump() + "\n";
+}
+
+void TrialSocket::SendLater(uint64_t id, Json message) {
+  Post([this, id, message = std::move(message)] {
+    auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    Send(found->second, message);
+    Flush(found->second);
+  });
+}
+
+void TrialSocket::Refuse(Connection& connection, const absl::Status& why, uint64_t seq) {
+  Json reply = Json::MakeObject({{"op", "error"}, {"ok", false}, {"message", MessageOf(why)},
+                                 {"error", ErrorJson(why)}});
+  if (seq != 0) reply.Set("seq", seq);
+  Send(connection, reply);
+}
+
+void TrialSocket::HandleLine(Connection& connection, std::string_view line) {
+  if (Trim(line).empty()) return;
+  auto message = Json::Parse(line);
+  if (!message.ok()) return Refuse(connection, message.status(), 0);
+  if (!message->is_object()) return Refuse(connection, Invalid("not a JSON object"), 0);
+  Dispatch(connection, *message);
+}
+
+void TrialSocket::Dispatch(Connection& connection, const Json& message) {
+  const std::string op = message.GetString("op");
+  if (op == "hello") return Hello(connection, message);
+  if (!connection.greeted) return Refuse(connection, Invalid("say hello first"), 0);
+  if (op == "report") return Report(connection, message);
+  if (op == "driver") return Driver(connection, message);
+  if (op == "should_stop") {
+    const Standing standing = connection.attempt->standing();
+    return Send(connection, Json::MakeObject({{"op", "should_stop"},
+                                              {"stop", standing.stop || standing.stale},
+                                              {"reason", standing.reason}}));
+  }
+  if (op == "error") {
+    connection.attempt->SetError({message.GetString("kind"), message.GetString("message"),
+                                  message.GetString("traceback")});
+    return Send(connection, Json::MakeObject({{"op", "ok"}}));
+  }
+  if (op == "log") {
+    RT_LOG(kInfo) << rt::ToString(connection.attempt->fence()) << ": "
+                  << EscapeControl(message.GetString("message").substr(0, limits::kReasonBytesMax));
+    return;
+  }
+  Refuse(connection, Invalid("unknown op \"" + op + "\""), 0);
+}
+
+void TrialSocket::Hello(Connection& connection, const Json& message) {
+  LiveAttempt& attempt = *connection.attempt;
+  const LaunchBody& body = attempt.body();
+  if (!SameToken(message.GetString("token"), body.token)) {
+    return Refuse(connection, absl::PermissionDeniedError("wrong token"), 0);
+  }
+  connection.greeted = true;
+  auto parsed = [](const std::string& text) {
+    auto json = Json::Parse(text);
+    return json.ok() ? *json : Json();
+  };
+  Send(connection,
+       Json::MakeObject({{"op", "hello"},
+                         {"ok", true},
+                         {"control", parsed(body.control)},
+                         {"params", parsed(body.params)},
+                         {"spooled_seq", attempt.spool().last_client_seq()},
+                         {"iteration_base", body.iteration_base},
+                         {"time_total_base_s", body.time_total_base_s},
+                         {"checkpoint_dir",
+                          body.checkpoint.empty() ? Json() : Json(attempt.dir().checkpoint())}}));
+}
+
+void TrialSocket::Report(Connection& connection, const Json& message) {
+  LiveAttempt& attempt = *connection.attempt;
+  const auto client_seq = static_cast<uint64_t>(std::max<int64_t>(0, message.GetInt("seq")));
+  const bool wait = message.GetBool("wait");
+  const std::string checkpoint = message.GetString("checkpoint");
+  const Json* metrics = message.Find("metrics");
+  if (metrics == nullptr) return Refuse(connection, Invalid("metrics are missing"), client_seq);
+  const bool again = client_seq != 0 && client_seq <= attempt.spool().last_client_seq();
+  absl::StatusOr<SpoolRow> row =
+      again ? attempt.FillRow(*metrics, client_seq)
+            : attempt.AddRow(*metrics, {.client_seq = client_seq,
+                                        .wait = wait,
+                                        .hold = !checkpoint.empty()});
+  if (!row.ok()) return Refuse(connection, row.status(), client_seq);
+  const Wait answer{row->seq, client_seq != 0 ? client_seq : row->seq};
+  if (!checkpoint.empty()) {
+    return StoreCheckpoint(connection, checkpoint, *row, answer, wait);
+  }
+  if (wait) {
+    connection.waits.push_back(answer);
+  } else {
+    connection.ack = answer.reply_seq;
+  }
+}
+
+void TrialSocket::StoreCheckpoint(Connection& connection, const std::string& path,
+                                  const SpoolRow& row, const Wait& wait, bool wants_verdict) {
+  AnswerAcks(connection);
+  connection.busy = true;
+  auto job = [this, id = connection.id, attempt = connection.attempt, path, row, wait,
+              wants_verdict] {
+    absl::StatusOr<uint64_t> number = Commit(store_, head_, *attempt, path, row);
+    attempt->Release();
+    Post([this, id, number, wait, wants_verdict] {
+      auto found = connections_.find(id);
+      if (found == connections_.end()) return;
+      Connection& one = found->second;
+      one.busy = false;
+      if (!number.ok()) {
+        Refuse(one, number.status(), wait.reply_seq);
+      } else {
+        Send(one, Json::MakeObject(
+                      {{"op", "ack"}, {"seq", wait.reply_seq}, {"checkpoint", *number}}));
+        if (wants_verdict) one.waits.push_back(wait);
+      }
+      Process(id);
+    });
+  };
+  if (pool_.TrySubmit(std::move(job))) return;
+  connection.busy = false;
+  connection.attempt->Release();
+  Refuse(connection, absl::ResourceExhaustedError("too many checkpoints at once"), wait.reply_seq);
+}
+
+void TrialSocket::Driver(Connection& connection, const Json& message) {
+  const Json* given = message.Find("id");
+  const Json* call = message.Find("call");
+  const Json id = given != nullptr ? *given : Json();
+  if (call == nullptr || !call->is_object()) {
+    return Send(connection, DriverReply(id, Invalid("call must be an object")));
+  }
+  const std::string op = call->GetString("op");
+  if (op == "blob_push_dir") return BlobPush(connection, id, *call);
+  if (op == "blob_pull_dir") return BlobPull(connection, id, *call);
+  if (!connection.attempt->fence().attempt.owner.is_job()) {
+    return Send(connection, DriverReply(id, absl::PermissionDeniedError("only jobs may call")));
+  }
+  head_.DriverCall(connection.attempt->fence(), call->Dump(),
+                   [this, connection_id = connection.id, id](absl::StatusOr<std::string> answer) {
+                     auto json = answer.ok() ? Json::Parse(*answer)
+                                             : absl::StatusOr<Json>(answer.status());
+                     if (!json.ok() || !json->is_object()) {
+                       return SendLater(connection_id, DriverReply(id, json));
+                     }
+                     json->Set("op", "driver");
+                     json->Set("id", id);
+                     SendLater(connection_id, std::move(*json));
+                   });
+}
+
+void TrialSocket::BlobPush(Connection& connection, const Json& id, const Json& call) {
+  TreeOptions options{.honour_ignore_files = call.GetBool("honour_ignore_files")};
+  if (const Json* paths = call.Find("exclude"); paths != nullptr && paths->is_array()) {
+    for (const Json& path : paths->array()) {
+      if (path.is_string()) options.exclude.push_back(path.AsString());
+    }
+  }
+  auto job = [this, connection_id = connection.id, id, options, path = call.GetString("path")] {
+    auto tree = StoreTree(store_, path, options);
+    SendLater(connection_id,
+              DriverReply(id, tree.ok() ? absl::StatusOr<Json>(Json::MakeObject(
+                                              {{"manifest", tree->manifest},
+                                               {"bytes", tree->bytes},
+                                               {"files", tree->files}}))
+                                        : absl::StatusOr<Json>(tree.status())));
+  };
+  if (pool_.TrySubmit(std::move(job))) return;
+  Send(connection, DriverReply(id, absl::ResourceExhaustedError("too many transfers at once")));
+}
+
+void TrialSocket::BlobPull(Connection& connection, const Json& id, const Json& call) {
+  auto job = [this, connection_id = connection.id, id, manifest = call.GetString("manifest"),
+              target = call.GetString("target")] {
+    absl::Status pulled = RestoreTree(store_, manifest, target);
+    SendLater(connection_id, DriverReply(id, pulled.ok() ? absl::StatusOr<Json>(Json::MakeObject(
+                                                               {{"target", target}}))
+                                                         : absl::StatusOr<Json>(pulled)));
+  };
+  if (pool_.TrySubmit(std::move(job))) return;
+  Send(connection, DriverReply(id, absl::ResourceExhaustedError("too many transfers at once")));
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,110 @@
+// The Unix sockets on which trials and drivers speak to this daemon (docs/trial-protocol.md): one
+// listener per attempt, JSON lines, one epoll thread for all. A connection is not read while its
+// spool is full or its checkpoint is being stored: that is the back-pressure. Public functions are
+// thread-safe; the rest runs on the epoll thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/json.h"
+#include "common/cas/blob_store.h"
+#include "common/run/io_pool.h"
+#include "worker/run/head_calls.h"
+#include "worker/run/live_attempt.h"
+
+namespace rt::worker {
+
+class TrialSocket {
+ public:
+  TrialSocket(HeadCalls& head, BlobStore& store, IoPool& pool);
+  ~TrialSocket();
+  void Start();
+  void Stop();
+
+  absl::Status Listen(std::shared_ptr<LiveAttempt> attempt, const std::string& path);
+  // Its processes are gone: reads what they left, then closes.
+  void Finish(const Fence& fence);
+  // Forgets the attempt, whatever is open.
+  void Close(const Fence& fence);
+  // What the head said of some attempt changed, or a spool has room again.
+  void Wake();
+
+ private:
+  struct Wait {
+    uint64_t spool_seq = 0;
+    uint64_t reply_seq = 0;
+  };
+  struct Connection {
+    uint64_t id = 0;
+    int fd = -1;
+    std::shared_ptr<LiveAttempt> attempt;
+    std::string in;
+    std::string out;
+    bool greeted = false;
+    bool busy = false;      // A checkpoint of it is being stored.
+    bool skipping = false;  // In the middle of a line that is too long.
+    bool at_end = false;
+    bool finishing = false;
+    bool polled = false;
+    bool stop_told = false;
+    uint64_t ack = 0;  // Of a row that is spooled and not yet acknowledged.
+    std::vector<Wait> waits;
+  };
+  struct Listener {
+    int fd = -1;
+    std::shared_ptr<LiveAttempt> attempt;
+  };
+
+  void Run();
+  void Post(std::function<void()> task);
+  void RunTasks();
+  void Accept(uint64_t id);
+  void CloseListener(const Fence& fence);
+  void Read(Connection& connection);
+  // Handles complete lines while it may; closes or polls on. The connection may be gone afterwards.
+  void Process(uint64_t id);
+  void Visit();  // Every connection: verdicts, back-pressure.
+  bool Paused(const Connection& connection) const;
+  void Poll(Connection& connection, bool wanted);
+  void Flush(Connection& connection);
+  void Drop(uint64_t id);
+  void AnswerWaits(Connection& connection);
+  void AnswerAcks(Connection& connection);
+
+  // trial_session.cc: one message.
+  void HandleLine(Connection& connection, std::string_view line);
+  void Dispatch(Connection& connection, const Json& message);
+  void Hello(Connection& connection, const Json& message);
+  void Report(Connection& connection, const Json& message);
+  void StoreCheckpoint(Connection& connection, const std::string& path, const SpoolRow& row,
+                       const Wait& wait, bool wants_verdict);
+  void Driver(Connection& connection, const Json& message);
+  void BlobPush(Connection& connection, const Json& id, const Json& call);
+  void BlobPull(Connection& connection, const Json& id, const Json& call);
+  void Send(Connection& connection, const Json& message);
+  void SendLater(uint64_t id, Json message);
+  void Refuse(Connection& connection, const absl::Status& why, uint64_t seq);
+
+  HeadCalls& head_;
+  BlobStore& store_;
+  IoPool& pool_;
+  int epoll_ = -1;
+  int wake_ = -1;
+  std::thread thread_;
+  std::mutex mutex_;
+  bool stopping_ = false;
+  std::deque<std::function<void()>> tasks_;
+  uint64_t next_id_ = 1;
+  std::map<uint64_t, Connection> connections_;
+  std::map<uint64_t, Listener> listeners_;
+};
+
+}  // namespace rt::worker

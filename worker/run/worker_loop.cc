@@ -1,0 +1,248 @@
+#include "worker/run/worker_loop.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr int kBusyMs = 20;  // While attempts live: standard output is looked at this often.
+constexpr int kIdleMs = 500;
+
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsResourceExhausted(status);
+}
+
+}  // namespace
+
+WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
+                       std::function<void()> on_change)
+    : parts_(parts), on_row_(std::move(on_row)), on_change_(std::move(on_change)) {
+  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+WorkerLoop::~WorkerLoop() {
+  Stop();
+  for (auto& [fence, fd] : pidfds_) ::close(fd);
+  ::close(wake_);
+}
+
+void WorkerLoop::Start() {
+  for (const Launcher::Found& found : parts_.launcher.Recover()) Adopt(found);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void WorkerLoop::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void WorkerLoop::Wake() {
+  uint64_t one = 1;
+  ssize_t ignored = ::write(wake_, &one, sizeof one);
+  (void)ignored;
+}
+
+void WorkerLoop::Post(WorkerInput input) {
+  {
+    std::lock_guard lock(mutex_);
+    inputs_.push_back(std::move(input));
+  }
+  Wake();
+}
+
+void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
+  {
+    std::lock_guard lock(mutex_);
+    for (LaunchBody& body : bodies) bodies_.insert_or_assign(body.fence, std::move(body));
+    inputs_.push_back(std::move(desired));
+  }
+  Wake();
+}
+
+std::vector<Observed> WorkerLoop::observed() const {
+  std::lock_guard lock(mutex_);
+  return observed_;
+}
+
+void WorkerLoop::Adopt(const Launcher::Found& found) {
+  const Fence& fence = found.body.fence;
+  auto live = LiveAttempt::Open(found.body, parts_.launcher.DirOf(fence), on_row_);
+  if (!live.ok()) {
+    RT_LOG(kError) << rt::ToString(fence) << ": cannot take over: " << MessageOf(live.status());
+    parts_.launcher.Signal(fence, true);
+    return;
+  }
+  RT_LOG(kInfo) << rt::ToString(fence) << ": taken over, " << (found.exit ? "ended" : "running");
+  parts_.attempts.Add(*live);
+  Feed(input::Recovered{fence, found.pid, found.exit});
+  absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
+  if (!listening.ok()) {
+    RT_LOG(kError) << MessageOf(listening);
+    (*live)->listener_closed = true;
+  }
+  if (found.exit) {
+    NoteEnd(fence, *found.exit);
+  } else {
+    Watch(fence);
+  }
+}
+
+void WorkerLoop::Run() {
+  for (;;) {
+    WaitForWork();
+    TakeExits();
+    std::deque<WorkerInput> inputs;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+      inputs.swap(inputs_);
+    }
+    for (const WorkerInput& input : inputs) Feed(input);
+    PumpAll();
+    if (!state_.attempts.empty()) Feed(input::Tick{});
+  }
+}
+
+void WorkerLoop::WaitForWork() {
+  std::vector<pollfd> fds = {{wake_, POLLIN, 0}};
+  for (const auto& [fence, fd] : pidfds_) fds.push_back({fd, POLLIN, 0});
+  ::poll(fds.data(), fds.size(), state_.attempts.empty() ? kIdleMs : kBusyMs);
+  uint64_t drained = 0;
+  ssize_t ignored = ::read(wake_, &drained, sizeof drained);
+  (void)ignored;
+}
+
+void WorkerLoop::TakeExits() {
+  for (auto at = pidfds_.begin(); at != pidfds_.end();) {
+    pollfd ready{at->second, POLLIN, 0};
+    if (::poll(&ready, 1, 0) <= 0) {
+      ++at;
+      continue;
+    }
+    ::close(at->second);
+    const Fence fence = at->first;
+    at = pidfds_.erase(at);
+    NoteEnd(fence, parts_.launcher.ReadExit(fence, true));
+  }
+}
+
+void WorkerLoop::Watch(const Fence& fence) {
+  int fd = parts_.launcher.Watch(fence);
+  if (fd >= 0) {
+    pidfds_[fence] = fd;
+  } else {
+    NoteEnd(fence, parts_.launcher.ReadExit(fence, true));
+  }
+}
+
+void WorkerLoop::NoteEnd(const Fence& fence, const ExitFacts& exit) {
+  ended_[fence] = {.exit = exit};
+  parts_.socket.Finish(fence);
+  Feed(input::Exited{fence, exit});
+}
+
+void WorkerLoop::Feed(const WorkerInput& input) {
+  std::vector<Action> actions = Step(state_, input, WallClock());
+  if (const auto* launched = std::get_if<input::Launched>(&input)) Watch(launched->fence);
+  {
+    std::lock_guard lock(mutex_);
+    observed_ = ObservedList(state_);
+    std::erase_if(bodies_, [&](const auto& one) { return !state_.attempts.contains(one.first); });
+  }
+  for (const Action& action : actions) {
+    std::visit([this](const auto& one) { Perform(one); }, action);
+  }
+}
+
+void WorkerLoop::Perform(const action::Prepare& prepare) {
+  LaunchBody body;
+  {
+    std::lock_guard lock(mutex_);
+    body = bodies_.at(prepare.fence);
+  }
+  auto job = [this, body]() mutable {
+    absl::Status prepared = parts_.launcher.Prepare(body);
+    {
+      std::lock_guard lock(mutex_);
+      if (auto kept = bodies_.find(body.fence); kept != bodies_.end()) kept->second = body;
+    }
+    Post(input::Prepared{body.fence, prepared.ok(), IsTransient(prepared), MessageOf(prepared)});
+  };
+  if (!parts_.pool.TrySubmit(std::move(job))) {
+    Post(input::Prepared{prepare.fence, false, true, "too much at once"});
+  }
+}
+
+void WorkerLoop::Perform(const action::Launch& launch) {
+  const Fence fence = launch.fence;
+  LaunchBody body;
+  {
+    std::lock_guard lock(mutex_);
+    body = bodies_.at(fence);
+  }
+  auto live = LiveAttempt::Open(body, parts_.launcher.DirOf(fence), on_row_);
+  absl::Status ready = live.status();
+  if (ready.ok()) ready = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
+  if (!ready.ok()) {
+    if (live.ok()) parts_.attempts.Add(*live);
+    return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
+  }
+  parts_.attempts.Add(*live);
+  auto job = [this, fence] {
+    absl::StatusOr<uint64_t> pid = parts_.launcher.Launch(fence);
+    if (pid.ok()) return Post(input::Launched{fence, *pid});
+    Post(input::Exited{fence,
+                       {.exit_code = 127, .launch_failed = true, .reason = MessageOf(pid.status())}});
+  };
+  if (!parts_.pool.TrySubmit(std::move(job))) {
+    Post(input::Exited{fence, {.witnessed = false, .reason = "the worker is overloaded"}});
+  }
+}
+
+void WorkerLoop::Perform(const action::Signal& signal) {
+  if (auto live = parts_.attempts.Find(signal.fence)) live->NoteStop("asked to stop");
+  parts_.launcher.Signal(signal.fence, signal.kill);
+}
+
+void WorkerLoop::Perform(const action::Forget& forget) {
+  parts_.socket.Close(forget.fence);
+  parts_.attempts.Remove(forget.fence);
+  ended_.erase(forget.fence);
+  parts_.launcher.Forget(forget.fence);
+}
+
+void WorkerLoop::Perform(const action::SyncNow&) { on_change_(); }
+
+void WorkerLoop::PumpAll() {
+  std::vector<Fence> draining;
+  for (const auto& [fence, attempt] : state_.attempts) {
+    if (attempt.stage == Stage::kDraining) draining.push_back(fence);
+    if (attempt.stage != Stage::kRunning) continue;
+    if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
+  }
+  for (const Fence& fence : draining) {
+    auto live = parts_.attempts.Find(fence);
+    const ExitFacts exit = state_.attempts.at(fence).exit;
+    if (live == nullptr) {
+      Feed(input::Drained{fence, 0, {}});
+      continue;
+    }
+    if (!ended_.contains(fence)) NoteEnd(fence, exit);  // It was never started.
+    bool drained = live->PumpStdout(false) && live->listener_closed && live->connections == 0;
+    if (!drained) continue;
+    live->PumpStdout(true);
+    Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit)});
+  }
+}
+
+}  // namespace rt::worker

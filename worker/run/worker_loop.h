@@ -1,0 +1,77 @@
+// The daemon's centre: one thread that feeds the core (worker/core) and performs what it decides. It
+// also watches the shims' pidfds and takes reports from standard output. Post and observed are
+// thread-safe.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "common/run/io_pool.h"
+#include "worker/core/worker_core.h"
+#include "worker/run/launcher.h"
+#include "worker/run/live_attempt.h"
+#include "worker/run/trial_socket.h"
+
+namespace rt::worker {
+
+struct LoopParts {
+  Launcher& launcher;
+  TrialSocket& socket;
+  IoPool& pool;
+  AttemptTable& attempts;
+};
+
+class WorkerLoop {
+ public:
+  // `on_row(urgent)` wakes the report loop, `on_change` the sync loop.
+  WorkerLoop(LoopParts parts, std::function<void(bool)> on_row, std::function<void()> on_change);
+  ~WorkerLoop();
+  // Takes over what earlier daemons left, then starts the thread. Blocks a little.
+  void Start();
+  void Stop();
+
+  void Post(WorkerInput input);
+  void PostDesired(input::Desired desired, std::vector<LaunchBody> bodies);
+  std::vector<Observed> observed() const;
+
+ private:
+  struct Ended {
+    ExitFacts exit;
+    bool drained = false;
+  };
+  void Run();
+  void WaitForWork();
+  void TakeExits();
+  void Feed(const WorkerInput& input);
+  void Perform(const action::Prepare& prepare);
+  void Perform(const action::Launch& launch);
+  void Perform(const action::Signal& signal);
+  void Perform(const action::Forget& forget);
+  void Perform(const action::SyncNow&);
+  void Adopt(const Launcher::Found& found);
+  void Watch(const Fence& fence);
+  void NoteEnd(const Fence& fence, const ExitFacts& exit);
+  void PumpAll();
+  void Wake();
+
+  LoopParts parts_;
+  std::function<void(bool)> on_row_;
+  std::function<void()> on_change_;
+  int wake_ = -1;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  bool stopping_ = false;
+  std::deque<WorkerInput> inputs_;
+  std::map<Fence, LaunchBody> bodies_;
+  std::vector<Observed> observed_;
+  // The loop's thread only.
+  WorkerState state_;
+  std::map<Fence, int> pidfds_;
+  std::map<Fence, Ended> ended_;
+};
+
+}  // namespace rt::worker
