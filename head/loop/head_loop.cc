@@ -1,0 +1,448 @@
+#include "head/loop/head_loop.h"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/overloaded.h"
+#include "common/base/status.h"
+#include "head/journal/codec.h"
+#include "head/loop/parked_syncs.h"
+#include "head/loop/replay.h"
+
+namespace rt {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A pass over everything, now and then.
+constexpr uint64_t kInputsPerInvariantCheck = 10'000;
+
+struct PostItem {
+  Input input;
+  HeadLoop::AnswerFn done;
+};
+struct SyncItem {
+  input::Sync sync;
+  uint64_t seen_epoch;
+  uint64_t seen_version;
+  HeadLoop::SyncFn done;
+};
+struct WakeItem {
+  NodeId node;
+};
+struct QueryItem {
+  std::function<void(const Core&)> read;
+  std::function<void(absl::Status)> done;
+};
+using Item = std::variant<PostItem, SyncItem, WakeItem, QueryItem>;
+
+// What leaves once the journal has `seq`. A status that is not OK means that it never will.
+struct Effect {
+  uint64_t seq = 0;
+  std::function<void(absl::Status)> run;
+};
+
+// The wall clock at the start plus what a steady clock counted since: it never jumps.
+std::function<Millis()> SteadyWallClock() {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  const Millis start_wall = std::chrono::duration_cast<milliseconds>(wall).count();
+  const auto start = steady_clock::now();
+  return [=] {
+    return start_wall +
+           std::chrono::duration_cast<milliseconds>(steady_clock::now() - start).count();
+  };
+}
+
+absl::Status Stopping() { return absl::UnavailableError("the head is stopping"); }
+
+class Loop final : public HeadLoop {
+ public:
+  Loop(Journal& journal, Options options);
+  ~Loop() override;
+  absl::Status Begin(input::StartHead start);
+
+  void Post(Input input, AnswerFn done) override;
+  void PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version,
+                SyncFn done) override;
+  void Wake(NodeId node) override;
+  void Query(std::function<void(const Core&)> read,
+             std::function<void(absl::Status)> done) override;
+  void OnDurable(std::function<void(uint64_t durable_seq)> changed) override;
+  uint64_t durable_seq() const override { return journal_.durable_seq(); }
+
+ private:
+  bool Enqueue(Item& item, size_t limit);
+  void Run();
+  SteadyTime NextWake();
+  std::optional<std::vector<Item>> TakeItems(SteadyTime wake);
+  void Handle(Item item);
+  void HandleSync(SyncItem item);
+  Outcome StepOnce(const Input& input);
+  void EndOfBatch(SteadyTime now);
+  void Reply(NodeId node, ParkedSync sync);
+  void AfterDurable(std::function<void(absl::Status)> run);
+  void Submit();
+  void OnAppended(absl::Status status);
+  void Release();
+  void MaybeSnapshot();
+  void Die(const absl::Status& status);
+  void Drain();
+
+  Journal& journal_;
+  Options options_;
+
+  // The core thread's.
+  Core core_;
+  Batch batch_;  // Records and rows that are not yet handed to the journal.
+  ParkedSyncs parked_;
+  std::set<NodeId> behind_;     // Their Sync is answered when this batch of inputs is done.
+  std::deque<Effect> effects_;  // Ascending by seq.
+  SteadyTime next_tick_{};
+  Millis last_now_ = 0;
+  uint64_t inputs_until_check_ = kInputsPerInvariantCheck;
+  uint64_t snapshot_seq_ = 0;
+  uint64_t announced_seq_ = 0;
+  std::atomic<bool> snapshot_running_ = false;
+  std::thread snapshot_thread_;
+
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable changed_;
+  std::deque<Item> inbox_;
+  std::vector<std::function<void(uint64_t)>> on_durable_;
+  size_t in_flight_ = 0;  // Batches.
+  bool durable_changed_ = false;
+  bool stopping_ = false;
+  absl::Status failure_;
+  std::thread thread_;
+};
+
+Loop::Loop(Journal& journal, Options options) : journal_(journal), options_(std::move(options)) {
+  if (!options_.wall_clock) options_.wall_clock = SteadyWallClock();
+  if (!options_.on_fatal) {
+    options_.on_fatal = [](const absl::Status& status) {
+      RT_LOG(kError) << "the journal failed, replay is the recovery: " << status.message();
+      std::abort();
+    };
+  }
+}
+
+Loop::~Loop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  if (snapshot_thread_.joinable()) snapshot_thread_.join();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return in_flight_ == 0; });
+}
+
+absl::Status Loop::Begin(input::StartHead start) {
+  RT_ASSIGN_OR_RETURN(core_.world, Replay(journal_));
+  if (core_.world.state.seq != journal_.durable_seq()) {
+    return absl::DataLossError("replay: the journal ends at " +
+                               std::to_string(journal_.durable_seq()) + ", its records at " +
+                               std::to_string(core_.world.state.seq));
+  }
+  snapshot_seq_ = core_.world.state.seq;
+  CheckInvariants(core_);
+  Outcome outcome = StepOnce(std::move(start));
+  RT_RETURN_IF_ERROR(outcome.verdict);
+  std::promise<absl::Status> durable;
+  AfterDurable([&](absl::Status status) { durable.set_value(std::move(status)); });
+  Submit();
+  thread_ = std::thread([this] { Run(); });
+  return durable.get_future().get();
+}
+
+bool Loop::Enqueue(Item& item, size_t limit) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_ || !failure_.ok() || inbox_.size() >= limit) return false;
+    inbox_.push_back(std::move(item));
+    if (inbox_.size() > 1) return true;  // The core thread has been woken already.
+  }
+  changed_.notify_all();
+  return true;
+}
+
+constexpr size_t kOthersMax = limits::kInboxInputsMax - limits::kInboxReservedForSync;
+absl::Status Full() {
+  return WithHint(absl::ResourceExhaustedError("the head has too much to do"), "try again later");
+}
+
+void Loop::Post(Input input, AnswerFn done) {
+  Item item = PostItem{std::move(input), std::move(done)};
+  if (!Enqueue(item, kOthersMax)) std::get<PostItem>(item).done(Full(), Answer{});
+}
+
+void Loop::PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version, SyncFn done) {
+  Item item = SyncItem{std::move(sync), seen_epoch, seen_version, std::move(done)};
+  if (!Enqueue(item, limits::kInboxInputsMax)) std::get<SyncItem>(item).done({.status = Full()});
+}
+
+void Loop::Wake(NodeId node) {
+  Item item = WakeItem{node};
+  // When there is no room the node's next Sync comes soon anyway.
+  Enqueue(item, limits::kInboxInputsMax);
+}
+
+void Loop::Query(std::function<void(const Core&)> read, std::function<void(absl::Status)> done) {
+  Item item = QueryItem{std::move(read), std::move(done)};
+  if (!Enqueue(item, kOthersMax)) std::get<QueryItem>(item).done(Full());
+}
+
+void Loop::OnDurable(std::function<void(uint64_t durable_seq)> changed) {
+  std::lock_guard lock(mutex_);
+  on_durable_.push_back(std::move(changed));
+}
+
+void Loop::Run() {
+  while (true) {
+    std::optional<std::vector<Item>> items = TakeItems(NextWake());
+    if (!items.has_value()) return Drain();
+    Release();
+    for (Item& item : *items) Handle(std::move(item));
+    EndOfBatch(steady_clock::now());
+    Release();
+    MaybeSnapshot();
+  }
+}
+
+SteadyTime Loop::NextWake() {
+  const SteadyTime now = steady_clock::now();
+  SteadyTime wake = next_tick_;
+  if (auto expiry = parked_.NextExpiry()) wake = std::min(wake, *expiry);
+  if (auto deadline = NextDeadline(core_)) {
+    // Not before the next millisecond, so that a deadline that cannot be met yet does not spin.
+    const Millis left = std::max<Millis>(1, *deadline - options_.wall_clock());
+    wake = std::min(wake, now + milliseconds(left));
+  }
+  return wake;
+}
+
+// Waits for work; empty when only time passed, or when too many batches are in flight to take more.
+// Nothing when the loop ends.
+std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
+  std::unique_lock lock(mutex_);
+  const auto has_room = [this] { return in_flight_ < limits::kBatchesInFlightMax; };
+  const auto ready = [&] {
+    return stopping_ || !failure_.ok() || durable_changed_ || (!inbox_.empty() && has_room());
+  };
+  changed_.wait_until(lock, wake, ready);
+  durable_changed_ = false;
+  if (stopping_ || !failure_.ok()) return std::nullopt;
+  std::vector<Item> items;
+  while (!inbox_.empty() && has_room() && items.size() < limits::kBatchInputsMax) {
+    items.push_back(std::move(inbox_.front()));
+    inbox_.pop_front();
+  }
+  return items;
+}
+
+void Loop::Handle(Item item) {
+  std::visit(Overloaded{
+      [&](PostItem& post) {
+        Outcome outcome = StepOnce(post.input);
+        AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
+                      answer = std::move(outcome.answer)](absl::Status status) {
+          if (done) done(status.ok() ? verdict : status, answer);
+        });
+      },
+      [&](SyncItem& sync) { HandleSync(std::move(sync)); },
+      [&](WakeItem& wake) { core_.soft.dirty.insert(wake.node); },
+      [&](QueryItem& query) {
+        query.read(core_);
+        AfterDurable([done = std::move(query.done)](absl::Status status) { done(status); });
+      }}, item);
+}
+
+void Loop::HandleSync(SyncItem item) {
+  const NodeId node = item.sync.node;
+  ParkedSync parked{.seen_epoch = item.seen_epoch,
+                    .seen_version = item.seen_version,
+                    .until = steady_clock::now() + milliseconds(limits::kSyncHold),
+                    .done = std::move(item.done)};
+  for (const Observed& observed : item.sync.observed) parked.listed.insert(observed.fence);
+  Outcome outcome = StepOnce(std::move(item.sync));
+  if (!outcome.verdict.ok()) {
+    AfterDurable([done = std::move(parked.done),
+                  verdict = std::move(outcome.verdict)](absl::Status status) {
+      done({.status = status.ok() ? verdict : status});
+    });
+    return;
+  }
+  auto older = parked_.Park(node, std::move(parked));
+  if (older.has_value()) Reply(node, std::move(*older));
+  // One that is behind is answered at the end of the batch, with all that the batch changed.
+  if (parked_.IsOutdated(node, core_.world.state.epoch)) behind_.insert(node);
+}
+
+Outcome Loop::StepOnce(const Input& input) {
+  last_now_ = std::max(last_now_, options_.wall_clock());
+  Outcome outcome = Step(core_, input, last_now_);
+  std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(batch_.records));
+  std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
+  if (--inputs_until_check_ == 0) {
+    CheckInvariants(core_);
+    inputs_until_check_ = kInputsPerInvariantCheck;
+  }
+  return outcome;
+}
+
+void Loop::EndOfBatch(SteadyTime now) {
+  bool has_room = true;
+  {
+    std::lock_guard lock(mutex_);
+    has_room = in_flight_ < limits::kBatchesInFlightMax;
+  }
+  const auto deadline = NextDeadline(core_);
+  const bool is_due = deadline.has_value() && *deadline <= options_.wall_clock();
+  if (has_room && (now >= next_tick_ || is_due)) {
+    StepOnce(input::Tick{});
+    next_tick_ = now + milliseconds(options_.tick_interval);
+  } else if (now >= next_tick_) {
+    next_tick_ = now + milliseconds(1);  // Full: a batch that becomes durable wakes us sooner.
+  }
+  for (NodeId node : core_.soft.dirty) parked_.Bump(node);
+  behind_.merge(core_.soft.dirty);
+  core_.soft.dirty.clear();
+  for (NodeId node : behind_) {
+    if (auto sync = parked_.Take(node)) Reply(node, std::move(*sync));
+  }
+  behind_.clear();
+  for (NodeId node : parked_.Expired(now)) Reply(node, *parked_.Take(node));
+  Submit();
+}
+
+void Loop::Reply(NodeId node, ParkedSync sync) {
+  SyncReply reply =
+      MakeSyncReply(core_.world, node, parked_.VersionOf(node), sync.listed);
+  AfterDurable([this, done = std::move(sync.done),
+                reply = std::move(reply)](absl::Status status) mutable {
+    if (!status.ok()) reply.status = std::move(status);
+    reply.durable_seq = journal_.durable_seq();
+    done(std::move(reply));
+  });
+}
+
+void Loop::AfterDurable(std::function<void(absl::Status)> run) {
+  effects_.push_back({core_.world.state.seq, std::move(run)});
+}
+
+void Loop::Submit() {
+  if (batch_.records.empty()) return;
+  {
+    std::lock_guard lock(mutex_);
+    ++in_flight_;
+  }
+  journal_.Append(std::exchange(batch_, {}),
+                  [this](absl::Status status) { OnAppended(std::move(status)); });
+}
+
+// On the journal's thread. Notifies under the lock: the destructor waits for in_flight_.
+void Loop::OnAppended(absl::Status status) {
+  std::lock_guard lock(mutex_);
+  --in_flight_;
+  durable_changed_ = true;
+  if (failure_.ok() && !status.ok()) failure_ = std::move(status);
+  changed_.notify_all();
+}
+
+void Loop::Release() {
+  const uint64_t durable = journal_.durable_seq();
+  while (!effects_.empty() && effects_.front().seq <= durable) {
+    Effect effect = std::move(effects_.front());
+    effects_.pop_front();
+    effect.run(absl::OkStatus());
+  }
+  if (durable == announced_seq_) return;
+  announced_seq_ = durable;
+  std::vector<std::function<void(uint64_t)>> listeners;
+  {
+    std::lock_guard lock(mutex_);
+    listeners = on_durable_;
+  }
+  for (const auto& listener : listeners) listener(durable);
+}
+
+void Loop::MaybeSnapshot() {
+  const State& state = core_.world.state;
+  if (state.seq - snapshot_seq_ < limits::kSnapshotEveryEvents || snapshot_running_) return;
+  if (state.seq != journal_.durable_seq() && effects_.size() > limits::kInboxInputsMax) return;
+  snapshot_seq_ = state.seq;
+  snapshot_running_ = true;
+  // The copy waits with the effects, since a snapshot must not be ahead of the log.
+  auto copy = std::make_shared<State>(state);
+  AfterDurable([this, copy](absl::Status status) {
+    if (!status.ok()) return;
+    if (snapshot_thread_.joinable()) snapshot_thread_.join();
+    snapshot_thread_ = std::thread([this, copy] {
+      absl::Status written = journal_.WriteSnapshot({copy->seq, EncodeState(*copy)});
+      if (!written.ok()) RT_LOG(kWarning) << "snapshot: " << written.message();
+      snapshot_running_ = false;
+    });
+  });
+}
+
+// Memory is ahead of the disk: nothing that was decided may be seen.
+void Loop::Die(const absl::Status& status) {
+  options_.on_fatal(status);
+  const absl::Status error = absl::UnavailableError("the head failed: " + MessageOf(status));
+  while (!effects_.empty()) {
+    Effect effect = std::move(effects_.front());
+    effects_.pop_front();
+    effect.run(error);
+  }
+  for (ParkedSync& sync : parked_.TakeAll()) sync.done({.status = error});
+  std::deque<Item> rest;
+  {
+    std::lock_guard lock(mutex_);
+    rest.swap(inbox_);
+  }
+  for (Item& item : rest) {
+    std::visit(Overloaded{
+        [&](PostItem& post) { if (post.done) post.done(error, Answer{}); },
+        [&](SyncItem& sync) { sync.done({.status = error}); },
+        [&](WakeItem&) {},
+        [&](QueryItem& query) { query.done(error); }}, item);
+  }
+}
+
+// Lets out what is on its way to the disk, and refuses the rest.
+void Loop::Drain() {
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return in_flight_ == 0; });
+    if (!failure_.ok()) {
+      const absl::Status status = failure_;
+      lock.unlock();
+      return Die(status);
+    }
+  }
+  Release();
+  options_.on_fatal = [](const absl::Status&) {};
+  Die(Stopping());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HeadLoop>> HeadLoop::Start(Journal& journal, input::StartHead start,
+                                                          Options options) {
+  auto loop = std::make_unique<Loop>(journal, std::move(options));
+  RT_RETURN_IF_ERROR(loop->Begin(std::move(start)));
+  return loop;
+}
+
+}  // namespace rt

@@ -1,0 +1,29 @@
+#include "head/loop/replay.h"
+
+#include "common/base/status.h"
+#include "head/journal/codec.h"
+
+namespace rt {
+
+absl::StatusOr<World> Replay(Journal& journal, uint64_t seq_max) {
+  World world;
+  RT_ASSIGN_OR_RETURN(std::optional<Snapshot> snapshot, journal.LatestSnapshot());
+  if (snapshot.has_value() && snapshot->seq <= seq_max) {
+    RT_ASSIGN_OR_RETURN(world.state, DecodeState(snapshot->state));
+    if (world.state.seq != snapshot->seq) {
+      return absl::DataLossError("the snapshot at " + std::to_string(snapshot->seq) +
+                                 " holds the state at " + std::to_string(world.state.seq));
+    }
+  }
+  Reindex(world);
+  const auto apply = [&](const Record& record) {
+    if (record.seq > seq_max) return absl::OutOfRangeError("");  // Ends the reading.
+    Apply(world, record);
+    return absl::OkStatus();
+  };
+  absl::Status status = journal.Read(world.state.seq, apply);
+  if (!status.ok() && !absl::IsOutOfRange(status)) return Annotate(status, "replay");
+  return world;
+}
+
+}  // namespace rt

@@ -1,0 +1,13 @@
+// What a journal says the state is: its newest snapshot, and every record after it through Apply.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "head/core/core.h"
+#include "head/journal/journal.h"
+
+namespace rt {
+
+// Up to the newest durable record, or to `seq_max`.
+absl::StatusOr<World> Replay(Journal& journal, uint64_t seq_max = UINT64_MAX);
+
+}  // namespace rt
