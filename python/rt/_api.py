@@ -1,0 +1,97 @@
+"""What user code calls inside a trial: report, get_checkpoint, get_context."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any, Optional
+
+from rt import _session
+from rt._checkpoint import Checkpoint
+
+
+def report(
+    metrics: Optional[dict[str, Any]] = None,
+    *,
+    checkpoint: Optional[Checkpoint] = None,
+    **named: Any,
+) -> None:
+    """Reports one row: `report({"acc": 0.9})`, `report({...}, checkpoint=...)`, `report(acc=0.9)`.
+
+    Returns once a checkpoint is committed, at once otherwise. Ends the trial here when a stop rule
+    or the scheduler says so. Outside a trial it warns and does nothing, so that a training function
+    can be tried by calling it. Raises ValueError when the metrics are not a dict.
+    """
+    if metrics is not None and not isinstance(metrics, dict):
+        raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
+    if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+        raise ValueError("checkpoint must be a Checkpoint, e.g. Checkpoint.from_directory(path)")
+    session = _session.current
+    if session is None:
+        warnings.warn("report() does nothing outside a trial", stacklevel=2)
+        return
+    session.report({**(metrics or {}), **named}, checkpoint)
+    if checkpoint is not None:
+        session.checkpoint_served()
+
+
+def get_checkpoint() -> Optional[Checkpoint]:
+    """The checkpoint that this attempt goes on from, or None when it starts afresh."""
+    session = _session.current
+    path = session.checkpoint_dir if session is not None else None
+    path = path or os.environ.get("RT_CHECKPOINT_DIR")
+    return Checkpoint(path) if path else None
+
+
+def checkpoint_requested() -> Optional[float]:
+    """Seconds left to report a checkpoint that is wanted now, or None when none is."""
+    session = _session.current
+    return session.checkpoint_requested() if session is not None else None
+
+
+class TrialContext:
+    """Where this code runs. Outside a trial the texts are empty."""
+
+    def get_experiment_name(self) -> str:
+        """The experiment's name."""
+        session = _session.current
+        return session.experiment_name if session is not None else ""
+
+    def get_trial_id(self) -> str:
+        """Such as "3/17": experiment and number."""
+        return os.environ.get("RT_TRIAL_ID", "")
+
+    def get_trial_name(self) -> str:
+        """The trial's name, which is that of its directory."""
+        directory = os.environ.get("RT_TRIAL_DIR", "").rstrip("/")
+        return os.environ.get("RT_TRIAL_NAME") or os.path.basename(directory)
+
+    def get_trial_dir(self) -> str:
+        """A directory on this machine that belongs to the trial."""
+        return os.environ.get("RT_TRIAL_DIR", "")
+
+    def get_trial_resources(self) -> dict[str, Any]:
+        """What the trial asked for, such as {"cpu": 1}."""
+        session = _session.current
+        return dict(session.resources) if session is not None else {}
+
+    def get_storage_path(self) -> str:
+        """The same as get_trial_dir()."""
+        return self.get_trial_dir()
+
+    def get_world_size(self) -> int:
+        """How many ranks the attempt has."""
+        return int(os.environ.get("WORLD_SIZE", "1"))
+
+    def get_world_rank(self) -> int:
+        """This process's rank, from 0."""
+        return int(os.environ.get("RANK", "0"))
+
+    def get_local_rank(self) -> int:
+        """This process's rank on its node, from 0."""
+        return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def get_context() -> TrialContext:
+    """The context of the running trial."""
+    return TrialContext()

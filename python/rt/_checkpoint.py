@@ -1,0 +1,93 @@
+"""Checkpoint: a directory of files that a trial can go on from."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any, Callable, Optional, Union
+
+_METADATA = ".metadata.json"
+_scratch: list[str] = []
+
+
+def scratch_dir(prefix: str, parent: Optional[str] = None) -> str:
+    """A fresh directory that is removed when the process ends."""
+    path = tempfile.mkdtemp(prefix=prefix, dir=parent)
+    if not _scratch:
+        atexit.register(_remove_scratch, os.getpid())
+    _scratch.append(path)
+    return path
+
+
+def _remove_scratch(owner_pid: int) -> None:
+    if os.getpid() != owner_pid:
+        return
+    for path in _scratch:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Checkpoint:
+    """A directory of files. One that lies in a cluster's store is fetched when it is first used."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]], filesystem: Any = None) -> None:
+        self._path: Optional[str] = os.path.abspath(os.fspath(path))
+        self._fetch: Optional[Callable[[str], None]] = None
+        self.filesystem = filesystem
+
+    @classmethod
+    def from_directory(cls, path: Union[str, os.PathLike[str]]) -> Checkpoint:
+        """The checkpoint that consists of the files in `path`."""
+        return cls(path)
+
+    @classmethod
+    def _remote(cls, fetch: Callable[[str], None]) -> Checkpoint:
+        checkpoint = cls(os.curdir)
+        checkpoint._path = None
+        checkpoint._fetch = fetch
+        return checkpoint
+
+    @property
+    def path(self) -> str:
+        """A local directory with the files; raises RtError when they cannot be fetched."""
+        if self._path is None:
+            target = scratch_dir("rt-checkpoint-")
+            if self._fetch is not None:
+                self._fetch(target)
+            self._path = target
+        return self._path
+
+    def to_directory(self, path: Union[str, os.PathLike[str], None] = None) -> str:
+        """Copies the files into `path` (made if need be; a fresh one by default); returns it."""
+        target = os.fspath(path) if path is not None else scratch_dir("rt-checkpoint-")
+        shutil.copytree(self.path, target, dirs_exist_ok=True)
+        return target
+
+    @contextlib.contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """`with checkpoint.as_directory() as path:` gives a directory to read from."""
+        yield self.path
+
+    def get_metadata(self) -> dict[str, Any]:
+        """What `set_metadata` stored; empty when nothing was."""
+        try:
+            with open(os.path.join(self.path, _METADATA), encoding="utf-8") as file:
+                return dict(json.load(file))
+        except FileNotFoundError:
+            return {}
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Stores `metadata`, which must be JSON, beside the files."""
+        with open(os.path.join(self.path, _METADATA), "w", encoding="utf-8") as file:
+            json.dump(metadata, file)
+
+    def update_metadata(self, metadata: dict[str, Any]) -> None:
+        """Adds the entries of `metadata` to what is stored."""
+        self.set_metadata({**self.get_metadata(), **metadata})
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(path={self._path!r})"

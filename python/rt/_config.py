@@ -1,0 +1,88 @@
+"""RunConfig and its parts: how a search is run, as opposed to what it searches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Optional, Union
+
+
+@dataclass
+class FailureConfig:
+    """max_failures: restarts per trial (-1: without end). fail_fast: True, False or "raise"."""
+
+    max_failures: int = 0
+    fail_fast: Union[bool, str] = False
+
+    def __post_init__(self) -> None:
+        if self.fail_fast not in (True, False, "raise"):
+            raise ValueError(f"fail_fast must be True, False or 'raise', not {self.fail_fast!r}")
+        if self.max_failures < -1:
+            raise ValueError("max_failures must be -1 (without end) or more")
+        if self.fail_fast and self.max_failures != 0:
+            raise ValueError("max_failures must be 0 when fail_fast is set")
+
+
+@dataclass
+class CheckpointConfig:
+    """Which checkpoints are kept, and, for class trainables, when they are made.
+
+    checkpoint_frequency counts iterations (0: never). num_to_keep None keeps all.
+    """
+
+    num_to_keep: Optional[int] = None
+    checkpoint_score_attribute: Optional[str] = None
+    checkpoint_score_order: str = "max"
+    checkpoint_frequency: int = 0
+    checkpoint_at_end: Optional[bool] = None
+
+    def __post_init__(self) -> None:
+        if self.num_to_keep is not None and self.num_to_keep < 1:
+            raise ValueError("num_to_keep must be None (all) or at least 1")
+        if self.checkpoint_score_order not in ("max", "min"):
+            raise ValueError("checkpoint_score_order must be 'max' or 'min'")
+        if self.checkpoint_frequency < 0:
+            raise ValueError("checkpoint_frequency must be 0 (never) or more")
+
+    def to_spec(self) -> dict[str, Any]:
+        """The `checkpoints` of an experiment's specification; empty when all are kept."""
+        spec: dict[str, Any] = {}
+        if self.num_to_keep is not None:
+            spec["num_to_keep"] = int(self.num_to_keep)
+        if self.checkpoint_score_attribute:
+            spec["score_attribute"] = self.checkpoint_score_attribute
+            spec["score_order"] = self.checkpoint_score_order
+        return spec
+
+
+@dataclass
+class SyncConfig:
+    """Accepted for scripts written for Ray; rt needs no syncing and reads none of it."""
+
+    sync_period: float = 300
+    sync_timeout: float = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+
+
+StopFunction = Callable[[str, dict[str, Any]], bool]
+
+
+@dataclass
+class RunConfig:
+    """name: of the experiment (default: trainable and date). storage_path: parent of its results.
+
+    stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
+    """
+
+    name: Optional[str] = None
+    storage_path: Optional[str] = None
+    storage_filesystem: Any = None
+    failure_config: Optional[FailureConfig] = None
+    checkpoint_config: Optional[CheckpointConfig] = None
+    sync_config: Optional[SyncConfig] = None
+    verbose: Optional[int] = None
+    stop: Union[dict[str, Any], StopFunction, None] = None
+    callbacks: Optional[list[Any]] = None
+    progress_reporter: Any = None
+    log_to_file: Any = False
+    local_dir: Optional[str] = field(default=None, repr=False)

@@ -1,0 +1,281 @@
+"""The driver's connection to the head: `rt bridge` outside of jobs, the worker's socket inside.
+
+`get()` opens the one connection of this process when it is first needed, and `close()` ends it; an
+embedded cluster ends with it. Both kinds answer call(op, ...) with the operation's result, raise
+ValueError for what the user got wrong and RtError for the rest, and are safe to use from threads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import shutil
+import sys
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from typing import Any, Optional, Protocol
+
+from rt._errors import RtError, error_from_reply
+from rt._json import dump
+from rt._wire import Wire
+
+RECONNECT_DEADLINE_S = 600.0  # A worker daemon may be away for an upgrade.
+BRIDGE_EXIT_S = 20.0  # What an embedded cluster may take to end its trials.
+
+
+@dataclass
+class Settings:
+    """What init() chose; RT_CLUSTER and the machine's cores otherwise."""
+
+    cluster: Optional[str] = None
+    cpus: Optional[int] = None
+
+
+settings = Settings()
+
+
+class Driver(Protocol):
+    """One connection to a head."""
+
+    embedded: bool  # The head lives and dies with this process.
+    inside_job: bool
+    id: str  # The job's id, or a random text.
+
+    def call(self, op: str, **fields: Any) -> Any:
+        """The result of one operation."""
+
+    def push_dir(self, path: str) -> str:
+        """Stores a directory; returns the digest of its manifest."""
+
+    def close(self) -> None:
+        """Ends the connection; safe to repeat."""
+
+
+class BridgeDriver:
+    """Speaks JSON lines with a child process, `rt bridge`, which ends at the end of its input."""
+
+    inside_job = False
+
+    def __init__(self, argv: list[str], embedded: bool) -> None:
+        import subprocess
+
+        self.embedded = embedded
+        self.id = secrets.token_hex(8)
+        self._lock = threading.RLock()
+        self._next_id = 0
+        try:
+            # A session of its own: the terminal's Ctrl-C reaches this process only.
+            self._child = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+            )
+        except OSError as error:
+            raise RtError(f"{argv[0]} cannot be started: {error}", "UNAVAILABLE") from error
+        os.register_at_fork(after_in_child=self._forget_in_child)
+        self.hello = self.call("hello") or {}
+        if isinstance(self.hello, dict) and self.hello.get("driver_id"):
+            self.id = str(self.hello["driver_id"])
+
+    def _forget_in_child(self) -> None:
+        """A forked child must not hold the bridge's input open."""
+        for stream in (self._child.stdin, self._child.stdout):
+            try:
+                if stream is not None and not stream.closed:
+                    os.close(stream.fileno())
+            except OSError:
+                pass
+
+    def call(self, op: str, **fields: Any) -> Any:
+        """The result of one operation."""
+        with self._lock:
+            self._next_id += 1
+            number = self._next_id
+            assert self._child.stdin is not None and self._child.stdout is not None
+            try:
+                self._child.stdin.write(dump({"id": number, "op": op, **fields}))
+                self._child.stdin.flush()
+            except (OSError, ValueError) as error:
+                raise RtError("the connection to the cluster ended", "UNAVAILABLE") from error
+            while True:
+                line = self._child.stdout.readline()
+                if not line:
+                    raise RtError("the connection to the cluster ended", "UNAVAILABLE")
+                reply = json.loads(line)
+                if reply.get("id") == number or "id" not in reply:
+                    break
+        return _result(reply)
+
+    def push_dir(self, path: str) -> str:
+        """Stores a directory; returns the digest of its manifest."""
+        reply = self.call("blob_push_dir", path=path, honour_ignore_files=False)
+        return str(reply["manifest"])
+
+    def close(self) -> None:
+        """Closes the bridge's input and waits for it to end; never kills it midway."""
+        import subprocess
+
+        for stream in (self._child.stdin, self._child.stdout):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:
+                pass
+        try:
+            self._child.wait(BRIDGE_EXIT_S)
+        except subprocess.TimeoutExpired:
+            print("rt: the local cluster is still ending its trials", file=sys.stderr)
+
+
+class SocketDriver:
+    """Speaks with the worker daemon of the job (or trial) that this process belongs to."""
+
+    embedded = False
+    inside_job = True
+
+    def __init__(self, path: str, token: str, deadline_s: float = RECONNECT_DEADLINE_S) -> None:
+        self.id = os.environ.get("RT_JOB_ID") or os.environ.get("RT_TRIAL_ID") or "driver"
+        self._path = path
+        self._token = token
+        self._deadline_s = deadline_s
+        self._lock = threading.RLock()
+        self._next_id = 0
+        self._wire = self._dial()
+
+    def _dial(self) -> Wire:
+        end = time.monotonic() + self._deadline_s
+        while True:
+            try:
+                wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
+                wire.send(dump({"op": "hello", "token": self._token}))
+                reply = wire.receive(30.0)
+                if reply is None:
+                    raise ConnectionError("the worker did not answer the hello within 30 s")
+                if not reply.get("ok", True):
+                    raise error_from_reply(reply.get("error"))
+                return wire
+            except ConnectionError as error:
+                if time.monotonic() >= end:
+                    message = f"the worker cannot be reached: {error}"
+                    raise RtError(message, "UNAVAILABLE") from error
+                time.sleep(0.1)
+
+    def _request(self, message: dict[str, Any]) -> Any:
+        """Every operation may be repeated, so a lost connection repeats the request."""
+        with self._lock:
+            self._next_id += 1
+            line = dump({**message, "id": self._next_id})
+            while True:
+                try:
+                    self._wire.send(line)
+                    while True:
+                        reply = self._wire.receive(None)
+                        if reply is not None and reply.get("id") == self._next_id:
+                            return _result(reply)
+                except ConnectionError:
+                    self._wire.close()
+                    self._wire = self._dial()
+
+    def call(self, op: str, **fields: Any) -> Any:
+        """The result of one operation."""
+        if op.startswith("blob_"):
+            return self._request({"op": op, **fields})
+        return self._request({"op": "driver", "call": {"op": op, **fields}})
+
+    def push_dir(self, path: str) -> str:
+        """Stores a directory; returns the digest of its manifest."""
+        return str(self.call("blob_push_dir", path=path)["manifest"])
+
+    def close(self) -> None:
+        """Ends the connection; the job goes on."""
+        self._wire.close()
+
+
+def _result(reply: dict[str, Any]) -> Any:
+    if not reply.get("ok", "error" not in reply):
+        raise error_from_reply(reply.get("error"))
+    return reply.get("result")
+
+
+def find_binary() -> str:
+    """The path of `rt`: RT_BIN, this package's bin, the source tree's build, then PATH."""
+    given = os.environ.get("RT_BIN")
+    if given:
+        return os.path.join(given, "rt") if os.path.isdir(given) else given
+    package = os.path.dirname(os.path.abspath(__file__))
+    source = os.path.dirname(os.path.dirname(package))
+    candidates = [os.path.join(package, "bin", "rt")]
+    if os.path.exists(os.path.join(source, "CMakeLists.txt")):
+        candidates.append(os.path.join(source, "build", "release", "bin", "rt"))
+    for candidate in candidates:
+        if os.access(candidate, os.X_OK):
+            return candidate
+    found = shutil.which("rt")
+    if found is None:
+        raise RtError("the program 'rt' was not found", "UNAVAILABLE", "set RT_BIN to its path")
+    return found
+
+
+def cpus_here() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def open_driver() -> Driver:
+    """Opens a connection as the environment says."""
+    path, token = os.environ.get("RT_SOCKET"), os.environ.get("RT_TOKEN")
+    if path and token:
+        return SocketDriver(path, token)
+    cluster = settings.cluster or os.environ.get("RT_CLUSTER")
+    if cluster:
+        return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
+    cpus = str(settings.cpus or cpus_here())
+    return BridgeDriver([find_binary(), "bridge", "--local", "--cpus", cpus], embedded=True)
+
+
+_current: Optional[Driver] = None
+_calls = 0  # Searches started by this process: part of a request's key.
+readers: weakref.WeakSet[Any] = weakref.WeakSet()  # Results that may still want to read rows.
+
+
+def get() -> Driver:
+    """The connection of this process; opens it when there is none."""
+    global _current
+    if _current is None:
+        _current = open_driver()
+        atexit.register(_close_at_exit, _current)
+    return _current
+
+
+def is_open() -> bool:
+    """Whether there is a connection."""
+    return _current is not None
+
+
+def next_ordinal() -> int:
+    """1 for the first search of this process, and so on."""
+    global _calls
+    _calls += 1
+    return _calls
+
+
+def close() -> None:
+    """Ends the connection after the results that are still in use have read what they need."""
+    global _current
+    if _current is None:
+        return
+    for reader in list(readers):
+        reader.load_all()
+    driver, _current = _current, None
+    driver.close()
+
+
+def _close_at_exit(driver: Driver) -> None:
+    global _current
+    if _current is driver:
+        _current = None
+        driver.close()

@@ -1,0 +1,116 @@
+"""JSON as rt writes it: NaN and infinities are strings, and what JSON lacks becomes text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+_SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+INT_MAX = 2**63 - 1
+
+
+def shown(value: Any) -> str:
+    """repr(value) without memory addresses, at most 200 characters."""
+    try:
+        text = _ADDRESS.sub("", repr(value))
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def unboxed(value: Any) -> Any:
+    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is."""
+    if isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
+        return value
+    item = getattr(value, "item", None)
+    if item is None or getattr(value, "shape", None) not in ((), (1,)):
+        return value
+    try:
+        return item()
+    except Exception:
+        return value
+
+
+def float_text(value: float) -> Any:
+    """A finite float as is, the others as "NaN", "Infinity" or "-Infinity"."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def clean(value: Any, depth: int = 0) -> Any:
+    """`value` as JSON can hold it: tuples, sets and arrays become lists, unknown objects text."""
+    kind = type(value)
+    if kind is float:
+        return float_text(value)
+    if kind is int:
+        return value if -INT_MAX - 1 <= value <= INT_MAX else float(value)
+    if value is None or kind is bool or kind is str:
+        return value
+    if depth > 30:
+        return shown(value)
+    value = unboxed(value)
+    if isinstance(value, dict):
+        return {str(key): clean(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [clean(item, depth + 1) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return clean(int(value))
+    if isinstance(value, float):
+        return float_text(float(value))
+    if isinstance(value, str):
+        return str(value)
+    tolist = getattr(value, "tolist", None)
+    if tolist is not None and getattr(value, "size", 0) != 0 and _small(value):
+        return clean(tolist(), depth + 1)
+    return shown(value)
+
+
+def _small(array: Any) -> bool:
+    try:
+        return len(array) <= 1000
+    except TypeError:
+        return False
+
+
+def numbers(value: Any) -> Any:
+    """The inverse of the strings for NaN and infinities, in a tree that was read."""
+    if isinstance(value, str):
+        return _SPECIAL.get(value, value)
+    if isinstance(value, dict):
+        return {key: numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [numbers(item) for item in value]
+    return value
+
+
+def dump(value: Any) -> bytes:
+    """One line of JSON with its newline, from a tree that `clean` made."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a/b": 1}. Lists and empty maps are leaves."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            flat.update(flatten(value, name + "/"))
+        else:
+            flat[name] = value
+    return flat
+
+
+def number_at(tree: dict[str, Any], key: str) -> Any:
+    """The number under `key` ("a/b" reaches into maps), or None when it is absent or no number."""
+    value: Any = tree.get(key)
+    if value is None and "/" in key:
+        value = flatten(tree).get(key)
+    if isinstance(value, bool):
+        return float(value)
+    return value if isinstance(value, (int, float)) else None

@@ -1,0 +1,88 @@
+"""Packs a trainable, by value, for rt/_trial.py to unpack in the trials' processes."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from rt._checkpoint import scratch_dir
+
+PAYLOAD_FILE = "trainable.pkl"
+PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _installed_roots() -> list[str]:
+    paths = sysconfig.get_paths()
+    roots = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    roots += [*site.getsitepackages(), site.getusersitepackages()]
+    return [os.path.realpath(root) + os.sep for root in roots]
+
+
+def _user_modules() -> list[ModuleType]:
+    """The imported modules that a trial's machine need not have: neither installed nor rt's."""
+    roots = _installed_roots()
+    own = os.path.join(PACKAGE_PARENT, "rt") + os.sep
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name == "__main__" or not isinstance(path, str) or not isinstance(module, ModuleType):
+            continue
+        real = os.path.realpath(path)
+        if path.startswith(own) or not real.endswith(".py"):
+            continue
+        if any(real.startswith(root) for root in roots) or "-packages" + os.sep in real:
+            continue
+        if getattr(module, "__name__", None) == name:
+            found.append(module)
+    return found
+
+
+def dumps_by_value(value: Any) -> bytes:
+    """Pickles `value` with the code of the user's own modules. ValueError says why not."""
+    registered = []
+    for module in _user_modules():
+        try:
+            cloudpickle.register_pickle_by_value(module)
+            registered.append(module)
+        except (ValueError, KeyError):
+            continue
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except Exception as error:
+        name = getattr(value, "__name__", type(value).__name__)
+        raise ValueError(
+            f"{name} cannot be sent to the trials: {error} (open what cannot be pickled - files, "
+            "locks, connections - inside the trainable)"
+        ) from error
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def write_payload(payload: dict[str, Any]) -> str:
+    """Writes `payload` as the one file of a fresh directory, and returns the directory."""
+    packed = dict(payload)
+    for key in ("trainable", "values", "stop_function"):
+        if packed.get(key) is not None:
+            packed[key] = dumps_by_value(packed[key])
+    directory = scratch_dir("rt-trainable-")
+    with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:
+        file.write(cloudpickle.dumps(packed))
+    return directory
+
+
+def import_path(outside_job: bool) -> str:
+    """PYTHONPATH for the trials: where rt lies unless it is installed, and the driver's path."""
+    parts = []
+    if not any((PACKAGE_PARENT + os.sep).startswith(root) for root in _installed_roots()):
+        parts.append(PACKAGE_PARENT)
+    if outside_job and sys.path:
+        parts.append(os.path.abspath(sys.path[0] or os.getcwd()))
+    parts += [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    return os.pathsep.join(dict.fromkeys(parts))

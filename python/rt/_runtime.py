@@ -1,0 +1,91 @@
+"""init, shutdown, is_initialized: what scripts written for Ray call first."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+from rt import _driver
+
+_IGNORED = {
+    "labels", "local_mode", "include_dashboard", "dashboard_host", "dashboard_port",
+    "configure_logging", "logging_level", "logging_format", "logging_config", "log_to_driver",
+    "namespace", "storage", "object_store_memory", "job_config", "enable_object_reconstruction",
+    "redis_password", "redis_max_memory", "temp_dir", "memory", "webui_host", "plasma_directory",
+    "num_redis_shards", "allow_multiple", "driver_mode",
+}  # fmt: skip
+_initialized = False
+env_vars: dict[str, str] = {}  # What runtime_env asked for; goes into every trial's environment.
+
+
+class ClientContext(dict):  # type: ignore[type-arg]
+    """What init() returns: usable in a with statement, and as a dict of addresses."""
+
+    @property
+    def address_info(self) -> dict[str, Any]:
+        """The dict itself."""
+        return dict(self)
+
+    @property
+    def dashboard_url(self) -> str:
+        """Empty: `rt dashboard` serves it."""
+        return ""
+
+    def disconnect(self) -> None:
+        """The same as shutdown()."""
+        shutdown()
+
+    def __enter__(self) -> ClientContext:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutdown()
+
+
+def init(
+    address: Optional[str] = None,
+    *,
+    num_cpus: Optional[float] = None,
+    num_gpus: Optional[float] = None,
+    resources: Optional[dict[str, float]] = None,
+    ignore_reinit_error: bool = False,
+    runtime_env: Optional[dict[str, Any]] = None,
+    **others: Any,
+) -> ClientContext:
+    """Prepares for searches; the first one connects. Needless in scripts written for rt.
+
+    address: a cluster's name; None, "auto" and "local" leave it to RT_CLUSTER. num_cpus: of the
+    embedded cluster (default: all cores). Ray's other arguments are taken and ignored.
+    Raises RuntimeError when called twice without ignore_reinit_error, TypeError for an argument
+    that Ray does not have, ValueError for an address that is not a cluster's name.
+    """
+    global _initialized
+    unknown = [key for key in others if key not in _IGNORED and not key.startswith("_")]
+    if unknown:
+        raise TypeError(f"init() got an unexpected keyword argument {unknown[0]!r}")
+    if _initialized and not ignore_reinit_error:
+        raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
+    if address not in (None, "", "auto", "local"):
+        if "/" in str(address) or ":" in str(address):
+            raise ValueError(f"address {address!r} is not the name of a cluster (rt context list)")
+        _driver.settings.cluster = str(address)
+    if num_cpus is not None:
+        if num_cpus < 1:
+            raise ValueError("num_cpus must be at least 1")
+        _driver.settings.cpus = int(num_cpus)
+    env_vars.update((runtime_env or {}).get("env_vars") or {})
+    _initialized = True
+    cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"
+    return ClientContext(address=cluster, node_ip_address="127.0.0.1")
+
+
+def shutdown(*_: Any, **__: Any) -> None:
+    """Disconnects, and ends an embedded cluster. Results stay readable. Safe to repeat."""
+    global _initialized
+    _initialized = False
+    _driver.close()
+
+
+def is_initialized() -> bool:
+    """Whether init() was called, or a search has connected."""
+    return _initialized or _driver.is_open()

@@ -1,0 +1,315 @@
+"""The trial's side of a trial: what `report()` and its relatives talk to.
+
+A Session holds one connection to the worker daemon (docs/trial-protocol.md). Reports are numbered
+by `seq` from 1, kept until acknowledged, and sent again after a reconnection, so that a daemon that
+dies and returns loses none. report() returns at once except at a milestone, with a checkpoint, when
+a stop rule is met, or when UNACKNOWLEDGED_MAX reports wait. One report at a time: a lock is held.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from typing import Any, Callable, Optional
+
+from rt._checkpoint import Checkpoint
+from rt._json import clean, dump, flatten, number_at, numbers
+from rt._wire import Wire
+
+UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
+RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
+BARRIER_ROUNDS_MAX = 5
+NOTICE_DEFAULT_S = 30.0  # What SIGUSR2, which carries no deadline, grants.
+
+
+class TrialStopped(BaseException):
+    """Ends a trial from inside report(). No Exception, so that user code does not swallow it."""
+
+
+class Session:
+    """One attempt's conversation with its worker daemon."""
+
+    def __init__(self, path: str, token: str, deadline_s: float = RECONNECT_DEADLINE_S) -> None:
+        self._path = path
+        self._token = token
+        self._deadline_s = deadline_s
+        self._lock = threading.RLock()
+        self._unacked: deque[tuple[int, bytes]] = deque()
+        self._verdicts: dict[int, str] = {}
+        self._notice_end: Optional[float] = None
+        self._terminated = False
+        self._wire = Wire.dial(path, deadline_s)
+        self.busy = False  # Inside report(): a signal handler must not raise now.
+        self.ended = False
+        self.stop_function: Optional[Callable[[str, dict[str, Any]], bool]] = None
+        self.experiment_name = ""
+        self.resources: dict[str, Any] = {}
+        self._adopt(self._hello())
+
+    def _adopt(self, reply: dict[str, Any]) -> None:
+        control = reply.get("control") or {}
+        self.params: dict[str, Any] = reply.get("params") or {}
+        self.checkpoint_dir: Optional[str] = reply.get("checkpoint_dir") or None
+        self._time_attr = control.get("time_attr") or "training_iteration"
+        self._milestones: list[float] = sorted(control.get("milestones") or [])
+        self._max_t: Optional[float] = control.get("max_t")
+        self._rules: list[dict[str, Any]] = list(control.get("stop") or [])
+        self._seq = int(reply.get("spooled_seq") or 0)
+        self._base = float(reply.get("iteration_base") or 0)
+        self._time_base_s = float(reply.get("time_total_base_s") or 0)
+        self._since_restore = 0
+        self._time_s = 0.0
+        self._last = time.monotonic()
+        self._totals: dict[str, float] = {}
+
+    @property
+    def iteration(self) -> float:
+        """The training_iteration of the newest report; the restored one before the first."""
+        value = self._base + self._since_restore
+        return int(value) if value == int(value) else value
+
+    @property
+    def terminated(self) -> bool:
+        """Whether SIGTERM asked this process to end."""
+        return self._terminated
+
+    def milestone_ahead(self, metrics: dict[str, Any]) -> bool:
+        """Whether a report of `metrics` now would wait for a verdict."""
+        row = dict(metrics)
+        row.setdefault("training_iteration", self.iteration + 1)
+        reached = number_at(row, self._time_attr)
+        return reached is not None and any(reached >= mark for mark in self._milestones)
+
+    def ends_with(self, metrics: dict[str, Any]) -> bool:
+        """Whether a report of `metrics` now would meet a rule that ends the trial."""
+        row = dict(metrics)
+        row["training_iteration"] = self.iteration + 1
+        row.setdefault("time_total_s", self._time_base_s + self._time_s)
+        return bool(metrics.get("done")) or self._rule_met(row)
+
+    def report(self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint] = None) -> None:
+        """Sends one row. Raises TrialStopped when the trial ends here; ValueError on bad input."""
+        if not isinstance(metrics, dict):
+            raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
+        with self._lock:
+            if self.ended:
+                raise TrialStopped()
+            self.busy = True
+            try:
+                stop = self._report(clean(metrics), checkpoint)
+            finally:
+                self.busy = False
+        if stop or self._terminated:
+            self.ended = True
+            raise TrialStopped()
+
+    def _report(self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint]) -> bool:
+        row = self._filled(metrics)
+        ends = bool(row["done"]) or self._rule_met(numbers(row))
+        row["done"] = ends
+        wait = not ends and self._takes_milestone(row)
+        self._seq += 1
+        message: dict[str, Any] = {"op": "report", "seq": self._seq, "metrics": row, "wait": wait}
+        if checkpoint is not None:
+            message["checkpoint"] = checkpoint.path
+        self._unacked.append((self._seq, dump(message)))
+        self._send(self._unacked[-1][1])
+        if wait or checkpoint is not None:
+            verdict = self._await_verdict(self._seq, wait)
+            return ends or verdict in ("stop", "pause")
+        self._read_without_blocking()
+        while len(self._unacked) >= UNACKNOWLEDGED_MAX:
+            self._handle(self._receive())
+        return ends
+
+    def _filled(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        now = time.monotonic()
+        elapsed, self._last = now - self._last, now
+        given = number_at(metrics, "time_this_iter_s")
+        step_s = float(given) if given is not None else elapsed
+        self._time_s += step_s
+        self._since_restore += 1
+        for unit in ("timesteps", "episodes"):
+            amount = number_at(metrics, f"{unit}_this_iter")
+            if amount is not None:
+                self._totals[unit] = self._totals.get(unit, 0) + amount
+                metrics.setdefault(f"{unit}_total", self._totals[unit])
+        loss = number_at(metrics, "mean_loss")
+        if loss is not None:
+            metrics.setdefault("neg_mean_loss", -loss)
+        return {
+            **metrics,
+            "training_iteration": self.iteration,
+            "time_this_iter_s": step_s,
+            "time_total_s": self._time_base_s + self._time_s,
+            "time_since_restore": self._time_s,
+            "iterations_since_restore": self._since_restore,
+            "done": bool(metrics.get("done", False)),
+        }
+
+    def _rule_met(self, row: dict[str, Any]) -> bool:
+        flat = flatten(row)
+        for rule in self._rules:
+            value = number_at(flat, str(rule["key"]))
+            if value is None:
+                continue
+            bound = numbers(rule["threshold"])
+            if (value <= bound) if rule.get("at_most") else (value >= bound):
+                return True
+        if self._max_t is not None:
+            reached = number_at(flat, self._time_attr)
+            if reached is not None and reached >= self._max_t:
+                return True
+        if self.stop_function is not None:
+            return bool(self.stop_function(os.environ.get("RT_TRIAL_ID", ""), row))
+        return False
+
+    def _takes_milestone(self, row: dict[str, Any]) -> bool:
+        reached = number_at(row, self._time_attr)
+        if reached is None:
+            return False
+        passed = [mark for mark in self._milestones if mark <= reached]
+        if not passed:
+            return False
+        self._milestones.remove(passed[-1])
+        return True
+
+    def _await_verdict(self, seq: int, needs_verdict: bool) -> str:
+        while True:
+            if seq in self._verdicts:
+                return self._verdicts.pop(seq)
+            if not needs_verdict and not any(each == seq for each, _ in self._unacked):
+                return "continue"
+            self._handle(self._receive(again=seq))
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        op = message.get("op")
+        seq = message.get("seq")
+        if op in ("ack", "verdict") and isinstance(seq, int):
+            while self._unacked and self._unacked[0][0] <= seq:
+                self._unacked.popleft()
+            if op == "verdict" or message.get("verdict"):
+                self._verdicts[seq] = str(message.get("verdict") or "continue")
+        elif op == "checkpoint_now":
+            left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
+            self._notice_end = time.monotonic() + float(left_s)
+        elif op == "stop":
+            self._terminated = True
+        error = message.get("error")
+        if error:
+            text = error.get("message") if isinstance(error, dict) else error
+            raise RuntimeError(f"the worker refused the report: {text}")
+
+    def _read_without_blocking(self) -> None:
+        try:
+            while (message := self._wire.receive(0)) is not None:
+                self._handle(message)
+        except ConnectionError:
+            self._reconnect()
+
+    def _receive(self, again: int = 0) -> dict[str, Any]:
+        """The next message. A reconnection repeats the report `again` even if it was spooled."""
+        while True:
+            try:
+                message = self._wire.receive(None)
+                if message is not None:
+                    return message
+            except ConnectionError:
+                self._reconnect(again)
+
+    def _send(self, line: bytes) -> None:
+        try:
+            self._wire.send(line)
+        except ConnectionError:
+            self._reconnect()
+
+    def _hello(self) -> dict[str, Any]:
+        self._wire.send(dump({"op": "hello", "token": self._token}))
+        while True:
+            message = self._wire.receive(30.0)
+            if message is None:
+                raise ConnectionError("the worker did not answer the hello within 30 s")
+            if "ok" in message and not message["ok"]:
+                error = message.get("error") or {}
+                text = error.get("message", error) if isinstance(error, dict) else error
+                raise RuntimeError(f"the worker refused this process: {text}")
+            if "spooled_seq" in message:
+                return message
+            self._handle(message)
+
+    def _reconnect(self, again: int = 0) -> None:
+        """Dials anew and sends what the daemon has not spooled, and the report `again` anyway."""
+        end = time.monotonic() + self._deadline_s
+        while True:
+            self._wire.close()
+            self._wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
+            try:
+                self._resend(int(self._hello().get("spooled_seq") or 0), again)
+                return
+            except ConnectionError:
+                if time.monotonic() >= end:
+                    raise
+                time.sleep(0.05)
+
+    def _resend(self, spooled: int, again: int = 0) -> None:
+        for seq, line in list(self._unacked):
+            if seq > spooled or seq == again:
+                self._wire.send(line)
+
+    def barrier(self) -> None:
+        """Returns once the daemon has spooled every report: a second hello says how far it is."""
+        with self._lock:
+            self.busy = True
+            try:
+                for _ in range(BARRIER_ROUNDS_MAX):
+                    try:
+                        spooled = int(self._hello().get("spooled_seq") or 0)
+                        if spooled >= self._seq or not self._unacked:
+                            return
+                        self._resend(spooled)
+                    except ConnectionError:
+                        self._reconnect()
+            finally:
+                self.busy = False
+
+    def send_error(self, kind: str, message: str, traceback: str) -> None:
+        """Tells the daemon what the user's code raised."""
+        line = dump({"op": "error", "kind": kind, "message": message, "traceback": traceback})
+        with self._lock:
+            try:
+                self._wire.send(line)
+            except ConnectionError:
+                self._reconnect()
+                self._wire.send(line)
+
+    def checkpoint_requested(self) -> Optional[float]:
+        """Seconds until a wanted checkpoint must have been reported, or None when none is."""
+        with self._lock:
+            self._read_without_blocking()
+        if self._notice_end is None:
+            return None
+        return max(0.0, self._notice_end - time.monotonic())
+
+    def checkpoint_served(self) -> None:
+        """Forgets the request: a checkpoint has just been reported."""
+        self._notice_end = None
+
+    def handle_signals(self, raises: bool) -> None:
+        """SIGTERM ends the trial (`raises`: at once, else after the step); SIGUSR2 is a notice."""
+
+        def terminate(_number: int, _frame: Any) -> None:
+            self._terminated = True
+            if raises and not self.busy:
+                raise TrialStopped()
+
+        def notice(_number: int, _frame: Any) -> None:
+            self._notice_end = time.monotonic() + NOTICE_DEFAULT_S
+
+        signal.signal(signal.SIGTERM, terminate)
+        signal.signal(signal.SIGUSR2, notice)
+
+
+current: Optional[Session] = None  # The session of this process, when it is a trial's.

@@ -1,0 +1,199 @@
+"""`python -m rt._trial`: the process of one attempt at one trial.
+
+Unpickles the trainable, builds the configuration, drives the function or class, and turns its end
+into an exit code: 0 it returned or met a rule, 1 it raised (its error has been sent), 143 SIGTERM.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import traceback
+from typing import Any, Callable
+
+from rt import _api, _session
+from rt._checkpoint import Checkpoint
+from rt._json import numbers
+from rt._session import Session, TrialStopped
+from rt._trainable import Trainable
+from rt._values import restore_values
+
+PAYLOAD_FILE = "trainable.pkl"
+EXIT_FAILED = 1
+EXIT_TERMINATED = 143
+_OWN_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback as text, without the frames of this package, also in chained exceptions."""
+    shown = traceback.TracebackException.from_exception(error, capture_locals=False)
+    pending = [shown]
+    while pending:
+        each = pending.pop()
+        kept = [frame for frame in each.stack if not _is_own(frame.filename)]
+        each.stack = traceback.StackSummary.from_list(kept)
+        pending += [link for link in (each.__cause__, each.__context__) if link is not None]
+    return "".join(shown.format())
+
+
+def _is_own(filename: str) -> bool:
+    examples = os.path.join(_OWN_DIR, "tune", "examples") + os.sep
+    runpy = filename.startswith("<frozen") or filename.endswith(os.sep + "runpy.py")
+    return runpy or (filename.startswith(_OWN_DIR) and not filename.startswith(examples))
+
+
+def load_payload() -> dict[str, Any]:
+    """What the driver packed (rt/_pack.py). Raises what unpickling raises."""
+    root = os.environ["RT_TRAINABLE"]
+    path = os.path.join(root, PAYLOAD_FILE) if os.path.isdir(root) else root
+    with open(path, "rb") as file:
+        payload: dict[str, Any] = pickle.load(file)
+    payload["trainable"] = pickle.loads(payload["trainable"])
+    payload["values"] = pickle.loads(payload["values"])
+    return payload
+
+
+def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
+    """The trial's configuration, with the values that JSON could not hold put back."""
+    params = session.params
+    path = os.environ.get("RT_CONFIG")
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            params = json.load(file)
+    restored = restore_values(numbers(params), payload["values"])
+    assert isinstance(restored, dict)
+    return restored
+
+
+def run_function(function: Callable[..., Any], config: dict[str, Any]) -> None:
+    """Calls the function; a dict or number that it returns, or yields, is reported."""
+    result = function(*_arguments(function, config))
+    if inspect.isgenerator(result):
+        for item in result:
+            _report_returned(item)
+    elif result is not None:
+        _report_returned(result)
+
+
+def _arguments(function: Callable[..., Any], config: dict[str, Any]) -> list[Any]:
+    """(config), (config, reporter) for the oldest scripts, or nothing when it takes nothing."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return [config]
+    positional = [
+        each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    if not positional and not any(each.kind == each.VAR_POSITIONAL for each in parameters):
+        return []
+    if len(positional) > 1 and positional[1].name == "reporter":
+        return [config, _api.report]
+    return [config]
+
+
+def _report_returned(value: Any) -> None:
+    if isinstance(value, dict):
+        _api.report(value)
+        return
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise TypeError(f"a trainable returns a dict, a number or nothing, not {kind}") from None
+    _api.report({"_metric": number})
+
+
+def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, Any]) -> None:
+    """Steps the class until a rule, a verdict, `done` or SIGTERM ends it."""
+    session = _session.current
+    assert session is not None
+    trainable = cls(config)
+    try:
+        restored = _api.get_checkpoint()
+        if restored is not None:
+            trainable.restore(restored.path)
+        trainable._iteration = int(session.iteration)
+        while True:
+            _class_step(session, trainable, payload)
+    finally:
+        trainable.stop()
+
+
+def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any]) -> None:
+    result = trainable.train()
+    frequency = int(payload.get("checkpoint_frequency") or 0)
+    last = session.terminated or session.ends_with(result)
+    wanted = bool(frequency) and trainable.iteration % frequency == 0
+    wanted = wanted or bool(result.get("should_checkpoint"))
+    wanted = wanted or _api.checkpoint_requested() is not None
+    if payload.get("checkpoint_at_end"):
+        wanted = wanted or last or session.milestone_ahead(result)
+    if not wanted:
+        _api.report(result)
+        return
+    parent = os.environ.get("RT_TRIAL_DIR") or None
+    staging = tempfile.mkdtemp(prefix=".checkpoint-", dir=parent)
+    try:
+        trainable.save(staging)
+        _api.report(result, checkpoint=Checkpoint(staging))
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def run_trial(session: Session) -> int:
+    """Runs the trial to its end and returns the exit code."""
+    try:
+        payload = load_payload()
+        trainable = payload["trainable"]
+        session.experiment_name = str(payload.get("experiment") or "")
+        session.resources = dict(payload.get("resources") or {})
+        if payload.get("stop_function") is not None:
+            session.stop_function = pickle.loads(payload["stop_function"])
+        config = read_config(session, payload)
+        is_class = inspect.isclass(trainable)
+        session.handle_signals(raises=not is_class)
+        if is_class:
+            run_class(trainable, config, payload)
+        else:
+            run_function(trainable, config)
+        session.barrier()
+    except TrialStopped:
+        if session.terminated:
+            return EXIT_TERMINATED
+        session.barrier()
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            session.barrier()
+            return 0
+        text = user_traceback(error)
+        print(text, file=sys.stderr, end="", flush=True)
+        session.send_error(type(error).__name__, str(error), text)
+        session.barrier()
+        return EXIT_FAILED
+    return 0
+
+
+def main() -> int:
+    """Connects and runs. A worker that cannot be reached, or refuses, is one line and exit 1."""
+    try:
+        session = Session(os.environ["RT_SOCKET"], os.environ.get("RT_TOKEN", ""))
+    except (KeyError, ConnectionError, RuntimeError) as error:
+        print(f"rt: the worker cannot be reached: {error}", file=sys.stderr)
+        return EXIT_FAILED
+    _session.current = session
+    try:
+        return run_trial(session)
+    except (ConnectionError, RuntimeError) as error:
+        print(f"rt: the worker was lost: {error}", file=sys.stderr)
+        return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""JSON lines over a Unix socket that never deadlock: whoever waits to send also reads.
+
+One object is one connection. Used by one thread at a time; its owner locks. Every failure of the
+peer is a ConnectionError, after which the object is closed and a new one is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import time
+from collections import deque
+from typing import Any, Optional
+
+LINE_BYTES_MAX = 64 << 20  # A longer answer is a broken peer.
+_READ_BYTES = 1 << 16
+
+
+class Wire:
+    """A connected, non-blocking line socket."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._partial = bytearray()
+        self._messages: deque[dict[str, Any]] = deque()
+
+    @classmethod
+    def dial(cls, path: str, deadline_s: float) -> Wire:
+        """Connects to the socket at `path`, trying again for `deadline_s` seconds.
+
+        Raises ConnectionError when nobody answered in that time.
+        """
+        end = time.monotonic() + deadline_s
+        pause = 0.02
+        while True:
+            attempt = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            attempt.settimeout(max(0.1, min(5.0, end - time.monotonic())))
+            try:
+                attempt.connect(path)
+                return cls(attempt)
+            except OSError as error:
+                attempt.close()
+                if time.monotonic() + pause >= end:
+                    raise ConnectionError(f"{path}: {error}") from error
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
+
+    def close(self) -> None:
+        """Closes the connection; safe to repeat."""
+        self._socket.close()
+
+    def fileno(self) -> int:
+        """The descriptor, -1 once closed."""
+        return self._socket.fileno()
+
+    def send(self, line: bytes) -> None:
+        """Sends all of `line`; blocks while the peer is behind, reading what it says meanwhile."""
+        view = memoryview(line)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except (BlockingIOError, InterruptedError):
+                self._wait(select.POLLIN | select.POLLOUT, None)
+                self._read()
+            except OSError as error:
+                raise ConnectionError(str(error)) from error
+
+    def receive(self, timeout_s: Optional[float]) -> Optional[dict[str, Any]]:
+        """The next message, or None after `timeout_s` seconds (None: waits without end)."""
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._messages:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            if left != 0.0:
+                self._wait(select.POLLIN, left)
+            self._read()
+            if not self._messages and end is not None and time.monotonic() >= end:
+                return None
+        return self._messages.popleft()
+
+    def _wait(self, events: int, timeout_s: Optional[float]) -> None:
+        poller = select.poll()
+        poller.register(self._socket, events)
+        poller.poll(None if timeout_s is None else max(1, int(timeout_s * 1000)))
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                raise ConnectionError(str(error)) from error
+            if not data:
+                if self._messages:
+                    return
+                raise ConnectionError("the other side closed the connection")
+            self._partial += data
+            self._split()
+            if len(data) < _READ_BYTES:
+                return
+
+    def _split(self) -> None:
+        if len(self._partial) > LINE_BYTES_MAX:
+            raise ConnectionError("the other side sent a line that is too long")
+        if b"\n" not in self._partial:
+            return
+        *lines, rest = bytes(self._partial).split(b"\n")
+        self._partial = bytearray(rest)
+        for line in lines:
+            if not line:
+                continue
+            try:
+                message = json.loads(line)
+            except ValueError as error:
+                raise ConnectionError(f"the other side did not send JSON: {error}") from error
+            if isinstance(message, dict):
+                self._messages.append(message)

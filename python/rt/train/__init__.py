@@ -1,0 +1,22 @@
+"""rt.train: what listings import from ray.train today."""
+
+from rt._api import TrialContext, checkpoint_requested, get_checkpoint, get_context, report
+from rt._checkpoint import Checkpoint
+from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
+from rt.tune._results import Result
+
+TrainContext = TrialContext
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointConfig",
+    "FailureConfig",
+    "Result",
+    "RunConfig",
+    "SyncConfig",
+    "TrainContext",
+    "checkpoint_requested",
+    "get_checkpoint",
+    "get_context",
+    "report",
+]

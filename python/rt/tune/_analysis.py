@@ -1,0 +1,135 @@
+"""ExperimentAnalysis: what tune.run() returns."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from rt._checkpoint import Checkpoint
+from rt._json import flatten
+from rt.tune._results import Result
+from rt.tune._trials import Trial, TrialSet, as_dataframe
+
+
+class ExperimentAnalysis:
+    """The trials of one tune.run(), and the choice of the best among them.
+
+    Methods that take a metric raise ValueError when nobody reported it; without a mode, the
+    experiment's or else the largest value wins.
+    """
+
+    def __init__(self, trials: TrialSet) -> None:
+        self._trials = trials
+        self.default_metric = trials.metric
+        self.default_mode = trials.mode
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order of their numbers."""
+        return self._trials.trials
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's results directory, on the machine of the head."""
+        return self._trials.path
+
+    @property
+    def best_trial(self) -> Trial:
+        """The best by the metric and mode of tune.run()."""
+        return self._trials.best()
+
+    @property
+    def best_config(self) -> dict[str, Any]:
+        """The best trial's configuration."""
+        return self.best_trial.config
+
+    @property
+    def best_result(self) -> dict[str, Any]:
+        """The best trial's newest row."""
+        return self.best_trial.last_result
+
+    @property
+    def best_checkpoint(self) -> Optional[Checkpoint]:
+        """The best trial's newest checkpoint."""
+        return self.best_trial.checkpoint
+
+    @property
+    def best_logdir(self) -> str:
+        """The best trial's results directory."""
+        return self.best_trial.path
+
+    @property
+    def best_dataframe(self) -> Any:
+        """The best trial's rows."""
+        return as_dataframe([flatten(row) for row in self.best_trial.rows])
+
+    @property
+    def best_result_df(self) -> Any:
+        """The best trial's newest row, as a table of one row."""
+        return as_dataframe([flatten(self.best_result)])
+
+    @property
+    def results(self) -> dict[str, dict[str, Any]]:
+        """Trial id -> newest row."""
+        return {trial.trial_id: trial.last_result for trial in self.trials}
+
+    @property
+    def results_df(self) -> Any:
+        """One row per trial: the newest."""
+        return self._trials.table()
+
+    @property
+    def trial_dataframes(self) -> dict[str, Any]:
+        """Trial's results directory -> its rows."""
+        return {t.path: as_dataframe([flatten(row) for row in t.rows]) for t in self.trials}
+
+    def dataframe(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
+        """One row per trial, its newest or its best: a DataFrame, or a list of dicts."""
+        return self._trials.table(metric, mode)
+
+    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
+        """Trial's results directory -> configuration (keys under "config/" with `prefix`)."""
+        if prefix:
+            return {t.path: {f"config/{k}": v for k, v in t.config.items()} for t in self.trials}
+        return {trial.path: trial.config for trial in self.trials}
+
+    def get_best_trial(
+        self,
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Trial:
+        """The best trial; scope is last, all, avg, last-5-avg or last-10-avg."""
+        return self._trials.best(metric, mode, scope, filter_nan_and_inf)
+
+    def get_best_config(
+        self, metric: Optional[str] = None, mode: Optional[str] = None, scope: str = "last"
+    ) -> dict[str, Any]:
+        """The best trial's configuration."""
+        return self._trials.best(metric, mode, scope).config
+
+    def get_best_logdir(
+        self, metric: Optional[str] = None, mode: Optional[str] = None, scope: str = "last"
+    ) -> str:
+        """The best trial's results directory."""
+        return self._trials.best(metric, mode, scope).path
+
+    def get_best_checkpoint(
+        self, trial: Trial, metric: Optional[str] = None, mode: Optional[str] = None
+    ) -> Optional[Checkpoint]:
+        """The trial's best kept checkpoint by the metric."""
+        chosen = self._trials.chosen_metric(metric)
+        return Result(trial).get_best_checkpoint(chosen, mode or self.default_mode or "max")
+
+    def get_last_checkpoint(
+        self, trial: Optional[Trial] = None, metric: str = "training_iteration", mode: str = "max"
+    ) -> Optional[Checkpoint]:
+        """The newest checkpoint of `trial`, or of the trial with the largest `metric`."""
+        return (trial or self._trials.best(metric, mode)).checkpoint
+
+    def get_trial_checkpoints_paths(
+        self, trial: Trial, metric: Optional[str] = None
+    ) -> list[tuple[str, Any]]:
+        """(local path, value of the metric) of each kept checkpoint; fetches them all."""
+        chosen = self._trials.chosen_metric(metric or "training_iteration")
+        return [(c.path, flatten(row).get(chosen)) for c, row in trial.checkpoints]

@@ -1,0 +1,123 @@
+"""Waits for the end of a search: progress on standard error, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any, Optional
+
+from rt._driver import Driver
+from rt._json import shown
+
+HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
+PRINT_EVERY_S = 5.0
+_TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
+
+
+class Progress:
+    """Prints a line when something changed, at most every PRINT_EVERY_S seconds."""
+
+    def __init__(self, verbose: Optional[int], created: dict[str, Any], embedded: bool) -> None:
+        self._quiet = verbose == 0
+        self._embedded = embedded
+        self._id = created.get("experiment_id")
+        self._results_dir = created.get("results_dir") or ""
+        self._started = self._printed_at = time.monotonic()
+        self._printed = ""
+        if created.get("attached"):
+            self.say(f"went back to experiment {self._id}, which is under way")
+
+    def say(self, text: str) -> None:
+        """Prints one line unless verbose is 0."""
+        if not self._quiet:
+            print(f"rt: {text}", file=sys.stderr, flush=True)
+
+    def update(self, experiment: dict[str, Any]) -> None:
+        """Shows how far the search is."""
+        final = experiment.get("state") in _TERMINAL
+        now = time.monotonic()
+        if not final and now - self._printed_at < PRINT_EVERY_S:
+            return
+        self._printed_at = now
+        text = self._line(experiment)
+        if final:
+            reason = experiment.get("reason")
+            ended = str(experiment.get("state")).lower() + (f" ({reason})" if reason else "")
+            self.say(f"{text}; {ended} after {now - self._started:.1f} s; {self._results_dir}")
+        elif text != self._printed:
+            self.say(text)
+        self._printed = text
+
+    def _line(self, experiment: dict[str, Any]) -> str:
+        states = {k.upper(): int(v) for k, v in (experiment.get("trials_by_state") or {}).items()}
+        done = sum(states.get(state, 0) for state in _TERMINAL)
+        total = experiment.get("trials_total")
+        text = f"{done}/{total} trials" if total is not None else f"{done} trials"
+        if states.get("RUNNING"):
+            text += f", {states['RUNNING']} running"
+        if states.get("FAILED"):
+            text += f", {states['FAILED']} failed"
+        best = experiment.get("best") or {}
+        if best.get("value") is not None:
+            metric = experiment.get("metric") or "value"
+            text += f"; best {metric}={best['value']:.6g} with {shown(best.get('params'))}"
+        return text
+
+    def interrupted(self) -> None:
+        """Says what the first Ctrl-C does, and how to go on later."""
+        print("rt: stopping after the current steps; Ctrl-C again stops at once", file=sys.stderr)
+        if self._embedded:
+            print(
+                f"rt: what was reported is kept in {self._results_dir}; a search on a cluster "
+                "(rt up, then RT_CLUSTER=NAME) can be resumed, one in a plain script starts anew",
+                file=sys.stderr,
+                flush=True,
+            )
+        else:
+            print(f"rt: resume with: rt exp resume {self._id}", file=sys.stderr, flush=True)
+
+
+class _Interrupts:
+    """While entered: the first SIGINT is noted, the second raises KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: Any = None
+        self._installed = False
+
+    def __enter__(self) -> _Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._on_signal)
+            self._installed = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._installed:
+            signal.signal(signal.SIGINT, self._previous)
+
+    def _on_signal(self, _number: int, _frame: Optional[FrameType]) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True
+
+
+def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict[str, Any]:
+    """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C."""
+    seen: Any = ""
+    stopping = False
+    with _Interrupts() as interrupts:
+        while True:
+            experiment = driver.call(
+                "experiment_wait", id=experiment_id, seen=seen, hold_ms=HOLD_MS
+            )
+            seen = experiment.get("version", "")
+            progress.update(experiment)
+            if experiment.get("state") in _TERMINAL:
+                return dict(experiment)
+            if interrupts.requested and not stopping:
+                stopping = True
+                progress.interrupted()
+                driver.call("experiment_stop", id=experiment_id, reason="interrupted by Ctrl-C")

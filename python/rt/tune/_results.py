@@ -1,0 +1,135 @@
+"""Result and ResultGrid: what Tuner.fit() returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from rt._checkpoint import Checkpoint
+from rt._errors import TrialError
+from rt._json import flatten
+from rt.tune._trials import Trial, TrialSet, as_dataframe
+
+
+class Result:
+    """One trial's outcome."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        """The newest row, with the fields that rt fills in; empty when there was none."""
+        return self._trial.last_result
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration that was tried."""
+        return self._trial.config
+
+    @property
+    def error(self) -> Optional[TrialError]:
+        """What ended the trial, when it failed."""
+        return self._trial.error
+
+    @property
+    def path(self) -> str:
+        """The trial's results directory, on the machine of the head."""
+        return self._trial.path
+
+    @property
+    def checkpoint(self) -> Optional[Checkpoint]:
+        """The newest committed checkpoint."""
+        return self._trial.checkpoint
+
+    @property
+    def best_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """The checkpoints that were kept, each with its row."""
+        return self._trial.checkpoints
+
+    @property
+    def metrics_dataframe(self) -> Any:
+        """All rows, flattened: a DataFrame, or a list of dicts without pandas."""
+        return as_dataframe([flatten(row) for row in self._trial.rows])
+
+    def get_best_checkpoint(self, metric: str, mode: str) -> Optional[Checkpoint]:
+        """The kept checkpoint whose row is best by `metric`, or None when none has it."""
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode must be 'max' or 'min', not {mode!r}")
+        best: Optional[tuple[float, Checkpoint]] = None
+        for checkpoint, row in self.best_checkpoints:
+            value = flatten(row).get(metric)
+            if not isinstance(value, (int, float)) or value != value:
+                continue
+            ranked = value if mode == "max" else -value
+            if best is None or ranked > best[0]:
+                best = (ranked, checkpoint)
+        return best[1] if best is not None else None
+
+    def __repr__(self) -> str:
+        return f"Result(trial={self._trial.trial_id!r}, metrics={self._trial.last_metrics!r})"
+
+
+class ResultGrid:
+    """The outcomes of all trials, in the order of their numbers."""
+
+    def __init__(self, trials: TrialSet) -> None:
+        self._trials = trials
+        self._results = [Result(trial) for trial in trials]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __getitem__(self, index: int) -> Result:
+        return self._results[index]
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    @property
+    def experiment_path(self) -> str:
+        """The experiment's results directory, on the machine of the head."""
+        return self._trials.path
+
+    @property
+    def filesystem(self) -> None:
+        """None: results are local files."""
+
+    @property
+    def errors(self) -> list[TrialError]:
+        """What ended the trials that failed."""
+        return [result.error for result in self._results if result.error is not None]
+
+    @property
+    def num_errors(self) -> int:
+        """How many trials failed."""
+        return sum(trial.status == "ERROR" for trial in self._trials)
+
+    @property
+    def num_terminated(self) -> int:
+        """How many trials ended without failing."""
+        return sum(trial.status == "TERMINATED" for trial in self._trials)
+
+    def get_best_result(
+        self,
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        scope: str = "last",
+        filter_nan_and_inf: bool = True,
+    ) -> Result:
+        """The best trial's outcome; without a mode, TuneConfig's or else the largest value wins.
+
+        Raises ValueError for a metric that nobody reported, and lists those that were.
+        """
+        if len(self._results) == 1 and not (metric or self._trials.metric):
+            return self._results[0]
+        return Result(self._trials.best(metric, mode, scope, filter_nan_and_inf))
+
+    def get_dataframe(
+        self, filter_metric: Optional[str] = None, filter_mode: Optional[str] = None
+    ) -> Any:
+        """One row per trial, its newest or its best: a DataFrame, or a list of dicts."""
+        return self._trials.table(filter_metric, filter_mode)
+
+    def __repr__(self) -> str:
+        return f"ResultGrid({self._results!r})"

@@ -1,0 +1,261 @@
+"""A finished (or interrupted) search as its driver sees it: trials that read through the head.
+
+What `trial_list` says is kept; rows and checkpoints are fetched when they are first asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from rt import _driver
+from rt._checkpoint import Checkpoint
+from rt._errors import RtError, TrialError
+from rt._json import flatten, numbers
+from rt._values import ValueTable, restore_values
+
+_STATES = {
+    "STARTING": "PENDING",
+    "STOPPING": "RUNNING",
+    "COMPLETED": "TERMINATED",
+    "STOPPED": "TERMINATED",
+    "FAILED": "ERROR",
+}
+SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+_NEVER_METRICS = {"done", "config", "trial_id", "date", "hostname", "node_ip", "experiment_tag"}
+
+
+class Trial:
+    """One trial: its configuration, its newest result, and on demand all of its rows."""
+
+    def __init__(self, item: dict[str, Any], results_dir: str, table: ValueTable) -> None:
+        self._item = item
+        self._rows: Optional[list[dict[str, Any]]] = None
+        self._detail: Optional[dict[str, Any]] = None
+        self.trial_id = str(item.get("id"))
+        self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
+        self.status = _STATES.get(str(item.get("state")), str(item.get("state")))
+        self.state = str(item.get("state"))
+        self.config: dict[str, Any] = restore_values(numbers(item.get("params") or {}), table)
+        self.path = os.path.join(results_dir, self.trial_name) if results_dir else ""
+
+    @property
+    def local_path(self) -> str:
+        """The trial's results directory, on the machine of the head."""
+        return self.path
+
+    logdir = local_path
+
+    @property
+    def reported(self) -> int:
+        """How many rows the trial reported."""
+        return int(self._item.get("reports") or 0)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows, oldest first, with the fields that rt fills in."""
+        if self._rows is None:
+            reply = _driver.get().call("trial_rows", trial_id=self.trial_id)
+            rows = [numbers(row) for row in reply.get("rows") or []]
+            for row in rows:
+                if "config" in row:
+                    row["config"] = self.config
+            self._rows = rows
+        return self._rows
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What `rt trial show` shows."""
+        if self._detail is None:
+            self._detail = dict(_driver.get().call("trial_get", trial_id=self.trial_id))
+        return self._detail
+
+    @property
+    def last_metrics(self) -> dict[str, Any]:
+        """The newest row, as far as the list of trials has it: no request."""
+        if self._rows:
+            return self._rows[-1]
+        found = numbers(self._item.get("metrics") or {})
+        if found and self._item.get("step") is not None:
+            found.setdefault("training_iteration", self._item["step"])
+        return dict(found)
+
+    @property
+    def last_result(self) -> dict[str, Any]:
+        """The newest row with every field; empty when the trial reported nothing."""
+        if self.reported == 0 and not self._item.get("metrics"):
+            return {}
+        return self.rows[-1] if self.rows else self.last_metrics
+
+    @property
+    def error(self) -> Optional[TrialError]:
+        """What ended the trial, when it failed."""
+        if self.state != "FAILED":
+            return None
+        error = self.detail.get("error") or {}
+        kind = str(error.get("class") or error.get("kind") or "TrialError")
+        message = str(error.get("message") or self._item.get("reason") or "it failed")
+        return TrialError(self.trial_id, kind, message, str(error.get("traceback") or ""))
+
+    @property
+    def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        """Committed checkpoints, oldest first, each with the row that it came with."""
+        by_step = {row.get("training_iteration"): row for row in self.rows}
+        found = []
+        for item in self.detail.get("checkpoints") or []:
+            if str(item.get("state") or "COMMITTED").upper() not in ("COMMITTED", "KEPT"):
+                continue
+            manifest = str(item.get("manifest") or item.get("id"))
+            row = by_step.get(item.get("step"), {"training_iteration": item.get("step")})
+            found.append((_remote_checkpoint(manifest), row))
+        return found
+
+    @property
+    def checkpoint(self) -> Optional[Checkpoint]:
+        """The newest committed checkpoint, or None."""
+        found = self.checkpoints
+        return found[-1][0] if found else None
+
+    def value(
+        self, metric: str, mode: str, scope: str, finite_only: bool = True
+    ) -> Optional[float]:
+        """The trial's value of `metric` under `scope`, or None when it reported none."""
+        if scope == "last":
+            found = _number(flatten(self.last_metrics).get(metric))
+            if found is None and self.reported and metric not in flatten(self.last_metrics):
+                found = _number(flatten(self.last_result).get(metric))
+            return None if found is None or (finite_only and not math.isfinite(found)) else found
+        values = [_number(flatten(row).get(metric)) for row in self.rows]
+        kept = [v for v in values if v is not None and (not finite_only or math.isfinite(v))]
+        if not kept:
+            return None
+        if scope == "all":
+            return max(kept) if mode == "max" else min(kept)
+        if scope != "avg":
+            kept = kept[-int(scope.split("-")[1]) :]
+        return sum(kept) / len(kept)
+
+    def __repr__(self) -> str:
+        return self.trial_name
+
+
+def _number(value: Any) -> Optional[float]:
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _remote_checkpoint(manifest: str) -> Checkpoint:
+    def fetch(target: str) -> None:
+        _driver.get().call("blob_pull_dir", manifest=manifest, target=target)
+
+    return Checkpoint._remote(fetch)
+
+
+class TrialSet:
+    """The trials of one experiment, and the choice of the best among them."""
+
+    def __init__(
+        self,
+        experiment: dict[str, Any],
+        items: list[dict[str, Any]],
+        table: ValueTable,
+        metric: Optional[str],
+        mode: Optional[str],
+    ) -> None:
+        self.experiment = experiment
+        self.path = str(experiment.get("results_dir") or "")
+        self.metric = metric
+        self.mode = mode
+        self.trials = [Trial(item, self.path, table) for item in items]
+        _driver.readers.add(self)
+
+    def __iter__(self) -> Iterator[Trial]:
+        return iter(self.trials)
+
+    def load_all(self) -> None:
+        """Reads what could be asked for later: the connection is about to end."""
+        for trial in self.trials:
+            try:
+                if trial.reported:
+                    _ = trial.rows
+                _ = trial.detail
+            except RtError:
+                return
+
+    def reported_metrics(self) -> list[str]:
+        """The names of all metrics that any trial reported."""
+        names: set[str] = set()
+        for trial in self.trials:
+            names.update(flatten(trial.last_metrics))
+        return sorted(names - _NEVER_METRICS)
+
+    def missing(self, metric: str) -> ValueError:
+        """The error for a metric that nobody reported."""
+        known = ", ".join(self.reported_metrics()) or "nothing"
+        return ValueError(f"no trial reported the metric {metric!r}; reported: {known}")
+
+    def chosen_metric(self, metric: Optional[str]) -> str:
+        """`metric`, or the experiment's. Raises ValueError when there is neither."""
+        chosen = metric or self.metric
+        if not chosen:
+            known = ", ".join(self.reported_metrics()) or "nothing"
+            raise ValueError(f"name a metric; the trials reported: {known}")
+        return chosen
+
+    def best(
+        self,
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        scope: str = "last",
+        finite_only: bool = True,
+    ) -> Trial:
+        """The best trial; without a mode, the experiment's or else the largest value wins.
+
+        Raises ValueError for an unknown scope or mode, and for a metric that nobody reported.
+        """
+        chosen = self.chosen_metric(metric)
+        mode = mode or self.mode or "max"
+        if scope not in SCOPES:
+            raise ValueError(f"scope must be one of {', '.join(SCOPES)}, not {scope!r}")
+        if mode not in ("max", "min"):
+            raise ValueError(f"mode must be 'max' or 'min', not {mode!r}")
+        sign = 1 if mode == "max" else -1
+        best: Optional[Trial] = None
+        best_value = -math.inf
+        for trial in self.trials:
+            value = trial.value(chosen, mode, scope, finite_only)
+            if value is None:
+                continue
+            ranked = -math.inf if math.isnan(value) else sign * value
+            if best is None or ranked > best_value:
+                best, best_value = trial, ranked
+        if best is None:
+            raise self.missing(chosen)
+        return best
+
+    def table(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
+        """One row per trial: its newest, or, with a metric, its best by that; configuration too."""
+        rows = []
+        for trial in self.trials:
+            row = trial.last_result
+            if metric:
+                sign = -1 if (mode or self.mode or "max") == "min" else 1
+                scored = [_number(flatten(each).get(metric)) for each in trial.rows]
+                kept = [(sign * v, i) for i, v in enumerate(scored) if v is not None and v == v]
+                row = trial.rows[max(kept)[1]] if kept else {}
+            flat = flatten({key: value for key, value in row.items() if key != "config"})
+            flat.setdefault("trial_id", trial.trial_id)
+            flat.update(flatten(trial.config, "config/"))
+            flat["logdir"] = trial.path
+            rows.append(flat)
+        return as_dataframe(rows)
+
+
+def as_dataframe(rows: list[dict[str, Any]]) -> Any:
+    """A pandas DataFrame where pandas is installed, else the list of dicts."""
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    return pandas.DataFrame(rows)

@@ -1,0 +1,103 @@
+"""with_parameters, with_resources, register_trainable."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import Any, Callable, Optional
+
+from rt._trainable import Trainable
+
+_registry: dict[str, Any] = {}
+_RESOURCES = "_rt_resources"
+
+
+def register_trainable(name: str, trainable: Any) -> None:
+    """Makes `tune.run(name)` and `Tuner(name)` mean `trainable`."""
+    _check(trainable)
+    _registry[name] = trainable
+
+
+def lookup(trainable: Any) -> Any:
+    """The trainable itself, or the one registered under that name. Raises ValueError otherwise."""
+    if isinstance(trainable, str):
+        if trainable not in _registry:
+            known = ", ".join(sorted(_registry)) or "none"
+            raise ValueError(f"no trainable is registered as {trainable!r}; registered: {known}")
+        return _registry[trainable]
+    _check(trainable)
+    return trainable
+
+
+def _check(trainable: Any) -> None:
+    if inspect.isclass(trainable):
+        if not issubclass(trainable, Trainable):
+            raise ValueError(f"the class {trainable.__name__} must derive from tune.Trainable")
+    elif not callable(trainable):
+        kind = type(trainable).__name__
+        raise ValueError(f"a trainable is a function or a subclass of Trainable, not {kind}")
+
+
+def with_parameters(trainable: Any, **kwargs: Any) -> Any:
+    """The trainable with objects of any size passed as keyword arguments (a class: to setup).
+
+    The objects travel by value, once per search, not once per trial.
+    """
+    trainable = lookup(trainable)
+    if inspect.isclass(trainable):
+        base: Any = trainable
+
+        class Parametrised(base):  # type: ignore[misc]
+            """The class with the parameters of with_parameters."""
+
+            def setup(self, config: dict[str, Any]) -> None:
+                """Passes the parameters to the user's setup."""
+                super().setup(config, **kwargs)
+
+        _rename(Parametrised, base)
+        return Parametrised
+    return _copied(trainable, lambda config: trainable(config, **kwargs))
+
+
+def with_resources(trainable: Any, resources: Any) -> Any:
+    """The trainable that asks for e.g. {"cpu": 2, "gpu": 0.5, "memory": bytes} per trial.
+
+    Raises ValueError for resources that are not one dict for all trials.
+    """
+    trainable = lookup(trainable)
+    if not isinstance(resources, dict):
+        kind = type(resources).__name__
+        raise ValueError(f"with_resources takes one dict for all trials, not {kind}")
+    if inspect.isclass(trainable):
+        base: Any = trainable
+        derived = type(base.__name__, (base,), {_RESOURCES: dict(resources)})
+        _rename(derived, base)
+        return derived
+    wrapped = _copied(trainable, trainable)
+    setattr(wrapped, _RESOURCES, dict(resources))
+    return wrapped
+
+
+def resources_of(trainable: Any) -> Optional[dict[str, Any]]:
+    """What with_resources asked for, or None."""
+    return getattr(trainable, _RESOURCES, None)
+
+
+def _rename(derived: type, base: type) -> None:
+    derived.__name__ = base.__name__
+    derived.__qualname__ = base.__qualname__
+    derived.__module__ = base.__module__
+
+
+def _copied(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapper(config: dict[str, Any]) -> Any:
+        return call(config)
+
+    inner = function
+    while isinstance(inner, functools.partial):
+        inner = inner.func
+    wrapper.__name__ = getattr(inner, "__name__", "trainable")
+    own = resources_of(function)
+    if own is not None:
+        setattr(wrapper, _RESOURCES, own)
+    return wrapper

@@ -1,0 +1,1 @@
+"""Models and data that the listings of the documentation import."""
