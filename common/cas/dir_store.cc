@@ -1,0 +1,169 @@
+#include "common/cas/dir_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/digest.h"
+#include "common/cas/manifest.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Says that somebody counts on this file: Sweep leaves what is young alone.
+bool TouchIfPresent(const std::string& path) {
+  return ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
+                                      std::string_view what) {
+  if (!IsDigest(digest))
+    return Invalid("'" + EscapeControl(digest.substr(0, 80)) + "' is not a digest");
+  auto bytes = ReadFile(path);
+  if (absl::IsNotFound(bytes.status()))
+    return NotFound("no " + std::string(what) + " " + digest);
+  if (!bytes.ok()) return bytes.status();
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, *bytes));
+  return bytes;
+}
+
+// Age and size of a file; nullopt when it is gone.
+struct FileFacts {
+  Millis age = 0;
+  Bytes size = 0;
+};
+std::optional<FileFacts> FactsOf(const std::string& path) {
+  struct stat info {};
+  timespec now{};
+  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  Millis age = (now.tv_sec - info.st_mtim.tv_sec) * 1000 +
+               (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000;
+  return FileFacts{.age = age, .size = info.st_size};
+}
+
+// Every file below `directory` (one level of folders deep) with a digest for a name.
+absl::StatusOr<std::vector<fs::path>> DigestFiles(const std::string& directory) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::recursive_directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    if (IsDigest(at->path().filename().string())) found.push_back(at->path());
+  if (error) return ErrnoStatus(error.value(), "list " + directory);
+  return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root) {
+  RT_RETURN_IF_ERROR(RemoveTree(root + "/tmp"));
+  for (const char* folder : {"/chunks", "/manifests", "/tmp"})
+    RT_RETURN_IF_ERROR(EnsureDirectory(root + folder));
+  constexpr char kHex[] = "0123456789abcdef";
+  for (int i = 0; i < 256; ++i)
+    RT_RETURN_IF_ERROR(EnsureDirectory(root + "/chunks/" + kHex[i >> 4] + kHex[i & 15]));
+  RT_RETURN_IF_ERROR(SyncDirectory(root + "/chunks"));
+  RT_RETURN_IF_ERROR(SyncDirectory(root));
+  return std::unique_ptr<DirStore>(new DirStore(root));
+}
+
+std::string DirStore::ChunkPath(const std::string& digest) const {
+  return root_ + "/chunks/" + std::string(DigestHex(digest).substr(0, 2)) + "/" + digest;
+}
+
+std::string DirStore::ManifestPath(const std::string& digest) const {
+  return root_ + "/manifests/" + digest;
+}
+
+absl::Status DirStore::WriteDurable(const std::string& path, std::string_view bytes) {
+  static std::atomic<uint64_t> counter{0};
+  std::string temporary = root_ + "/tmp/" + std::to_string(counter.fetch_add(1));
+  absl::Status status = WriteFileAtomic(temporary, bytes, {.mode = 0600, .sync = false});
+  if (!status.ok()) return status;
+  int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || ::fdatasync(fd) != 0) status = ErrnoStatus(errno, "sync " + temporary);
+  if (fd >= 0) ::close(fd);
+  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
+    status = ErrnoStatus(errno, "rename to " + path);
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return SyncDirectory(path.substr(0, path.rfind('/')));
+}
+
+absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
+    const std::vector<std::string>& digests) {
+  std::vector<std::string> missing;
+  for (const std::string& digest : digests) {
+    if (!IsDigest(digest)) return Invalid("FindMissing: a malformed digest");
+    if (!TouchIfPresent(ChunkPath(digest))) missing.push_back(digest);
+  }
+  return missing;
+}
+
+absl::Status DirStore::PutChunk(const std::string& digest, std::string_view bytes) {
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+  // Written even if the name exists: that heals a chunk that went bad on the disk.
+  return WriteDurable(ChunkPath(digest), bytes);
+}
+
+absl::StatusOr<std::string> DirStore::GetChunk(const std::string& digest) {
+  return ReadNamed(IsDigest(digest) ? ChunkPath(digest) : "", digest, "chunk");
+}
+
+absl::StatusOr<std::string> DirStore::PutManifest(std::string_view text) {
+  RT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, FindMissing(ChunksOf(manifest)));
+  if (!missing.empty())
+    return absl::FailedPreconditionError(
+        ToAbsl("the manifest names the missing chunk " + missing.front()));
+  std::string digest = Digest(text);
+  RT_RETURN_IF_ERROR(WriteDurable(ManifestPath(digest), text));
+  return digest;
+}
+
+absl::StatusOr<std::string> DirStore::GetManifest(const std::string& digest) {
+  return ReadNamed(IsDigest(digest) ? ManifestPath(digest) : "", digest, "manifest");
+}
+
+absl::StatusOr<DirStore::Swept> DirStore::Sweep(const std::set<std::string>& live_manifests,
+                                                Millis min_age) {
+  Swept swept;
+  auto remove_if_old = [&](const fs::path& path) {
+    auto facts = FactsOf(path.string());
+    if (!facts.has_value() || facts->age < min_age) return false;
+    if (::unlink(path.c_str()) != 0) return false;
+    swept.bytes += facts->size;
+    return true;
+  };
+  RT_ASSIGN_OR_RETURN(std::vector<fs::path> manifests, DigestFiles(root_ + "/manifests"));
+  std::set<std::string> live_chunks;
+  for (const fs::path& path : manifests) {
+    std::string digest = path.filename().string();
+    if (!live_manifests.contains(digest) && remove_if_old(path)) {
+      ++swept.manifests;
+      continue;
+    }
+    // A manifest that cannot be read could name any chunk: then nothing is removed.
+    RT_ASSIGN_OR_RETURN(std::string text, GetManifest(digest));
+    RT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
+    for (std::string& chunk : ChunksOf(manifest)) live_chunks.insert(std::move(chunk));
+  }
+  RT_ASSIGN_OR_RETURN(std::vector<fs::path> chunks, DigestFiles(root_ + "/chunks"));
+  for (const fs::path& path : chunks)
+    if (!live_chunks.contains(path.filename().string()) && remove_if_old(path)) ++swept.chunks;
+  return swept;
+}
+
+}  // namespace rt

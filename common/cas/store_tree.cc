@@ -1,0 +1,217 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/digest.h"
+#include "common/cas/ignore.h"
+#include "common/cas/manifest.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Chunks gathered before the store is asked which of them it lacks: few questions, bounded memory.
+constexpr size_t kPendingBytesMax = 64u << 20;
+constexpr size_t kPendingChunksMax = 1'000;
+constexpr Bytes kIgnoreFileBytesMax = 1 << 20;
+
+class TreeStorer {
+ public:
+  TreeStorer(BlobStore& store, const TreeOptions& options)
+      : store_(store), is_bundle_(options.honour_ignore_files) {
+    std::error_code error;
+    for (const std::string& path : options.exclude)
+      excluded_.insert(fs::weakly_canonical(path, error).string());
+  }
+
+  absl::Status AddDirectory(const std::string& directory, const std::string& relative);
+  absl::Status AddFile(const std::string& path, const std::string& relative);
+  absl::StatusOr<StoredTree> Finish();
+
+ private:
+  absl::Status AddEntry(const std::string& path, const std::string& relative);
+  absl::Status AddLink(const std::string& path, const std::string& relative);
+  absl::Status ReadChunks(int fd, ManifestEntry& entry);
+  void ReadIgnoreFiles(const std::string& directory, const std::string& relative);
+  absl::Status Flush();
+
+  BlobStore& store_;
+  const bool is_bundle_;
+  std::set<std::string> excluded_;
+  IgnoreRules rules_;
+  Manifest manifest_;
+  StoredTree stored_;
+  std::map<std::string, std::string> pending_;  // Digest -> bytes.
+  size_t pending_bytes_ = 0;
+  std::set<std::string> known_;  // In the store for certain.
+};
+
+absl::StatusOr<std::vector<std::string>> SortedNames(const std::string& directory) {
+  std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
+  if (stream == nullptr) return ErrnoStatus(errno, "open " + directory);
+  std::set<std::string> names;
+  errno = 0;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.insert(std::move(name));
+    errno = 0;
+  }
+  if (errno != 0) return ErrnoStatus(errno, "list " + directory);
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+void TreeStorer::ReadIgnoreFiles(const std::string& directory, const std::string& relative) {
+  for (const char* name : {"/.gitignore", "/.rtignore"})
+    if (auto text = ReadFile(directory + name, kIgnoreFileBytesMax); text.ok())
+      rules_.AddFile(relative, *text);
+}
+
+absl::Status TreeStorer::AddDirectory(const std::string& directory, const std::string& relative) {
+  const size_t rules_before = rules_.size();
+  const size_t entries_before = manifest_.entries.size();
+  if (is_bundle_) ReadIgnoreFiles(directory, relative);
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> names, SortedNames(directory));
+  for (const std::string& name : names)
+    RT_RETURN_IF_ERROR(
+        AddEntry(directory + "/" + name, relative.empty() ? name : relative + "/" + name));
+  rules_.Truncate(rules_before);
+  // A bundle, like git, has no empty directories: what was left out must not show in its digest.
+  if (!is_bundle_ && !relative.empty() && manifest_.entries.size() == entries_before)
+    manifest_.entries.push_back({.path = relative, .kind = ManifestEntry::Kind::kDirectory});
+  return absl::OkStatus();
+}
+
+absl::Status TreeStorer::AddEntry(const std::string& path, const std::string& relative) {
+  if (excluded_.contains(path)) return absl::OkStatus();
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  if (is_bundle_) {
+    std::string_view name = std::string_view(relative).substr(relative.rfind('/') + 1);
+    if (name == ".git" || rules_.IsIgnored(relative, S_ISDIR(info.st_mode))) return absl::OkStatus();
+  }
+  if (absl::Status status = CheckRelativePath(relative); !status.ok())
+    return Annotate(status, EscapeControl(path));
+  if (S_ISDIR(info.st_mode)) return AddDirectory(path, relative);
+  if (S_ISLNK(info.st_mode)) return AddLink(path, relative);
+  if (S_ISREG(info.st_mode)) return AddFile(path, relative);
+  RT_LOG(kWarning) << "left out: " << EscapeControl(path) << " is neither file, folder nor link";
+  return absl::OkStatus();
+}
+
+absl::Status TreeStorer::AddLink(const std::string& path, const std::string& relative) {
+  char text[PATH_MAX];
+  ssize_t size = ::readlink(path.c_str(), text, sizeof text);
+  if (size < 0) return ErrnoStatus(errno, path);
+  ManifestEntry entry{.path = relative,
+                      .kind = ManifestEntry::Kind::kLink,
+                      .target = std::string(text, static_cast<size_t>(size))};
+  if (absl::Status status = CheckLinkTarget(relative, entry.target); !status.ok()) {
+    if (!is_bundle_) return Annotate(status, EscapeControl(path));
+    // Virtual environments and data folders are full of these; they mean nothing on another machine.
+    RT_LOG(kWarning) << "left out: " << EscapeControl(path) << ": " << MessageOf(status);
+    return absl::OkStatus();
+  }
+  manifest_.entries.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+absl::Status TreeStorer::AddFile(const std::string& path, const std::string& relative) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  struct stat info {};
+  absl::Status status = ::fstat(fd, &info) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
+  ManifestEntry entry{.path = relative, .mode = (info.st_mode & 0755) | 0600};
+  if (status.ok()) status = ReadChunks(fd, entry);
+  ::close(fd);
+  if (!status.ok()) return Annotate(status, path);
+  ++stored_.files;
+  stored_.bytes += entry.size;
+  manifest_.entries.push_back(std::move(entry));
+  if (!is_bundle_) return absl::OkStatus();
+  constexpr std::string_view kHint = "list what the code does not need in .rtignore";
+  if (stored_.files > limits::kBundleFilesMax)
+    return Invalid("the working directory holds more than 100 000 files", kHint);
+  if (stored_.bytes > limits::kBundleBytesMax)
+    return Invalid("the working directory holds more than 2 GiB", kHint);
+  return absl::OkStatus();
+}
+
+// What was read is what is stored, also when somebody writes to the file meanwhile.
+absl::Status TreeStorer::ReadChunks(int fd, ManifestEntry& entry) {
+  while (true) {
+    std::string bytes(limits::kChunkBytes, '\0');
+    size_t filled = 0;
+    while (filled < bytes.size()) {
+      ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus(errno, "read");
+      if (got == 0) break;
+      filled += static_cast<size_t>(got);
+    }
+    const bool last = filled < bytes.size();
+    if (filled == 0) return absl::OkStatus();
+    bytes.resize(filled);
+    bytes.shrink_to_fit();
+    std::string digest = Digest(bytes);
+    entry.size += static_cast<Bytes>(filled);
+    entry.chunks.push_back(digest);
+    if (!known_.contains(digest) && pending_.try_emplace(digest, std::move(bytes)).second)
+      pending_bytes_ += filled;
+    if (pending_bytes_ >= kPendingBytesMax || pending_.size() >= kPendingChunksMax)
+      RT_RETURN_IF_ERROR(Flush());
+    if (last) return absl::OkStatus();
+  }
+}
+
+absl::Status TreeStorer::Flush() {
+  std::vector<std::string> digests;
+  for (const auto& [digest, bytes] : pending_) digests.push_back(digest);
+  if (digests.empty()) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, store_.FindMissing(digests));
+  for (const std::string& digest : missing) {
+    auto found = pending_.find(digest);
+    if (found != pending_.end()) RT_RETURN_IF_ERROR(store_.PutChunk(digest, found->second));
+  }
+  known_.insert(digests.begin(), digests.end());
+  pending_.clear();
+  pending_bytes_ = 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredTree> TreeStorer::Finish() {
+  RT_RETURN_IF_ERROR(Flush());
+  RT_ASSIGN_OR_RETURN(std::string text, FormatManifest(std::move(manifest_)));
+  RT_ASSIGN_OR_RETURN(stored_.manifest, store_.PutManifest(text));
+  return stored_;
+}
+
+}  // namespace
+
+absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
+                                     const TreeOptions& options) {
+  std::error_code error;
+  std::string root = fs::canonical(path, error).string();
+  if (error) return ErrnoStatus(error.value(), path);
+  TreeStorer storer(store, options);
+  RT_RETURN_IF_ERROR(fs::is_directory(root, error)
+                         ? storer.AddDirectory(root, "")
+                         : storer.AddFile(root, fs::path(root).filename().string()));
+  return storer.Finish();
+}
+
+}  // namespace rt

@@ -1,0 +1,152 @@
+#include "common/rpc/remote_store.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/cas/digest.h"
+#include "common/rpc/channel.h"
+#include "rt/v1/checkpoint.grpc.pb.h"
+
+namespace rt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Millis kPauseFirst = 50;
+constexpr Millis kPauseMax = 2'000;
+// One attempt: a chunk at 70 kB/s still passes, a call that hangs does not hang for ever.
+constexpr Millis kAttemptFor = 60'000;
+constexpr size_t kDigestsPerQuestion = 10'000;
+
+}  // namespace
+
+struct RemoteStore::Impl {
+  std::unique_ptr<v1::BlobService::Stub> stub;
+  Millis retry_for;
+
+  // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE.
+  template <class Attempt>
+  absl::Status Retry(Attempt&& attempt) const {
+    const auto give_up = Clock::now() + std::chrono::milliseconds(retry_for);
+    for (Millis pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMax)) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::milliseconds(kAttemptFor));
+      grpc::Status status = attempt(context);
+      const auto wake = Clock::now() + std::chrono::milliseconds(pause);
+      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || wake >= give_up)
+        return FromGrpc(status);
+      std::this_thread::sleep_until(wake);
+    }
+  }
+
+  grpc::Status Push(grpc::ClientContext& context, const std::string& digest,
+                    std::string_view bytes) const;
+  grpc::Status Pull(grpc::ClientContext& context, const std::string& digest,
+                    std::string& bytes) const;
+};
+
+grpc::Status RemoteStore::Impl::Push(grpc::ClientContext& context, const std::string& digest,
+                                     std::string_view bytes) const {
+  v1::PushReply reply;
+  auto writer = stub->PushChunks(&context, &reply);
+  size_t offset = 0;
+  do {
+    v1::ChunkPiece piece;
+    std::string_view data = bytes.substr(offset, limits::kStreamPieceBytes);
+    piece.set_digest(digest);
+    piece.set_offset(offset);
+    piece.set_size(bytes.size());
+    piece.set_data(data.data(), data.size());
+    if (!writer->Write(piece)) return writer->Finish();
+    offset += data.size();
+  } while (offset < bytes.size());
+  writer->WritesDone();
+  return writer->Finish();
+}
+
+grpc::Status RemoteStore::Impl::Pull(grpc::ClientContext& context, const std::string& digest,
+                                     std::string& bytes) const {
+  v1::PullRequest request;
+  request.add_digests(digest);
+  auto reader = stub->PullChunks(&context, request);
+  bytes.clear();
+  v1::ChunkPiece piece;
+  bool in_order = true;
+  while (in_order && reader->Read(&piece)) {
+    in_order = piece.digest() == digest && piece.offset() == bytes.size() &&
+               piece.size() <= limits::kChunkMessageBytesMax &&
+               piece.data().size() <= piece.size() - bytes.size();
+    if (in_order) bytes += piece.data();
+  }
+  if (!in_order) context.TryCancel();
+  grpc::Status status = reader->Finish();
+  if (!in_order) return grpc::Status(grpc::StatusCode::DATA_LOSS, "pieces of a chunk out of order");
+  return status;
+}
+
+RemoteStore::RemoteStore(std::shared_ptr<grpc::Channel> channel, Millis retry_for)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->stub = v1::BlobService::NewStub(channel);
+  impl_->retry_for = retry_for;
+}
+
+RemoteStore::~RemoteStore() = default;
+
+absl::StatusOr<std::vector<std::string>> RemoteStore::FindMissing(
+    const std::vector<std::string>& digests) {
+  std::vector<std::string> missing;
+  for (size_t start = 0; start < digests.size(); start += kDigestsPerQuestion) {
+    v1::FindMissingRequest request;
+    for (size_t i = start; i < std::min(digests.size(), start + kDigestsPerQuestion); ++i)
+      request.add_digests(digests[i]);
+    v1::FindMissingReply reply;
+    RT_RETURN_IF_ERROR(impl_->Retry([&](grpc::ClientContext& context) {
+      return impl_->stub->FindMissing(&context, request, &reply);
+    }));
+    missing.insert(missing.end(), reply.digests().begin(), reply.digests().end());
+  }
+  return missing;
+}
+
+absl::Status RemoteStore::PutChunk(const std::string& digest, std::string_view bytes) {
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+  return impl_->Retry(
+      [&](grpc::ClientContext& context) { return impl_->Push(context, digest, bytes); });
+}
+
+absl::StatusOr<std::string> RemoteStore::GetChunk(const std::string& digest) {
+  std::string bytes;
+  RT_RETURN_IF_ERROR(impl_->Retry(
+      [&](grpc::ClientContext& context) { return impl_->Pull(context, digest, bytes); }));
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+  return bytes;
+}
+
+absl::StatusOr<std::string> RemoteStore::PutManifest(std::string_view text) {
+  v1::PutManifestRequest request;
+  request.set_manifest(text.data(), text.size());
+  v1::PutManifestReply reply;
+  RT_RETURN_IF_ERROR(impl_->Retry([&](grpc::ClientContext& context) {
+    return impl_->stub->PutManifest(&context, request, &reply);
+  }));
+  return reply.digest();
+}
+
+absl::StatusOr<std::string> RemoteStore::GetManifest(const std::string& digest) {
+  v1::GetManifestRequest request;
+  request.set_digest(digest);
+  v1::GetManifestReply reply;
+  RT_RETURN_IF_ERROR(impl_->Retry([&](grpc::ClientContext& context) {
+    return impl_->stub->GetManifest(&context, request, &reply);
+  }));
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, reply.manifest()));
+  return reply.manifest();
+}
+
+}  // namespace rt
