@@ -15,8 +15,8 @@
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
 #include "head/journal/codec.h"
+#include "head/journal/replay.h"
 #include "head/loop/parked_syncs.h"
-#include "head/loop/replay.h"
 
 namespace rt {
 namespace {
@@ -390,7 +390,9 @@ void Loop::MaybeSnapshot() {
     if (snapshot_thread_.joinable()) snapshot_thread_.join();
     snapshot_thread_ = std::thread([this, copy] {
       absl::Status written = journal_.WriteSnapshot({copy->seq, EncodeState(*copy)});
-      if (!written.ok()) RT_LOG(kWarning) << "snapshot: " << written.message();
+      if (!written.ok()) {
+        RT_LOG(kWarning) << "snapshot: " << written.message();
+      }
       snapshot_running_ = false;
     });
   });

@@ -1,4 +1,4 @@
-#include "head/loop/replay.h"
+#include "head/journal/replay.h"
 
 #include "common/base/status.h"
 #include "head/journal/codec.h"

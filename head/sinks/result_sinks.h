@@ -1,0 +1,32 @@
+// Writes what people look at, below each experiment's results_dir: a directory per trial with
+// result.json, progress.csv and params.json. A thread of its own tails the journal with a durable
+// cursor and keeps a replica of the state, so the core thread never waits for it. Trouble with a
+// results_dir (a full disk, no permission) is logged and tried again; it never stops the head.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "head/journal/journal.h"
+
+namespace rt {
+
+class ResultSinks {
+ public:
+  // Called on the sinks' thread when everything up to `seq` is written and the cursor is durable.
+  using FlushedFn = std::function<void(uint64_t seq)>;
+
+  // The cursor lives in `state_dir`/results.cursor. Replays the journal up to the cursor first.
+  static absl::StatusOr<std::unique_ptr<ResultSinks>> Start(Journal& journal,
+                                                            const std::string& state_dir,
+                                                            FlushedFn flushed);
+  virtual ~ResultSinks() = default;  // Writes down what is durable, then stops the thread.
+
+  // Something new is durable; any thread (HeadLoop::OnDurable).
+  virtual void Wake() = 0;
+};
+
+}  // namespace rt

@@ -1,0 +1,177 @@
+#include "head/sinks/trial_files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <system_error>
+
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+absl::Status WriteAll(int fd, const std::string& text) {
+  size_t written = 0;
+  while (written < text.size()) {
+    const ssize_t count = write(fd, text.data() + written, text.size() - written);
+    if (count >= 0) {
+      written += static_cast<size_t>(count);
+    } else if (errno != EINTR) {
+      return ErrnoStatus(errno, "write");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeDirectory(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  return error ? ErrnoStatus(error.value(), "create " + directory) : absl::OkStatus();
+}
+
+// The row as progress.csv shows it: one level, without the configuration.
+Json::Object CsvCells(const Json& result) {
+  Json cells = result;
+  cells.Erase("config");
+  cells = Flatten(cells);
+  return std::move(cells.object());
+}
+
+std::string Quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+// As Python's csv module writes the same values.
+std::string CsvText(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_bool()) return value.AsBool() ? "True" : "False";
+  if (value.is_double() && std::isnan(value.AsDouble())) return "nan";
+  if (value.is_double() && std::isinf(value.AsDouble())) return value.AsDouble() > 0 ? "inf" : "-inf";
+  if (value.is_string()) return Quoted(value.AsString());
+  return Quoted(value.Dump());
+}
+
+std::string HeaderLine(const std::vector<std::string>& columns) {
+  std::string line;
+  for (const std::string& column : columns) {
+    if (&column != &columns.front()) line += ',';
+    line += Quoted(column);
+  }
+  return line + '\n';
+}
+
+std::string CsvLine(const std::vector<std::string>& columns, const Json::Object& cells) {
+  std::string line;
+  for (const std::string& column : columns) {
+    if (&column != &columns.front()) line += ',';
+    auto cell = std::find_if(cells.begin(), cells.end(),
+                             [&](const Json::Member& member) { return member.first == column; });
+    if (cell != cells.end()) line += CsvText(cell->second);
+  }
+  return line + '\n';
+}
+
+bool Contains(const std::vector<std::string>& columns, const std::string& name) {
+  return std::find(columns.begin(), columns.end(), name) != columns.end();
+}
+
+}  // namespace
+
+bool TrialFiles::Add(const Json& result) {
+  const Json::Object cells = CsvCells(result);
+  if (mark_.columns.empty() && mark_.csv_bytes == 0) {
+    for (const auto& [name, value] : cells) mark_.columns.push_back(name);
+    csv_ = HeaderLine(mark_.columns);
+  }
+  for (const auto& [name, value] : cells) {
+    if (!Contains(mark_.columns, name)) return false;
+  }
+  json_ += result.Dump() + '\n';
+  csv_ += CsvLine(mark_.columns, cells);
+  return true;
+}
+
+absl::Status TrialFiles::Append(const char* name, const std::string& text, uint64_t& length) {
+  const std::string path = directory_ + "/" + name;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  struct stat found;
+  absl::Status status;
+  if (fstat(fd, &found) != 0) {
+    status = ErrnoStatus(errno, "stat");
+  } else if (static_cast<uint64_t>(found.st_size) < length) {
+    status = absl::FailedPreconditionError("it is shorter than it was");
+  } else if (ftruncate(fd, static_cast<off_t>(length)) != 0 ||
+             lseek(fd, static_cast<off_t>(length), SEEK_SET) < 0) {
+    status = ErrnoStatus(errno, "truncate");
+  } else {
+    status = WriteAll(fd, text);
+  }
+  close(fd);
+  if (!status.ok()) return Annotate(status, path);
+  length += text.size();
+  return absl::OkStatus();
+}
+
+absl::Status TrialFiles::Flush() {
+  if (json_.empty()) return absl::OkStatus();
+  if (mark_.json_bytes == 0) RT_RETURN_IF_ERROR(MakeDirectory(directory_));
+  RT_RETURN_IF_ERROR(Append("result.json", json_, mark_.json_bytes));
+  RT_RETURN_IF_ERROR(Append("progress.csv", csv_, mark_.csv_bytes));
+  json_.clear();
+  csv_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status TrialFiles::Rewrite(const std::vector<Json>& results) {
+  RT_RETURN_IF_ERROR(MakeDirectory(directory_));
+  mark_ = {};
+  json_.clear();
+  std::vector<Json::Object> lines;
+  for (const Json& result : results) {
+    lines.push_back(CsvCells(result));
+    json_ += result.Dump() + '\n';
+    for (const auto& [name, value] : lines.back()) {
+      if (!Contains(mark_.columns, name)) mark_.columns.push_back(name);
+    }
+  }
+  csv_ = results.empty() ? "" : HeaderLine(mark_.columns);
+  for (const Json::Object& cells : lines) csv_ += CsvLine(mark_.columns, cells);
+  RT_RETURN_IF_ERROR(ReplaceFile(directory_ + "/result.json", json_));
+  RT_RETURN_IF_ERROR(ReplaceFile(directory_ + "/progress.csv", csv_));
+  mark_.json_bytes = json_.size();
+  mark_.csv_bytes = csv_.size();
+  json_.clear();
+  csv_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ReplaceFile(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+                      0644);
+  if (fd < 0) return ErrnoStatus(errno, "open " + temporary);
+  absl::Status status = WriteAll(fd, text);
+  close(fd);
+  if (!status.ok()) return Annotate(status, temporary);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename " + path);
+  return absl::OkStatus();
+}
+
+absl::Status WriteParams(const std::string& directory, const std::string& params) {
+  RT_RETURN_IF_ERROR(MakeDirectory(directory));
+  absl::StatusOr<Json> json = Json::Parse(params);
+  return ReplaceFile(directory + "/params.json", json.ok() ? json->Pretty() + "\n" : params);
+}
+
+}  // namespace rt
