@@ -69,9 +69,6 @@ absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root
   RT_RETURN_IF_ERROR(RemoveTree(root + "/tmp"));
   for (const char* folder : {"/chunks", "/manifests", "/tmp"})
     RT_RETURN_IF_ERROR(EnsureDirectory(root + folder));
-  constexpr char kHex[] = "0123456789abcdef";
-  for (int i = 0; i < 256; ++i)
-    RT_RETURN_IF_ERROR(EnsureDirectory(root + "/chunks/" + kHex[i >> 4] + kHex[i & 15]));
   RT_RETURN_IF_ERROR(SyncDirectory(root + "/chunks"));
   RT_RETURN_IF_ERROR(SyncDirectory(root));
   return std::unique_ptr<DirStore>(new DirStore(root));
@@ -114,6 +111,16 @@ absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
 
 absl::Status DirStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+  {
+    // One at a time, so that nobody counts on a folder whose name is not durable yet.
+    std::lock_guard lock(folder_mutex_);
+    std::string folder = root_ + "/chunks/" + std::string(DigestHex(digest).substr(0, 2));
+    if (::mkdir(folder.c_str(), 0700) == 0) {
+      RT_RETURN_IF_ERROR(SyncDirectory(root_ + "/chunks"));
+    } else if (errno != EEXIST) {
+      return ErrnoStatus(errno, "make directory " + folder);
+    }
+  }
   // Written even if the name exists: that heals a chunk that went bad on the disk.
   return WriteDurable(ChunkPath(digest), bytes);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class DirStore : public BlobStore {
   absl::Status WriteDurable(const std::string& path, std::string_view bytes);
 
   const std::string root_;
+  std::mutex folder_mutex_;
 };
 
 }  // namespace rt

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,7 +122,8 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   }
   Subprocess process;
   process.pid_ = pid;
-  process.pid_fd_ = ::pidfd_open(pid, 0);  // Nobody else reaps our child: the pid is still its own.
+  // Nobody else reaps our child: the pid is still its own. (glibc 2.36 lacks a C++ declaration.)
+  process.pid_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   return process;
 }
 

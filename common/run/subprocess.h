@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ class Subprocess {
   ~Subprocess();
 
   pid_t pid() const { return pid_; }
-  // The exit status, once; nullopt when it still runs after `wait_for` ms (0: asks; < 0: no limit).
+  // The exit status; nullopt when it still runs after `wait_for` ms (0: asks; < 0: no limit).
   std::optional<ExitStatus> Wait(Millis wait_for);
   // OK also when it is gone already. `group`: its whole process group (with setsid).
   absl::Status Kill(int signal, bool group = false);

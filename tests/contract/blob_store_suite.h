@@ -1,0 +1,66 @@
+// The contract of common/cas/blob_store.h, run by every implementation: each of these takes a fresh,
+// empty store.
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "common/cas/blob_store.h"
+#include "common/cas/digest.h"
+#include "common/cas/manifest.h"
+
+namespace rt::contract {
+
+inline std::string ManifestOf(const std::string& bytes) {
+  ManifestEntry entry{.path = "a/file", .size = static_cast<Bytes>(bytes.size())};
+  if (!bytes.empty()) entry.chunks = {Digest(bytes)};
+  return *FormatManifest({.entries = {entry}});
+}
+
+inline void ChunksReadBack(BlobStore& store) {
+  for (const std::string& bytes : {std::string("hello"), std::string(3'500'000, 'z'),
+                                   std::string("\0\xff\n", 3), std::string()}) {
+    std::string digest = Digest(bytes);
+    CHECK(store.GetChunk(digest).status().code() == absl::StatusCode::kNotFound);
+    CHECK(*store.FindMissing({digest}) == std::vector<std::string>{digest});
+    REQUIRE(store.PutChunk(digest, bytes).ok());
+    REQUIRE(store.PutChunk(digest, bytes).ok());
+    CHECK(store.FindMissing({digest})->empty());
+    CHECK(*store.GetChunk(digest) == bytes);
+  }
+  CHECK(store.FindMissing({})->empty());
+}
+
+inline void WrongBytesAreRefused(BlobStore& store) {
+  std::string digest = Digest("right");
+  CHECK(store.PutChunk(digest, "wrong").code() == absl::StatusCode::kDataLoss);
+  CHECK(store.FindMissing({digest})->size() == 1);
+  for (const char* odd : {"", "b3:12", "../../etc/passwd", "b3:../../x"}) {
+    CHECK(store.PutChunk(odd, "x").code() == absl::StatusCode::kInvalidArgument);
+    CHECK(!store.GetChunk(odd).ok());
+    CHECK(!store.GetManifest(odd).ok());
+    CHECK(!store.FindMissing({odd}).ok());
+  }
+}
+
+inline void ManifestsComeAfterTheirChunks(BlobStore& store) {
+  std::string text = ManifestOf("content");
+  CHECK(store.PutManifest(text).status().code() == absl::StatusCode::kFailedPrecondition);
+  CHECK(store.GetManifest(Digest(text)).status().code() == absl::StatusCode::kNotFound);
+  REQUIRE(store.PutChunk(Digest("content"), "content").ok());
+  auto digest = store.PutManifest(text);
+  REQUIRE(digest.ok());
+  CHECK(*digest == Digest(text));
+  CHECK(*store.PutManifest(text) == *digest);
+  CHECK(*store.GetManifest(*digest) == text);
+  CHECK(!store.PutManifest("nonsense").ok());
+  CHECK(!store.PutManifest(text + " ").ok());
+}
+
+inline void CheckAll(BlobStore& store) {
+  WrongBytesAreRefused(store);
+  ChunksReadBack(store);
+  ManifestsComeAfterTheirChunks(store);
+}
+
+}  // namespace rt::contract

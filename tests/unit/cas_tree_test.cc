@@ -1,0 +1,146 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/status.h"
+#include "common/cas/digest.h"
+#include "common/cas/manifest.h"
+#include "common/cas/mem_store.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+
+using namespace rt;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  std::string path;
+  Folder() {
+    char name[] = "/tmp/rt_tree_XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { (void)RemoveTree(path); }
+  void Write(const std::string& relative, std::string_view text, mode_t mode = 0644) const {
+    REQUIRE(EnsureDirectory(fs::path(path + "/" + relative).parent_path().string()).ok());
+    REQUIRE(WriteFileAtomic(path + "/" + relative, text, {.mode = mode, .sync = false}).ok());
+  }
+  std::string Read(const std::string& relative) const {
+    return ReadFile(path + "/" + relative).value_or("(absent)");
+  }
+};
+
+std::vector<std::string> PathsOf(MemStore& store, const StoredTree& tree) {
+  std::vector<std::string> paths;
+  auto manifest = ParseManifest(*store.GetManifest(tree.manifest));
+  REQUIRE(manifest.ok());
+  for (const ManifestEntry& entry : manifest->entries) paths.push_back(entry.path);
+  return paths;
+}
+
+}  // namespace
+
+TEST_CASE("tree: files, modes, links and empty folders come back") {
+  Folder from, to;
+  std::string big(9'000'000, 'b');
+  big[5'000'000] = 'x';
+  from.Write("model/big.bin", big);
+  from.Write("run.sh", "echo", 0755);
+  from.Write("zero", "");
+  fs::create_directory(from.path + "/empty");
+  fs::create_symlink("model/big.bin", from.path + "/latest");
+  MemStore store;
+  auto stored = StoreTree(store, from.path, {});
+  REQUIRE(stored.ok());
+  CHECK(stored->files == 3);
+  CHECK(stored->bytes == 9'000'004);
+  std::string target = to.path + "/new/place";
+  REQUIRE(RestoreTree(store, stored->manifest, target).ok());
+  REQUIRE(RestoreTree(store, stored->manifest, target).ok());
+  CHECK((*ReadFile(target + "/model/big.bin") == big));
+  CHECK(fs::file_size(target + "/zero") == 0);
+  CHECK(fs::is_directory(target + "/empty"));
+  CHECK(fs::read_symlink(target + "/latest") == "model/big.bin");
+  struct stat info {};
+  REQUIRE(::stat((target + "/run.sh").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0755);
+  CHECK(StoreTree(store, target, {})->manifest == stored->manifest);
+}
+
+TEST_CASE("tree: equal content is stored once; one file is a tree") {
+  Folder from, to;
+  from.Write("a", "same");
+  from.Write("b", "same");
+  MemStore store;
+  REQUIRE(StoreTree(store, from.path, {}).ok());
+  CHECK(store.chunk_count() == 1);
+  auto single = StoreTree(store, from.path + "/a", {});
+  REQUIRE(single.ok());
+  CHECK(PathsOf(store, *single) == std::vector<std::string>{"a"});
+  CHECK(StoreTree(store, from.path + "/absent", {}).status().code() ==
+        absl::StatusCode::kNotFound);
+}
+
+TEST_CASE("tree: a bundle leaves out what is ignored, and a checkpoint takes everything") {
+  Folder from;
+  from.Write(".gitignore", "*.log\n!keep.log\nout/\n");
+  from.Write(".rtignore", "/data\n");
+  from.Write(".git/config", "x");
+  from.Write("main.py", "x");
+  from.Write("a.log", "x");
+  from.Write("keep.log", "x");
+  from.Write("out/keep.log", "x");
+  from.Write("data/d", "x");
+  from.Write("sub/.gitignore", "local\n");
+  from.Write("sub/local", "x");
+  from.Write("sub/data/d", "x");
+  from.Write("home/state", "x");
+  fs::create_directory(from.path + "/empty");
+  fs::create_symlink("/etc/passwd", from.path + "/absolute");
+  REQUIRE(::mkfifo((from.path + "/fifo").c_str(), 0600) == 0);
+  MemStore store;
+  auto bundle = StoreTree(
+      store, from.path, {.honour_ignore_files = true, .exclude = {from.path + "/home"}});
+  REQUIRE(bundle.ok());
+  CHECK(PathsOf(store, *bundle) ==
+        std::vector<std::string>{".gitignore", ".rtignore", "keep.log", "main.py",
+                                 "sub/.gitignore", "sub/data/d"});
+  CHECK(!StoreTree(store, from.path, {}).ok());  // The link that leads outside.
+  fs::remove(from.path + "/absolute");
+  auto all = StoreTree(store, from.path, {});
+  REQUIRE(all.ok());
+  CHECK(all->files == 12);
+}
+
+TEST_CASE("tree: a restore never writes through a link that lies in its way") {
+  Folder from, to, outside;
+  from.Write("d/file", "new");
+  outside.Write("file", "old");
+  MemStore store;
+  auto stored = StoreTree(store, from.path, {});
+  fs::create_directory_symlink(outside.path, to.path + "/d");
+  CHECK(!RestoreTree(store, stored->manifest, to.path).ok());
+  CHECK(outside.Read("file") == "old");
+  fs::remove(to.path + "/d");
+  fs::create_directory(to.path + "/d");
+  fs::create_symlink(outside.path + "/file", to.path + "/d/file");
+  CHECK(RestoreTree(store, stored->manifest, to.path).ok());
+  CHECK(outside.Read("file") == "old");
+  CHECK(to.Read("d/file") == "new");
+}
+
+TEST_CASE("tree: damaged and lost chunks are errors that name the file") {
+  Folder from, to;
+  from.Write("weights", "abc");
+  MemStore store;
+  auto stored = StoreTree(store, from.path, {});
+  store.Damage(Digest("abc"));
+  absl::Status status = RestoreTree(store, stored->manifest, to.path);
+  CHECK(absl::IsDataLoss(status));
+  CHECK(MessageOf(status).find("weights") != std::string::npos);
+  store.Forget(Digest("abc"));
+  CHECK(absl::IsNotFound(RestoreTree(store, stored->manifest, to.path)));
+}

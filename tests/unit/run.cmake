@@ -1,0 +1,1 @@
+rt_test(unit_run SOURCES run_files_test.cc run_queues_test.cc run_subprocess_test.cc DEPS rt_run)
