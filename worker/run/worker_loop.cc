@@ -194,7 +194,10 @@ void WorkerLoop::Perform(const action::Launch& launch) {
   absl::Status ready = live.status();
   if (ready.ok()) ready = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!ready.ok()) {
-    if (live.ok()) parts_.attempts.Add(*live);
+    if (live.ok()) {
+      (*live)->listener_closed = true;
+      parts_.attempts.Add(*live);
+    }
     return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
   }
   parts_.attempts.Add(*live);

@@ -1,0 +1,131 @@
+#include <catch2/catch.hpp>
+
+#include "common/base/limits.h"
+#include "worker/core/worker_core.h"
+
+namespace rt::worker {
+namespace {
+
+const Fence kOne{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+const Fence kTwo{{Owner::Of(TrialId{{1}, 1}), 1, 1}, 0};
+
+input::Desired Wants(uint64_t epoch, std::vector<input::DesiredAttempt> attempts) {
+  return {epoch, std::move(attempts)};
+}
+template <class T>
+size_t Count(const std::vector<Action>& actions) {
+  size_t count = 0;
+  for (const Action& action : actions) count += std::holds_alternative<T>(action) ? 1 : 0;
+  return count;
+}
+WorkerState Running() {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  Step(state, input::Prepared{kOne}, 1);
+  Step(state, input::Launched{kOne, 77}, 2);
+  return state;
+}
+Stage StageOf(const WorkerState& state) { return state.attempts.at(kOne).stage; }
+
+TEST_CASE("a desired attempt is prepared, launched and observed running") {
+  WorkerState state;
+  CHECK(Step(state, Wants(1, {{kOne, false, true}}), 0) ==
+        std::vector<Action>{action::Prepare{kOne}});
+  CHECK(Step(state, input::Prepared{kOne}, 1) == std::vector<Action>{action::Launch{kOne}});
+  CHECK(Step(state, input::Launched{kOne, 77}, 2) == std::vector<Action>{action::SyncNow{}});
+  REQUIRE(ObservedList(state).size() == 1);
+  CHECK(ObservedList(state)[0].phase == Observed::Phase::kRunning);
+  CHECK(ObservedList(state)[0].pid == 77);
+}
+
+TEST_CASE("an attempt without a body is asked for again, not made") {
+  WorkerState state;
+  CHECK(Step(state, Wants(1, {{kOne, false, false}}), 0) ==
+        std::vector<Action>{action::SyncNow{}});
+  CHECK(state.attempts.empty());
+}
+
+TEST_CASE("the reply of an older epoch is ignored") {
+  WorkerState state = Running();
+  Step(state, Wants(5, {{kOne, false, false}}), 3);
+  CHECK(Step(state, Wants(4, {}), 4).empty());
+  CHECK(state.attempts.at(kOne).wanted);
+}
+
+TEST_CASE("an absent attempt gets SIGTERM, after the grace SIGKILL, and is forgotten at its end") {
+  WorkerState state = Running();
+  CHECK(Step(state, Wants(1, {}), 10) == std::vector<Action>{action::Signal{kOne, false}});
+  CHECK(Step(state, input::Tick{}, 9 + limits::kStopGrace).empty());
+  CHECK(Step(state, input::Tick{}, 10 + limits::kStopGrace) ==
+        std::vector<Action>{action::Signal{kOne, true}});
+  CHECK(Step(state, input::Tick{}, 11 + limits::kStopGrace).empty());
+  CHECK(Step(state, input::Exited{kOne, {.signal = 9}}, 6000) ==
+        std::vector<Action>{action::Forget{kOne}, action::SyncNow{}});
+  CHECK(state.attempts.empty());
+}
+
+TEST_CASE("an exit is observed only once it is drained, and until the head lets go") {
+  WorkerState state = Running();
+  CHECK(Step(state, input::Exited{kOne, {.exit_code = 3}}, 5).empty());
+  CHECK(ObservedList(state)[0].phase == Observed::Phase::kRunning);
+  CHECK(Step(state, input::Drained{kOne, 9, {.message = "boom"}}, 6) ==
+        std::vector<Action>{action::SyncNow{}});
+  Observed seen = ObservedList(state)[0];
+  CHECK(seen.phase == Observed::Phase::kExited);
+  CHECK(seen.exit.exit_code == 3);
+  CHECK(seen.last_seq == 9);
+  CHECK(seen.error.message == "boom");
+  CHECK(Step(state, Wants(1, {{kOne, true, false}}), 7).empty());
+  CHECK(StageOf(state) == Stage::kExited);
+  CHECK(Count<action::Forget>(Step(state, Wants(1, {}), 8)) == 1);
+}
+
+TEST_CASE("stop before the launch means it never starts") {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  Step(state, Wants(1, {{kOne, true, false}}), 1);
+  auto actions = Step(state, input::Prepared{kOne}, 2);
+  CHECK(Count<action::Launch>(actions) == 0);
+  CHECK(StageOf(state) == Stage::kExited);
+  CHECK_FALSE(ObservedList(state)[0].exit.launch_failed);
+}
+
+TEST_CASE("an attempt that is new and already stopped is not prepared") {
+  WorkerState state;
+  CHECK(Count<action::Prepare>(Step(state, Wants(1, {{kOne, true, true}}), 0)) == 0);
+  CHECK(StageOf(state) == Stage::kExited);
+}
+
+TEST_CASE("a stop during the launch is signalled as soon as it runs") {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  Step(state, input::Prepared{kOne}, 1);
+  CHECK(Count<action::Signal>(Step(state, Wants(1, {}), 2)) == 0);
+  CHECK(Count<action::Signal>(Step(state, input::Launched{kOne, 5}, 3)) == 1);
+}
+
+TEST_CASE("a transient failure is tried again after a pause, a final one is an exit") {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  CHECK(Step(state, input::Prepared{kOne, false, true, "away"}, 100).empty());
+  CHECK(Step(state, input::Tick{}, 149).empty());
+  CHECK(Count<action::Prepare>(Step(state, input::Tick{}, 150)) == 1);
+  Step(state, input::Prepared{kOne, false, false, "no such bundle"}, 151);
+  Observed seen = ObservedList(state)[0];
+  CHECK(seen.exit.launch_failed);
+  CHECK(seen.exit.reason == "no such bundle");
+}
+
+TEST_CASE("recovered attempts are listed, and go on where they were") {
+  WorkerState state;
+  Step(state, input::Recovered{kOne, 12, std::nullopt}, 0);
+  Step(state, input::Recovered{kTwo, 13, ExitFacts{.exit_code = 1, .witnessed = false}}, 0);
+  CHECK(ObservedList(state).size() == 2);
+  Step(state, input::Drained{kTwo, 4, {}}, 1);
+  CHECK_FALSE(ObservedList(state)[1].exit.witnessed);
+  auto actions = Step(state, Wants(1, {{kOne, false, false}}), 2);
+  CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncNow{}});
+}
+
+}  // namespace
+}  // namespace rt::worker

@@ -1,0 +1,116 @@
+// The real rt-shim with real processes.
+#include <catch2/catch.hpp>
+
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/run/files.h"
+#include "common/run/subprocess.h"
+#include "worker/run/launcher.h"
+#include "worker/run/log_reader.h"
+
+namespace rt::worker {
+namespace {
+
+struct Launched {
+  std::string path;
+  Launched() {
+    char name[] = "/tmp/rt-shim-XXXXXX";
+    path = ::mkdtemp(name);
+    std::filesystem::create_directory(path + "/logs");
+  }
+  ~Launched() { std::filesystem::remove_all(path); }
+
+  Subprocess Start(const std::vector<std::string>& argv, const std::string& bytes_max = "1000000") {
+    std::string spec = std::to_string(argv.size()) + std::string(1, '\0');
+    for (const std::string& word : argv) spec += word + std::string(1, '\0');
+    for (const std::string& word :
+         {std::string("1"), std::string("PATH=/usr/bin:/bin"), path, path + "/logs", bytes_max,
+          std::string("3")}) {
+      spec += word + std::string(1, '\0');
+    }
+    REQUIRE(WriteFileAtomic(path + "/spec", spec).ok());
+    auto shim = Subprocess::Spawn({.argv = {RT_SHIM, path}, .setsid = true});
+    REQUIRE(shim.ok());
+    return std::move(*shim);
+  }
+  std::string Exit() const { return *ReadFile(path + "/exit"); }
+  std::string Log(const std::string& stream) const {
+    LogReader reader(path + "/logs", stream);
+    std::string text;
+    for (std::string part; !(part = reader.Read(1 << 16)).empty();) text += part;
+    return text;
+  }
+  ProcessIdentity WaitForPid() const {
+    for (int i = 0; i < 500 && !Exists(path + "/pid"); ++i) ::usleep(10'000);
+    auto identity = ReadPidFile(path + "/pid");
+    REQUIRE(identity.has_value());
+    return *identity;
+  }
+};
+
+TEST_CASE("the exit code and both streams of a program are kept") {
+  Launched one;
+  Subprocess shim = one.Start({"sh", "-c", "echo out; echo err >&2; exit 7"});
+  REQUIRE(shim.Wait(10'000).has_value());
+  CHECK(one.Exit() == "exit_code 7\nsignal 0\nlaunch_failed 0\nreason \n");
+  CHECK(one.Log("stdout") == "out\n");
+  CHECK(one.Log("stderr") == "err\n");
+}
+
+TEST_CASE("a signal that ends the program is named") {
+  Launched one;
+  Subprocess shim = one.Start({"sleep", "100"});
+  ::kill(-one.WaitForPid().pid, SIGTERM);
+  REQUIRE(shim.Wait(10'000).has_value());
+  CHECK(one.Exit() == "exit_code 0\nsignal 15\nlaunch_failed 0\nreason \n");
+}
+
+TEST_CASE("descendants, also those in sessions of their own, die with the program") {
+  Launched one;
+  Subprocess shim =
+      one.Start({"sh", "-c", "setsid sleep 1000 & echo $!; (setsid sleep 1000 & echo $!) ; exit 0"});
+  REQUIRE(shim.Wait(10'000).has_value());
+  CHECK(one.Exit().starts_with("exit_code 0\n"));
+  std::string pids = one.Log("stdout");
+  char* at = pids.data();
+  for (int i = 0; i < 2; ++i) {
+    auto pid = static_cast<pid_t>(::strtol(at, &at, 10));
+    REQUIRE(pid > 0);
+    CHECK(::kill(pid, 0) != 0);
+  }
+}
+
+TEST_CASE("a program that does not exist is a failed launch with its name") {
+  Launched one;
+  Subprocess shim = one.Start({"no-such-program-here"});
+  REQUIRE(shim.Wait(10'000).has_value());
+  CHECK(one.Exit() ==
+        "exit_code 127\nsignal 0\nlaunch_failed 1\n"
+        "reason program not found: no-such-program-here: No such file or directory\n");
+}
+
+TEST_CASE("logs are cut into segments, the oldest are dropped, readers go on by offset") {
+  Launched one;
+  Subprocess shim = one.Start(
+      {"sh", "-c", "i=0; while [ $i -lt 40 ]; do printf '%099d\\n' $i; sleep 0.01; i=$((i+1)); done"},
+      "500");
+  REQUIRE(shim.Wait(20'000).has_value());
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(one.path + "/logs")) {
+    files += entry.path().filename().string().starts_with("stdout.") ? 1 : 0;
+  }
+  CHECK(files == 3);
+  std::string text = one.Log("stdout");
+  CHECK(text.size() < 4000);
+  CHECK(text.ends_with("39\n"));
+  LogReader tail(one.path + "/logs", "stdout");
+  tail.SeekToTail(2);
+  CHECK(tail.Read(1 << 16).size() == 200);
+}
+
+}  // namespace
+}  // namespace rt::worker

@@ -1,0 +1,86 @@
+#include <catch2/catch.hpp>
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/base/limits.h"
+#include "worker/run/spool.h"
+
+namespace rt::worker {
+namespace {
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    char name[] = "/tmp/rt-spool-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Scratch() { std::filesystem::remove_all(path); }
+  std::string spool() const { return path + "/spool"; }
+};
+
+SpoolRow RowWith(double iteration, std::string metrics = "{}") {
+  return {.client_seq = static_cast<uint64_t>(iteration), .iteration = iteration,
+          .metrics = std::move(metrics)};
+}
+
+TEST_CASE("rows outlive the spool's object, with their counters") {
+  Scratch scratch;
+  {
+    auto spool = *Spool::Open(scratch.spool());
+    for (int i = 1; i <= 3; ++i) REQUIRE(spool->Append(RowWith(i), false).ok());
+    spool->Acknowledge(1);
+  }
+  auto spool = *Spool::Open(scratch.spool());
+  CHECK(spool->last_seq() == 3);
+  CHECK(spool->last_client_seq() == 3);
+  CHECK(spool->last_iteration() == 3);
+  CHECK(spool->Pending(10, 1000).back().seq == 3);
+}
+
+TEST_CASE("a torn last line is cut off, and the next row follows the last whole one") {
+  Scratch scratch;
+  { REQUIRE((*Spool::Open(scratch.spool()))->Append(RowWith(1), false).ok()); }
+  std::ofstream(scratch.spool(), std::ios::app) << R"({"s":2,"c":2,"i":)";
+  auto spool = *Spool::Open(scratch.spool());
+  CHECK(spool->last_seq() == 1);
+  CHECK(spool->Append(RowWith(2), false)->seq == 2);
+}
+
+TEST_CASE("a held row and those after it wait for the release") {
+  Scratch scratch;
+  auto spool = *Spool::Open(scratch.spool());
+  REQUIRE(spool->Append(RowWith(1), false).ok());
+  REQUIRE(spool->Append(RowWith(2), true).ok());
+  REQUIRE(spool->Append(RowWith(3), false).ok());
+  CHECK(spool->Pending(10, 10'000).size() == 1);
+  spool->Release();
+  CHECK(spool->Pending(10, 10'000).size() == 3);
+}
+
+TEST_CASE("a full spool has room again after acknowledgement, and its file is cut") {
+  Scratch scratch;
+  auto spool = *Spool::Open(scratch.spool());
+  const std::string big(limits::kMetricsBytesMax - 2, 'x');
+  while (!spool->IsFull()) REQUIRE(spool->Append(RowWith(1, big), false).ok());
+  CHECK(std::filesystem::file_size(scratch.spool()) < 2 * limits::kSpoolBytesMax);
+  const uint64_t last = spool->last_seq();
+  spool->Acknowledge(last);
+  CHECK_FALSE(spool->IsFull());
+  CHECK_FALSE(spool->HasPending());
+  CHECK(std::filesystem::file_size(scratch.spool()) < 1000);
+  CHECK(spool->Append(RowWith(1), false)->seq == last + 1);
+}
+
+TEST_CASE("pending is bounded by rows and bytes, but never empty-handed") {
+  Scratch scratch;
+  auto spool = *Spool::Open(scratch.spool());
+  for (int i = 1; i <= 5; ++i) REQUIRE(spool->Append(RowWith(i), false).ok());
+  CHECK(spool->Pending(2, 1 << 20).size() == 2);
+  CHECK(spool->Pending(10, 1).size() == 1);
+}
+
+}  // namespace
+}  // namespace rt::worker

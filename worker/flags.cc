@@ -1,0 +1,78 @@
+#include "worker/flags.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt::worker {
+
+const char kUsage[] =
+    "usage: rt-worker --head ADDR:PORT --state-dir DIR [--token-file FILE] [--name N]\n"
+    "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n";
+
+namespace {
+
+// The cores we may run on and the machine's memory, where the flag does not name them.
+void FillDefaults(std::string_view text, Resources& resources) {
+  const std::string low = "," + std::string(text);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (low.find(",cpu=") == std::string::npos) {
+    const bool known = ::sched_getaffinity(0, sizeof cores, &cores) == 0;
+    resources.cpu = kUnit * (known ? CPU_COUNT(&cores) : ::sysconf(_SC_NPROCESSORS_ONLN));
+  }
+  if (low.find(",memory=") == std::string::npos) {
+    resources.memory = Bytes{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  }
+}
+
+absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::string& text) {
+  std::map<std::string, std::string> labels;
+  if (text.empty()) return labels;
+  for (const std::string& part : Split(text, ',')) {
+    size_t equals = part.find('=');
+    if (equals == 0 || equals == std::string::npos) return Invalid("--labels: not k=v: " + part);
+    labels[part.substr(0, equals)] = part.substr(equals + 1);
+  }
+  return labels;
+}
+
+}  // namespace
+
+absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
+  Flags flags;
+  std::string resources;
+  std::string labels;
+  const std::map<std::string, std::string*> known = {
+      {"--head", &flags.head},           {"--token-file", &flags.token_file},
+      {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
+      {"--resources", &resources},       {"--labels", &labels}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    flags.help = flags.help || word == "--help" || word == "-h";
+    flags.version = flags.version || word == "--version";
+    if (flags.help || flags.version) return flags;
+    size_t equals = word.find('=');
+    auto found = known.find(word.substr(0, equals));
+    if (found == known.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, value] : known) names.push_back(name);
+      return Invalid("unknown flag " + word + DidYouMean(word.substr(0, equals), names));
+    }
+    if (equals == std::string::npos && i + 1 >= argc) return Invalid(word + " needs a value");
+    *found->second = equals == std::string::npos ? argv[++i] : word.substr(equals + 1);
+  }
+  if (flags.head.empty() || flags.state_dir.empty()) {
+    return Invalid("--head and --state-dir are needed");
+  }
+  if (!resources.empty()) {
+    RT_ASSIGN_OR_RETURN(flags.resources, ParseResourcesFlag(resources));
+  }
+  FillDefaults(resources, flags.resources);
+  RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
+  return flags;
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,55 @@
+#include "worker/link/head_link.h"
+
+#include <chrono>
+
+#include "common/rpc/channel.h"
+#include "worker/link/wire.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr auto kCommitDeadline = std::chrono::seconds(15);
+// A driver's question may be held by the head; longer waits are asked again.
+constexpr auto kDriverDeadline = std::chrono::minutes(5);
+
+struct PendingDriverCall {
+  grpc::ClientContext context;
+  v1::DriverCallRequest request;
+  v1::JsonReply reply;
+};
+
+}  // namespace
+
+HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel)
+    : stub_(v1::WorkerService::NewStub(channel)) {}
+
+absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
+                                                    const std::string& manifest,
+                                                    const SpoolRow& row, Bytes bytes) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
+  v1::CommitCheckpointRequest request;
+  ToWire(fence, request.mutable_fence());
+  request.set_manifest(manifest);
+  ToWire(row, request.mutable_row());
+  request.set_bytes(bytes);
+  v1::CommitCheckpointReply reply;
+  grpc::Status status = stub_->CommitCheckpoint(&context, request, &reply);
+  if (!status.ok()) return FromGrpc(status);
+  return reply.checkpoint();
+}
+
+void HeadLink::DriverCall(const Fence& fence, std::string json,
+                          std::function<void(absl::StatusOr<std::string>)> done) {
+  auto call = std::make_shared<PendingDriverCall>();
+  call->context.set_deadline(std::chrono::system_clock::now() + kDriverDeadline);
+  ToWire(fence, call->request.mutable_fence());
+  call->request.set_json(std::move(json));
+  stub_->async()->DriverCall(&call->context, &call->request, &call->reply,
+                             [call, done = std::move(done)](const grpc::Status& status) {
+                               if (!status.ok()) return done(FromGrpc(status));
+                               done(std::move(*call->reply.mutable_json()));
+                             });
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,25 @@
+// The calls to the head that trials and drivers cause, over the control channel. Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include <grpcpp/channel.h>
+
+#include "rt/v1/worker.grpc.pb.h"
+#include "worker/run/head_calls.h"
+
+namespace rt::worker {
+
+class HeadLink : public HeadCalls {
+ public:
+  explicit HeadLink(std::shared_ptr<grpc::Channel> channel);
+  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const std::string& manifest,
+                                            const SpoolRow& row, Bytes bytes) override;
+  void DriverCall(const Fence& fence, std::string json,
+                  std::function<void(absl::StatusOr<std::string>)> done) override;
+
+ private:
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+};
+
+}  // namespace rt::worker

@@ -1,0 +1,108 @@
+#include "worker/link/log_sender.h"
+
+#include <unistd.h>
+
+#include "common/base/limits.h"
+#include "common/run/files.h"
+#include "worker/link/wire.h"
+#include "worker/run/log_reader.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr size_t kJobsMax = 64;
+constexpr useconds_t kLookUs = 25'000;  // How often a followed file is looked at.
+constexpr size_t kPieceBytes = 256u << 10;
+
+}  // namespace
+
+LogSender::LogSender(std::shared_ptr<grpc::Channel> channel, Launcher& launcher)
+    : stub_(v1::WorkerService::NewStub(channel)), launcher_(launcher) {}
+
+LogSender::~LogSender() { Stop(); }
+
+void LogSender::Stop() {
+  stopping_ = true;
+  std::lock_guard lock(mutex_);
+  for (auto& [id, job] : jobs_) job->context.TryCancel();
+  for (auto& [id, job] : jobs_) job->thread.join();
+  jobs_.clear();
+}
+
+void LogSender::Take(const v1::SyncReply& reply) {
+  std::lock_guard lock(mutex_);
+  if (stopping_ || reply.epoch() < epoch_) return;
+  if (reply.epoch() > epoch_) answered_.clear();  // Another head counts anew.
+  epoch_ = reply.epoch();
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    if (!at->second->done) {
+      ++at;
+      continue;
+    }
+    at->second->thread.join();
+    at = jobs_.erase(at);
+  }
+  for (const v1::LogRequest& request : reply.logs()) {
+    if (answered_.contains(request.id()) || jobs_.contains(request.id())) continue;
+    if (jobs_.size() >= kJobsMax) return;  // It stays listed.
+    answered_.insert(request.id());
+    auto& job = jobs_[request.id()] = std::make_unique<Job>();
+    job->request = request;
+    job->thread = std::thread([this, one = job.get()] {
+      Send(*one);
+      one->done = true;
+    });
+  }
+}
+
+void LogSender::Send(Job& job) {
+  v1::Empty reply;
+  auto writer = stub_->SendLog(&job.context, &reply);
+  if (Follow(job, *writer)) writer->WritesDone();
+  writer->Finish();
+}
+
+// False when the stream broke: the reader left, or the head did.
+bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
+  const Fence fence = FromWire(job.request.fence());
+  v1::LogPiece piece;
+  piece.set_id(job.request.id());
+  std::string directory = launcher_.LogsOf(fence);
+  const bool known_stream = job.request.stream() == "stdout" || job.request.stream() == "stderr";
+  if (directory.empty() || !known_stream) {
+    piece.set_error(known_stream ? "this node has no logs of it (any more)" : "no such stream");
+    piece.set_end(true);
+    return writer.Write(piece);
+  }
+  auto reader = std::make_unique<LogReader>(directory, job.request.stream());
+  reader->Seek(job.request.offset());
+  if (job.request.tail_lines() > 0) reader->SeekToTail(job.request.tail_lines());
+  // An empty first piece attaches the stream before there is anything to say.
+  piece.set_offset(reader->offset());
+  if (!writer.Write(piece)) return false;
+  while (!stopping_) {
+    // Asked before reading: rt-shim writes its exit file after the last byte.
+    const RunDir dir = launcher_.DirOf(fence);
+    const bool ended = !Exists(dir.path) || Exists(dir.exit());
+    if (std::string now = launcher_.LogsOf(fence); now != directory) {
+      const uint64_t offset = reader->offset();
+      directory = now;
+      reader = std::make_unique<LogReader>(directory, job.request.stream());
+      reader->Seek(offset);
+    }
+    std::string bytes = reader->Read(kPieceBytes);
+    piece.set_end(bytes.empty() && (ended || !job.request.follow()));
+    piece.set_offset(reader->offset() - bytes.size());
+    const bool nothing = bytes.empty() && !piece.end();
+    if (!nothing) {
+      piece.set_data(std::move(bytes));
+      if (!writer.Write(piece)) return false;
+      if (piece.end()) return true;
+    } else {
+      ::usleep(kLookUs);
+    }
+  }
+  return false;
+}
+
+}  // namespace rt::worker

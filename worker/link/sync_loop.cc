@@ -1,0 +1,145 @@
+#include "worker/link/sync_loop.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/identity.h"
+#include "worker/link/wire.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr Millis kPauseFirst = 50;
+constexpr Millis kPauseMost = 1'000;
+constexpr Millis kDeadlineSlack = 5'000;
+constexpr size_t kCallsMax = 2;
+
+Millis SteadyNow() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct SyncLoop::Call {
+  uint64_t seq = 0;
+  grpc::ClientContext context;
+  v1::SyncRequest request;
+  v1::SyncReply reply;
+};
+
+SyncLoop::SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
+                   v1::Inventory inventory)
+    : stub_(v1::WorkerService::NewStub(channel)),
+      loop_(loop),
+      logs_(logs),
+      inventory_(std::move(inventory)),
+      // 63 bits, so that it also fits signed columns.
+      incarnation_(std::strtoull(RandomHex(8).c_str(), nullptr, 16) >> 1),
+      hold_(limits::kSyncHold) {}
+
+SyncLoop::~SyncLoop() { Stop(); }
+
+void SyncLoop::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void SyncLoop::Stop() {
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    for (auto& call : calls_) call->context.TryCancel();
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return calls_.empty(); });
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void SyncLoop::SyncNow() {
+  std::lock_guard lock(mutex_);
+  dirty_ = true;
+  changed_.notify_all();
+}
+
+bool SyncLoop::MaySend() const {
+  const bool wanted = calls_.empty() || (dirty_ && calls_.size() < kCallsMax);
+  return wanted && SteadyNow() >= not_before_;
+}
+
+void SyncLoop::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    if (MaySend()) {
+      Send();
+      continue;
+    }
+    const Millis left = not_before_ - SteadyNow();
+    changed_.wait_for(lock, std::chrono::milliseconds(left > 0 ? left : 1'000));
+  }
+}
+
+void SyncLoop::Send() {
+  auto call = std::make_shared<Call>();
+  call->seq = next_seq_++;
+  dirty_ = false;
+  call->context.set_deadline(std::chrono::system_clock::now() +
+                             std::chrono::milliseconds(hold_ + kDeadlineSlack));
+  v1::SyncRequest& request = call->request;
+  request.set_incarnation(incarnation_);
+  request.set_sync_seq(call->seq);
+  request.set_seen_epoch(seen_epoch_);
+  request.set_seen_version(seen_version_);
+  *request.mutable_inventory() = inventory_;
+  for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
+  calls_.push_back(call);
+  stub_->async()->Sync(&call->context, &call->request, &call->reply,
+                       [this, call](const grpc::Status& status) { OnDone(call, status); });
+}
+
+void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (status.ok()) {
+    if (!reachable_) {
+      RT_LOG(kInfo) << "the head answers";
+    }
+    reachable_ = true;
+    pause_ = 0;
+    not_before_ = 0;
+    logs_.Take(call->reply);
+    if (call->seq > taken_seq_) {
+      taken_seq_ = call->seq;
+      Take(call->reply);
+    }
+  } else if (!stopping_) {
+    if (reachable_) {
+      RT_LOG(kWarning) << "the head does not answer: " << EscapeControl(status.error_message());
+    }
+    reachable_ = false;
+    dirty_ = true;
+    pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMost);
+    not_before_ = SteadyNow() + pause_;
+  }
+  std::erase(calls_, call);
+  changed_.notify_all();
+}
+
+void SyncLoop::Take(const v1::SyncReply& reply) {
+  seen_epoch_ = reply.epoch();
+  seen_version_ = reply.version();
+  if (reply.hold_ms() > 0) hold_ = std::min<Millis>(reply.hold_ms(), 60'000);
+  input::Desired desired{.epoch = reply.epoch()};
+  std::vector<LaunchBody> bodies;
+  for (const v1::Desired& one : reply.desired()) {
+    const Fence fence = FromWire(one.fence());
+    desired.attempts.push_back({fence, one.stop(), one.has_body()});
+    if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
+  }
+  loop_.PostDesired(std::move(desired), std::move(bodies));
+}
+
+}  // namespace rt::worker

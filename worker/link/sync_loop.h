@@ -1,0 +1,58 @@
+// The control loop: what is observed goes up, what is desired comes down. One Sync is held by the
+// head; when something changes, a newer one is sent beside it, which releases the older. Redials
+// with growing pauses; replies are taken in order of sync_seq. Owns one thread.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include <grpcpp/channel.h>
+
+#include "rt/v1/worker.grpc.pb.h"
+#include "worker/link/log_sender.h"
+#include "worker/run/worker_loop.h"
+
+namespace rt::worker {
+
+class SyncLoop {
+ public:
+  SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
+           v1::Inventory inventory);
+  ~SyncLoop();
+  void Start();
+  void Stop();
+  void SyncNow();
+
+ private:
+  struct Call;
+  void Run();
+  bool MaySend() const;
+  void Send();
+  void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  void Take(const v1::SyncReply& reply);
+
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  WorkerLoop& loop_;
+  LogSender& logs_;
+  const v1::Inventory inventory_;
+  const uint64_t incarnation_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  bool dirty_ = true;
+  std::vector<std::shared_ptr<Call>> calls_;
+  uint64_t next_seq_ = 1;
+  uint64_t taken_seq_ = 0;
+  uint64_t seen_epoch_ = 0;
+  uint64_t seen_version_ = 0;
+  Millis hold_ = 0;
+  Millis pause_ = 0;        // Before the next try; 0 after a success.
+  Millis not_before_ = 0;
+  bool reachable_ = true;
+};
+
+}  // namespace rt::worker

@@ -1,0 +1,69 @@
+#include "worker/link/wire.h"
+
+namespace rt::worker {
+
+void ToWire(const AttemptId& attempt, v1::AttemptId* wire) {
+  wire->mutable_owner()->set_kind(static_cast<uint32_t>(attempt.owner.kind));
+  wire->mutable_owner()->set_group(attempt.owner.group);
+  wire->mutable_owner()->set_number(attempt.owner.number);
+  wire->set_number(attempt.number);
+  wire->set_generation(attempt.generation);
+}
+
+void ToWire(const Fence& fence, v1::Fence* wire) {
+  ToWire(fence.attempt, wire->mutable_attempt());
+  wire->set_rank(fence.rank);
+}
+
+void ToWire(const Observed& observed, v1::Observed* wire) {
+  ToWire(observed.fence, wire->mutable_fence());
+  wire->set_phase(static_cast<uint32_t>(observed.phase));
+  wire->set_pid(observed.pid);
+  wire->set_exit_code(observed.exit.exit_code);
+  wire->set_signal(observed.exit.signal);
+  wire->set_witnessed(observed.exit.witnessed);
+  wire->set_launch_failed(observed.exit.launch_failed);
+  wire->set_last_seq(observed.last_seq);
+  wire->set_reason(observed.exit.reason);
+  wire->mutable_error()->set_kind(observed.error.kind);
+  wire->mutable_error()->set_message(observed.error.message);
+  wire->mutable_error()->set_traceback(observed.error.traceback);
+}
+
+void ToWire(const SpoolRow& row, v1::Row* wire) {
+  wire->set_seq(row.seq);
+  wire->set_iteration(row.iteration);
+  wire->set_time_total_s(row.time_total_s);
+  wire->set_timestamp(row.timestamp);
+  wire->set_metrics(row.metrics);
+}
+
+Fence FromWire(const v1::Fence& wire) {
+  const v1::AttemptId& attempt = wire.attempt();
+  const Owner owner{static_cast<Owner::Kind>(attempt.owner().kind()), attempt.owner().group(),
+                    attempt.owner().number()};
+  return {{owner, attempt.number(), attempt.generation()}, wire.rank()};
+}
+
+LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
+  LaunchBody body{.fence = fence};
+  body.argv.assign(wire.argv().begin(), wire.argv().end());
+  body.env = {wire.env().begin(), wire.env().end()};
+  body.bundle = wire.bundle();
+  body.cwd = wire.cwd();
+  for (const v1::InputFile& input : wire.inputs()) {
+    body.inputs.push_back({input.manifest(), input.env()});
+  }
+  body.checkpoint = wire.checkpoint();
+  body.params = wire.params();
+  body.gpu_uuids.assign(wire.gpu_uuids().begin(), wire.gpu_uuids().end());
+  body.world_size = wire.world_size();
+  body.iteration_base = wire.iteration_base();
+  body.time_total_base_s = wire.time_total_base_s();
+  body.control = wire.control();
+  body.name = wire.name();
+  body.report_regex = wire.report_regex();
+  return body;
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,18 @@
+// rt.v1 messages <-> the worker's own structs.
+#pragma once
+
+#include "rt/v1/worker.pb.h"
+#include "worker/core/worker_core.h"
+#include "worker/run/launch_body.h"
+#include "worker/run/spool.h"
+
+namespace rt::worker {
+
+void ToWire(const AttemptId& attempt, v1::AttemptId* wire);
+void ToWire(const Fence& fence, v1::Fence* wire);
+void ToWire(const Observed& observed, v1::Observed* wire);
+void ToWire(const SpoolRow& row, v1::Row* wire);
+Fence FromWire(const v1::Fence& wire);
+LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence);
+
+}  // namespace rt::worker

@@ -1,0 +1,156 @@
+// rt-worker: the daemon of one node. Owns and wires everything, and does nothing else.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "common/base/log.h"
+#include "common/base/rng.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/remote_store.h"
+#include "common/run/files.h"
+#include "worker/flags.h"
+#include "worker/link/head_link.h"
+#include "worker/link/join.h"
+#include "worker/link/report_loop.h"
+#include "worker/link/sync_loop.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr size_t kPoolThreads = 8;
+constexpr size_t kPoolQueue = 4'096;
+constexpr unsigned kStopSeconds = 5;
+
+// /tmp/rt-<uid>-<hash of the state directory>: ours alone, and short enough for socket paths.
+absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir) {
+  uint64_t hash = 0;
+  for (char letter : state_dir) hash = Mix64(hash ^ static_cast<unsigned char>(letter));
+  char path[64];
+  std::snprintf(path, sizeof path, "/tmp/rt-%u-%08x", ::getuid(), static_cast<unsigned>(hash));
+  struct stat info {};
+  if (::mkdir(path, 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, path);
+  const bool ours = ::lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
+                    info.st_uid == ::getuid() && (info.st_mode & 077) == 0;
+  if (!ours) return absl::PermissionDeniedError(std::string(path) + " belongs to someone else");
+  return std::string(path);
+}
+
+v1::Inventory MakeInventory(const Flags& flags) {
+  v1::Inventory inventory;
+  inventory.mutable_resources()->set_cpu(flags.resources.cpu);
+  inventory.mutable_resources()->set_gpu(flags.resources.gpu);
+  inventory.mutable_resources()->set_memory(flags.resources.memory);
+  for (const auto& [name, units] : flags.resources.custom) {
+    (*inventory.mutable_resources()->mutable_custom())[name] = units;
+  }
+  for (const auto& [name, value] : flags.labels) (*inventory.mutable_labels())[name] = value;
+  inventory.set_version(RT_VERSION);
+  if (auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096); boot.ok()) {
+    inventory.set_boot_id(std::string(Trim(*boot)));
+  }
+  inventory.set_pid(static_cast<uint64_t>(::getpid()));
+  return inventory;
+}
+
+std::string HostName() {
+  char name[256] = "worker";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// Stops on SIGTERM or SIGINT. Whatever still hangs then ends with the process; trials are not ours
+// to end, and everything that must last is on disk.
+void WaitForStop(const sigset_t& signals) {
+  int number = 0;
+  sigwait(&signals, &number);
+  RT_LOG(kInfo) << "stopping; what runs goes on";
+  std::thread([] {
+    ::sleep(kStopSeconds);
+    ::_exit(0);
+  }).detach();
+}
+
+absl::Status Serve(Flags flags, const sigset_t& signals) {
+  flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
+  while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
+  if (flags.name.empty()) flags.name = HostName();
+  RT_RETURN_IF_ERROR(EnsureDirectory(flags.state_dir));
+  RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
+  RT_RETURN_IF_ERROR(
+      WriteFileAtomic(flags.state_dir + "/pid", std::to_string(::getpid()) + "\n"));
+  RT_ASSIGN_OR_RETURN(std::string runtime_dir, MakeRuntimeDir(flags.state_dir));
+  RT_ASSIGN_OR_RETURN(Credentials credentials,
+                      ReadOrJoin({flags.head, flags.token_file, flags.name,
+                                  flags.state_dir + "/credentials"}));
+  RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(credentials.own.certificate_pem));
+  auto control = MakeChannel(flags.head, credentials, identity.cluster_id, false);
+  RemoteStore store(MakeChannel(flags.head, credentials, identity.cluster_id, true));
+
+  const std::string bin_dir =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  NodeFacts node{bin_dir, FindPythonDir(bin_dir), flags.resources.gpu > 0};
+  Launcher launcher({flags.state_dir, runtime_dir, node}, store);
+  AttemptTable attempts;
+  HeadLink head(control);
+  IoPool pool(kPoolThreads, kPoolQueue);
+  TrialSocket socket(head, store, pool);
+  ReportLoop reports(control, attempts, [&] { socket.Wake(); });
+  LogSender logs(control, launcher);
+  SyncLoop* sync_now = nullptr;
+  WorkerLoop loop({launcher, socket, pool, attempts}, [&](bool urgent) { reports.OnRow(urgent); },
+                  [&] { if (sync_now != nullptr) sync_now->SyncNow(); });
+  SyncLoop sync(control, loop, logs, MakeInventory(flags));
+  sync_now = &sync;
+  socket.Start();
+  loop.Start();
+  reports.Start();
+  sync.Start();
+  RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
+  WaitForStop(signals);
+  sync.Stop();
+  reports.Stop();
+  logs.Stop();
+  loop.Stop();
+  socket.Stop();
+  ::unlink((flags.state_dir + "/pid").c_str());
+  ::_exit(0);  // Transfers under way are repeated by the next daemon.
+}
+
+int Main(int argc, char** argv) {
+  absl::StatusOr<Flags> flags = ParseFlags(argc, argv);
+  if (!flags.ok()) {
+    std::fprintf(stderr, "rt-worker: %s\n%s", MessageOf(flags.status()).c_str(), kUsage);
+    return 2;
+  }
+  if (flags->help) return std::fputs(kUsage, stdout), 0;
+  if (flags->version) return std::puts("rt-worker " RT_VERSION), 0;
+  ::umask(077);
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  PrepareGrpc();
+  absl::Status served = Serve(*flags, signals);
+  if (served.ok()) return 0;
+  const std::string hint = HintOf(served);
+  std::fprintf(stderr, "rt-worker: %s\n%s%s%s", MessageOf(served).c_str(),
+               hint.empty() ? "" : "hint: ", hint.c_str(), hint.empty() ? "" : "\n");
+  return 1;
+}
+
+}  // namespace
+}  // namespace rt::worker
+
+int main(int argc, char** argv) { return rt::worker::Main(argc, argv); }
