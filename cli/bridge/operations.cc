@@ -1,0 +1,164 @@
+// What a driver may ask of the bridge, one function per operation.
+#include <algorithm>
+#include <map>
+
+#include "cli/bridge/bridge.h"
+#include "cli/home.h"
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "common/rpc/identity.h"
+#include "common/rpc/remote_store.h"
+
+namespace rt {
+namespace {
+
+using Experiments = v1::ExperimentService;
+using Operation = absl::StatusOr<Json> (*)(HeadClient&, const Json&);
+
+// Beside the operation "id" is the request's own number, so the experiment has a name of its own;
+// inside "args" both names will do.
+uint64_t ExperimentOf(const Json& arguments) {
+  const Json* own = arguments.Find("op") == nullptr ? arguments.Find("id") : nullptr;
+  int64_t id = own != nullptr && own->is_int() ? own->AsInt() : 0;
+  return static_cast<uint64_t>(arguments.GetInt("experiment_id", id));
+}
+
+absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
+  std::optional<TrialId> id = ParseTrialId(request.GetString("trial_id"));
+  if (!id.has_value()) return Invalid("trial_id must be a text such as \"1/0\"");
+  v1::TrialRef ref;
+  ref.set_experiment(id->experiment.value);
+  ref.set_number(id->number);
+  return ref;
+}
+
+absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
+  return Json::MakeObject({{"cluster", client.context().name}, {"version", RT_VERSION}});
+}
+
+absl::StatusOr<Json> ExperimentCreate(HeadClient& client, const Json& request) {
+  const Json* spec = request.Find("spec");
+  if (spec == nullptr || !spec->is_object()) return Invalid("spec must be an object");
+  v1::CreateExperimentRequest message;
+  message.set_spec(spec->Dump());
+  std::string key = request.GetString("key");
+  message.set_request_key(key.empty() ? RandomHex(16) : key);
+  RT_ASSIGN_OR_RETURN(auto reply,
+                      client.Call<Experiments>(&Experiments::Stub::Create, message));
+  return Json::MakeObject({{"experiment_id", reply.experiment()},
+                           {"results_dir", reply.results_dir()},
+                           {"attached", reply.attached()}});
+}
+
+absl::StatusOr<Json> ExperimentGet(HeadClient& client, const Json& request) {
+  v1::ExperimentRef message;
+  message.set_experiment(ExperimentOf(request));
+  return client.Ask<Experiments>(&Experiments::Stub::Get, message);
+}
+
+absl::StatusOr<Json> ExperimentWait(HeadClient& client, const Json& request) {
+  v1::WaitRequest message;
+  message.set_experiment(ExperimentOf(request));
+  if (const Json* seen = request.Find("seen"); seen != nullptr && !seen->is_null())
+    message.set_seen(seen->is_string() ? seen->AsString() : seen->Dump());
+  Millis hold = std::clamp<Millis>(request.GetInt("hold_ms", 10'000), 0, kBridgeHoldMax);
+  message.set_hold_ms(hold);
+  return client.Ask<Experiments>(&Experiments::Stub::Wait, message, hold);
+}
+
+absl::StatusOr<Json> ExperimentStop(HeadClient& client, const Json& request) {
+  v1::StopRequest message;
+  message.set_experiment(ExperimentOf(request));
+  message.set_reason(request.GetString("reason", "stopped by the driver"));
+  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::Stop, message).status());
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> TrialList(HeadClient& client, const Json& request) {
+  v1::ListTrialsRequest message;
+  message.set_experiment(ExperimentOf(request));
+  return client.Ask<Experiments>(&Experiments::Stub::ListTrials, message);
+}
+
+absl::StatusOr<Json> TrialGet(HeadClient& client, const Json& request) {
+  RT_ASSIGN_OR_RETURN(v1::TrialRef message, TrialOf(request));
+  return client.Ask<Experiments>(&Experiments::Stub::GetTrial, message);
+}
+
+absl::StatusOr<Json> TrialRows(HeadClient& client, const Json& request) {
+  v1::ReadRowsRequest message;
+  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
+  message.set_after_iteration(request.GetDouble("after_iteration"));
+  return client.Ask<Experiments>(&Experiments::Stub::ReadRows, message);
+}
+
+absl::StatusOr<Json> TrialStop(HeadClient& client, const Json& request) {
+  v1::StopTrialRequest message;
+  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
+  message.set_reason(request.GetString("reason", "stopped by the driver"));
+  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::StopTrial, message).status());
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> ClusterStatus(HeadClient& client, const Json&) {
+  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::Status, v1::Empty());
+}
+
+absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
+  std::string path = request.GetString("path");
+  if (path.empty()) return Invalid("path is required");
+  TreeOptions options{.honour_ignore_files = request.GetBool("honour_ignore_files")};
+  absl::StatusOr<Home> home = Home::Open();
+  if (options.honour_ignore_files) {
+    if (home.ok()) options.exclude.push_back(home->root());
+    options.exclude.push_back(ResultsRoot());
+    std::erase(options.exclude, AbsolutePath(path));
+  }
+  RemoteStore store(client.BulkChannel());
+  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, AbsolutePath(path), options));
+  return Json::MakeObject({{"manifest", tree.manifest}});
+}
+
+absl::StatusOr<Json> BlobPullDir(HeadClient& client, const Json& request) {
+  std::string manifest = request.GetString("manifest"), target = request.GetString("target");
+  if (manifest.empty() || target.empty()) return Invalid("manifest and target are required");
+  RemoteStore store(client.BulkChannel());
+  RT_RETURN_IF_ERROR(RestoreTree(store, manifest, AbsolutePath(target)));
+  return Json::MakeObject();
+}
+
+const std::map<std::string, Operation>& Operations() {
+  static const std::map<std::string, Operation> operations = {
+      {"hello", Hello},
+      {"experiment_create", ExperimentCreate},
+      {"experiment_get", ExperimentGet},
+      {"experiment_wait", ExperimentWait},
+      {"experiment_stop", ExperimentStop},
+      {"trial_list", TrialList},
+      {"trial_get", TrialGet},
+      {"trial_rows", TrialRows},
+      {"trial_stop", TrialStop},
+      {"cluster_status", ClusterStatus},
+      {"blob_push_dir", BlobPushDir},
+      {"blob_pull_dir", BlobPullDir}};
+  return operations;
+}
+
+}  // namespace
+
+bool IsWait(const Json& request) { return request.GetString("op") == "experiment_wait"; }
+
+absl::StatusOr<Json> Operate(HeadClient& client, const Json& request) {
+  std::string name = request.GetString("op");
+  auto found = Operations().find(name);
+  const Json* arguments = request.Find("args");
+  bool nested = arguments != nullptr && arguments->is_object();
+  if (found != Operations().end()) return found->second(client, nested ? *arguments : request);
+  std::vector<std::string> known;
+  for (const auto& [operation, function] : Operations()) known.push_back(operation);
+  return Invalid("unknown op '" + name + "'", DidYouMean(name, known));
+}
+
+}  // namespace rt

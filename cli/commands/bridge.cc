@@ -1,0 +1,61 @@
+// `rt bridge [--local [--cpus N] [--gpus N]]`.
+#include "cli/bridge/bridge.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cli/commands/common.h"
+#include "cli/commands/up.h"
+#include "cli/local_cluster.h"
+#include "cli/teardown.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kSweepMax = 60'000;
+
+ExitCode ServeLocal(const Invocation& invocation) {
+  char name[] = "/tmp/rt-XXXXXX";
+  if (mkdtemp(name) == nullptr) return ErrnoStatus(errno, "mkdtemp /tmp");  // Made 0700.
+  RT_ASSIGN_OR_RETURN(Watcher sweeper, Watcher::ForDirectory(name));
+  int lifeline[2];
+  if (pipe2(lifeline, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  LocalCluster cluster(name, lifeline[0]);
+  int cpus = invocation.cpus > 0 ? invocation.cpus : CpuCount();
+  std::string resources = "cpu=" + std::to_string(cpus);
+  if (invocation.gpus > 0) resources += ",gpu=" + std::to_string(invocation.gpus);
+  RT_RETURN_IF_ERROR(cluster.Configure("local", {{"worker-1", resources}}));
+  HeadClient client([&]() -> absl::StatusOr<Context> {
+    RT_RETURN_IF_ERROR(cluster.EnsureHead());
+    return cluster.Load();
+  });
+  RT_RETURN_IF_ERROR(client.Connect());
+  absl::Status served = ServeBridge(client, [&] {
+    if (!cluster.HeadIsAlive()) client.Refresh().IgnoreError();
+  });
+  HeadClient closing([&] { return cluster.Load(); });
+  absl::Status shut = cluster.HeadIsAlive() ? ShutDown(closing, cluster) : absl::OkStatus();
+  close(lifeline[1]);
+  close(lifeline[0]);
+  absl::Status swept = sweeper.Finish(kSweepMax);
+  for (const absl::Status& status : {served, shut, swept}) RT_RETURN_IF_ERROR(status);
+  return kExitOk;
+}
+
+}  // namespace
+
+ExitCode RunBridge(const Invocation& invocation) {
+  signal(SIGPIPE, SIG_IGN);
+  BlockBridgeSignals();
+  if (invocation.local) return ServeLocal(invocation);
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_RETURN_IF_ERROR(ServeBridge(*client, [] {}));
+  return kExitOk;
+}
+
+}  // namespace rt

@@ -1,0 +1,39 @@
+// The verbs of `rt`, one function each: they return the exit code, or the error that main prints.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "cli/invocation.h"
+
+namespace rt {
+
+using ExitCode = absl::StatusOr<int>;
+
+ExitCode RunUp(const Invocation& invocation);
+ExitCode RunDown(const Invocation& invocation);
+ExitCode RunStatus(const Invocation& invocation);
+ExitCode RunSubmit(const Invocation& invocation);
+ExitCode RunLogs(const Invocation& invocation);
+ExitCode RunBridge(const Invocation& invocation);
+ExitCode RunCompletion(const Invocation& invocation);
+
+ExitCode RunExperimentList(const Invocation& invocation);
+ExitCode RunExperimentShow(const Invocation& invocation);
+ExitCode RunExperimentStop(const Invocation& invocation);
+ExitCode RunTrialList(const Invocation& invocation);
+ExitCode RunTrialShow(const Invocation& invocation);
+ExitCode RunTrialStop(const Invocation& invocation);
+ExitCode RunTrialLogs(const Invocation& invocation);
+ExitCode RunJobList(const Invocation& invocation);
+ExitCode RunJobShow(const Invocation& invocation);
+ExitCode RunJobStop(const Invocation& invocation);
+ExitCode RunJobLogs(const Invocation& invocation);
+ExitCode RunNodeList(const Invocation& invocation);
+ExitCode RunNodeShow(const Invocation& invocation);
+
+ExitCode RunContextList(const Invocation& invocation);
+ExitCode RunContextUse(const Invocation& invocation);
+ExitCode RunContextAdd(const Invocation& invocation);
+ExitCode RunTokenCreate(const Invocation& invocation);
+ExitCode RunTokenRevoke(const Invocation& invocation);
+
+}  // namespace rt

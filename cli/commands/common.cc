@@ -1,0 +1,153 @@
+#include "cli/commands/common.h"
+
+#include <cstdio>
+#include <thread>
+
+#include "cli/follow.h"
+#include "cli/selector.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+std::vector<uint64_t> IdsOf(const Json& reply) {
+  std::vector<uint64_t> ids;
+  const Json* items = reply.Find("items");
+  if (items == nullptr || !items->is_array()) return ids;
+  for (const Json& item : items->array()) ids.push_back(static_cast<uint64_t>(item.GetInt("id")));
+  return ids;
+}
+
+// A name instead of a number: the newest item of that name.
+std::string SelectorOf(std::string selector, const Json& reply) {
+  if (selector.empty()) return "last";
+  const Json* items = reply.Find("items");
+  if (items == nullptr || !items->is_array()) return selector;
+  for (auto item = items->array().rbegin(); item != items->array().rend(); ++item)
+    if (item->GetString("name") == selector) return std::to_string(item->GetInt("id"));
+  return selector;
+}
+
+}  // namespace
+
+bool IsTerminal(std::string_view state) {
+  return state == "COMPLETED" || state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED";
+}
+
+absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  return ConnectTo(home, invocation.cluster);
+}
+
+absl::StatusOr<Json> ListExperiments(HeadClient& client) {
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::List, v1::Empty());
+}
+absl::StatusOr<Json> ListJobs(HeadClient& client) {
+  return client.Ask<v1::JobService>(&v1::JobService::Stub::List, v1::Empty());
+}
+absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id) {
+  v1::ExperimentRef request;
+  request.set_experiment(id);
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::Get, request);
+}
+absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id) {
+  v1::JobRef request;
+  request.set_job(id);
+  return client.Ask<v1::JobService>(&v1::JobService::Stub::Get, request);
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(client));
+  return SelectNumbers(SelectorOf(std::move(selector), reply), IdsOf(reply), "experiment");
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
+  return SelectNumbers(SelectorOf(std::move(selector), reply), IdsOf(reply), "job");
+}
+
+absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
+  TrialSelector selector = SplitTrialSelector(text);
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
+                      ChooseExperiments(client, selector.experiment));
+  std::vector<TrialId> trials;
+  for (uint64_t experiment : experiments) {
+    v1::ListTrialsRequest request;
+    request.set_experiment(experiment);
+    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                        &v1::ExperimentService::Stub::ListTrials, request));
+    std::vector<uint64_t> known;
+    if (const Json* items = reply.Find("items"))
+      for (const Json& item : items->array())
+        known.push_back(static_cast<uint64_t>(item.GetInt("number")));
+    std::string numbers = selector.numbers.empty() ? "last" : selector.numbers;
+    RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, SelectNumbers(numbers, known, "trial"));
+    for (uint64_t number : chosen) trials.push_back({{experiment}, static_cast<uint32_t>(number)});
+  }
+  return trials;
+}
+
+void PrintJson(const Json& json) {
+  std::string text = json.Dump() + "\n";
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+int PrintList(const Invocation& invocation, Noun noun, Json reply) {
+  Json* items = reply.Find("items");
+  if (items == nullptr || !items->is_array()) {
+    PrintJson(reply);
+    return kExitOk;
+  }
+  size_t most = static_cast<size_t>(invocation.limit);
+  if (invocation.limit > 0 && items->array().size() > most) {
+    const Json& following = items->array()[most];
+    Json next = following.Find("id") == nullptr ? Json() : *following.Find("id");
+    items->array().resize(most);
+    reply.Set("next", std::move(next));
+    items = reply.Find("items");
+  }
+  if (invocation.output == Output::kJson) PrintJson(reply);
+  else std::fputs(RenderItems(noun, items->array(), invocation).c_str(), stdout);
+  return kExitOk;
+}
+
+int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items) {
+  if (invocation.output == Output::kJson) {
+    bool one = items.size() == 1;
+    PrintJson(one ? items[0]
+                  : Json::MakeObject({{"schema", 1}, {"items", Json(items)}, {"next", nullptr}}));
+    return kExitOk;
+  }
+  for (const Json& item : items) {
+    if (invocation.output == Output::kQuiet)
+      std::fputs(RenderItems(noun, {item}, invocation).c_str(), stdout);
+    else std::fputs(RenderDetails(item).c_str(), stdout);
+  }
+  return kExitOk;
+}
+
+std::string FirstWord(const Invocation& invocation) {
+  return invocation.words.empty() ? "" : invocation.words[0];
+}
+
+ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner) {
+  std::atomic<bool> finished = !invocation.follow;
+  FollowOptions options{.owner = owner, .stream = "stdout", .follow = invocation.follow,
+                        .tail_lines = invocation.tail, .fd = 1};
+  absl::Status out = absl::OkStatus(), err = absl::OkStatus();
+  bool both = invocation.stream.empty();
+  std::thread errors;
+  if (both || invocation.stream == "stderr") {
+    FollowOptions other = options;
+    other.stream = "stderr";
+    other.fd = both ? 2 : 1;
+    errors = std::thread([&, other] { err = FollowLog(client, other, finished); });
+  }
+  if (both || invocation.stream == "stdout") out = FollowLog(client, options, finished);
+  if (errors.joinable()) errors.join();
+  if (!out.ok()) return out;
+  if (!err.ok()) return err;
+  return kExitOk;
+}
+
+}  // namespace rt

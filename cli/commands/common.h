@@ -1,0 +1,37 @@
+// What several verbs need: a client for the chosen cluster, lists and selections of nouns.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/commands/commands.h"
+#include "cli/head_client.h"
+#include "cli/home.h"
+#include "cli/invocation.h"
+#include "cli/render/nouns.h"
+#include "common/base/ids.h"
+
+namespace rt {
+
+absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation);
+absl::StatusOr<Json> ListExperiments(HeadClient& client);
+absl::StatusOr<Json> ListJobs(HeadClient& client);
+absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id);
+absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id);
+
+// The items that the selector (also a name) means; the newest when it is empty.
+absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector);
+absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector);
+absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& selector);
+bool IsTerminal(std::string_view state);
+
+// Prints a reply: JSON as it is, ids only, or a table.
+int PrintList(const Invocation& invocation, Noun noun, Json reply);
+int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items);
+void PrintJson(const Json& json);
+std::string FirstWord(const Invocation& invocation);
+ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner);
+
+}  // namespace rt

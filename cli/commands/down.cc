@@ -1,0 +1,31 @@
+// `rt down [CLUSTER.yaml|NAME]`.
+#include <cstdio>
+
+#include "cli/commands/common.h"
+#include "cli/teardown.h"
+#include "common/base/status.h"
+#include "common/run/files.h"
+#include "common/yaml/cluster_spec.h"
+
+namespace rt {
+
+ExitCode RunDown(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  std::string name = FirstWord(invocation);
+  if (name.ends_with(".yaml") || name.ends_with(".yml") || name.find('/') != std::string::npos) {
+    RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(name));
+    name = spec.cluster_name;
+  }
+  if (name.empty()) name = invocation.cluster;
+  if (name.empty()) name = home.Current();
+  if (name.empty()) return kExitOk;  // Nothing runs.
+  if (Exists(home.ClusterDirectory(name) + "/context"))
+    return Invalid("'" + name + "' is the context of a cluster elsewhere",
+                   "run 'rt down' where that cluster was started");
+  RT_RETURN_IF_ERROR(TearDown(home, name));
+  if (invocation.output == Output::kTable)
+    std::fprintf(stderr, "cluster '%s' is down\n", name.c_str());
+  return kExitOk;
+}
+
+}  // namespace rt

@@ -1,0 +1,42 @@
+// `rt job show`, `rt job stop`, `rt job logs`.
+#include <cstdio>
+
+#include "cli/commands/common.h"
+#include "common/base/status.h"
+
+namespace rt {
+
+ExitCode RunJobShow(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  std::vector<Json> items;
+  for (uint64_t id : chosen) {
+    RT_ASSIGN_OR_RETURN(Json item, GetJob(*client, id));
+    items.push_back(std::move(item));
+  }
+  return PrintItems(invocation, Noun::kJob, std::move(items));
+}
+
+ExitCode RunJobStop(const Invocation& invocation) {
+  if (invocation.words.empty()) return Invalid("which job?", "rt job stop 3");
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  for (uint64_t id : chosen) {
+    v1::StopJobRequest request;
+    request.set_job(id);
+    request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
+    RT_RETURN_IF_ERROR(
+        (client->Call<v1::JobService>(&v1::JobService::Stub::Stop, request)).status());
+    std::fprintf(stderr, "job %llu is stopping\n", static_cast<unsigned long long>(id));
+  }
+  return kExitOk;
+}
+
+ExitCode RunJobLogs(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  if (chosen.size() != 1) return Invalid("logs are of one job", "rt job logs 3");
+  return CopyLogs(*client, invocation, Owner::Of(JobId{chosen[0]}));
+}
+
+}  // namespace rt

@@ -1,0 +1,41 @@
+// The plain lists: `rt exp list`, `rt trial list`, `rt job list`, `rt node list`.
+#include "cli/commands/common.h"
+#include "common/base/status.h"
+
+namespace rt {
+
+ExitCode RunExperimentList(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(*client));
+  return PrintList(invocation, Noun::kExperiment, std::move(reply));
+}
+
+ExitCode RunJobList(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(Json reply, ListJobs(*client));
+  return PrintList(invocation, Noun::kJob, std::move(reply));
+}
+
+ExitCode RunNodeList(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(Json reply, client->Ask<v1::ClusterService>(
+                                      &v1::ClusterService::Stub::ListNodes, v1::Empty()));
+  return PrintList(invocation, Noun::kNode, std::move(reply));
+}
+
+ExitCode RunTrialList(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  v1::ListTrialsRequest request;
+  std::string selector =
+      invocation.experiment.empty() ? FirstWord(invocation) : invocation.experiment;
+  if (!selector.empty() && selector != "all") {
+    RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseExperiments(*client, selector));
+    if (chosen.size() != 1) return Invalid("--exp takes one experiment");
+    request.set_experiment(chosen[0]);
+  }
+  RT_ASSIGN_OR_RETURN(Json reply, client->Ask<v1::ExperimentService>(
+                                      &v1::ExperimentService::Stub::ListTrials, request));
+  return PrintList(invocation, Noun::kTrial, std::move(reply));
+}
+
+}  // namespace rt

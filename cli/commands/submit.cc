@@ -1,0 +1,161 @@
+// `rt submit`: finds out what is submitted and where to, and brings the cluster up and down.
+#include "cli/commands/submit.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/commands/up.h"
+#include "cli/shellwords.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "common/rpc/remote_store.h"
+#include "common/yaml/cluster_spec.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kTearDownMax = 90'000;
+
+struct Parsed {
+  std::optional<ClusterSpec> cluster;
+  Submission submission;
+};
+
+bool IsYaml(const std::string& path) { return path.ends_with(".yaml") || path.ends_with(".yml"); }
+
+absl::Status ReadScript(const std::string& path, Submission& submission) {
+  submission.script = path;
+  if (!IsYaml(path)) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(path));
+  if (KindOf(document) != YamlKind::kExperiment)
+    return document.At(Invalid("neither an experiment nor a cluster",
+                               "an experiment has the key 'experiment', a cluster 'cluster_name'"),
+                       "");
+  RT_ASSIGN_OR_RETURN(submission.experiment, LoadExperiment(document));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
+  Parsed parsed;
+  std::vector<std::string> words = invocation.words;
+  if (words.size() > 0 && IsYaml(words[0])) {
+    RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(words[0]));
+    if (KindOf(document) == YamlKind::kCluster) {
+      RT_ASSIGN_OR_RETURN(parsed.cluster, LoadCluster(document));
+      words.erase(words.begin());
+    }
+  }
+  if (words.empty())
+    return Invalid("which script?", "rt submit [CLUSTER.yaml] SCRIPT [-- ARGS...]");
+  RT_RETURN_IF_ERROR(ReadScript(words[0], parsed.submission));
+  std::vector<std::string>& arguments = parsed.submission.arguments;
+  arguments.assign(words.begin() + 1, words.end());
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> split, SplitShellWords(invocation.args));
+  arguments.insert(arguments.end(), split.begin(), split.end());
+  arguments.insert(arguments.end(), invocation.arguments.begin(), invocation.arguments.end());
+  if (parsed.submission.experiment.has_value() && !arguments.empty())
+    return Invalid("an experiment YAML takes no arguments", "put them into its 'command'");
+  return parsed;
+}
+
+absl::Status CheckStart(const Invocation& invocation, const Parsed& parsed) {
+  if (invocation.start && !parsed.cluster.has_value())
+    return Invalid("--start needs a CLUSTER.yaml", "rt submit cluster.yaml --start SCRIPT");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FindProgram(const std::string& name) {
+  const char* path = std::getenv("PATH");
+  for (const std::string& directory : Split(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
+    std::string candidate = AbsolutePath((directory.empty() ? "." : directory) + "/" + name);
+    std::error_code error;
+    if (std::filesystem::is_regular_file(candidate, error) &&
+        access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return Invalid("'" + name + "' is not in the PATH");
+}
+
+absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home& home,
+                                                 std::vector<std::string> exclude) {
+  std::error_code error;
+  std::string cwd = std::filesystem::current_path(error).string();
+  if (error) return Invalid("the working directory is gone");
+  exclude.push_back(home.root());
+  exclude.push_back(ResultsRoot());
+  std::erase(exclude, cwd);
+  RemoteStore store(client.BulkChannel());
+  RT_ASSIGN_OR_RETURN(StoredTree tree,
+                      StoreTree(store, cwd, {.honour_ignore_files = true, .exclude = exclude}));
+  return tree.manifest;
+}
+
+void BlockInterrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+InterruptThread::InterruptThread(std::function<void()> on_interrupt)
+    : on_interrupt_(std::move(on_interrupt)), thread_([this] { Run(); }) {}
+
+InterruptThread::~InterruptThread() {
+  done_ = true;
+  thread_.join();
+}
+
+void InterruptThread::Run() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  std::thread reaction;
+  while (!done_) {
+    timespec tick{0, 50'000'000};
+    if (sigtimedwait(&set, nullptr, &tick) != SIGINT) continue;
+    if (interrupted_) _exit(kExitInterrupted);
+    interrupted_ = true;
+    reaction = std::thread(on_interrupt_);
+  }
+  if (reaction.joinable()) reaction.join();
+}
+
+ExitCode RunSubmit(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(Parsed parsed, Parse(invocation));
+  RT_RETURN_IF_ERROR(CheckStart(invocation, parsed));
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  std::string name = parsed.cluster.has_value() ? parsed.cluster->cluster_name
+                                                : invocation.cluster;
+  BlockInterrupts();
+  std::optional<Watcher> watcher;
+  if (invocation.start) {
+    bool was_up = home.IsUp(name);
+    if (!was_up && invocation.stop) {
+      RT_ASSIGN_OR_RETURN(Watcher started, Watcher::ForCluster(name));
+      watcher.emplace(std::move(started));
+    }
+    RT_RETURN_IF_ERROR(BringUp(home, *parsed.cluster, !was_up && !invocation.stop).status());
+  }
+  ExitCode code = kExitOk;
+  {
+    RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
+    auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
+    code = submit(*client, home, invocation, parsed.submission,
+                  watcher.has_value() ? &*watcher : nullptr);
+  }
+  if (watcher.has_value() && !invocation.detach) {
+    absl::Status down = watcher->Finish(kTearDownMax);
+    if (!down.ok()) std::fprintf(stderr, "rt: --stop: %s\n", MessageOf(down).c_str());
+  }
+  return code;
+}
+
+}  // namespace rt

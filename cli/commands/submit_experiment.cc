@@ -1,0 +1,124 @@
+// `rt submit EXPERIMENT.yaml`: creates the experiment and waits for it.
+#include <cstdio>
+
+#include "cli/commands/submit.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/rpc/identity.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kHold = 10'000;
+
+// What the client knows and the head cannot: the interpreter, absolute paths, the bundle.
+absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation& invocation,
+                                  HeadClient& client, const Home& home) {
+  Json json = submission.experiment->json;
+  if (!invocation.name.empty()) json.Set("experiment", invocation.name);
+  const Json* script = json.Find("script");
+  if (script != nullptr && script->is_string() && script->AsString().ends_with(".py")) {
+    RT_ASSIGN_OR_RETURN(std::string python, FindProgram("python3"));
+    Json command = Json(Json::Array{python, *script});
+    json.Erase("script");
+    json.Set("command", std::move(command));
+  }
+  Json* command = json.Find("command");
+  if (command != nullptr && command->is_array() && !command->array().empty() &&
+      command->array()[0] == Json("python3")) {
+    RT_ASSIGN_OR_RETURN(std::string python, FindProgram("python3"));
+    command->array()[0] = Json(python);
+  }
+  std::vector<std::string> exclude;
+  if (std::string results = json.GetString("results_dir"); !results.empty()) {
+    json.Set("results_dir", AbsolutePath(results));
+    exclude.push_back(AbsolutePath(results));
+  }
+  RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, exclude));
+  json.Set("bundle", bundle);
+  return json;
+}
+
+std::string VersionOf(const Json& reply) {
+  const Json* version = reply.Find("version");
+  if (version == nullptr) return "";
+  return version->is_string() ? version->AsString() : version->Dump();
+}
+
+// One line on standard error per change of what is to be seen.
+absl::StatusOr<Json> Watch(HeadClient& client, uint64_t id) {
+  std::string seen, shown;
+  while (true) {
+    v1::WaitRequest request;
+    request.set_experiment(id);
+    request.set_seen(seen);
+    request.set_hold_ms(kHold);
+    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                        &v1::ExperimentService::Stub::Wait, request, kHold));
+    seen = VersionOf(reply);
+    std::string state = reply.GetString("state");
+    std::string line = state + "  " + CountsText(reply.Find("trials_by_state"));
+    if (line != shown)
+      std::fprintf(stderr, "rt: experiment %llu %s\n", static_cast<unsigned long long>(id),
+                   line.c_str());
+    shown = line;
+    if (IsTerminal(state)) return reply;
+  }
+}
+
+void PrintOutcome(const Invocation& invocation, const Json& experiment) {
+  if (invocation.output == Output::kJson) {
+    PrintJson(experiment);
+    return;
+  }
+  std::string reason = experiment.GetString("reason");
+  if (experiment.GetString("state") == "FAILED")
+    std::fprintf(stderr, "rt: the experiment failed: %s\n", reason.c_str());
+  if (std::string results = experiment.GetString("results_dir"); !results.empty())
+    std::fprintf(stderr, "rt: results are in %s\n", results.c_str());
+  const Json* best = experiment.Find("best");
+  if (best == nullptr || !best->is_object()) return;
+  if (const Json* value = best->Find("value"))
+    std::fprintf(stderr, "rt: best trial %s: %s %s\n", best->GetString("trial_id").c_str(),
+                 experiment.GetString("metric").c_str(), value->Dump().c_str());
+  if (const Json* params = best->Find("params")) PrintJson(*params);
+}
+
+void StopExperiment(HeadClient& client, uint64_t id) {
+  v1::StopRequest request;
+  request.set_experiment(id);
+  request.set_reason("Ctrl-C in rt submit");
+  client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Stop, request).IgnoreError();
+}
+
+}  // namespace
+
+ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
+                          const Submission& submission, Watcher* watcher) {
+  RT_ASSIGN_OR_RETURN(Json spec, CompleteSpec(submission, invocation, client, home));
+  v1::CreateExperimentRequest request;
+  request.set_spec(spec.Dump());
+  request.set_request_key(RandomHex(16));
+  RT_ASSIGN_OR_RETURN(auto reply, client.Call<v1::ExperimentService>(
+                                      &v1::ExperimentService::Stub::Create, request));
+  uint64_t id = reply.experiment();
+  if (watcher != nullptr) watcher->Say("experiment " + std::to_string(id));
+  if (invocation.detach) {
+    if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"experiment_id", id}}));
+    else std::printf("%s%llu\n", invocation.output == Output::kQuiet ? "" : "experiment ",
+                     static_cast<unsigned long long>(id));
+    return kExitOk;
+  }
+  InterruptThread interrupts([&] { StopExperiment(client, id); });
+  absl::StatusOr<Json> outcome = Watch(client, id);
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "rt: experiment %llu goes on, but: %s\n",
+                 static_cast<unsigned long long>(id), MessageOf(outcome.status()).c_str());
+    return kExitOwnFailure;
+  }
+  PrintOutcome(invocation, *outcome);
+  if (interrupts.interrupted()) return kExitInterrupted;
+  return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;
+}
+
+}  // namespace rt

@@ -1,0 +1,163 @@
+// `rt submit SCRIPT`: a Python driver or any executable as a job of the head.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/commands/submit.h"
+#include "cli/follow.h"
+#include "cli/local_cluster.h"
+#include "common/base/status.h"
+#include "common/rpc/identity.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kHold = 10'000;
+constexpr Millis kDrainMax = 20'000;  // For the rest of the output once the job has ended.
+
+// The script as the job's argv names it: below the bundle's root when it is there, absolute else.
+absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string& script = submission.script;
+  bool plain_name = script.find('/') == std::string::npos;
+  bool exists = fs::is_regular_file(script, error);
+  std::vector<std::string> argv;
+  if (!exists && plain_name && !script.ends_with(".py")) {
+    absl::StatusOr<std::string> program = FindProgram(script);
+    if (!program.ok()) return Invalid(script + ": no such file, nor a program in the PATH");
+    argv = {*program};
+  } else if (!exists) {
+    return Invalid(script + ": no such file");
+  } else {
+    std::string absolute = AbsolutePath(script);
+    std::string root = fs::current_path(error).string();
+    bool inside = absolute.starts_with(root == "/" ? root : root + "/");
+    std::string relative = fs::path(absolute).lexically_relative(root).string();
+    if (script.ends_with(".py")) {
+      RT_ASSIGN_OR_RETURN(std::string python, FindProgram("python3"));
+      argv = {python, inside ? relative : absolute};
+    } else if (access(script.c_str(), X_OK) == 0) {
+      argv = {inside ? "./" + relative : absolute};
+    } else {
+      return Invalid(script + ": neither a Python script nor executable",
+                     "chmod +x " + script);
+    }
+  }
+  argv.insert(argv.end(), submission.arguments.begin(), submission.arguments.end());
+  return argv;
+}
+
+Json SpecOf(const Invocation& invocation, const Submission& submission,
+            const std::vector<std::string>& argv, const std::string& bundle) {
+  Json list = Json::MakeArray();
+  for (const std::string& argument : argv) list.Append(argument);
+  Json env = Json::MakeObject({{"PYTHONUNBUFFERED", "1"}});  // Output as it is made.
+  if (const char* path = std::getenv("PYTHONPATH"); path != nullptr && *path != 0)
+    env.Set("PYTHONPATH", path);
+  std::string name = invocation.name.empty()
+                         ? std::filesystem::path(submission.script).filename().string()
+                         : invocation.name;
+  return Json::MakeObject(
+      {{"name", name}, {"argv", list}, {"bundle", bundle}, {"env", std::move(env)}});
+}
+
+void StopJob(HeadClient& client, uint64_t job) {
+  v1::StopJobRequest request;
+  request.set_job(job);
+  request.set_reason("Ctrl-C in rt submit");
+  client.Call<v1::JobService>(&v1::JobService::Stub::Stop, request).IgnoreError();
+}
+
+// Until the job is terminal; its last state.
+absl::StatusOr<Json> WaitForJob(HeadClient& client, uint64_t id) {
+  std::string seen;
+  while (true) {
+    v1::WaitJobRequest request;
+    request.set_job(id);
+    request.set_seen_state(seen);
+    request.set_hold_ms(kHold);
+    RT_ASSIGN_OR_RETURN(Json job, client.Ask<v1::JobService>(&v1::JobService::Stub::Wait,
+                                                             request, kHold));
+    seen = job.GetString("state");
+    if (IsTerminal(seen)) return job;
+  }
+}
+
+int OwnFailure(const absl::Status& status, uint64_t id) {
+  std::fprintf(stderr, "rt: job %llu goes on, but: %s\n", static_cast<unsigned long long>(id),
+               MessageOf(status).c_str());
+  return kExitOwnFailure;
+}
+
+int CodeOfJob(const Json& job) {
+  const Json* code = job.Find("exit_code");
+  if (int64_t signal = job.GetInt("signal"); signal > 0) return static_cast<int>(128 + signal);
+  if (code != nullptr && code->is_int()) return static_cast<int>(code->AsInt());
+  if (job.GetString("state") == "SUCCEEDED") return kExitOk;
+  std::fprintf(stderr, "rt: the job %s: %s\n",
+               job.GetString("state") == "STOPPED" ? "was stopped" : "failed",
+               job.GetString("reason").c_str());
+  return kExitOwnFailure;
+}
+
+// Streams the output until the job has ended, and waits for it.
+int Attend(HeadClient& client, uint64_t id) {
+  std::atomic<bool> finished = false;
+  std::atomic<int> streaming = 2;
+  auto follow = [&](const char* stream, int fd) {
+    FollowOptions options{.owner = Owner::Of(JobId{id}), .stream = stream, .fd = fd};
+    absl::Status status = FollowLog(client, options, finished);
+    if (!status.ok() && !client.cancelled())
+      std::fprintf(stderr, "rt: %s of the job: %s\n", stream, MessageOf(status).c_str());
+    --streaming;
+  };
+  std::thread out(follow, "stdout", 1), err(follow, "stderr", 2);
+  absl::StatusOr<Json> job = absl::UnknownError("");
+  bool interrupted = false;
+  {
+    InterruptThread interrupts([&] {
+      std::fprintf(stderr, "rt: stopping job %llu (Ctrl-C again leaves at once)\n",
+                   static_cast<unsigned long long>(id));
+      StopJob(client, id);
+    });
+    job = WaitForJob(client, id);
+    finished = true;
+    Millis deadline = SteadyMillis() + (job.ok() ? kDrainMax : 0);
+    while (streaming > 0 && SteadyMillis() < deadline) SleepFor(5);
+    interrupted = interrupts.interrupted();
+  }
+  client.Cancel();
+  out.join();
+  err.join();
+  if (interrupted) return kExitInterrupted;
+  return job.ok() ? CodeOfJob(*job) : OwnFailure(job.status(), id);
+}
+
+}  // namespace
+
+ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
+                   const Submission& submission, Watcher* watcher) {
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> argv, ArgvOf(submission));
+  RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, {}));
+  v1::SubmitJobRequest request;
+  request.set_spec(SpecOf(invocation, submission, argv, bundle).Dump());
+  request.set_request_key(RandomHex(16));
+  RT_ASSIGN_OR_RETURN(v1::SubmitJobReply reply, client.Call<v1::JobService>(
+                                                    &v1::JobService::Stub::Submit, request));
+  uint64_t id = reply.job();
+  if (watcher != nullptr) watcher->Say("job " + std::to_string(id));
+  if (!invocation.detach) {
+    std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));
+    return Attend(client, id);
+  }
+  if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"job_id", id}}));
+  else if (invocation.output == Output::kQuiet)
+    std::printf("%llu\n", static_cast<unsigned long long>(id));
+  else std::printf("job %llu\n", static_cast<unsigned long long>(id));
+  return kExitOk;
+}
+
+}  // namespace rt

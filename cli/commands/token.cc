@@ -1,0 +1,41 @@
+// `rt token create`, `rt token revoke`.
+#include <cstdio>
+
+#include "cli/commands/common.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt {
+
+ExitCode RunTokenCreate(const Invocation& invocation) {
+  std::optional<double> seconds = ParseDurationSeconds(invocation.ttl);
+  if (!seconds.has_value() || *seconds <= 0) return Invalid("--ttl: not a duration", "--ttl 90m");
+  const std::vector<std::string> roles = {"worker", "user", "viewer", "admin"};
+  if (std::find(roles.begin(), roles.end(), invocation.role) == roles.end())
+    return Invalid("--role: unknown role '" + invocation.role + "'",
+                   DidYouMean(invocation.role, roles));
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  v1::CreateTokenRequest request;
+  request.set_role(invocation.role);
+  request.set_ttl_ms(static_cast<int64_t>(*seconds * 1000));
+  RT_ASSIGN_OR_RETURN(auto reply, client->Call<v1::ClusterService>(
+                                      &v1::ClusterService::Stub::CreateToken, request));
+  if (invocation.output == Output::kJson)
+    PrintJson(Json::MakeObject({{"id", reply.id()}, {"token", reply.token()}}));
+  else
+    std::printf("%s\n", reply.token().c_str());
+  return kExitOk;
+}
+
+ExitCode RunTokenRevoke(const Invocation& invocation) {
+  if (invocation.words.empty()) return Invalid("which token?", "rt token revoke ID");
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  v1::RevokeTokenRequest request;
+  request.set_id(FirstWord(invocation));
+  RT_RETURN_IF_ERROR(
+      (client->Call<v1::ClusterService>(&v1::ClusterService::Stub::RevokeToken, request))
+          .status());
+  return kExitOk;
+}
+
+}  // namespace rt

@@ -1,0 +1,95 @@
+// `rt up CLUSTER.yaml`.
+#include "cli/commands/up.h"
+
+#include <sched.h>
+
+#include <cstdio>
+
+#include "cli/commands/common.h"
+#include "cli/local_cluster.h"
+#include "cli/teardown.h"
+#include "common/base/status.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kReadyMax = 60'000;
+
+absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
+  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ClusterService>(
+                                      &v1::ClusterService::Stub::ListNodes, v1::Empty()));
+  size_t ready = 0;
+  if (const Json* items = reply.Find("items"); items != nullptr && items->is_array())
+    for (const Json& item : items->array()) ready += item.GetString("state") == "READY" ? 1 : 0;
+  return ready;
+}
+
+absl::Status WaitReady(HeadClient& client, size_t wanted) {
+  Millis deadline = SteadyMillis() + kReadyMax;
+  while (true) {
+    RT_ASSIGN_OR_RETURN(size_t ready, ReadyNodes(client));
+    if (ready >= wanted) return absl::OkStatus();
+    if (SteadyMillis() > deadline)
+      return WithHint(absl::DeadlineExceededError(
+                          ToAbsl("only " + std::to_string(ready) + " of " +
+                                 std::to_string(wanted) + " workers are READY")),
+                      "see 'rt node list' and the log files below RT_HOME/clusters");
+    SleepFor(30);
+  }
+}
+
+}  // namespace
+
+int CpuCount() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current) {
+  if (spec.provider_type != "local")
+    return WithHint(absl::UnimplementedError(
+                        ToAbsl("provider '" + spec.provider_type +
+                               "' arrives later; this release starts clusters on this machine")),
+                    "use 'provider: {type: local}' without addresses");
+  for (const std::string& warning : spec.warnings)
+    std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
+  std::string directory = home.ClusterDirectory(spec.cluster_name);
+  if (Exists(directory + "/context"))
+    return absl::AlreadyExistsError(
+        ToAbsl("'" + spec.cluster_name + "' is the context of a cluster elsewhere"));
+  LocalCluster cluster(directory);
+  std::vector<WorkerShape> workers = LocalWorkers(spec, CpuCount());
+  UpResult result{.started = !home.IsUp(spec.cluster_name), .workers = workers.size()};
+  if (result.started || !cluster.HeadIsAlive())
+    RT_RETURN_IF_ERROR(cluster.Configure(spec.cluster_name, workers));
+  RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/up", "", {}));
+  if (make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
+  auto ready = [&]() -> absl::Status {
+    RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, spec.cluster_name));
+    return WaitReady(*client, workers.size());
+  };
+  absl::Status status = ready();
+  if (status.ok()) return result;
+  // Nothing half started stays behind.
+  if (result.started) TearDown(home, spec.cluster_name).IgnoreError();
+  return status;
+}
+
+ExitCode RunUp(const Invocation& invocation) {
+  if (invocation.words.size() != 1) return Invalid("which cluster?", "rt up cluster.yaml");
+  RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(invocation.words[0]));
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));
+  if (invocation.output == Output::kJson)
+    PrintJson(Json::MakeObject({{"cluster", spec.cluster_name},
+                                {"started", result.started},
+                                {"workers", result.workers}}));
+  else if (invocation.output == Output::kTable)
+    std::fprintf(stderr, "cluster '%s' is up: %zu workers are READY\n",
+                 spec.cluster_name.c_str(), result.workers);
+  return kExitOk;
+}
+
+}  // namespace rt

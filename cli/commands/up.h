@@ -1,0 +1,22 @@
+// Bringing a cluster up, for `rt up` and `rt submit --start`.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cli/head_client.h"
+#include "cli/home.h"
+#include "common/yaml/cluster_spec.h"
+
+namespace rt {
+
+struct UpResult {
+  bool started = false;  // It was not up before.
+  size_t workers = 0;
+};
+// Idempotent: what runs is left alone. Returns when every worker is READY, or with
+// DeadlineExceeded. Makes the cluster the current one when `make_current`.
+absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current);
+int CpuCount();  // That this process may use.
+
+}  // namespace rt

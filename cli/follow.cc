@@ -1,0 +1,96 @@
+#include "cli/follow.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cli/local_cluster.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kStallMax = 60'000;
+constexpr Millis kPause = 200;
+constexpr int kTriesOnceFinished = 10;
+
+absl::Status WriteAll(int fd, std::string_view data) {
+  while (!data.empty()) {
+    ssize_t written = write(fd, data.data(), data.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, "write");
+    data.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+struct Place {
+  uint32_t attempt = 0;
+  uint64_t offset = 0;
+  bool ended = false;  // The attempt's stream was read to its end.
+};
+
+v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place) {
+  v1::ReadLogRequest request;
+  request.mutable_owner()->set_kind(static_cast<uint32_t>(options.owner.kind));
+  request.mutable_owner()->set_group(options.owner.group);
+  request.mutable_owner()->set_number(options.owner.number);
+  request.set_stream(options.stream);
+  request.set_follow(options.follow);
+  request.set_attempt(place.attempt);
+  request.set_offset(place.offset);
+  if (place.attempt == 0) request.set_tail_lines(options.tail_lines);
+  return request;
+}
+
+// Writes what of the chunk is new.
+absl::Status Take(const v1::LogChunk& chunk, int fd, Place& place) {
+  if (chunk.attempt() != 0 && chunk.attempt() < place.attempt) return absl::OkStatus();
+  bool first = place.attempt == 0;
+  if (chunk.attempt() > place.attempt) place = {chunk.attempt(), first ? chunk.offset() : 0, false};
+  std::string_view data = chunk.data();
+  if (chunk.offset() < place.offset) {
+    uint64_t known = place.offset - chunk.offset();
+    data.remove_prefix(std::min<size_t>(known, data.size()));
+  }
+  RT_RETURN_IF_ERROR(WriteAll(fd, data));
+  place.offset = std::max<uint64_t>(place.offset, chunk.offset() + chunk.data().size());
+  place.ended = chunk.end();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
+                       const std::atomic<bool>& finished) {
+  Place place;
+  Millis progress_at = SteadyMillis();
+  int tries_left = kTriesOnceFinished;
+  while (true) {
+    grpc::ClientContext context;
+    HeadClient::Registered registered(client, &context);
+    auto stub = v1::JobService::NewStub(client.Channel());
+    auto reader = stub->ReadLog(&context, RequestFrom(options, place));
+    v1::LogChunk chunk;
+    while (reader->Read(&chunk)) {
+      progress_at = SteadyMillis();
+      absl::Status written = Take(chunk, options.fd, place);
+      if (written.ok()) continue;
+      context.TryCancel();
+      reader->Finish();
+      return written;
+    }
+    absl::Status status = FromGrpc(reader->Finish());
+    if (status.ok() || client.cancelled()) return status;
+    bool passing = absl::IsUnavailable(status) || absl::IsNotFound(status) ||
+                   absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
+    if (!passing || (absl::IsNotFound(status) && !options.follow)) return status;
+    if (finished && (place.ended || --tries_left <= 0)) return status;
+    if (SteadyMillis() - progress_at > kStallMax && absl::IsUnavailable(status)) return status;
+    SleepFor(kPause);
+    client.Refresh().IgnoreError();
+  }
+}
+
+}  // namespace rt

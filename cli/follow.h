@@ -1,0 +1,27 @@
+// Copying a log as it grows, from the head to a descriptor, resuming by attempt and offset where a
+// connection broke: nothing is written twice and nothing is left out.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "absl/status/status.h"
+#include "cli/head_client.h"
+#include "common/base/ids.h"
+
+namespace rt {
+
+struct FollowOptions {
+  Owner owner;
+  std::string stream;  // stdout or stderr
+  bool follow = true;
+  int64_t tail_lines = 0;
+  int fd = 1;
+};
+// Ends when the owner is terminal and everything was written, or with an error after 60 s without
+// any progress. `finished` turns true when the caller knows that the owner is terminal: from then on
+// no more than a few tries are made.
+absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
+                       const std::atomic<bool>& finished);
+
+}  // namespace rt

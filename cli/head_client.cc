@@ -1,0 +1,101 @@
+#include "cli/head_client.h"
+
+#include "cli/local_cluster.h"
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+
+namespace rt {
+
+absl::Status HeadClient::Connect() { return Refresh(); }
+
+Context HeadClient::context() {
+  std::lock_guard lock(mutex_);
+  return context_;
+}
+
+std::shared_ptr<grpc::Channel> HeadClient::Channel() {
+  std::lock_guard lock(mutex_);
+  return channel_;
+}
+
+std::shared_ptr<grpc::Channel> HeadClient::BulkChannel() {
+  Context context = this->context();
+  return MakeChannel(context.address, context.credentials, context.cluster_id, true);
+}
+
+absl::Status HeadClient::Refresh() {
+  std::lock_guard one_at_a_time(locate_mutex_);
+  RT_ASSIGN_OR_RETURN(Context context, locate_());
+  std::lock_guard lock(mutex_);
+  bool same = channel_ != nullptr && context.address == context_.address &&
+              context.cluster_id == context_.cluster_id;
+  context_ = std::move(context);
+  if (!same)
+    channel_ = MakeChannel(context_.address, context_.credentials, context_.cluster_id, false);
+  return absl::OkStatus();
+}
+
+void HeadClient::Cancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  for (grpc::ClientContext* context : in_flight_) context->TryCancel();
+}
+
+bool HeadClient::cancelled() {
+  std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+HeadClient::Registered::Registered(HeadClient& client, grpc::ClientContext* context)
+    : client_(client), context_(context) {
+  std::lock_guard lock(client_.mutex_);
+  client_.in_flight_.insert(context_);
+  if (client_.cancelled_) context_->TryCancel();
+}
+
+HeadClient::Registered::~Registered() {
+  std::lock_guard lock(client_.mutex_);
+  client_.in_flight_.erase(context_);
+}
+
+absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
+  Millis give_up_at = 0;
+  while (true) {
+    absl::Status status = absl::OkStatus();
+    if (Channel() == nullptr) status = Refresh();
+    if (status.ok()) {
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::milliseconds(kAnswerMax + hold));
+      Registered registered(*this, &context);
+      status = FromGrpc(attempt(Channel(), &context));
+    }
+    if (status.ok() || cancelled()) return status;
+    if (absl::IsDeadlineExceeded(status))
+      return absl::UnavailableError("the head does not answer");
+    if (!absl::IsUnavailable(status)) return status;
+    Millis now = SteadyMillis();
+    if (give_up_at == 0) give_up_at = now + kRetryFor;
+    if (now > give_up_at)
+      return Annotate(status, "the head of '" + context().name + "' cannot be reached");
+    SleepFor(200);
+    Refresh().IgnoreError();  // A failure shows in the next try.
+  }
+}
+
+absl::StatusOr<std::unique_ptr<HeadClient>> ConnectTo(const Home& home, const std::string& flag) {
+  RT_ASSIGN_OR_RETURN(std::string name, home.Choose(flag));
+  bool local = home.IsLocal(name);
+  auto client = std::make_unique<HeadClient>([home, name, local]() -> absl::StatusOr<Context> {
+    if (local) {
+      if (!home.IsUp(name))
+        return absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up"));
+      RT_RETURN_IF_ERROR(LocalCluster(home.ClusterDirectory(name)).EnsureHead());
+    }
+    return home.Load(name);
+  });
+  RT_RETURN_IF_ERROR(client->Connect());
+  return client;
+}
+
+}  // namespace rt

@@ -1,0 +1,150 @@
+#include "cli/home.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+constexpr Bytes kSmallFileMax = 1 << 20;
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<Context> LoadDirectory(const std::string& directory) {
+  RT_ASSIGN_OR_RETURN(std::string text, ReadFile(directory + "/context.json", kSmallFileMax));
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(text));
+  Context context;
+  context.name = json.GetString("name");
+  context.cluster_id = json.GetString("cluster_id");
+  context.address = json.GetString("address");
+  RT_ASSIGN_OR_RETURN(context.credentials, ReadCredentials(directory));
+  return context;
+}
+
+}  // namespace
+
+std::string AbsolutePath(const std::string& path) {
+  std::string expanded = path;
+  if (path == "~" || path.starts_with("~/")) expanded = Environment("HOME") + path.substr(1);
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::absolute(expanded, error);
+  std::string normal = absolute.lexically_normal().string();
+  while (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
+  return normal;
+}
+
+std::string ResultsRoot() {
+  std::string root = Environment("RT_RESULTS");
+  return AbsolutePath(root.empty() ? "~/rt_results" : root);
+}
+
+absl::StatusOr<std::string> BinaryDirectory() {
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return absl::InternalError("/proc/self/exe: cannot be read");
+  return self.parent_path().string();
+}
+
+absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory) {
+  RT_ASSIGN_OR_RETURN(Context context, LoadDirectory(head_directory + "/admin"));
+  RT_ASSIGN_OR_RETURN(std::string address,
+                      ReadFile(head_directory + "/address", kSmallFileMax));
+  context.address = std::string(Trim(address));
+  return context;
+}
+
+absl::StatusOr<Home> Home::Open() {
+  std::string root = Environment("RT_HOME");
+  root = AbsolutePath(root.empty() ? "~/.rt" : root);
+  RT_RETURN_IF_ERROR(Annotate(EnsureDirectory(root), "RT_HOME"));
+  return Home(root);
+}
+
+std::string Home::ClusterDirectory(const std::string& name) const {
+  return root_ + "/clusters/" + name;
+}
+
+std::vector<std::string> Home::ClusterNames() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(root_ + "/clusters", error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool Home::IsLocal(const std::string& name) const {
+  return Exists(ClusterDirectory(name) + "/head");
+}
+
+bool Home::IsUp(const std::string& name) const {
+  return Exists(ClusterDirectory(name) + "/up") || Exists(ClusterDirectory(name) + "/context");
+}
+
+absl::StatusOr<std::string> Home::Choose(const std::string& flag) const {
+  std::string name = flag;
+  if (name.empty()) name = Environment("RT_CLUSTER");
+  if (name.empty()) name = Current();
+  std::vector<std::string> known = ClusterNames();
+  if (name.empty())
+    return WithHint(absl::UnavailableError("no cluster is chosen"),
+                    "start one with 'rt up CLUSTER.yaml', or name one with -c");
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    return WithHint(absl::UnavailableError(ToAbsl("unknown cluster '" + name + "'")),
+                    DidYouMean(name, known));
+  if (!IsUp(name))
+    return WithHint(absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up")),
+                    "start it with 'rt up CLUSTER.yaml'");
+  return name;
+}
+
+std::string Home::Current() const {
+  absl::StatusOr<std::string> text = ReadFile(root_ + "/current", kSmallFileMax);
+  return text.ok() ? std::string(Trim(*text)) : "";
+}
+
+absl::Status Home::SetCurrent(const std::string& name) const {
+  return WriteFileAtomic(root_ + "/current", name + "\n");
+}
+
+absl::Status Home::Forget(const std::string& name) const {
+  if (Current() == name) RT_RETURN_IF_ERROR(RemoveTree(root_ + "/current"));
+  return RemoveTree(ClusterDirectory(name));
+}
+
+absl::StatusOr<Context> Home::Load(const std::string& name) const {
+  std::string directory = ClusterDirectory(name);
+  absl::StatusOr<Context> context = IsLocal(name) ? LoadHeadContext(directory + "/head")
+                                                  : LoadDirectory(directory + "/context");
+  if (!context.ok())
+    return absl::UnavailableError(
+        ToAbsl("context of cluster '" + name + "': " + MessageOf(context.status())));
+  context->name = name;
+  return context;
+}
+
+absl::Status Home::Add(const std::string& name, const std::string& from) const {
+  if (IsLocal(name))
+    return absl::AlreadyExistsError(ToAbsl("'" + name + "' is a cluster of this machine"));
+  if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
+    return Invalid("a context's name has no '/' and does not start with '.'");
+  RT_RETURN_IF_ERROR(Annotate(LoadDirectory(from).status(), "context in " + from));
+  std::string target = ClusterDirectory(name) + "/context";
+  RT_RETURN_IF_ERROR(EnsureDirectory(target));
+  for (const char* file : {"ca.pem", "cert.pem", "key.pem", "context.json"}) {
+    RT_ASSIGN_OR_RETURN(std::string text, ReadFile(from + "/" + file, kSmallFileMax));
+    RT_RETURN_IF_ERROR(WriteFileAtomic(target + "/" + file, text));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rt

@@ -1,0 +1,59 @@
+// RT_HOME and what lives in it: one directory per cluster, and which one is current.
+//   RT_HOME/current                            the name of the current cluster
+//   RT_HOME/clusters/<name>/up                 marks a local cluster that should be running
+//   RT_HOME/clusters/<name>/head, worker-<n>   state directories of the daemons
+//   RT_HOME/clusters/<name>/context            an added context (`rt context add`)
+// Used by one thread; failures are Status with the path.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/rpc/identity.h"
+
+namespace rt {
+
+// What is needed to speak to a head.
+struct Context {
+  std::string name;
+  std::string cluster_id;
+  std::string address;  // host:port
+  Credentials credentials;
+};
+
+class Home {
+ public:
+  // $RT_HOME, else ~/.rt; made 0700 when absent.
+  static absl::StatusOr<Home> Open();
+  explicit Home(std::string root) : root_(std::move(root)) {}
+
+  const std::string& root() const { return root_; }
+  std::string ClusterDirectory(const std::string& name) const;
+  std::vector<std::string> ClusterNames() const;
+  bool IsLocal(const std::string& name) const;  // Has a head of its own here.
+  bool IsUp(const std::string& name) const;     // Marked as up, or an added context.
+  // `flag`, else RT_CLUSTER, else the current context. Unavailable when there is none, or it is
+  // unknown or not up.
+  absl::StatusOr<std::string> Choose(const std::string& flag) const;
+  std::string Current() const;  // Empty: none.
+  absl::Status SetCurrent(const std::string& name) const;
+  absl::Status Forget(const std::string& name) const;  // Also when it is current.
+  // Reads certificates and address; for a local cluster the address is head/address, live.
+  absl::StatusOr<Context> Load(const std::string& name) const;
+  absl::Status Add(const std::string& name, const std::string& from) const;
+
+ private:
+  std::string root_;
+};
+
+// Reads the context of a state directory of a head: admin/ and the live address.
+absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory);
+// $RT_RESULTS, else ~/rt_results; absolute.
+std::string ResultsRoot();
+std::string AbsolutePath(const std::string& path);  // "~" understood; lexically normal.
+// The directory of this very program: its sisters rt-head and rt-worker live there.
+absl::StatusOr<std::string> BinaryDirectory();
+
+}  // namespace rt

@@ -1,0 +1,32 @@
+// A parsed command line: what main.cc makes of argv with CLI11, and all that the commands see of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rt {
+
+enum class Output { kTable, kJson, kQuiet };
+
+struct Invocation {
+  std::string cluster;  // -c
+  Output output = Output::kTable;
+  bool verbose = false;
+  bool color = false;  // Decided from --color, NO_COLOR and the terminal.
+
+  std::vector<std::string> words;      // Positional arguments of the verb.
+  std::vector<std::string> arguments;  // After "--", untouched.
+
+  bool start = false, stop = false, detach = false, follow = false, local = false;
+  std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
+  int cpus = 0, gpus = 0;
+  int64_t limit = 0, tail = 0;
+};
+
+// Exit codes of interface.md.
+inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2, kExitNotFound = 3,
+                     kExitUnreachable = 4, kExitDenied = 5, kExitTimeout = 124,
+                     kExitOwnFailure = 125, kExitInterrupted = 130;
+
+}  // namespace rt

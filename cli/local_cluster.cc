@@ -1,0 +1,205 @@
+#include "cli/local_cluster.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kHeadStartMax = 20'000;  // A loaded machine and a journal to replay.
+constexpr Millis kPoll = 20;
+
+// Closed, and with it unlocked, at the end of the scope.
+class StartLock {
+ public:
+  explicit StartLock(const std::string& path)
+      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+    if (fd_ >= 0)
+      while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  ~StartLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+class OwnedFd {
+ public:
+  explicit OwnedFd(int fd) : fd_(fd) {}
+  ~OwnedFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnedFd(const OwnedFd&) = delete;
+  OwnedFd& operator=(const OwnedFd&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string LastLines(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return "";
+  std::vector<std::string> lines = Split(Trim(*text), '\n');
+  size_t first = lines.size() > 3 ? lines.size() - 3 : 0;
+  return Join({lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end()}, "\n");
+}
+
+// Whether the process belongs to the cluster: one of our programs, or a trial or job that they
+// started, with a path of the cluster in its arguments or its environment.
+bool BelongsTo(const std::string& process, const std::string& directory) {
+  absl::StatusOr<std::string> comm = ReadFile(process + "/comm");
+  absl::StatusOr<std::string> arguments = ReadFile(process + "/cmdline");
+  absl::StatusOr<std::string> environment = ReadFile(process + "/environ");
+  std::string inside = directory + "/";
+  if (comm.ok() && arguments.ok() && comm->starts_with("rt-") &&
+      arguments->find(inside) != std::string::npos)
+    return true;
+  if (!environment.ok()) return false;
+  for (const std::string& variable : Split(*environment, '\0'))
+    for (const char* name : {"RT_TRIAL_DIR=", "RT_CONFIG=", "RT_RUN_DIR="})
+      if (variable.starts_with(name + inside)) return true;
+  return false;
+}
+
+void KillStrays(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    pid_t pid = static_cast<pid_t>(std::atoi(entry.path().filename().c_str()));
+    if (pid > 1 && pid != getpid() && BelongsTo(entry.path().string(), directory))
+      kill(pid, SIGKILL);
+  }
+}
+
+}  // namespace
+
+Millis NowMillis() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+Millis SteadyMillis() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+void SleepFor(Millis span) { std::this_thread::sleep_for(std::chrono::milliseconds(span)); }
+
+absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {
+  RT_ASSIGN_OR_RETURN(std::string text, ReadFile(path, 4096));
+  std::istringstream words(text);
+  ProcessIdentity recorded;
+  words >> recorded.pid;
+  if (recorded.pid <= 0) return NotFound(path + ": holds no pid");
+  waitpid(recorded.pid, nullptr, WNOHANG);  // Our own dead child is no zombie for long.
+  RT_ASSIGN_OR_RETURN(ProcessIdentity now, ReadProcessIdentity(recorded.pid));
+  bool has_start = static_cast<bool>(words >> recorded.start_time);
+  if (!has_start) {  // Not recorded: the name must do.
+    absl::StatusOr<std::string> comm =
+        ReadFile("/proc/" + std::to_string(recorded.pid) + "/comm", 4096);
+    if (!comm.ok() || !comm->starts_with("rt-")) return NotFound(path + ": another process");
+    recorded.start_time = now.start_time;
+  }
+  if (!IsAlive(recorded)) return NotFound(path + ": the process is gone");
+  return recorded;
+}
+
+absl::Status LocalCluster::Configure(const std::string& name,
+                                     const std::vector<WorkerShape>& workers) const {
+  Json list = Json::MakeArray();
+  for (const WorkerShape& worker : workers)
+    list.Append(Json::MakeObject({{"name", worker.name}, {"resources", worker.resources}}));
+  Json config = Json::MakeObject(
+      {{"cluster_name", name},
+       {"results_root", ResultsRoot()},
+       {"provider", Json::MakeObject({{"type", "local"}, {"workers", std::move(list)}})}});
+  RT_RETURN_IF_ERROR(EnsureDirectory(directory_ + "/head"));
+  return WriteFileAtomic(directory_ + "/config.json", config.Pretty() + "\n");
+}
+
+bool LocalCluster::HeadIsAlive() const {
+  return ReadPidFile(directory_ + "/head/pid").ok() && Exists(directory_ + "/head/address");
+}
+
+absl::Status LocalCluster::EnsureHead() const {
+  if (HeadIsAlive()) return absl::OkStatus();
+  StartLock lock(directory_ + "/start-lock");
+  if (HeadIsAlive()) return absl::OkStatus();
+  return StartHead();
+}
+
+absl::Status LocalCluster::StartHead() const {
+  std::string head = directory_ + "/head";
+  RT_RETURN_IF_ERROR(EnsureDirectory(head));
+  if (!ReadPidFile(head + "/pid").ok()) RT_RETURN_IF_ERROR(RemoveTree(head + "/address"));
+  RT_ASSIGN_OR_RETURN(std::string binaries, BinaryDirectory());
+  OwnedFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  OwnedFd log(open((head + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (null.get() < 0 || log.get() < 0) return ErrnoStatus(errno, "open " + head + "/log");
+  SpawnOptions options;
+  options.argv = {binaries + "/rt-head", "--state-dir", head, "--config",
+                  directory_ + "/config.json"};
+  options.cwd = "/";
+  options.fds = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
+  options.setsid = true;
+  if (lifeline_fd_ >= 0) {
+    options.argv.insert(options.argv.end(), {"--lifeline", "3"});
+    options.fds.push_back({lifeline_fd_, 3});
+  }
+  absl::StatusOr<Subprocess> child = Subprocess::Spawn(options);
+  if (!child.ok()) return Annotate(child.status(), "start rt-head");
+  Millis deadline = SteadyMillis() + kHeadStartMax;
+  while (!HeadIsAlive()) {
+    if (std::optional<ExitStatus> exit = child->Wait(kPoll))
+      return WithHint(absl::InternalError(ToAbsl("rt-head ended: " + ToString(*exit))),
+                      LastLines(head + "/log"));
+    if (SteadyMillis() > deadline)
+      return WithHint(absl::UnavailableError("rt-head did not come up"), LastLines(head + "/log"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ProcessIdentity> LocalCluster::Daemons() const {
+  std::vector<ProcessIdentity> alive;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    absl::StatusOr<ProcessIdentity> daemon = ReadPidFile(entry.path().string() + "/pid");
+    if (daemon.ok()) alive.push_back(*daemon);
+  }
+  return alive;
+}
+
+absl::Status LocalCluster::WaitGone(Millis wait_for) const {
+  Millis deadline = SteadyMillis() + wait_for;
+  while (!Daemons().empty() && SteadyMillis() < deadline) SleepFor(kPoll);
+  // The head first: a living one would start its workers again.
+  if (absl::StatusOr<ProcessIdentity> head = ReadPidFile(directory_ + "/head/pid"); head.ok())
+    kill(head->pid, SIGKILL);
+  for (const ProcessIdentity& daemon : Daemons()) kill(daemon.pid, SIGKILL);
+  KillStrays(directory_);
+  deadline = SteadyMillis() + 5'000;
+  while (!Daemons().empty()) {
+    if (SteadyMillis() > deadline)
+      return absl::InternalError(ToAbsl("daemons below " + directory_ + " do not end"));
+    SleepFor(kPoll);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rt

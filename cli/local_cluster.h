@@ -1,0 +1,50 @@
+// A cluster whose daemons run on this machine, below one directory: starting its head, finding it
+// dead and starting it again, and making sure that nothing is left of it. The head's local provider
+// starts and restarts the workers. Every function may be called by several processes at once (an
+// flock on <directory>/start-lock orders them); an object is used under its owner's lock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/home.h"
+#include "common/base/time.h"
+#include "common/run/subprocess.h"
+#include "common/yaml/cluster_spec.h"
+
+namespace rt {
+
+class LocalCluster {
+ public:
+  // `lifeline_fd`: the read end of a pipe whose closing ends the head; -1: none.
+  explicit LocalCluster(std::string directory, int lifeline_fd = -1)
+      : directory_(std::move(directory)), lifeline_fd_(lifeline_fd) {}
+
+  const std::string& directory() const { return directory_; }
+  // Writes config.json for the head.
+  absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers) const;
+  bool HeadIsAlive() const;
+  // Starts the head unless it is alive, and waits until it has written its address.
+  absl::Status EnsureHead() const;
+  absl::StatusOr<Context> Load() const { return LoadHeadContext(directory_ + "/head"); }
+  // Waits for the daemons to be gone, kills what is left after `wait_for` ms, and then whatever
+  // they had started. Removes nothing.
+  absl::Status WaitGone(Millis wait_for) const;
+
+ private:
+  absl::Status StartHead() const;
+  std::vector<ProcessIdentity> Daemons() const;
+
+  std::string directory_;
+  int lifeline_fd_;
+};
+
+// The daemon that a pid file names; NotFound when there is none or it is dead. The file holds the
+// pid and, after a space, its start time in clock ticks.
+absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path);
+Millis NowMillis();      // Wall clock.
+Millis SteadyMillis();   // For deadlines.
+void SleepFor(Millis span);
+
+}  // namespace rt

@@ -1,0 +1,245 @@
+// `rt`: reads the command line (the only user of CLI11), runs one verb, prints its error.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "cli/commands/commands.h"
+#include "cli/invocation.h"
+#include "cli/render/error.h"
+#include "cli/teardown.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/rpc/channel.h"
+
+namespace rt {
+namespace {
+
+using Verb = ExitCode (*)(const Invocation&);
+
+class CommandLine {
+ public:
+  CommandLine() : app_("Runs deep-learning experiments on machines that may vanish.", "rt") {
+    app_.require_subcommand(1);
+    app_.fallthrough();
+    app_.set_version_flag("--version", "rt " RT_VERSION);
+    app_.add_option("-c,--cluster", invocation_.cluster, "The cluster (else RT_CLUSTER, current)");
+    app_.add_option("-o,--output", output_, "table, json or quiet")
+        ->check(CLI::IsMember({"table", "json", "quiet"}));
+    app_.add_option("--color", color_, "auto, always or never")
+        ->check(CLI::IsMember({"auto", "always", "never"}));
+    app_.add_flag("-v,--verbose", invocation_.verbose, "Say more");
+    app_.footer("Examples:\n  rt up cluster.yaml\n  rt submit train.py -- --lr 0.1\n"
+                "  rt submit search.yaml\n  rt status\n  rt down");
+    AddCluster();
+    AddSubmit();
+    AddNouns();
+    AddRest();
+  }
+
+  // The verb to run, or the exit code when there is none to run.
+  absl::StatusOr<Verb> Parse(std::vector<std::string> words, int& code) {
+    auto dashes = std::find(words.begin(), words.end(), "--");
+    if (dashes != words.end()) {
+      invocation_.arguments.assign(dashes + 1, words.end());
+      words.erase(dashes, words.end());
+    }
+    NoteOutput(words);
+    std::vector<std::string> reversed(words.rbegin(), words.rend());
+    try {
+      app_.parse(reversed);
+    } catch (const CLI::Success& help) {
+      code = app_.exit(help);
+      return Verb{nullptr};
+    } catch (const CLI::ParseError& error) {
+      return Explain(error, words);
+    }
+    Settle();
+    CLI::App* chosen = &app_;
+    while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands()[0];
+    auto found = verbs_.find(chosen);
+    if (found == verbs_.end()) return Invalid("which verb?", chosen->get_name() + " --help");
+    if (!invocation_.arguments.empty() && chosen->get_name() != "submit")
+      return Invalid("only rt submit takes arguments after --");
+    return found->second;
+  }
+
+  const Invocation& invocation() const { return invocation_; }
+
+ private:
+  CLI::App* Add(CLI::App* parent, const std::string& name, const std::string& what, Verb verb,
+                const std::string& examples) {
+    CLI::App* app = parent->add_subcommand(name, what);
+    app->fallthrough();
+    app->footer("Examples:\n" + examples);
+    if (verb != nullptr) verbs_[app] = verb;
+    return app;
+  }
+  void Words(CLI::App* app, const std::string& name, const std::string& what) {
+    app->add_option(name, invocation_.words, what);
+  }
+  CLI::App* AddNoun(const std::string& name, const std::string& alias, const std::string& what) {
+    CLI::App* noun = Add(&app_, name, what, nullptr,
+                         "  rt " + name + " list\n  rt " + name + " show last");
+    if (!alias.empty()) noun->alias(alias);
+    noun->require_subcommand(1);
+    return noun;
+  }
+  void AddCluster() {
+    CLI::App* up = Add(&app_, "up", "Bring a cluster up, or back to health", RunUp,
+                       "  rt up cluster.yaml");
+    Words(up, "CLUSTER.yaml", "The cluster");
+    CLI::App* down = Add(&app_, "down", "Take a cluster down; nothing is left", RunDown,
+                         "  rt down cluster.yaml\n  rt down -c demo");
+    Words(down, "CLUSTER.yaml", "The cluster's file or name");
+    Add(&app_, "status", "Cluster, nodes, experiments, jobs, and why things wait", RunStatus,
+        "  rt status\n  rt status -o json");
+  }
+  void AddSubmit() {
+    CLI::App* submit =
+        Add(&app_, "submit", "Run a script or an experiment on a cluster", RunSubmit,
+            "  rt submit train.py -- --lr 0.1\n  rt submit search.yaml\n"
+            "  rt submit cluster.yaml --start --stop train.py\n  rt submit --detach ./run.sh");
+    Words(submit, "SCRIPT", "[CLUSTER.yaml] SCRIPT");
+    submit->add_flag("--start", invocation_.start, "Bring the cluster up if it is not");
+    submit->add_flag("--stop", invocation_.stop, "Afterwards take down what --start brought up");
+    submit->add_flag("--detach", invocation_.detach, "Print the id and return");
+    submit->add_option("--name", invocation_.name, "A name for it");
+    submit->add_option("--args", invocation_.args, "Arguments as one text, split as a shell does");
+  }
+  CLI::App* AddList(CLI::App* noun, Verb verb) {
+    CLI::App* list = Add(noun, "list", "One line each", verb,
+                         "  rt " + noun->get_name() + " list -o json");
+    list->add_option("--limit", invocation_.limit, "At most so many")->check(CLI::PositiveNumber);
+    return list;
+  }
+  void AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb) {
+    CLI::App* app = Add(noun, name, what, verb,
+                        "  rt " + noun->get_name() + " " + name + " last\n  rt " +
+                            noun->get_name() + " " + name + " 3,5-8");
+    Words(app, "SELECTOR", "Ids such as 3,5-8, last, all, or a name");
+    if (name == "stop") app->add_option("--reason", invocation_.reason, "Why");
+    if (name == "logs") AddLogFlags(app);
+  }
+  void AddLogFlags(CLI::App* app) {
+    app->add_flag("-f,--follow", invocation_.follow, "Go on until it ends");
+    app->add_option("--tail", invocation_.tail, "From so many lines before the end");
+    app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given")
+        ->check(CLI::IsMember({"stdout", "stderr"}));
+  }
+  void AddNouns() {
+    CLI::App* experiment = AddNoun("exp", "e", "Experiments");
+    AddList(experiment, RunExperimentList);
+    AddOne(experiment, "show", "All that is known of it", RunExperimentShow);
+    AddOne(experiment, "stop", "Stop it and its trials", RunExperimentStop);
+    CLI::App* trial = AddNoun("trial", "t", "Trials; an id is EXPERIMENT/NUMBER");
+    AddList(trial, RunTrialList)
+        ->add_option("--exp", invocation_.experiment, "Those of this experiment");
+    AddOne(trial, "show", "All that is known of it", RunTrialShow);
+    AddOne(trial, "stop", "Stop it", RunTrialStop);
+    AddOne(trial, "logs", "Its output", RunTrialLogs);
+    CLI::App* job = AddNoun("job", "j", "Jobs");
+    AddList(job, RunJobList);
+    AddOne(job, "show", "All that is known of it", RunJobShow);
+    AddOne(job, "stop", "Stop it", RunJobStop);
+    AddOne(job, "logs", "Its output", RunJobLogs);
+    CLI::App* node = AddNoun("node", "n", "Nodes");
+    AddList(node, RunNodeList);
+    AddOne(node, "show", "All that is known of it", RunNodeShow);
+  }
+  void AddRest() {
+    CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job", RunLogs,
+                         "  rt logs -f 1/4\n  rt logs j3");
+    Words(logs, "TRIAL|JOB", "1/4, j3");
+    AddLogFlags(logs);
+    CLI::App* context = AddNoun("context", "", "The clusters that this user knows");
+    Add(context, "list", "All of them", RunContextList, "  rt context list");
+    Words(Add(context, "use", "Make one current", RunContextUse, "  rt context use lab"), "NAME",
+          "Its name");
+    CLI::App* add = Add(context, "add", "Know one more", RunContextAdd,
+                        "  rt context add lab --from /var/lib/rt-head/admin");
+    Words(add, "NAME", "Its name");
+    add->add_option("--from", invocation_.from, "Directory with ca.pem, cert.pem, key.pem, context");
+    CLI::App* token = AddNoun("token", "", "Join tokens (admin only)");
+    CLI::App* create = Add(token, "create", "Print a single-use token", RunTokenCreate,
+                           "  rt token create --role worker --ttl 1h");
+    create->add_option("--role", invocation_.role, "worker, user, viewer or admin");
+    create->add_option("--ttl", invocation_.ttl, "How long it can be used, such as 90m");
+    Words(Add(token, "revoke", "Make a token useless", RunTokenRevoke, "  rt token revoke ID"),
+          "ID", "Its id");
+    CLI::App* bridge = Add(&app_, "bridge", "JSON lines on standard input, for drivers", RunBridge,
+                           "  rt bridge\n  rt bridge --local --cpus 4");
+    bridge->add_flag("--local", invocation_.local, "With a private cluster that ends with it");
+    bridge->add_option("--cpus", invocation_.cpus, "Of the private cluster's worker");
+    bridge->add_option("--gpus", invocation_.gpus, "Of the private cluster's worker");
+    Words(Add(&app_, "completion", "A completion script for a shell", RunCompletion,
+              "  rt completion bash > /etc/bash_completion.d/rt"),
+          "SHELL", "bash, zsh or fish");
+  }
+
+  // Before the parse, so that its errors come in the wanted form.
+  void NoteOutput(const std::vector<std::string>& words) {
+    for (size_t i = 0; i < words.size(); ++i)
+      if (words[i] == "-ojson" || words[i] == "--output=json" ||
+          (i + 1 < words.size() && (words[i] == "-o" || words[i] == "--output") &&
+           words[i + 1] == "json"))
+        invocation_.output = Output::kJson;
+  }
+  void Settle() {
+    if (output_ == "json") invocation_.output = Output::kJson;
+    if (output_ == "quiet") invocation_.output = Output::kQuiet;
+    bool plain = std::getenv("NO_COLOR") != nullptr || isatty(2) == 0;
+    invocation_.color = color_ == "always" || (color_ == "auto" && !plain);
+    SetLogLevel(invocation_.verbose ? LogLevel::kDebug : LogLevel::kWarning);
+  }
+  // An unknown word where a verb belongs gets a suggestion.
+  absl::Status Explain(const CLI::ParseError& error, const std::vector<std::string>& words) {
+    CLI::App* level = &app_;
+    while (!level->get_subcommands().empty()) level = level->get_subcommands()[0];
+    std::vector<std::string> known;
+    for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
+      known.push_back(app->get_name());
+    for (size_t i = 0; !known.empty() && i < words.size(); ++i) {
+      bool value = i > 0 && (words[i - 1] == "-c" || words[i - 1] == "-o" ||
+                             words[i - 1] == "--cluster" || words[i - 1] == "--output" ||
+                             words[i - 1] == "--color");
+      if (value || words[i].starts_with("-") || words[i] == level->get_name() ||
+          level->check_name(words[i]))
+        continue;
+      std::string hint = DidYouMean(words[i], known);
+      return Invalid("unknown command '" + words[i] + "'",
+                     hint.empty() ? "see rt --help" : hint);
+    }
+    return Invalid(error.what(), "see rt --help");
+  }
+
+  CLI::App app_;
+  Invocation invocation_;
+  std::string output_ = "table", color_ = "auto";
+  std::map<CLI::App*, Verb> verbs_;
+};
+
+int Main(const std::vector<std::string>& words) {
+  PrepareGrpc();
+  if (words.size() == 3 && words[0] == "__teardown") return RunWatcher(words[1], words[2]);
+  SetLogLevel(LogLevel::kWarning);
+  CommandLine line;
+  int code = kExitOk;
+  absl::StatusOr<Verb> verb = line.Parse(words, code);
+  if (verb.ok() && *verb == nullptr) return code;
+  ExitCode outcome = verb.ok() ? (*verb)(line.invocation()) : ExitCode(verb.status());
+  if (outcome.ok()) return *outcome;
+  std::fputs(RenderError(outcome.status(), line.invocation()).c_str(), stderr);
+  return ExitCodeOf(outcome.status());
+}
+
+}  // namespace
+}  // namespace rt
+
+int main(int argc, char** argv) {
+  return rt::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

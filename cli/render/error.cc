@@ -1,0 +1,67 @@
+#include "cli/render/error.h"
+
+#include <fstream>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+std::string LineOf(const Position& position) {
+  std::ifstream file(position.file);
+  std::string line;
+  for (int i = 0; i < position.line; ++i)
+    if (!std::getline(file, line)) return "";
+  return line;
+}
+
+std::string CodeText(const absl::Status& status) {
+  return absl::StatusCodeToString(status.code());
+}
+
+Json OrNull(const std::string& text) { return text.empty() ? Json() : Json(text); }
+Json OrNull(int number) { return number == 0 ? Json() : Json(number); }
+
+}  // namespace
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  if (absl::IsInvalidArgument(status)) return kExitUsage;
+  if (absl::IsNotFound(status)) return kExitNotFound;
+  if (absl::IsUnavailable(status)) return kExitUnreachable;
+  if (absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status)) return kExitDenied;
+  if (absl::IsDeadlineExceeded(status)) return kExitTimeout;
+  return kExitFailed;
+}
+
+std::string RenderError(const absl::Status& status, const Invocation& invocation) {
+  Position position = PositionOf(status);
+  std::string message = MessageOf(status), hint = HintOf(status);
+  if (invocation.output == Output::kJson) {
+    Json error = Json::MakeObject({{"code", CodeText(status)}, {"message", message},
+                                   {"hint", OrNull(hint)}, {"file", OrNull(position.file)},
+                                   {"line", OrNull(position.line)},
+                                   {"column", OrNull(position.column)}});
+    return Json::MakeObject({{"error", std::move(error)}}).Dump() + "\n";
+  }
+  const char* red = invocation.color ? "\x1b[31m" : "";
+  const char* plain = invocation.color ? "\x1b[0m" : "";
+  std::string text;
+  if (position.line == 0) {
+    text = std::string(red) + "rt: " + plain + EscapeControl(message) + "\n";
+  } else {
+    text = position.file + ":" + std::to_string(position.line) + ":" +
+           std::to_string(position.column) + ": " + red + EscapeControl(message) + plain + "\n";
+    std::string line = LineOf(position);
+    if (!line.empty()) {
+      size_t column = static_cast<size_t>(std::max(1, position.column));
+      text += "  " + EscapeControl(line) + "\n  " + std::string(column - 1, ' ') + "^\n";
+    }
+  }
+  if (!hint.empty()) text += "hint: " + hint + "\n";
+  return text;
+}
+
+}  // namespace rt

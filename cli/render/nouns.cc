@@ -1,0 +1,163 @@
+#include "cli/render/nouns.h"
+
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+
+#include "cli/render/table.h"
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+std::string CellText(const Json* value) {
+  if (value == nullptr || value->is_null()) return "-";
+  if (value->is_string()) return value->AsString();
+  if (value->is_double()) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.5g", value->AsDouble());
+    return text;
+  }
+  return value->Dump();
+}
+
+std::string SpanText(double seconds) {
+  char text[32];
+  if (seconds < 60) std::snprintf(text, sizeof text, "%.0fs", seconds);
+  else if (seconds < 3600) std::snprintf(text, sizeof text, "%.0fm", seconds / 60);
+  else if (seconds < 86400) std::snprintf(text, sizeof text, "%.1fh", seconds / 3600);
+  else std::snprintf(text, sizeof text, "%.1fd", seconds / 86400);
+  return text;
+}
+
+std::string SecondsText(const Json* value) {
+  if (value == nullptr || !value->HasDouble()) return "-";
+  return SpanText(value->AsDouble());
+}
+
+std::string ResourcesText(const Json* resources) {
+  if (resources == nullptr || !resources->is_object()) return "-";
+  std::string text = CellText(resources->Find("cpu")) + " cpu";
+  if (resources->GetDouble("gpu") > 0) text += " " + CellText(resources->Find("gpu")) + " gpu";
+  return text;
+}
+
+std::string BestText(const Json* best) {
+  if (best == nullptr || !best->is_object()) return "-";
+  return CellText(best->Find("value")) + " (" + CellText(best->Find("trial_id")) + ")";
+}
+
+std::vector<std::string> Header(Noun noun) {
+  switch (noun) {
+    case Noun::kExperiment:
+      return {"ID", "NAME", "STATE", "TRIALS", "BEST", "AGE", "REASON"};
+    case Noun::kTrial:
+      return {"ID", "STATE", "STEP", "PARAMS", "METRICS", "RUNTIME", "REASON"};
+    case Noun::kJob:
+      return {"ID", "NAME", "STATE", "EXIT", "RUNTIME", "AGE", "REASON"};
+    case Noun::kNode:
+      return {"ID", "NAME", "STATE", "ADDRESS", "USED", "TOTAL", "SEEN", "REASON"};
+  }
+  return {};
+}
+
+std::vector<std::string> Row(Noun noun, const Json& item) {
+  auto cell = [&](const char* key) { return CellText(item.Find(key)); };
+  switch (noun) {
+    case Noun::kExperiment:
+      return {cell("id"), cell("name"), cell("state"), CountsText(item.Find("trials_by_state")),
+              BestText(item.Find("best")), AgeText(item.Find("created_at")), cell("reason")};
+    case Noun::kTrial:
+      return {cell("id"), cell("state"), cell("step"), cell("params"), cell("metrics"),
+              SecondsText(item.Find("runtime_s")), cell("reason")};
+    case Noun::kJob: {
+      const Json* signal = item.Find("signal");
+      bool killed = signal != nullptr && signal->is_int() && signal->AsInt() != 0;
+      return {cell("id"), cell("name"), cell("state"),
+              killed ? "signal " + cell("signal") : cell("exit_code"),
+              SecondsText(item.Find("runtime_s")), AgeText(item.Find("created_at")),
+              cell("reason")};
+    }
+    case Noun::kNode:
+      return {cell("id"), cell("name"), cell("state"), cell("address"),
+              ResourcesText(item.Find("resources_used")),
+              ResourcesText(item.Find("resources_total")), AgeText(item.Find("last_seen_at")),
+              cell("reason")};
+  }
+  return {};
+}
+
+const Json* Deep(const Json& json, const char* first, const char* second) {
+  const Json* inner = json.Find(first);
+  return inner == nullptr ? nullptr : inner->Find(second);
+}
+
+std::string ItemsOf(const Json& status, const char* key, Noun noun,
+                    const Invocation& invocation) {
+  const Json* items = status.Find(key);
+  if (items == nullptr || !items->is_array() || items->array().empty()) return "";
+  return "\n" + RenderItems(noun, items->array(), invocation);
+}
+
+}  // namespace
+
+std::string CountsText(const Json* counts) {
+  if (counts == nullptr || !counts->is_object()) return "-";
+  std::vector<std::string> parts;
+  for (const auto& [state, count] : counts->object())
+    if (count.is_int() && count.AsInt() > 0) parts.push_back(state + " " + count.Dump());
+  return parts.empty() ? "-" : Join(parts, ", ");
+}
+
+std::string AgeText(const Json* time) {
+  if (time == nullptr || !time->is_string()) return "-";
+  std::tm parts{};
+  if (strptime(time->AsString().c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return "-";
+  return SpanText(std::fmax(0, std::difftime(std::time(nullptr), timegm(&parts)))) + " ago";
+}
+
+std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocation& invocation) {
+  if (invocation.output == Output::kQuiet) {
+    std::string text;
+    for (const Json& item : items) text += CellText(item.Find("id")) + "\n";
+    return text;
+  }
+  Table table(Header(noun));
+  for (const Json& item : items) table.Add(Row(noun, item));
+  return table.Render();
+}
+
+std::string RenderDetails(const Json& item) {
+  std::string text;
+  if (!item.is_object()) return item.Dump() + "\n";
+  for (const auto& [key, value] : item.object())
+    text += key + ": " + EscapeControl(CellText(&value)) + "\n";
+  return text;
+}
+
+std::string RenderStatus(const Json& status, const Invocation& invocation) {
+  if (invocation.output == Output::kQuiet)
+    return CellText(Deep(status, "cluster", "name")) + "\n";
+  std::string text = "cluster " + CellText(Deep(status, "cluster", "name")) + " at " +
+                     CellText(Deep(status, "cluster", "head_address")) + ", up " +
+                     SecondsText(Deep(status, "cluster", "uptime_s")) + "\n";
+  text += "nodes   " + CountsText(Deep(status, "nodes", "by_state")) + "\n";
+  if (const Json* resources = status.Find("resources"); resources && resources->is_object())
+    for (const char* kind : {"cpu", "gpu"})
+      if (const Json* amount = resources->Find(kind))
+        text += std::string(kind) + "     " + CellText(amount->Find("used")) + " of " +
+                CellText(amount->Find("total")) + " used\n";
+  text += ItemsOf(status, "experiments", Noun::kExperiment, invocation);
+  text += ItemsOf(status, "jobs", Noun::kJob, invocation);
+  const Json* pending = status.Find("pending");
+  if (pending != nullptr && pending->is_array() && !pending->array().empty()) {
+    Table table({"WAITS", "REASON", "NEEDS", "SINCE"});
+    for (const Json& item : pending->array())
+      table.Add({CellText(item.Find("id")), CellText(item.Find("reason")),
+                 CellText(item.Find("needs")), AgeText(item.Find("since"))});
+    text += "\n" + table.Render();
+  }
+  return text;
+}
+
+}  // namespace rt

@@ -1,0 +1,25 @@
+// The JSON of the head as tables for people: one line per item, or all fields of one item. Pure but
+// for the clock behind relative ages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/invocation.h"
+#include "common/base/json.h"
+
+namespace rt {
+
+enum class Noun { kExperiment, kTrial, kJob, kNode };
+
+// A table, or with --output quiet the ids, one a line.
+std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocation& invocation);
+// "name: value" lines; nested values as JSON.
+std::string RenderDetails(const Json& item);
+std::string RenderStatus(const Json& status, const Invocation& invocation);
+// "RUNNING 3, PENDING 5".
+std::string CountsText(const Json* counts);
+// "2 min ago" for an ISO time; "-" for null.
+std::string AgeText(const Json* time);
+
+}  // namespace rt

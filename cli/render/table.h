@@ -1,0 +1,20 @@
+// Plain text tables: columns padded to their widest cell, the whole at most 100 columns wide (the
+// widest columns are cut, with "…"). Control characters are escaped. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rt {
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void Add(std::vector<std::string> row);  // As many cells as the header has.
+  std::string Render(size_t width_max = 100) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace rt

@@ -1,0 +1,27 @@
+// Which items a person means: "3,5-8", "last", "all"; for trials also "2/0-3" and a bare number for
+// the newest experiment. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace rt {
+
+// Of the ascending `known`, those that `text` selects, ascending and once each. InvalidArgument for
+// a malformed selector; NotFound for a single number that is not known.
+absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
+                                                    const std::vector<uint64_t>& known,
+                                                    std::string_view noun);
+
+// "2/0-3" -> {2, "0-3"}; "4" -> {nullopt, "4"}.
+struct TrialSelector {
+  std::string experiment;  // Empty: the newest.
+  std::string numbers;
+};
+TrialSelector SplitTrialSelector(std::string_view text);
+
+}  // namespace rt

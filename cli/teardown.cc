@@ -1,0 +1,172 @@
+#include "cli/teardown.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "cli/commands/common.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kShutdownMax = 60'000;  // Trials stop, sinks flush.
+constexpr Millis kGoneMax = 15'000;
+constexpr Millis kHold = 10'000;
+
+std::string ReadToEnd(int fd) {
+  std::string text;
+  char buffer[512];
+  while (true) {
+    ssize_t count = read(fd, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0 || text.size() > 65'536) return text;
+    text.append(buffer, static_cast<size_t>(count));
+  }
+}
+
+struct Mine {
+  uint64_t job = 0, experiment = 0;
+};
+
+Mine ParseMine(const std::string& text) {
+  Mine mine;
+  for (const std::string& line : Split(text, '\n')) {
+    if (line.starts_with("job ")) mine.job = std::strtoull(line.c_str() + 4, nullptr, 10);
+    if (line.starts_with("experiment "))
+      mine.experiment = std::strtoull(line.c_str() + 11, nullptr, 10);
+  }
+  return mine;
+}
+
+absl::Status WaitEnded(HeadClient& client, const Mine& mine) {
+  while (mine.job != 0) {
+    RT_ASSIGN_OR_RETURN(Json job, GetJob(client, mine.job));
+    if (IsTerminal(job.GetString("state"))) break;
+    v1::WaitJobRequest request;
+    request.set_job(mine.job);
+    request.set_seen_state(job.GetString("state"));
+    request.set_hold_ms(kHold);
+    client.Ask<v1::JobService>(&v1::JobService::Stub::Wait, request, kHold).IgnoreError();
+  }
+  while (mine.experiment != 0) {
+    RT_ASSIGN_OR_RETURN(Json experiment, GetExperiment(client, mine.experiment));
+    if (IsTerminal(experiment.GetString("state"))) break;
+    SleepFor(500);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> OthersLive(HeadClient& client, const Mine& mine) {
+  RT_ASSIGN_OR_RETURN(Json jobs, ListJobs(client));
+  RT_ASSIGN_OR_RETURN(Json experiments, ListExperiments(client));
+  auto is_mine = [](const Json& item, const char* key, uint64_t id) {
+    return id != 0 && item.GetInt(key) == static_cast<int64_t>(id);
+  };
+  if (const Json* items = jobs.Find("items"))
+    for (const Json& job : items->array())
+      if (!IsTerminal(job.GetString("state")) && !is_mine(job, "id", mine.job)) return true;
+  if (const Json* items = experiments.Find("items"))
+    for (const Json& experiment : items->array())
+      if (!IsTerminal(experiment.GetString("state")) &&
+          !is_mine(experiment, "id", mine.experiment) &&
+          !is_mine(experiment, "job_id", mine.job))
+        return true;
+  return false;
+}
+
+absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
+  RT_RETURN_IF_ERROR(WaitEnded(*client, mine));
+  RT_ASSIGN_OR_RETURN(bool used, OthersLive(*client, mine));
+  return used ? absl::OkStatus() : TearDown(home, name);
+}
+
+}  // namespace
+
+absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
+  absl::Status asked = client
+                           .Call<v1::ClusterService>(&v1::ClusterService::Stub::Shutdown,
+                                                     v1::ShutdownRequest(), kShutdownMax)
+                           .status();
+  absl::Status gone = cluster.WaitGone(asked.ok() ? kGoneMax : 0);
+  return gone;
+}
+
+absl::Status TearDown(const Home& home, const std::string& name) {
+  LocalCluster cluster(home.ClusterDirectory(name));
+  if (home.IsUp(name)) {
+    absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
+    if (client.ok()) RT_RETURN_IF_ERROR(ShutDown(**client, cluster));
+  }
+  RT_RETURN_IF_ERROR(cluster.WaitGone(0));
+  return home.Forget(name);
+}
+
+absl::StatusOr<Watcher> Watcher::Start(const std::string& verb, const std::string& argument) {
+  RT_ASSIGN_OR_RETURN(std::string binaries, BinaryDirectory());
+  int pipe_fds[2];
+  if (pipe2(pipe_fds, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  SpawnOptions options;
+  options.argv = {binaries + "/rt", "__teardown", verb, argument};
+  options.cwd = "/";
+  options.fds = {{null, 0}, {null, 1}, {null, 2}, {pipe_fds[0], 3}};
+  options.setsid = true;
+  absl::StatusOr<Subprocess> child = Subprocess::Spawn(options);
+  close(null);
+  close(pipe_fds[0]);
+  if (!child.ok()) {
+    close(pipe_fds[1]);
+    return Annotate(child.status(), "start the watcher");
+  }
+  return Watcher(pipe_fds[1], *std::move(child));
+}
+
+absl::StatusOr<Watcher> Watcher::ForCluster(const std::string& name) {
+  return Start("cluster", name);
+}
+absl::StatusOr<Watcher> Watcher::ForDirectory(const std::string& directory) {
+  return Start("directory", directory);
+}
+Watcher::Watcher(Watcher&& other) noexcept : fd_(other.fd_), child_(std::move(other.child_)) {
+  other.fd_ = -1;
+}
+Watcher::~Watcher() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void Watcher::Say(const std::string& line) {
+  std::string text = line + "\n";
+  // Shorter than PIPE_BUF, so it is written whole; a dead watcher shows in Finish.
+  if (write(fd_, text.data(), text.size()) < 0) return;
+}
+
+absl::Status Watcher::Finish(Millis wait_for) {
+  close(fd_);
+  fd_ = -1;
+  std::optional<ExitStatus> exit = child_.Wait(wait_for);
+  if (!exit.has_value()) return absl::DeadlineExceededError("the cluster is still going down");
+  if (!exit->ok()) return absl::InternalError(ToAbsl("taking down: " + ToString(*exit)));
+  return absl::OkStatus();
+}
+
+int RunWatcher(const std::string& verb, const std::string& argument) {
+  for (int signal_number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(signal_number, SIG_IGN);
+  std::string said = ReadToEnd(3);
+  absl::Status status = absl::OkStatus();
+  if (verb == "cluster") {
+    status = TearDownUnlessUsed(argument, ParseMine(said));
+  } else {
+    status = LocalCluster(argument).WaitGone(kGoneMax);
+    status.Update(RemoveTree(argument));
+  }
+  return status.ok() ? 0 : 1;
+}
+
+}  // namespace rt

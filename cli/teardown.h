@@ -1,0 +1,45 @@
+// Ending a local cluster so that nothing is left of it, and the small detached process that does so
+// for `rt submit --stop` and for `rt bridge --local` even when they vanish.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/head_client.h"
+#include "cli/home.h"
+#include "cli/local_cluster.h"
+#include "common/run/subprocess.h"
+
+namespace rt {
+
+// Stops trials, jobs and daemons, and forgets the cluster. OK when nothing runs.
+absl::Status TearDown(const Home& home, const std::string& name);
+// The same for a cluster in a directory of its own.
+absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster);
+
+// The watcher: a detached `rt` that reads our end of a pipe. Closing it (or dying) lets it act.
+class Watcher {
+ public:
+  // After the end of the job or experiment announced with Say: takes the cluster down if no other
+  // job or experiment lives on it.
+  static absl::StatusOr<Watcher> ForCluster(const std::string& name);
+  // Waits for the daemons below `directory` to end, then removes it.
+  static absl::StatusOr<Watcher> ForDirectory(const std::string& directory);
+  Watcher(Watcher&& other) noexcept;
+  ~Watcher();
+
+  void Say(const std::string& line);  // "job 3" or "experiment 2".
+  // Lets it act, and waits for it.
+  absl::Status Finish(Millis wait_for);
+
+ private:
+  static absl::StatusOr<Watcher> Start(const std::string& verb, const std::string& argument);
+  Watcher(int fd, Subprocess child) : fd_(fd), child_(std::move(child)) {}
+  int fd_;
+  Subprocess child_;
+};
+
+// The watcher's own main: `rt __teardown cluster|directory ARGUMENT`, the pipe on descriptor 3.
+int RunWatcher(const std::string& verb, const std::string& argument);
+
+}  // namespace rt

@@ -1,0 +1,196 @@
+#include "common/yaml/cluster_spec.h"
+
+#include <algorithm>
+
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+const Keys kTopKeys = {
+    "cluster_name", "max_workers", "min_workers", "initial_workers", "autoscaling_mode",
+    "upscaling_speed", "target_utilization_fraction", "idle_timeout_minutes", "provider", "auth",
+    "docker", "head_node_type", "available_node_types", "head_node", "worker_nodes",
+    "file_mounts", "cluster_synced_files", "file_mounts_sync_continuously", "rsync_exclude",
+    "rsync_filter", "initialization_commands", "setup_commands", "head_setup_commands",
+    "worker_setup_commands", "head_start_ray_commands", "worker_start_ray_commands", "metadata",
+    "no_restart", "checkpoint_store", "journal", "autoscaling"};
+const Keys kNodeTypeKeys = {"node_config", "resources", "labels", "min_workers", "max_workers",
+    "idle_timeout_s", "initialization_commands", "worker_setup_commands", "docker", "spot",
+    "max_price", "slots"};
+const Keys kAuthKeys = {"ssh_user", "ssh_public_key", "ssh_private_key", "ssh_proxy_command"};
+const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_options",
+    "head_image", "head_run_options", "worker_image", "worker_run_options",
+    "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
+const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
+    "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
+
+class Reader {
+ public:
+  explicit Reader(const YamlDocument& document) : document_(document) {}
+
+  absl::StatusOr<ClusterSpec> Read() {
+    RT_RETURN_IF_ERROR(CheckTop());
+    ClusterSpec spec;
+    const Json& json = document_.value;
+    RT_RETURN_IF_ERROR(ReadName(spec));
+    RT_RETURN_IF_ERROR(ReadProvider(spec));
+    RT_ASSIGN_OR_RETURN(std::optional<int> most, ReadCount(json, "", "max_workers"));
+    RT_ASSIGN_OR_RETURN(std::optional<int> least, ReadCount(json, "", "min_workers"));
+    spec.max_workers = most.value_or(std::max(2, least.value_or(0)));
+    spec.min_workers = least.value_or(0);
+    RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
+    for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
+      if (json.Find(key) != nullptr)
+        spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
+    return spec;
+  }
+
+ private:
+  absl::Status Wrong(std::string_view path, const std::string& message,
+                     const std::string& hint = "") const {
+    return document_.At(Invalid(message, hint), path);
+  }
+  absl::Status CheckKeys(const Json& json, const std::string& path, const Keys& known) const {
+    if (json.is_null()) return absl::OkStatus();
+    if (!json.is_object()) return Wrong(path, "'" + path + "' must be a map of keys");
+    for (const auto& [key, value] : json.object()) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      return document_.At(Invalid("unknown key '" + key + "'", DidYouMean(key, known)),
+                          path.empty() ? key : path + "/" + key, true);
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CheckTop() const {
+    const Json& json = document_.value;
+    if (!json.is_object()) return Wrong("", "a cluster is a map of keys");
+    RT_RETURN_IF_ERROR(CheckKeys(json, "", kTopKeys));
+    if (const Json* auth = json.Find("auth"))
+      RT_RETURN_IF_ERROR(CheckKeys(*auth, "auth", kAuthKeys));
+    if (const Json* docker = json.Find("docker"))
+      RT_RETURN_IF_ERROR(CheckKeys(*docker, "docker", kDockerKeys));
+    return absl::OkStatus();
+  }
+  absl::Status ReadName(ClusterSpec& spec) const {
+    const Json* name = document_.value.Find("cluster_name");
+    if (name == nullptr)
+      return Wrong("", "cluster_name is required", "add a line such as 'cluster_name: demo'");
+    if (!name->is_string() || !IsClusterName(name->AsString()))
+      return Wrong("cluster_name",
+                   "cluster_name must be letters, digits, '-', '_' and '.', at most 64");
+    spec.cluster_name = name->AsString();
+    return absl::OkStatus();
+  }
+  static bool IsClusterName(const std::string& name) {
+    auto allowed = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+    };
+    return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
+           std::all_of(name.begin(), name.end(), allowed);
+  }
+  absl::Status ReadProvider(ClusterSpec& spec) const {
+    const Json* provider = document_.value.Find("provider");
+    if (provider == nullptr)
+      return Wrong("", "provider is required", "add 'provider: {type: local}' for this machine");
+    const Json* type = provider->Find("type");
+    if (type == nullptr || !type->is_string())
+      return Wrong("provider", "provider needs a type", "for this machine: 'type: local'");
+    spec.provider_type = type->AsString();
+    if (std::find(kProviders.begin(), kProviders.end(), spec.provider_type) == kProviders.end())
+      return Wrong("provider/type", "unknown provider type '" + spec.provider_type + "'",
+                   DidYouMean(spec.provider_type, kProviders));
+    bool addressed = provider->Find("head_ip") != nullptr ||
+                     provider->Find("worker_ips") != nullptr ||
+                     provider->Find("coordinator_address") != nullptr;
+    if (spec.provider_type == "local" && addressed) spec.provider_type = "ssh";
+    return absl::OkStatus();
+  }
+  absl::StatusOr<std::optional<int>> ReadCount(const Json& json, const std::string& path,
+                                               const std::string& key) const {
+    const Json* value = json.Find(key);
+    if (value == nullptr || value->is_null()) return std::optional<int>();
+    if (!value->is_int() || value->AsInt() < 0 || value->AsInt() > 100'000)
+      return Wrong(path.empty() ? key : path + "/" + key,
+                   key + " must be a whole number, 0 or more");
+    return std::optional<int>(static_cast<int>(value->AsInt()));
+  }
+  absl::StatusOr<NodeType> ReadNodeType(const std::string& name, const Json& json) const {
+    std::string path = "available_node_types/" + name;
+    RT_RETURN_IF_ERROR(CheckKeys(json, path, kNodeTypeKeys));
+    NodeType type;
+    type.name = name;
+    RT_ASSIGN_OR_RETURN(type.min_workers, ReadCount(json, path, "min_workers"));
+    RT_ASSIGN_OR_RETURN(type.max_workers, ReadCount(json, path, "max_workers"));
+    const Json* resources = json.Find("resources");
+    if (resources == nullptr || resources->is_null()) return type;
+    absl::StatusOr<Resources> parsed = ParseResources(*resources, path + "/resources");
+    if (!parsed.ok()) {
+      std::string where = PositionOf(parsed.status()).file;
+      return document_.At(parsed.status(), where.empty() ? path + "/resources" : where);
+    }
+    type.resources = *std::move(parsed);
+    type.says_cpu = resources->Find("cpu") != nullptr || resources->Find("CPU") != nullptr;
+    return type;
+  }
+  absl::Status ReadNodeTypes(ClusterSpec& spec) const {
+    const Json* types = document_.value.Find("available_node_types");
+    if (types == nullptr || types->is_null()) return absl::OkStatus();
+    if (!types->is_object())
+      return Wrong("available_node_types", "available_node_types must be a map of node types");
+    std::string head = document_.value.GetString("head_node_type");
+    if (!head.empty() && types->Find(head) == nullptr) {
+      Keys names;
+      for (const auto& [name, json] : types->object()) names.push_back(name);
+      return Wrong("head_node_type", "head_node_type '" + head + "' is not an available node type",
+                   DidYouMean(head, names));
+    }
+    for (const auto& [name, json] : types->object()) {
+      RT_ASSIGN_OR_RETURN(NodeType type, ReadNodeType(name, json));
+      bool only = types->object().size() == 1;
+      if ((name != head || only) && !spec.worker_type.has_value())
+        spec.worker_type = std::move(type);
+    }
+    return absl::OkStatus();
+  }
+
+  const YamlDocument& document_;
+};
+
+std::string FlagText(const Resources& resources) {
+  std::vector<std::string> parts = {"cpu=" + FormatUnits(resources.cpu)};
+  if (resources.gpu > 0) parts.push_back("gpu=" + FormatUnits(resources.gpu));
+  if (resources.memory > 0) parts.push_back("memory=" + std::to_string(resources.memory));
+  for (const auto& [name, units] : resources.custom)
+    parts.push_back(name + "=" + FormatUnits(units));
+  return Join(parts, ",");
+}
+
+}  // namespace
+
+absl::StatusOr<ClusterSpec> LoadCluster(const YamlDocument& document) {
+  return Reader(document).Read();
+}
+
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& filename) {
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(filename));
+  return LoadCluster(document);
+}
+
+std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus) {
+  int count = spec.max_workers;
+  Resources each;
+  if (spec.worker_type.has_value()) {
+    count = std::min(count, spec.worker_type->max_workers.value_or(count));
+    if (spec.worker_type->resources.has_value()) each = *spec.worker_type->resources;
+  }
+  bool says_cpu = spec.worker_type.has_value() && spec.worker_type->says_cpu;
+  if (!says_cpu) each.cpu = std::max(1, cpus / std::max(1, count)) * kUnit;
+  std::vector<WorkerShape> workers;
+  for (int i = 1; i <= count; ++i)
+    workers.push_back({"worker-" + std::to_string(i), FlagText(each)});
+  return workers;
+}
+
+}  // namespace rt

@@ -1,0 +1,43 @@
+// What a cluster YAML says, as plain values: Ray's schema (every key accepted, unknown and duplicate
+// keys refused) and our own keys. Only the local provider is acted upon by this release.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+#include "common/spec/resources.h"
+#include "common/yaml/yaml_json.h"
+
+namespace rt {
+
+struct NodeType {
+  std::string name;
+  std::optional<Resources> resources;  // Absent: not said.
+  bool says_cpu = false;               // Whether `resources` names a number of cpus.
+  std::optional<int> min_workers, max_workers;
+};
+
+struct ClusterSpec {
+  std::string cluster_name;
+  std::string provider_type;  // local, ssh, aws, …; local with addresses is ssh.
+  int max_workers = 2;
+  int min_workers = 0;
+  std::optional<NodeType> worker_type;  // The first that is not the head's.
+  std::vector<std::string> warnings;    // For standard error, one line each.
+};
+
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& filename);
+absl::StatusOr<ClusterSpec> LoadCluster(const YamlDocument& document);
+
+struct WorkerShape {
+  std::string name;       // worker-1, …
+  std::string resources;  // As the flag of rt-worker: "cpu=2,gpu=1".
+};
+// The workers of a local cluster on a machine with `cpus` cores: floor(cpus / max_workers) cpus
+// each, at least 1, unless the node type says otherwise.
+std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus);
+
+}  // namespace rt

@@ -1,0 +1,1 @@
+rt_test(unit_cli SOURCES cli_selector_test.cc cli_render_test.cc DEPS rt_cli_pure)

@@ -1,0 +1,44 @@
+#include <catch2/catch.hpp>
+
+#include "cli/render/error.h"
+#include "cli/render/nouns.h"
+#include "cli/render/table.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+using namespace rt;
+
+TEST_CASE("table: at most 100 columns, and no control character gets through") {
+  Table table({"ID", "TEXT"});
+  table.Add({"1", std::string(300, 'x')});
+  table.Add({"2", "\x1b[31m"});
+  for (const std::string& line : Split(table.Render(), '\n')) CHECK(line.size() <= 102);
+  CHECK(table.Render().find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("error: exit codes are those of the interface") {
+  CHECK(ExitCodeOf(Invalid("x")) == 2);
+  CHECK(ExitCodeOf(NotFound("x")) == 3);
+  CHECK(ExitCodeOf(absl::UnavailableError("x")) == 4);
+  CHECK(ExitCodeOf(absl::PermissionDeniedError("x")) == 5);
+  CHECK(ExitCodeOf(absl::DeadlineExceededError("x")) == 124);
+  CHECK(ExitCodeOf(absl::InternalError("x")) == 1);
+}
+
+TEST_CASE("error: JSON has every field, null when absent") {
+  Invocation invocation;
+  invocation.output = Output::kJson;
+  absl::Status status = WithPosition(Invalid("bad", "try"), {.file = "f", .line = 2, .column = 3});
+  CHECK(RenderError(status, invocation) ==
+        "{\"error\":{\"code\":\"INVALID_ARGUMENT\",\"message\":\"bad\",\"hint\":\"try\","
+        "\"file\":\"f\",\"line\":2,\"column\":3}}\n");
+  CHECK(RenderError(NotFound("x"), invocation).find("\"line\":null") != std::string::npos);
+}
+
+TEST_CASE("nouns: quiet prints ids, tables print states") {
+  Invocation quiet;
+  quiet.output = Output::kQuiet;
+  std::vector<Json> items = {Json::MakeObject({{"id", "1/0"}, {"state", "RUNNING"}})};
+  CHECK(RenderItems(Noun::kTrial, items, quiet) == "1/0\n");
+  CHECK(RenderItems(Noun::kTrial, items, Invocation()).find("RUNNING") != std::string::npos);
+}

@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+
+#include "common/yaml/cluster_spec.h"
+
+using namespace rt;
+
+namespace {
+absl::StatusOr<ClusterSpec> Load(const char* text) {
+  return LoadCluster(*ParseYaml(text, "c.yaml"));
+}
+}  // namespace
+
+TEST_CASE("cluster: two workers share this machine unless told otherwise") {
+  auto spec = Load("cluster_name: demo\nprovider: {type: local}\n");
+  REQUIRE(spec.ok());
+  auto workers = LocalWorkers(*spec, 8);
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[0].name == "worker-1");
+  CHECK(workers[0].resources == "cpu=4");
+  CHECK(LocalWorkers(*spec, 1)[1].resources == "cpu=1");
+}
+
+TEST_CASE("cluster: the first worker type's resources count") {
+  auto spec = Load(
+      "cluster_name: demo\nmax_workers: 3\nprovider: {type: local}\nhead_node_type: head\n"
+      "available_node_types:\n  head: {node_config: {}, resources: {}}\n"
+      "  w: {node_config: {}, resources: {CPU: 2, GPU: 1}}\n");
+  REQUIRE(spec.ok());
+  auto workers = LocalWorkers(*spec, 8);
+  REQUIRE(workers.size() == 3);
+  CHECK(workers[2].resources == "cpu=2,gpu=1");
+}
+
+TEST_CASE("cluster: an unknown key is an error with a suggestion, at the key") {
+  auto spec = Load("cluster_name: demo\nprovider: {type: local}\nmax_worker: 3\n");
+  REQUIRE(!spec.ok());
+  CHECK(HintOf(spec.status()) == "did you mean 'max_workers'?");
+  CHECK(PositionOf(spec.status()).line == 3);
+  CHECK(PositionOf(spec.status()).column == 1);
+}
+
+TEST_CASE("cluster: cluster_name and provider are required; addresses mean ssh") {
+  CHECK(!Load("provider: {type: local}\n").ok());
+  CHECK(!Load("cluster_name: demo\n").ok());
+  CHECK(!Load("cluster_name: ../x\nprovider: {type: local}\n").ok());
+  auto spec = Load("cluster_name: a\nprovider: {type: local, head_ip: 1.2.3.4}\n");
+  REQUIRE(spec.ok());
+  CHECK(spec->provider_type == "ssh");
+}
+
+TEST_CASE("cluster: Ray's start commands are ignored with a warning") {
+  auto spec = Load("cluster_name: a\nprovider: {type: aws}\nhead_start_ray_commands: [ray stop]\n");
+  REQUIRE(spec.ok());
+  CHECK(spec->warnings.size() == 1);
+}

@@ -1,0 +1,56 @@
+#include <catch2/catch.hpp>
+
+#include "common/yaml/yaml_json.h"
+
+using namespace rt;
+
+namespace {
+std::string Dump(const char* text) {
+  auto document = ParseYaml(text, "f.yaml");
+  return document.ok() ? document->value.Dump() : "error: " + MessageOf(document.status());
+}
+}  // namespace
+
+TEST_CASE("yaml: scalars follow YAML 1.2, and what is quoted stays a text") {
+  CHECK(Dump("{a: 1, b: 1e-4, c: true, d: yes, e: null, f: '1', g: \"true\", h: 1.2.3, i: ~}") ==
+        R"({"a":1,"b":0.0001,"c":true,"d":"yes","e":null,"f":"1","g":"true","h":"1.2.3","i":null})");
+  CHECK(Dump("[0x10, 0o10, -3, +4, .5, -.inf, 1_000, 010]") ==
+        R"([16,8,-3,4,0.5,"-Infinity","1_000",10])");
+  CHECK(Dump("a:\nb:\n  - 1\n  - x\n") == R"({"a":null,"b":[1,"x"]})");
+}
+
+TEST_CASE("yaml: a duplicate key is an error at its place") {
+  auto document = ParseYaml("a: 1\nb:\n  c: 1\n  c: 2\n", "f.yaml");
+  REQUIRE(!document.ok());
+  CHECK(MessageOf(document.status()) == "duplicate key 'c'");
+  CHECK(PositionOf(document.status()).line == 4);
+  CHECK(PositionOf(document.status()).column == 3);
+}
+
+TEST_CASE("yaml: places are those of the scalar, or of the key of a map") {
+  auto document = ParseYaml("a:\n  b: [1, x]\n  c: 5\n", "f.yaml");
+  REQUIRE(document.ok());
+  CHECK(document->places["a/c"].value_line == 3);
+  CHECK(document->places["a/c"].value_column == 6);
+  CHECK(document->places["a/b/1"].value_column == 10);
+  Position nearest = PositionOf(document->At(Invalid("x"), "a/c/d/e"));
+  CHECK(nearest.line == 3);
+}
+
+TEST_CASE("yaml: tags, several documents, depth and bombs are refused") {
+  CHECK(Dump("a: !!python/object:os.system x").starts_with("error: tags"));
+  CHECK(Dump("a: 1\n---\nb: 2\n").find("more than one document") != std::string::npos);
+  CHECK(Dump((std::string(100, '[') + std::string(100, ']')).c_str()).find("deep") !=
+        std::string::npos);
+  std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 9; ++i) {
+    std::string last = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + last;
+    for (int k = 0; k < 9; ++k) bomb += "," + last;
+    bomb += "]\n";
+  }
+  CHECK(Dump(bomb.c_str()).find("too many values") != std::string::npos);
+  CHECK(!ParseYaml(std::string((1 << 20) + 1, ' '), "f").ok());
+  CHECK(!ParseYaml("a: [1", "f").ok());
+  CHECK(Dump("a: &x 5\nb: *x\n") == R"({"a":5,"b":5})");
+}
