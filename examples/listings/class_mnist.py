@@ -1,4 +1,4 @@
-"""The class listing of the older documentation, adapted in its import lines only. Needs torch."""
+"""The class listing of the older documentation; only its import lines differ. Needs torch."""
 
 import os
 

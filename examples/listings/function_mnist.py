@@ -1,4 +1,4 @@
-"""The function listing of the older documentation, adapted in its import lines only. Needs torch."""
+"""The function listing of the older documentation; only its import lines differ. Needs torch."""
 
 import torch.optim as optim
 

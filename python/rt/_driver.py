@@ -95,7 +95,7 @@ class BridgeDriver:
             number = self._next_id
             assert self._child.stdin is not None and self._child.stdout is not None
             try:
-                self._child.stdin.write(dump({"id": number, "op": op, **fields}))
+                self._child.stdin.write(dump({"id": number, "op": op, "args": fields}))
                 self._child.stdin.flush()
             except (OSError, ValueError) as error:
                 raise RtError("the connection to the cluster ended", "UNAVAILABLE") from error
@@ -180,13 +180,12 @@ class SocketDriver:
 
     def call(self, op: str, **fields: Any) -> Any:
         """The result of one operation."""
-        if op.startswith("blob_"):
-            return self._request({"op": op, **fields})
         return self._request({"op": "driver", "call": {"op": op, **fields}})
 
     def push_dir(self, path: str) -> str:
         """Stores a directory; returns the digest of its manifest."""
-        return str(self.call("blob_push_dir", path=path)["manifest"])
+        reply = self.call("blob_push_dir", path=path, honour_ignore_files=False)
+        return str(reply["manifest"])
 
     def close(self) -> None:
         """Ends the connection; the job goes on."""

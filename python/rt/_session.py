@@ -41,6 +41,8 @@ class Session:
         self._verdicts: dict[int, str] = {}
         self._notice_end: Optional[float] = None
         self._terminated = False
+        self._stop_told = False
+        self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
         self._wire = Wire.dial(path, deadline_s)
         self.busy = False  # Inside report(): a signal handler must not raise now.
         self.ended = False
@@ -76,6 +78,11 @@ class Session:
         """Whether SIGTERM asked this process to end."""
         return self._terminated
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the step in hand is the last: SIGTERM, or the worker said stop."""
+        return self._terminated or self._stop_told
+
     def milestone_ahead(self, metrics: dict[str, Any]) -> bool:
         """Whether a report of `metrics` now would wait for a verdict."""
         row = dict(metrics)
@@ -102,7 +109,7 @@ class Session:
                 stop = self._report(clean(metrics), checkpoint)
             finally:
                 self.busy = False
-        if stop or self._terminated:
+        if stop or self.stopping:
             self.ended = True
             raise TrialStopped()
 
@@ -118,7 +125,9 @@ class Session:
         self._unacked.append((self._seq, dump(message)))
         self._send(self._unacked[-1][1])
         if wait or checkpoint is not None:
+            self._awaited = self._unacked[-1]
             verdict = self._await_verdict(self._seq, wait)
+            self._awaited = None
             return ends or verdict in ("stop", "pause")
         self._read_without_blocking()
         while len(self._unacked) >= UNACKNOWLEDGED_MAX:
@@ -183,7 +192,7 @@ class Session:
                 return self._verdicts.pop(seq)
             if not needs_verdict and not any(each == seq for each, _ in self._unacked):
                 return "continue"
-            self._handle(self._receive(again=seq))
+            self._handle(self._receive())
 
     def _handle(self, message: dict[str, Any]) -> None:
         op = message.get("op")
@@ -197,7 +206,7 @@ class Session:
             left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
             self._notice_end = time.monotonic() + float(left_s)
         elif op == "stop":
-            self._terminated = True
+            self._stop_told = True
         error = message.get("error")
         if error:
             text = error.get("message") if isinstance(error, dict) else error
@@ -210,15 +219,15 @@ class Session:
         except ConnectionError:
             self._reconnect()
 
-    def _receive(self, again: int = 0) -> dict[str, Any]:
-        """The next message. A reconnection repeats the report `again` even if it was spooled."""
+    def _receive(self) -> dict[str, Any]:
+        """The next message, over a new connection if need be."""
         while True:
             try:
                 message = self._wire.receive(None)
                 if message is not None:
                     return message
             except ConnectionError:
-                self._reconnect(again)
+                self._reconnect()
 
     def _send(self, line: bytes) -> None:
         try:
@@ -240,24 +249,26 @@ class Session:
                 return message
             self._handle(message)
 
-    def _reconnect(self, again: int = 0) -> None:
-        """Dials anew and sends what the daemon has not spooled, and the report `again` anyway."""
+    def _reconnect(self) -> None:
+        """Dials anew and sends what the daemon has not spooled, and what is awaited anyway."""
         end = time.monotonic() + self._deadline_s
         while True:
             self._wire.close()
             self._wire = Wire.dial(self._path, max(0.1, end - time.monotonic()))
             try:
-                self._resend(int(self._hello().get("spooled_seq") or 0), again)
+                self._resend(int(self._hello().get("spooled_seq") or 0))
                 return
             except ConnectionError:
                 if time.monotonic() >= end:
                     raise
                 time.sleep(0.05)
 
-    def _resend(self, spooled: int, again: int = 0) -> None:
+    def _resend(self, spooled: int) -> None:
         for seq, line in list(self._unacked):
-            if seq > spooled or seq == again:
+            if seq > spooled:
                 self._wire.send(line)
+        if self._awaited is not None and self._awaited[0] <= spooled:
+            self._wire.send(self._awaited[1])
 
     def barrier(self) -> None:
         """Returns once the daemon has spooled every report: a second hello says how far it is."""

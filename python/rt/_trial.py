@@ -129,7 +129,7 @@ def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, A
 def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any]) -> None:
     result = trainable.train()
     frequency = int(payload.get("checkpoint_frequency") or 0)
-    last = session.terminated or session.ends_with(result)
+    last = session.stopping or session.ends_with(result)
     wanted = bool(frequency) and trainable.iteration % frequency == 0
     wanted = wanted or bool(result.get("should_checkpoint"))
     wanted = wanted or _api.checkpoint_requested() is not None

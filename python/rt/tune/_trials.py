@@ -24,7 +24,7 @@ _STATES = {
     "FAILED": "ERROR",
 }
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
-_NEVER_METRICS = {"done", "config", "trial_id", "date", "hostname", "node_ip", "experiment_tag"}
+_NEVER_METRICS = {"done", "config", "trial_id", "date", "hostname", "node_ip", "pid", "timestamp"}
 
 
 class Trial:
@@ -33,6 +33,7 @@ class Trial:
     def __init__(self, item: dict[str, Any], results_dir: str, table: ValueTable) -> None:
         self._item = item
         self._rows: Optional[list[dict[str, Any]]] = None
+        self._last: Optional[dict[str, Any]] = None
         self._detail: Optional[dict[str, Any]] = None
         self.trial_id = str(item.get("id"))
         self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
@@ -57,13 +58,25 @@ class Trial:
     def rows(self) -> list[dict[str, Any]]:
         """All rows, oldest first, with the fields that rt fills in."""
         if self._rows is None:
-            reply = _driver.get().call("trial_rows", trial_id=self.trial_id)
-            rows = [numbers(row) for row in reply.get("rows") or []]
-            for row in rows:
-                if "config" in row:
-                    row["config"] = self.config
-            self._rows = rows
+            self._rows = [self._with_config(row) for row in self._read_rows()]
         return self._rows
+
+    def _read_rows(self) -> list[dict[str, Any]]:
+        """All pages of rows."""
+        rows: list[dict[str, Any]] = []
+        after: Any = -1
+        while True:
+            reply = _driver.get().call("trial_rows", trial_id=self.trial_id, after_iteration=after)
+            rows += reply.get("rows") or []
+            if not reply.get("more") or not reply.get("rows"):
+                return rows
+            after = rows[-1]["training_iteration"]
+
+    def _with_config(self, row: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = numbers(row)
+        if "config" in found:
+            found["config"] = self.config
+        return found
 
     @property
     def detail(self) -> dict[str, Any]:
@@ -74,20 +87,12 @@ class Trial:
 
     @property
     def last_metrics(self) -> dict[str, Any]:
-        """The newest row, as far as the list of trials has it: no request."""
-        if self._rows:
-            return self._rows[-1]
-        found = numbers(self._item.get("metrics") or {})
-        if found and self._item.get("step") is not None:
-            found.setdefault("training_iteration", self._item["step"])
-        return dict(found)
+        """The newest row with the fields that rt fills in; empty when nothing was reported."""
+        if self._last is None:
+            self._last = self._with_config(self._item.get("metrics") or {})
+        return self._last
 
-    @property
-    def last_result(self) -> dict[str, Any]:
-        """The newest row with every field; empty when the trial reported nothing."""
-        if self.reported == 0 and not self._item.get("metrics"):
-            return {}
-        return self.rows[-1] if self.rows else self.last_metrics
+    last_result = last_metrics
 
     @property
     def error(self) -> Optional[TrialError]:
@@ -102,13 +107,13 @@ class Trial:
     @property
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """Committed checkpoints, oldest first, each with the row that it came with."""
-        by_step = {row.get("training_iteration"): row for row in self.rows}
         found = []
         for item in self.detail.get("checkpoints") or []:
             if str(item.get("state") or "COMMITTED").upper() not in ("COMMITTED", "KEPT"):
                 continue
             manifest = str(item.get("manifest") or item.get("id"))
-            row = by_step.get(item.get("step"), {"training_iteration": item.get("step")})
+            row = self._with_config(item.get("metrics") or {})
+            row.setdefault("training_iteration", item.get("step"))
             found.append((_remote_checkpoint(manifest), row))
         return found
 
@@ -124,8 +129,6 @@ class Trial:
         """The trial's value of `metric` under `scope`, or None when it reported none."""
         if scope == "last":
             found = _number(flatten(self.last_metrics).get(metric))
-            if found is None and self.reported and metric not in flatten(self.last_metrics):
-                found = _number(flatten(self.last_result).get(metric))
             return None if found is None or (finite_only and not math.isfinite(found)) else found
         values = [_number(flatten(row).get(metric)) for row in self.rows]
         kept = [v for v in values if v is not None and (not finite_only or math.isfinite(v))]
@@ -187,7 +190,8 @@ class TrialSet:
         """The names of all metrics that any trial reported."""
         names: set[str] = set()
         for trial in self.trials:
-            names.update(flatten(trial.last_metrics))
+            row = {k: v for k, v in trial.last_metrics.items() if k not in _NEVER_METRICS}
+            names.update(flatten(row))
         return sorted(names - _NEVER_METRICS)
 
     def missing(self, metric: str) -> ValueError:

@@ -27,9 +27,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         random_state: Any = None,
     ) -> None:
         if points_to_evaluate:
-            raise ValueError(
-                "points_to_evaluate is not available; use grid_search for fixed points"
-            )
+            raise ValueError("points_to_evaluate is not available; use grid_search instead")
         if constant_grid_search:
             raise ValueError("constant_grid_search is not available")
         if max_concurrent < 0:

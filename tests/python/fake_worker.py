@@ -1,0 +1,95 @@
+"""A worker daemon's side of the trial socket, in a thread: what it was told, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from typing import Any, Callable
+
+
+class FakeWorker:
+    """Spools reports; answers hello, wait and checkpoint. `verdict(seq)` decides."""
+
+    def __init__(self, directory: str, **hello: Any) -> None:
+        self.path = os.path.join(directory, "trial.sock")
+        self.token = "secret"
+        self.hello = hello
+        self.verdict: Callable[[int], str] = lambda seq: "continue"
+        self.reports: list[dict[str, Any]] = []
+        self.errors: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+        self.checkpoints: list[dict[str, str]] = []
+        self.hellos = 0
+        self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen(8)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def spooled(self) -> int:
+        return self.reports[-1]["seq"] if self.reports else 0
+
+    def env(self, **more: str) -> dict[str, str]:
+        return {"RT_SOCKET": self.path, "RT_TOKEN": self.token, "RT_TRIAL_ID": "1/0", **more}
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rb") as lines:
+            for line in lines:
+                message = json.loads(line)
+                for reply in self._answers(message):
+                    if reply is None:
+                        return
+                    connection.sendall(json.dumps(reply).encode() + b"\n")
+
+    def _answers(self, message: dict[str, Any]) -> list[Any]:
+        op = message["op"]
+        if op == "hello":
+            self.hellos += 1
+            if message["token"] != self.token:
+                return [{"op": "error", "ok": False, "error": {"message": "wrong token"}}]
+            return [{"op": "hello", "ok": True, "spooled_seq": self.spooled, **self.hello}]
+        if op == "driver":
+            self.calls.append(message["call"])
+            return [{"op": "driver", "id": message["id"], "ok": True, "result": {"n": 1}}]
+        if op == "error":
+            self.errors.append(message)
+            return [{"op": "ok"}]
+        return self._report(message)
+
+    def _report(self, message: dict[str, Any]) -> list[Any]:
+        seq = message["seq"]
+        if seq > self.spooled:
+            self.reports.append(message)
+        if seq in self.drop_at:
+            self.drop_at.remove(seq)
+            return [None]
+        answers: list[Any] = [{"op": "ack", "seq": seq}]
+        if "checkpoint" in message:
+            names = sorted(os.listdir(message["checkpoint"]))
+            self.checkpoints.append({n: message["checkpoint"] for n in names})
+        if message["wait"]:
+            answers.append({"op": "verdict", "seq": seq, "verdict": self.verdict(seq)})
+        return answers
+
+
+def wait_until(condition: Callable[[], bool], deadline_s: float = 10.0) -> None:
+    """Returns once `condition()` holds; fails the test after the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "the condition did not come true in time"
+        time.sleep(0.002)

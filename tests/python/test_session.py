@@ -1,0 +1,141 @@
+"""report() and what the trial's side decides by itself."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_worker import FakeWorker, wait_until
+
+from rt import _session, tune
+from rt._session import Session, TrialStopped
+
+
+def open_session(tmp_path: Path, **hello: Any) -> tuple[FakeWorker, Session]:
+    worker = FakeWorker(str(tmp_path), **hello)
+    session = Session(worker.path, worker.token, deadline_s=10)
+    _session.current = session
+    return worker, session
+
+
+def test_a_report_carries_the_counters(tmp_path: Path) -> None:
+    worker, session = open_session(tmp_path, iteration_base=3, time_total_base_s=10.0)
+    tune.report({"acc": 0.5})
+    tune.report(acc=0.6, mean_loss=2.0)
+    session.barrier()
+    rows = [report["metrics"] for report in worker.reports]
+    assert [row["training_iteration"] for row in rows] == [4, 5]
+    assert [row["iterations_since_restore"] for row in rows] == [1, 2]
+    assert rows[0]["time_total_s"] > 10.0
+    assert rows[1]["acc"] == 0.6 and rows[1]["neg_mean_loss"] == -2.0
+    assert rows[1]["done"] is False
+
+
+def test_numbers_that_json_lacks_are_strings(tmp_path: Path) -> None:
+    import numpy
+
+    worker, session = open_session(tmp_path)
+    tune.report({"a": math.nan, "b": -math.inf, "c": numpy.float32(0.5), "d": numpy.int64(3)})
+    session.barrier()
+    row = worker.reports[0]["metrics"]
+    assert (row["a"], row["b"], row["c"], row["d"]) == ("NaN", "-Infinity", 0.5, 3)
+
+
+def test_only_a_milestone_waits_and_a_stop_verdict_ends_the_trial(tmp_path: Path) -> None:
+    control = {"time_attr": "training_iteration", "milestones": [1, 3], "max_t": None, "stop": []}
+    worker, _ = open_session(tmp_path, control=control)
+    worker.verdict = lambda seq: "stop" if seq == 3 else "continue"
+    tune.report({"acc": 1})
+    tune.report({"acc": 2})
+    with pytest.raises(TrialStopped):
+        tune.report({"acc": 3})
+    assert [report["wait"] for report in worker.reports] == [True, False, True]
+    with pytest.raises(TrialStopped):
+        tune.report({"acc": 4})
+    assert len(worker.reports) == 3
+
+
+def test_a_skipped_milestone_counts_at_the_next_report(tmp_path: Path) -> None:
+    control = {"time_attr": "t", "milestones": [1, 3, 9], "max_t": None, "stop": []}
+    worker, session = open_session(tmp_path, control=control)
+    for t in (4, 5, 6):
+        tune.report({"t": t})
+    session.barrier()
+    assert [report["wait"] for report in worker.reports] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("control", "last"),
+    [
+        ({"stop": [{"key": "training_iteration", "at_most": False, "threshold": 4}]}, 4),
+        ({"stop": [{"key": "nested/loss", "at_most": True, "threshold": 7}]}, 3),
+        ({"max_t": 5}, 5),
+    ],
+)
+def test_a_local_rule_ends_the_trial_exactly_there(
+    tmp_path: Path, control: dict[str, Any], last: int
+) -> None:
+    worker, session = open_session(tmp_path, control=control)
+    with pytest.raises(TrialStopped):
+        for i in range(1, 100):
+            tune.report({"nested": {"loss": 10 - i}})
+    session.barrier()
+    assert worker.spooled == last
+    assert worker.reports[-1]["metrics"]["done"] is True
+
+
+def test_a_lost_connection_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    worker, session = open_session(tmp_path)
+    worker.drop_at = {3, 7, 20}
+    for i in range(30):
+        tune.report({"i": i})
+    session.barrier()
+    assert [report["metrics"]["i"] for report in worker.reports] == list(range(30))
+    assert worker.hellos >= 2
+
+
+def test_a_verdict_lost_with_its_connection_is_asked_for_again(tmp_path: Path) -> None:
+    control = {"milestones": [1], "time_attr": "training_iteration"}
+    worker, _ = open_session(tmp_path, control=control)
+    worker.drop_at = {1}
+    worker.verdict = lambda seq: "stop"
+    with pytest.raises(TrialStopped):
+        tune.report({"acc": 1})
+    assert worker.spooled == 1
+
+
+def test_a_report_with_a_checkpoint_returns_once_it_is_taken(tmp_path: Path) -> None:
+    worker, _ = open_session(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_text("w")
+    tune.report({"acc": 1}, checkpoint=tune.Checkpoint.from_directory(tmp_path / "model"))
+    assert [list(each) for each in worker.checkpoints] == [["weights"]]
+
+
+def test_a_wrong_token_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    worker = FakeWorker(str(tmp_path))
+    with pytest.raises(RuntimeError, match="wrong token"):
+        Session(worker.path, "other", deadline_s=5)
+
+
+def test_what_is_no_dict_is_refused(tmp_path: Path) -> None:
+    open_session(tmp_path)
+    with pytest.raises(ValueError, match="dict of metrics"):
+        tune.report(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Checkpoint"):
+        tune.report({"a": 1}, checkpoint="path")  # type: ignore[arg-type]
+
+
+def test_report_outside_a_trial_warns() -> None:
+    with pytest.warns(UserWarning, match="outside a trial"):
+        tune.report({"a": 1})
+
+
+def test_the_worker_may_say_stop_at_any_time(tmp_path: Path) -> None:
+    worker, session = open_session(tmp_path)
+    session._handle({"op": "stop", "reason": "a person"})
+    with pytest.raises(TrialStopped):
+        tune.report({"a": 1})
+    wait_until(lambda: worker.spooled == 1)
