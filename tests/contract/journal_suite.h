@@ -1,0 +1,130 @@
+// What every journal promises. A harness gives a fresh journal, opens it anew as after a crash, and
+// makes the next append fail:
+//   struct Harness { Journal& journal(); void Reopen(); void FailNext(); };
+#pragma once
+
+#include <future>
+#include <mutex>
+
+#include <catch2/catch.hpp>
+
+#include "head/journal/journal.h"
+
+namespace rt {
+
+inline Record TokenRecord(uint64_t seq) {
+  return {seq, static_cast<Millis>(seq) * 10, event::TokenUsed{"t" + std::to_string(seq)}};
+}
+inline AttemptId AttemptOf(uint32_t trial, uint32_t number) {
+  return {Owner::Of(TrialId{{1}, trial}), number, 1};
+}
+inline Record ReportsRecord(uint64_t seq, const AttemptId& attempt, uint64_t seq_to) {
+  event::ReportsAccepted reports{.attempt = attempt, .seq_to = seq_to, .count = 1};
+  return {seq, static_cast<Millis>(seq) * 10, reports};
+}
+inline RowBatch RowsOf(const AttemptId& attempt, uint64_t seq) {
+  return {attempt, 0, {{seq, static_cast<double>(seq), 1.5, 7, R"({"loss":0.5})"}}};
+}
+inline absl::Status AppendAndWait(Journal& journal, Batch batch) {
+  std::promise<absl::Status> done;
+  journal.Append(std::move(batch), [&](absl::Status status) { done.set_value(status); });
+  return done.get_future().get();
+}
+inline std::vector<Record> ReadAll(Journal& journal, uint64_t after_seq) {
+  std::vector<Record> records;
+  REQUIRE(journal.Read(after_seq, [&](const Record& record) {
+    records.push_back(record);
+    return absl::OkStatus();
+  }).ok());
+  return records;
+}
+
+template <class Harness>
+void RunJournalSuite() {
+  Harness harness;
+  SECTION("an empty journal has nothing to read") {
+    CHECK(harness.journal().durable_seq() == 0);
+    CHECK(ReadAll(harness.journal(), 0).empty());
+    CHECK(harness.journal().ReadBatch(0, 10)->records.empty());
+    CHECK(!harness.journal().LatestSnapshot()->has_value());
+  }
+  SECTION("what was appended is read back, also after a restart, and goes on from there") {
+    REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1), TokenRecord(2)}, {}}).ok());
+    harness.Reopen();
+    CHECK(harness.journal().durable_seq() == 2);
+    REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(3)}, {}}).ok());
+    CHECK(ReadAll(harness.journal(), 0) ==
+          std::vector<Record>{TokenRecord(1), TokenRecord(2), TokenRecord(3)});
+    CHECK(ReadAll(harness.journal(), 2) == std::vector<Record>{TokenRecord(3)});
+    CHECK(ReadAll(harness.journal(), 3).empty());
+  }
+  SECTION("batches become durable in order, each announced once") {
+    std::mutex mutex;
+    std::vector<int> order;
+    std::promise<void> all;
+    for (int i = 0; i < 20; ++i) {
+      harness.journal().Append({{TokenRecord(static_cast<uint64_t>(i) + 1)}, {}},
+                               [&, i](const absl::Status&) {
+                                 std::lock_guard lock(mutex);
+                                 order.push_back(i);
+                                 if (i == 19) all.set_value();
+                               });
+    }
+    all.get_future().get();
+    std::vector<int> expected(20);
+    for (int i = 0; i < 20; ++i) expected[static_cast<size_t>(i)] = i;
+    CHECK(order == expected);
+    CHECK(harness.journal().durable_seq() == 20);
+  }
+  SECTION("rows come back with their event and by their owner") {
+    const AttemptId first = AttemptOf(0, 1), second = AttemptOf(0, 2), other = AttemptOf(1, 1);
+    REQUIRE(AppendAndWait(harness.journal(),
+                          {{ReportsRecord(1, second, 1), ReportsRecord(2, other, 1)},
+                           {RowsOf(second, 1), RowsOf(other, 1)}}).ok());
+    REQUIRE(AppendAndWait(harness.journal(),
+                          {{TokenRecord(3), ReportsRecord(4, first, 1)}, {RowsOf(first, 1)}}).ok());
+    auto tail = harness.journal().ReadBatch(1, 3);
+    REQUIRE(tail.ok());
+    CHECK(tail->records.size() == 3);
+    CHECK(tail->rows == std::vector<RowBatch>{RowsOf(other, 1), RowsOf(first, 1)});
+    CHECK(harness.journal().ReadBatch(1, 1)->rows == std::vector<RowBatch>{RowsOf(other, 1)});
+    auto rows = harness.journal().ReadRows(first.owner, 0);
+    REQUIRE(rows->size() == 2);
+    CHECK(rows->at(0).event_seq == 4);
+    CHECK(rows->at(0).batch == RowsOf(first, 1));
+    CHECK(rows->at(1).batch == RowsOf(second, 1));
+    CHECK(harness.journal().ReadRows(first.owner, 1)->size() == 1);
+  }
+  SECTION("the newest snapshot wins; one ahead of the log is refused") {
+    REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1), TokenRecord(2)}, {}}).ok());
+    CHECK(!harness.journal().WriteSnapshot({3, "x"}).ok());
+    REQUIRE(harness.journal().WriteSnapshot({1, "one"}).ok());
+    REQUIRE(harness.journal().WriteSnapshot({2, "two"}).ok());
+    harness.Reopen();
+    auto snapshot = harness.journal().LatestSnapshot();
+    CHECK((*snapshot)->seq == 2);
+    CHECK((*snapshot)->state == "two");
+  }
+  SECTION("a failed append fails all later ones and leaves nothing behind") {
+    REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1)}, {}}).ok());
+    harness.FailNext();
+    CHECK(!AppendAndWait(harness.journal(), {{TokenRecord(2)}, {}}).ok());
+    CHECK(!AppendAndWait(harness.journal(), {{TokenRecord(3)}, {}}).ok());
+    CHECK(harness.journal().durable_seq() == 1);
+    harness.Reopen();
+    CHECK(ReadAll(harness.journal(), 0).size() == 1);
+    CHECK(AppendAndWait(harness.journal(), {{TokenRecord(2)}, {}}).ok());
+  }
+  SECTION("a visitor's error ends the reading") {
+    REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1), TokenRecord(2)}, {}}).ok());
+    int seen = 0;
+    absl::Status status = harness.journal().Read(0, [&](const Record&) {
+      ++seen;
+      return absl::CancelledError("enough");
+    });
+    CHECK(absl::IsCancelled(status));
+    CHECK(seen == 1);
+  }
+}
+
+}  // namespace rt

@@ -1,0 +1,1 @@
+rt_test(unit_loop SOURCES ${CMAKE_CURRENT_LIST_DIR}/loop_test.cc DEPS rt_head_loop)
