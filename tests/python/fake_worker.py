@@ -81,7 +81,7 @@ class FakeWorker:
         answers: list[Any] = [{"op": "ack", "seq": seq}]
         if "checkpoint" in message:
             names = sorted(os.listdir(message["checkpoint"]))
-            self.checkpoints.append({n: message["checkpoint"] for n in names})
+            self.checkpoints.append(dict.fromkeys(names, message["checkpoint"]))
         if message["wait"]:
             answers.append({"op": "verdict", "seq": seq, "verdict": self.verdict(seq)})
         return answers

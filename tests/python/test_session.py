@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from fake_worker import FakeWorker, wait_until
-
 from rt import _session, tune
 from rt._session import Session, TrialStopped
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from fake_worker import FakeWorker, wait_until
-
 from rt import tune
 from rt._pack import PACKAGE_PARENT, write_payload
 

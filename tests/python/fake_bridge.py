@@ -1,0 +1,66 @@
+"""`rt bridge` with a canned search: writes what it is asked to $FAKE_LOG, answers from $FAKE_WORLD.
+
+The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
+"fail": {op: error}}. With "endless" the experiment ends only when it is stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import time
+from typing import Any
+
+
+def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str, Any]) -> Any:
+    if op == "blob_push_dir":
+        with open(os.path.join(args["path"], "trainable.pkl"), "rb") as file:
+            pickle.load(file)
+        return {"manifest": "m1"}
+    if op == "experiment_create":
+        return {"experiment_id": 1, "results_dir": "/results/e", "attached": False}
+    if op == "experiment_stop":
+        state["stopped"] = True
+    if op == "experiment_wait":
+        time.sleep(0.02)
+        ended = state.get("stopped") or not world.get("endless")
+        outcome = "STOPPED" if state.get("stopped") else "COMPLETED"
+        running = {"state": "RUNNING", "version": "1", "trials_by_state": {"RUNNING": 1}}
+        return {**running, "state": outcome, **world.get("experiment", {})} if ended else running
+    if op == "trial_list":
+        return {"schema": 1, "items": world["trials"], "next": None}
+    if op == "trial_rows":
+        rows = world["rows"][args["trial_id"]]
+        left = [row for row in rows if row["training_iteration"] > args["after_iteration"]]
+        return {"rows": left[:2], "more": len(left) > 2}
+    if op == "trial_get":
+        return world.get("details", {}).get(args["trial_id"], {})
+    if op == "blob_pull_dir":
+        with open(os.path.join(args["target"], "weights"), "w") as file:
+            file.write(args["manifest"])
+    return {}
+
+
+def main() -> None:
+    with open(os.environ["FAKE_WORLD"]) as file:
+        world = json.load(file)
+    state: dict[str, Any] = {}
+    with open(os.environ["FAKE_LOG"], "a") as log:
+        log.write(json.dumps({"op": "argv", "argv": sys.argv[1:]}) + "\n")
+        for line in sys.stdin:
+            request = json.loads(line)
+            log.write(json.dumps(request) + "\n")
+            log.flush()
+            error = world.get("fail", {}).get(request["op"])
+            if error:
+                reply = {"id": request["id"], "ok": False, "error": error}
+            else:
+                result = answer(world, state, request["op"], request.get("args", {}))
+                reply = {"id": request["id"], "ok": True, "result": result}
+            print(json.dumps(reply), flush=True)
+        log.write(json.dumps({"op": "end of input"}) + "\n")
+
+
+main()
