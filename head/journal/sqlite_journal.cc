@@ -58,9 +58,7 @@ constexpr char kSchema[] =
 
 // SHA-256 of `before` followed by `body`.
 std::string Chain(std::string_view before, std::string_view body) {
-  std::string joined;
-  joined.reserve(before.size() + body.size());
-  joined.append(before).append(body);
+  const std::string joined = std::string(before).append(body);
   std::string hash(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(joined.data()), joined.size(),
          reinterpret_cast<unsigned char*>(hash.data()));
@@ -73,6 +71,13 @@ std::string RowsHash(uint64_t event_seq, std::string_view body) {
 std::string SnapshotHash(uint64_t seq, std::string_view body) {
   return Chain("snapshot " + std::to_string(seq) + ":", body);
 }
+// Of a row (event_seq, body, hash).
+absl::StatusOr<RowBatch> CheckedRows(const SqliteStatement& rows) {
+  if (RowsHash(rows.Number(0), rows.Bytes(1)) == rows.Bytes(2)) return DecodeRows(rows.Bytes(1));
+  return absl::DataLossError("rows of record " + std::to_string(rows.Number(0)) + ": damaged");
+}
+
+using Visit = std::function<absl::Status(const Record&)>;
 
 absl::Status SyncDirectory(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -92,8 +97,7 @@ class SqliteJournal final : public Journal {
 
   void Append(Batch batch, Done done) override;
   uint64_t durable_seq() const override { return durable_seq_; }
-  absl::Status Read(uint64_t after_seq,
-                    const std::function<absl::Status(const Record&)>& visit) override;
+  absl::Status Read(uint64_t after_seq, const Visit& visit) override;
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) override;
   absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
                                                    uint64_t after_event_seq) override;
@@ -127,7 +131,7 @@ class SqliteJournal final : public Journal {
   absl::Status PrepareStatements();
   absl::StatusOr<Reader> Lease();
   absl::Status VisitEvents(SqliteDatabase& database, uint64_t after_seq, uint64_t limit,
-                           const std::function<absl::Status(const Record&)>& visit);
+                           const Visit& visit);
 
   void WriterThread();
   absl::Status Commit(const std::vector<Work>& works);
@@ -191,9 +195,8 @@ absl::Status SqliteJournal::Open() {
 }
 
 absl::Status SqliteJournal::Lock() {
-  const std::string lock_path = path_ + ".lock";
-  lock_fd_ = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (lock_fd_ < 0) return ErrnoStatus(errno, "open " + lock_path);
+  lock_fd_ = open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_fd_ < 0) return ErrnoStatus(errno, "open its lock file");
   struct statfs where;
   if (fstatfs(lock_fd_, &where) == 0 && where.f_type == kNfsMagic) {
     return absl::FailedPreconditionError("the state directory lies on NFS, which loses locks");
@@ -348,8 +351,7 @@ absl::Status SqliteJournal::InsertRows(uint64_t event_seq, const RowBatch& batch
   insert.Bind(6, uint64_t{batch.attempt.generation}).Bind(7, uint64_t{batch.rank});
   insert.Bind(8, batch.rows.empty() ? 0 : batch.rows.front().seq);
   insert.Bind(9, batch.rows.empty() ? 0 : batch.rows.back().seq);
-  insert.Bind(10, std::string_view(body)).Bind(11, std::string_view(hash));
-  return insert.Run();
+  return insert.Bind(10, std::string_view(body)).Bind(11, std::string_view(hash)).Run();
 }
 
 absl::Status SqliteJournal::InsertSnapshot(const Snapshot& snapshot) {
@@ -402,8 +404,7 @@ absl::StatusOr<SqliteJournal::Reader> SqliteJournal::Lease() {
 }
 
 absl::Status SqliteJournal::VisitEvents(SqliteDatabase& database, uint64_t after_seq,
-                                        uint64_t limit,
-                                        const std::function<absl::Status(const Record&)>& visit) {
+                                        uint64_t limit, const Visit& visit) {
   RT_ASSIGN_OR_RETURN(SqliteStatement events, SqliteStatement::Prepare(
       database, "SELECT seq, body, hash FROM events WHERE seq>=? ORDER BY seq LIMIT ?"));
   // The record before gives the hash that the first one is chained to.
@@ -429,8 +430,7 @@ absl::Status SqliteJournal::VisitEvents(SqliteDatabase& database, uint64_t after
   }
 }
 
-absl::Status SqliteJournal::Read(uint64_t after_seq,
-                                 const std::function<absl::Status(const Record&)>& visit) {
+absl::Status SqliteJournal::Read(uint64_t after_seq, const Visit& visit) {
   RT_ASSIGN_OR_RETURN(Reader reader, Lease());
   return VisitEvents(*reader, after_seq, INT64_MAX - 1, visit);
 }
@@ -451,11 +451,7 @@ absl::StatusOr<Batch> SqliteJournal::ReadBatch(uint64_t after_seq, size_t record
   while (true) {
     RT_ASSIGN_OR_RETURN(bool found, rows.Step());
     if (!found) return batch;
-    if (RowsHash(rows.Number(0), rows.Bytes(1)) != rows.Bytes(2)) {
-      return absl::DataLossError("rows of record " + std::to_string(rows.Number(0)) +
-                                 ": damaged");
-    }
-    RT_ASSIGN_OR_RETURN(RowBatch decoded, DecodeRows(rows.Bytes(1)));
+    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
     batch.rows.push_back(std::move(decoded));
   }
 }
@@ -472,11 +468,7 @@ absl::StatusOr<std::vector<StoredRows>> SqliteJournal::ReadRows(const Owner& own
   while (true) {
     RT_ASSIGN_OR_RETURN(bool found, rows.Step());
     if (!found) return stored;
-    if (RowsHash(rows.Number(0), rows.Bytes(1)) != rows.Bytes(2)) {
-      return absl::DataLossError("rows of record " + std::to_string(rows.Number(0)) +
-                                 ": damaged");
-    }
-    RT_ASSIGN_OR_RETURN(RowBatch decoded, DecodeRows(rows.Bytes(1)));
+    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
     stored.push_back({rows.Number(0), std::move(decoded)});
   }
 }
@@ -501,9 +493,7 @@ absl::StatusOr<std::optional<Snapshot>> SqliteJournal::LatestSnapshot() {
 absl::StatusOr<std::unique_ptr<Journal>> OpenSqliteJournal(const std::string& path,
                                                            SqliteJournalOptions options) {
   auto journal = std::make_unique<SqliteJournal>(path, std::move(options));
-  if (absl::Status status = journal->Open(); !status.ok()) {
-    return Annotate(status, "journal " + path);
-  }
+  RT_RETURN_IF_ERROR(Annotate(journal->Open(), "journal " + path));
   return journal;
 }
 

@@ -56,7 +56,9 @@ std::string CsvText(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_bool()) return value.AsBool() ? "True" : "False";
   if (value.is_double() && std::isnan(value.AsDouble())) return "nan";
-  if (value.is_double() && std::isinf(value.AsDouble())) return value.AsDouble() > 0 ? "inf" : "-inf";
+  if (value.is_double() && std::isinf(value.AsDouble())) {
+    return value.AsDouble() > 0 ? "inf" : "-inf";
+  }
   if (value.is_string()) return Quoted(value.AsString());
   return Quoted(value.Dump());
 }
