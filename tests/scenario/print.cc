@@ -1,0 +1,94 @@
+#include "tests/scenario/print.h"
+
+#include <map>
+#include <type_traits>
+
+#include "common/base/strings.h"
+
+namespace rt::scenario {
+namespace {
+
+template <class T>
+std::string Text(const T& value);
+
+std::string TextOf(const std::string& value) {
+  if (!IsValidUtf8(value) || value.find('\0') != std::string::npos) {
+    return "#" + ToHex(std::string_view(value).substr(0, 4));
+  }
+  const bool plain = !value.empty() && value.find(' ') == std::string::npos;
+  return plain ? EscapeControl(value) : "'" + EscapeControl(value) + "'";
+}
+std::string TextOf(TrialId id) { return ToString(id); }
+std::string TextOf(const Owner& owner) { return ToString(owner); }
+std::string TextOf(const AttemptId& id) { return ToString(id); }
+template <class Tag>
+std::string TextOf(Id<Tag> id) {
+  return std::to_string(id.value);
+}
+template <class T>
+std::string TextOf(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "" : " ") + Text(value);
+  return "[" + text + "]";
+}
+template <class K, class V>
+std::string TextOf(const std::map<K, V>& values) {
+  std::string text;
+  for (const auto& [key, value] : values) {
+    text += (text.empty() ? "" : " ") + Text(key) + ":" + Text(value);
+  }
+  return "{" + text + "}";
+}
+
+// " name=value" for every field that is not zero.
+template <class T>
+std::string Fields(const T& value) {
+  std::string text;
+  ForEachField(value, [&](const char* name, const auto& field) {
+    using Field = std::decay_t<decltype(field)>;
+    if (field == Field{} && !std::is_same_v<Field, TrialId>) return;
+    text += (text.empty() ? "" : " ") + std::string(name) + "=";
+    // A digest says only that there is one: its bytes are the business of a unit test.
+    text += std::string_view(name) == "rows_digest" ? "#" : Text(field);
+  });
+  return text;
+}
+
+template <class T>
+std::string Text(const T& value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::to_string(static_cast<uint32_t>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return FormatDouble(value);
+  } else if constexpr (std::is_integral_v<T>) {
+    return std::to_string(value);
+  } else if constexpr (HasFields<T>) {
+    return "{" + Fields(value) + "}";
+  } else {
+    return TextOf(value);
+  }
+}
+
+}  // namespace
+
+std::string Print(const Record& record) {
+  return std::visit(
+      [&](const auto& e) {
+        const std::string fields = Fields(e);
+        return std::to_string(record.seq) + " " + EventName(record.event) +
+               (fields.empty() ? "" : " " + fields);
+      },
+      record.event);
+}
+
+std::string Print(const std::vector<DesiredAttempt>& desired) {
+  std::string text = "desired:";
+  for (const DesiredAttempt& wanted : desired) {
+    text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "");
+  }
+  return desired.empty() ? "desired: nothing" : text;
+}
+
+}  // namespace rt::scenario

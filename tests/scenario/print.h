@@ -1,0 +1,14 @@
+// Events as text for stories: one line each, by RT_FIELDS; what is zero or empty is left out.
+#pragma once
+
+#include <string>
+
+#include "head/core/core.h"
+#include "head/core/desired.h"
+
+namespace rt::scenario {
+
+std::string Print(const Record& record);
+std::string Print(const std::vector<DesiredAttempt>& desired);
+
+}  // namespace rt::scenario

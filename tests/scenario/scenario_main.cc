@@ -1,0 +1,299 @@
+// scenario FILE…: plays stories and compares. A story is made of blocks: commands, "----", and what
+// follows from them, up to an empty line. RT_BLESS=1 writes what really follows into the files.
+//
+//   join NAME cpu=4 [gpu=1]          a token, an identity, the first Sync
+//   experiment KEY JSON | job KEY JSON
+//   run NAME FENCE PID               the node says that it runs; also: sync NAME
+//   exit NAME FENCE CODE LAST_SEQ [unseen]
+//   report NAME FENCE SEQ ITERATION JSON
+//   checkpoint FENCE SEQ ITERATION MANIFEST JSON
+//   stop trial|job|experiment ID
+//   wait MILLIS                      ticks, and Syncs of every node that is not silent
+//   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
+//   crash                            the log is replayed into an empty core, which must equal the old
+//   flush                            the sinks are durable
+//   desired NAME                     what the node should be doing
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "common/base/log.h"
+#include "common/base/strings.h"
+#include "tests/scenario/print.h"
+
+namespace rt::scenario {
+namespace {
+
+constexpr Millis kStart = 1'700'000'000'000;
+
+struct NodeSide {
+  NodeId id;
+  uint64_t sync_seq = 0;
+  bool silent = false;
+  NodeInventory inventory;
+  std::map<Fence, Observed> observed;
+};
+
+class Story {
+ public:
+  // The lines that follow from one command.
+  std::vector<std::string> Play(const std::string& line);
+  Story() { Give(input::StartHead{"cluster-1", "story", "0.1.0"}); }
+
+ private:
+  Answer Give(const Input& input) {
+    Outcome outcome = Step(core_, input, now_);
+    for (const Record& record : outcome.records) {
+      log_.push_back(record);
+      out_.push_back(Print(record));
+    }
+    if (!outcome.verdict.ok()) out_.push_back("refused: " + outcome.verdict.ToString());
+    CheckInvariants(core_);
+    return outcome.answer;
+  }
+  void Sync(NodeSide& node) {
+    input::Sync sync{.node = node.id, .incarnation = 1, .sync_seq = ++node.sync_seq,
+                     .inventory = node.inventory};
+    for (const auto& [fence, observed] : node.observed) sync.observed.push_back(observed);
+    Give(sync);
+    // What is no longer desired is ended and forgotten.
+    std::map<Fence, Observed> kept;
+    for (const DesiredAttempt& wanted : DesiredFor(core_.world, node.id)) {
+      auto it = node.observed.find(wanted.fence);
+      if (it != node.observed.end()) kept.insert(*it);
+    }
+    node.observed = std::move(kept);
+  }
+  void Join(std::istream& words);
+  void Wait(Millis span);
+  void Crash();
+  void Report(std::istream& words);
+  void Observe(const std::string& verb, std::istream& words);
+  void Stop(std::istream& words);
+  bool OnNode(const std::string& verb, std::istream& words);
+  void Submit(const std::string& verb, std::istream& words);
+
+  Core core_;
+  Millis now_ = kStart;
+  std::vector<Record> log_;
+  std::vector<std::string> out_;
+  std::map<std::string, NodeSide> nodes_;
+};
+
+std::string Rest(std::istream& words) {
+  std::string rest;
+  std::getline(words >> std::ws, rest);
+  return rest;
+}
+template <class T>
+T Next(std::istream& words) {
+  T value{};
+  words >> value;
+  return value;
+}
+Fence NextFence(std::istream& words) {
+  const std::string text = Next<std::string>(words);
+  auto fence = ParseFence(text);
+  if (!fence) std::fprintf(stderr, "scenario: '%s' is no fence\n", text.c_str());
+  return fence.value_or(Fence{});
+}
+
+void Story::Join(std::istream& words) {
+  const std::string name = Next<std::string>(words);
+  Give(input::CreateToken{"token-" + name, "worker", 60'000, ""});
+  NodeSide& node = nodes_[name];
+  node.id = Give(input::UseToken{"token-" + name, name}).node;
+  std::string flag;
+  while (words >> flag) {
+    const int64_t units = std::stoll(flag.substr(4)) * kUnit;
+    (flag.starts_with("cpu=") ? node.inventory.resources.cpu : node.inventory.resources.gpu) = units;
+  }
+  Sync(node);
+}
+
+void Story::Wait(Millis span) {
+  for (Millis until = now_ + span; now_ < until;) {
+    now_ += 100;
+    for (auto& [name, node] : nodes_) {
+      if (!node.silent && now_ % 500 == 0) Sync(node);
+    }
+    Give(input::Tick{});
+  }
+}
+
+void Story::Crash() {
+  Core fresh;
+  for (const Record& record : log_) Apply(fresh.world, record);
+  const bool same = CanonicalDump(fresh.world.state) == CanonicalDump(core_.world.state);
+  out_.push_back(same ? "replayed: the same state" : "replayed: ANOTHER STATE");
+  core_ = std::move(fresh);
+  Give(input::StartHead{"cluster-1", "story", "0.1.0"});
+}
+
+void Story::Report(std::istream& words) {
+  const NodeSide& node = nodes_[Next<std::string>(words)];
+  const Fence fence = NextFence(words);
+  Row row{.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
+  row.timestamp = now_;
+  row.metrics = Rest(words);
+  const Answer answer = Give(input::Report{node.id, {{fence.attempt, fence.rank, {row}}}});
+  for (const ReportVerdict& verdict : answer.verdicts) {
+    out_.push_back(verdict.stale ? "verdict: stale"
+                                 : "verdict: acked " + std::to_string(verdict.acked_seq) +
+                                       (verdict.stop ? ", stop" : ""));
+  }
+}
+
+void Story::Observe(const std::string& verb, std::istream& words) {
+  NodeSide& node = nodes_[Next<std::string>(words)];
+  const Fence fence = NextFence(words);
+  if (verb == "forget") {
+    node.observed.erase(fence);
+    return;
+  }
+  Observed& observed = node.observed[fence];
+  observed.fence = fence;
+  if (verb == "run") {
+    observed.phase = Observed::Phase::kRunning;
+    observed.pid = Next<uint64_t>(words);
+  } else {
+    observed.phase = Observed::Phase::kExited;
+    observed.exit_code = Next<int32_t>(words);
+    observed.last_seq = Next<uint64_t>(words);
+    observed.witnessed = Rest(words) != "unseen";
+  }
+  Sync(node);
+}
+
+void Story::Stop(std::istream& words) {
+  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
+  if (noun == "trial") {
+    Give(input::StopTrial{ParseTrialId(id).value_or(TrialId{}), "by hand"});
+  } else if (noun == "job") {
+    Give(input::StopJob{{std::stoull(id)}, "by hand"});
+  } else {
+    Give(input::StopExperiment{{std::stoull(id)}, "by hand"});
+  }
+}
+
+void Story::Submit(const std::string& verb, std::istream& words) {
+  const std::string key = Next<std::string>(words);
+  if (verb == "job") {
+    const Answer answer = Give(input::SubmitJob{"ann", Rest(words), key});
+    out_.push_back("job " + std::to_string(answer.job.value) +
+                   (answer.attached ? ", known already" : ""));
+    return;
+  }
+  const Answer answer = Give(input::CreateExperiment{"ann", {}, Rest(words), key, 7, "/results"});
+  out_.push_back("experiment " + std::to_string(answer.experiment.value) +
+                 (answer.attached ? ", known already" : ""));
+}
+
+bool Story::OnNode(const std::string& verb, std::istream& words) {
+  if (verb != "sync" && verb != "silence" && verb != "hear" && verb != "disconnect" &&
+      verb != "desired") {
+    return false;
+  }
+  NodeSide& node = nodes_[Next<std::string>(words)];
+  if (verb == "sync") Sync(node);
+  if (verb == "silence") node.silent = true;
+  if (verb == "hear") node.silent = false;
+  if (verb == "disconnect") Give(input::Disconnected{node.id, 1});
+  if (verb == "desired") out_.push_back(Print(DesiredFor(core_.world, node.id)));
+  return true;
+}
+
+std::vector<std::string> Story::Play(const std::string& line) {
+  std::istringstream words(line);
+  const std::string verb = Next<std::string>(words);
+  if (verb == "join") {
+    Join(words);
+  } else if (verb == "experiment" || verb == "job") {
+    Submit(verb, words);
+  } else if (verb == "run" || verb == "exit" || verb == "forget") {
+    Observe(verb, words);
+  } else if (verb == "report") {
+    Report(words);
+  } else if (verb == "checkpoint") {
+    input::CommitCheckpoint commit;
+    commit.fence = NextFence(words);
+    commit.row = {.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
+    commit.manifest = Next<std::string>(words);
+    commit.row.timestamp = now_;
+    commit.row.metrics = Rest(words);
+    commit.bytes = 1'000;
+    Give(commit);
+  } else if (verb == "stop") {
+    Stop(words);
+  } else if (verb == "wait") {
+    Wait(Next<Millis>(words));
+  } else if (verb == "crash") {
+    Crash();
+  } else if (verb == "flush") {
+    Give(input::SinksFlushed{core_.world.state.seq});
+  } else if (!OnNode(verb, words)) {
+    out_.push_back("no such command: " + line);
+  }
+  return std::exchange(out_, {});
+}
+
+// Plays the file; returns it as it should read.
+std::string Replay(const std::string& text) {
+  Story story;
+  story.Play("wait 0");
+  std::string result;
+  std::vector<std::string> commands;
+  bool skipping = false;
+  for (const std::string& line : Split(text, '\n')) {
+    if (skipping && !line.empty()) continue;  // The old answer.
+    skipping = false;
+    if (line == "----") {
+      result += "----\n";
+      for (const std::string& command : commands) {
+        for (const std::string& said : story.Play(command)) result += said + "\n";
+      }
+      commands.clear();
+      skipping = true;
+      continue;
+    }
+    if (!line.empty() && line[0] != '#') commands.push_back(line);
+    result += line + "\n";
+  }
+  while (result.ends_with("\n\n")) result.pop_back();
+  return result;
+}
+
+// The first line that differs, for a person.
+void Explain(const std::string& path, const std::string& expected, const std::string& real) {
+  const std::vector<std::string> old = Split(expected, '\n'), now = Split(real, '\n');
+  size_t line = 0;
+  while (line < old.size() && line < now.size() && old[line] == now[line]) ++line;
+  std::fprintf(stderr, "%s:%zu:\n  expected %s\n  got      %s\n", path.c_str(), line + 1,
+               line < old.size() ? old[line].c_str() : "(the end)",
+               line < now.size() ? now[line].c_str() : "(the end)");
+}
+
+}  // namespace
+}  // namespace rt::scenario
+
+int main(int argc, char** argv) {
+  rt::SetLogLevel(rt::LogLevel::kError);
+  const bool bless = std::getenv("RT_BLESS") != nullptr;
+  int failed = 0;
+  for (int i = 1; i < argc; ++i) {
+    std::ostringstream text;
+    text << std::ifstream(argv[i]).rdbuf();
+    const std::string real = rt::scenario::Replay(text.str());
+    if (real == text.str() && !real.empty()) continue;
+    if (bless) {
+      std::ofstream(argv[i]) << real;
+      continue;
+    }
+    rt::scenario::Explain(argv[i], text.str(), real);
+    ++failed;
+  }
+  if (failed > 0) std::fprintf(stderr, "RT_BLESS=1 rewrites the files; read the diff.\n");
+  return failed > 0 ? 1 : 0;
+}

@@ -1,0 +1,322 @@
+#include "tests/sim/auditor.h"
+
+#include <cmath>
+
+namespace rt::sim {
+
+void Auditor::Must(bool ok, const char* rule) const {
+  if (ok) return;
+  std::string what = "auditor: not legal: ";
+  what += rule;
+  if (record_ != nullptr) {
+    what += " (record " + std::to_string(record_->seq) + ", " + EventName(record_->event) + ")";
+  }
+  Fail(what);
+}
+
+void Auditor::See(const std::vector<Record>& records, const std::vector<RowBatch>& rows,
+                  const Truth& truth) {
+  truth_ = &truth;
+  rows_ = &rows;
+  next_rows_ = 0;
+  for (const Record& record : records) {
+    record_ = &record;
+    Must(record.seq == seq_ + 1, "sequence numbers are dense");
+    Must(record.at >= at_, "time never goes back");
+    seq_ = record.seq;
+    at_ = record.at;
+    std::visit([this](const auto& e) { On(e); }, record.event);
+  }
+  Must(next_rows_ == rows.size(), "rows come only with a ReportsAccepted");
+  EndTransaction();
+  record_ = nullptr;
+}
+
+// --- look-ups -----------------------------------------------------------------------------------
+
+Auditor::NodeBook& Auditor::NodeOf(NodeId id) {
+  Must(nodes_.contains(id), "the node is known");
+  return nodes_.at(id);
+}
+Auditor::ExperimentBook& Auditor::ExperimentOf(ExperimentId id) {
+  Must(experiments_.contains(id), "the experiment is known");
+  return experiments_.at(id);
+}
+Auditor::TrialBook& Auditor::TrialOf(TrialId id) {
+  ExperimentBook& experiment = ExperimentOf(id.experiment);
+  Must(id.number < experiment.trials.size(), "the trial is known");
+  return experiment.trials[id.number];
+}
+Auditor::OwnerBook& Auditor::OwnerOf(const Owner& owner) {
+  if (owner.is_trial()) return TrialOf(owner.trial()).runs;
+  Must(owner.is_job() && jobs_.contains(owner.job()), "the owner is known");
+  return jobs_.at(owner.job()).runs;
+}
+Auditor::OwnerBook& Auditor::LiveOf(const AttemptId& attempt) {
+  OwnerBook& owner = OwnerOf(attempt.owner);
+  Must(owner.live && owner.number == attempt.number && attempt.generation == 1,
+       "nothing is accepted from an attempt that is not the live one");
+  return owner;
+}
+uint64_t Auditor::Accepted(const Fence& fence) const {
+  auto it = accepted_.find(fence);
+  return it == accepted_.end() ? 0 : it->second;
+}
+
+// --- head, tokens, nodes ------------------------------------------------------------------------
+
+void Auditor::On(const event::HeadStarted& e) {
+  Must(e.epoch == epoch_ + 1, "epochs grow by one");
+  epoch_ = e.epoch;
+}
+void Auditor::On(const event::TokenCreated& e) {
+  Must(tokens_seen_.insert(e.token).second, "a token is created once");
+  tokens_[e.token] = e.expires_at;
+}
+void Auditor::On(const event::TokenUsed& e) {
+  Must(tokens_.contains(e.token), "only a usable token is used, and once");
+  Must(tokens_[e.token] > at_, "an expired token is not used");
+  tokens_.erase(e.token);
+}
+void Auditor::On(const event::TokenRevoked& e) {
+  Must(tokens_.erase(e.token) == 1, "only a usable token is revoked");
+}
+void Auditor::On(const event::NodeJoined& e) {
+  Must(e.node.value > newest_node_, "node numbers grow");
+  newest_node_ = e.node.value;
+  nodes_[e.node] = {};
+}
+void Auditor::On(const event::NodeReady& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(!node.gone, "a node that is gone stays gone");
+  node.ready = true;
+  node.inventory = e.inventory;
+}
+void Auditor::On(const event::NodeLost& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(node.ready && !node.gone, "only a ready node is lost");
+  Must(node.live.empty(), "a lost node's attempts have ended before");
+  Must(!calm_, "no node is lost once the faults are over");
+  node.ready = node.draining = false;
+}
+void Auditor::On(const event::NodeDraining& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(!node.gone, "a node that is gone does not drain");
+  node.draining = true;
+}
+void Auditor::On(const event::NodeResumed& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(node.draining && !node.gone, "only a draining node resumes");
+  node.draining = false;
+}
+void Auditor::On(const event::NodeGone& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(!node.gone, "a node goes once");
+  Must(node.live.empty(), "a gone node's attempts have ended before");
+  node.gone = true;
+  node.ready = false;
+}
+
+// --- jobs and experiments -----------------------------------------------------------------------
+
+void Auditor::On(const event::JobSubmitted& e) {
+  Must(e.job.value > newest_job_, "job numbers grow");
+  newest_job_ = e.job.value;
+  Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
+  jobs_[e.job].runs.asks = AuditedSpec::FromJob(e.spec).resources;
+}
+void Auditor::On(const event::JobStopRequested& e) {
+  OwnerBook& runs = OwnerOf(Owner::Of(e.job));
+  Must(!runs.over && !runs.stop_requested, "a job is asked to stop once, while it is open");
+  runs.stop_requested = true;
+}
+void Auditor::On(const event::JobEnded& e) {
+  OwnerBook& runs = OwnerOf(Owner::Of(e.job));
+  Must(!runs.over, "a job ends once");
+  Must(!runs.live, "a job that ended has no live attempt");
+  Must(e.end != JobEnd::kNone, "a job ends somehow");
+  Must(e.end != JobEnd::kStopped || runs.stop_requested, "only who was asked is STOPPED");
+  Must(e.end != JobEnd::kSucceeded || runs.last_outcome == AttemptOutcome::kSucceeded,
+       "a job succeeds when its driver did");
+  runs.over = true;
+}
+void Auditor::On(const event::ExperimentCreated& e) {
+  Must(e.experiment.value > newest_experiment_, "experiment numbers grow");
+  newest_experiment_ = e.experiment.value;
+  Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
+  Must(results_dirs_.insert(e.results_dir).second, "no two experiments share a directory");
+  experiments_[e.experiment].spec = AuditedSpec::FromExperiment(e.spec);
+}
+void Auditor::On(const event::ExperimentStopRequested& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(!experiment.decided && !experiment.stop_requested, "asked to stop once, while it is open");
+  experiment.stop_requested = true;
+}
+void Auditor::On(const event::ExperimentDecided& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(!experiment.decided, "an experiment is decided once");
+  experiment.decided = true;
+  for (const TrialBook& trial : experiment.trials) {
+    Must(trial.runs.over, "every trial of a decided experiment has ended");
+  }
+  Must(experiment.stop_requested || experiment.trials.size() == experiment.spec.trials_total,
+       "an experiment that nobody stopped has all its trials");
+  Must(e.end != ExperimentEnd::kCompleted || experiment.trials.empty() ||
+           experiment.failed_trials < experiment.trials.size(),
+       "when every trial failed the experiment failed");
+}
+void Auditor::On(const event::ExperimentEnded& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(experiment.decided && !experiment.ended, "an experiment ends once, after its decision");
+  experiment.ended = true;
+}
+
+// --- attempts -----------------------------------------------------------------------------------
+
+void Auditor::Take(const Member& member, const AttemptId& attempt, const Resources& asks) {
+  NodeBook& node = NodeOf(member.node);
+  Must(node.ready && !node.gone, "work goes to ready nodes only");
+  Must(!node.draining, "nothing new goes to a draining node");
+  node.live.insert(attempt);
+  const Resources& has = node.inventory.resources;
+  node.used.cpu += asks.cpu;
+  node.used.gpu += asks.gpu;
+  node.used.memory += asks.memory;
+  Must(node.used.cpu <= has.cpu && node.used.gpu <= has.gpu && node.used.memory <= has.memory,
+       "a node's capacity is never exceeded");
+  Must(asks.gpu % 10'000 != 0 || member.gpus.size() == static_cast<uint64_t>(asks.gpu / 10'000),
+       "as many gpus as were asked for");
+  for (uint32_t gpu : member.gpus) {
+    Must(node.gpus.insert(gpu).second, "a whole gpu has one holder");
+  }
+}
+void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
+  for (const Member& member : owner.members) {
+    NodeBook& node = NodeOf(member.node);
+    node.live.erase(attempt);
+    node.used.cpu -= owner.asks.cpu;
+    node.used.gpu -= owner.asks.gpu;
+    node.used.memory -= owner.asks.memory;
+    for (uint32_t gpu : member.gpus) node.gpus.erase(gpu);
+  }
+  owner.members.clear();
+}
+void Auditor::On(const event::AttemptPlaced& e) {
+  OwnerBook& owner = OwnerOf(e.attempt.owner);
+  Must(!owner.live, "one live attempt per owner");
+  Must(!owner.over, "what is over does not run again");
+  Must(!owner.stop_requested, "what was asked to stop is not started again");
+  Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
+  Must(!e.members.empty(), "an attempt has a member");
+  owner.live = true;
+  owner.number = e.attempt.number;
+  owner.members = e.members;
+  owner.started.clear();
+  owner.base_iteration = 0;
+  for (const Member& member : e.members) Take(member, e.attempt, owner.asks);
+  const CheckpointBook* newest = nullptr;
+  for (const CheckpointBook& book : owner.checkpoints) {
+    newest = &book;
+    if (book.id == e.checkpoint) {
+      Must(!book.retired, "a retired checkpoint is not used");
+      owner.base_iteration = book.iteration;
+    }
+  }
+  Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
+       "an attempt goes on from the newest committed checkpoint");
+  if (!e.attempt.owner.is_trial()) return;
+  ExperimentBook& experiment = ExperimentOf(e.attempt.owner.trial().experiment);
+  ++experiment.live;
+  Must(experiment.spec.max_concurrent == 0 || experiment.live <= experiment.spec.max_concurrent,
+       "max_concurrent holds");
+}
+void Auditor::On(const event::AttemptStarted& e) {
+  OwnerBook& owner = LiveOf(e.attempt);
+  Must(e.rank < owner.members.size(), "the rank exists");
+  Must(owner.started.insert(e.rank).second, "a rank starts once");
+}
+void Auditor::On(const event::AttemptEnded& e) {
+  OwnerBook& owner = LiveOf(e.attempt);
+  CheckOutcome(e, owner);
+  Release(owner, e.attempt);
+  owner.live = false;
+  owner.last_outcome = e.outcome;
+  const bool own_fault =
+      e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;
+  if (own_fault) ++owner.failures;
+  if (e.attempt.owner.is_trial()) --ExperimentOf(e.attempt.owner.trial().experiment).live;
+}
+void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const {
+  Must(e.outcome != AttemptOutcome::kNone, "an attempt ends somehow");
+  if (e.outcome == AttemptOutcome::kLost) {
+    Must(!calm_, "no attempt is lost once the faults are over");
+    return;
+  }
+  if (e.outcome == AttemptOutcome::kStopped) {
+    Must(owner.stop_requested, "somebody asked it to stop");
+    return;
+  }
+  for (uint32_t rank = 0; rank < owner.members.size(); ++rank) {
+    const Fence fence{e.attempt, rank};
+    auto it = truth_->runs.find(fence);
+    Must(it != truth_->runs.end() && it->second.exited, "what ended by itself did exit");
+    const TruthRun& run = it->second;
+    if (e.outcome == AttemptOutcome::kFailed) {
+      Must(run.witnessed, "a failure counts only when a living daemon saw it");
+      Must(run.exit_code != 0 || run.signal != 0, "a failure is an exit other than 0");
+    }
+    if (e.outcome == AttemptOutcome::kLaunchFailed) Must(run.launch_failed, "a failed launch");
+    if (e.outcome == AttemptOutcome::kSucceeded) {
+      Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),
+           "a success is exit 0");
+    }
+    Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted(fence) >= run.rows.size(),
+         "an attempt ends once its reports are accepted");
+  }
+}
+
+// --- the end ------------------------------------------------------------------------------------
+
+bool Auditor::AllOver() const {
+  for (const auto& [id, job] : jobs_) {
+    if (!job.runs.over) return false;
+  }
+  for (const auto& [id, experiment] : experiments_) {
+    if (!experiment.ended) return false;
+  }
+  return true;
+}
+void Auditor::ExpectAllOver() const {
+  Must(AllOver(), "everything comes to its end");
+  for (const auto& [id, node] : nodes_) {
+    Must(node.live.empty() && node.used.IsZero() && node.gpus.empty(), "all capacity is free again");
+  }
+  for (const auto& [id, experiment] : experiments_) {
+    for (const TrialBook& trial : experiment.trials) Must(trial.runs.over, "one end per trial");
+  }
+}
+std::string Auditor::Unfinished() const {
+  std::string text;
+  auto add = [&](const std::string& name, const OwnerBook& runs) {
+    if (runs.over) return;
+    text += "\n  " + name + " attempt " + std::to_string(runs.number);
+    text += runs.live ? " live" : " waiting";
+    if (runs.stop_requested) text += " stop requested";
+    for (const Member& m : runs.members) text += " on node " + std::to_string(m.node.value);
+  };
+  for (const auto& [id, job] : jobs_) add("job " + std::to_string(id.value), job.runs);
+  for (const auto& [id, experiment] : experiments_) {
+    uint32_t number = 0;
+    for (const TrialBook& trial : experiment.trials) {
+      add("trial " + ToString(TrialId{id, number++}), trial.runs);
+    }
+    if (!experiment.ended) {
+      text += "\n  experiment " + std::to_string(id.value) +
+              (experiment.decided ? " decided" : " open") + ", trials " +
+              std::to_string(experiment.trials.size());
+    }
+  }
+  return text;
+}
+
+}  // namespace rt::sim

@@ -1,0 +1,167 @@
+// Knows what is legal. Reads the event stream as it becomes durable, and beside it only the truth
+// about programs (what they really reported, how they really ended). Keeps its own, much simpler, idea
+// of the world and shares no code with the core, so both would have to be wrong alike.
+// Ends the simulation with a sentence at the first thing that is not legal.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+#include "head/core/core.h"
+#include "tests/sim/sim.h"
+
+namespace rt::sim {
+
+// What the auditor reads from an experiment's JSON, by itself.
+struct AuditedSpec {
+  Resources resources;
+  std::optional<uint64_t> trials_total;
+  int64_t max_failures = 0;
+  int64_t max_concurrent = 0;
+  bool fail_fast = false;
+  bool maximise = false;
+  bool asha = false;
+  double max_t = 0, grace = 1, factor = 4;
+  int64_t brackets = 1;
+  double stop_at = 0;  // Of training_iteration; 0: no rule.
+  int64_t keep = 0;    // Checkpoints; 0: all.
+
+  static AuditedSpec FromExperiment(const std::string& text);
+  static AuditedSpec FromJob(const std::string& text);
+  std::vector<double> Milestones(uint32_t bracket) const;  // Highest first.
+};
+
+class Auditor {
+ public:
+  // One durable batch, in order.
+  void See(const std::vector<Record>& records, const std::vector<RowBatch>& rows,
+           const Truth& truth);
+  // From here on nothing may be lost: the faults have been over for a while.
+  void ExpectCalm() { calm_ = true; }
+  // Every trial, job and experiment has come to its end.
+  void ExpectAllOver() const;
+
+  bool AllOver() const;
+  uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
+  bool Knows(ExperimentId id) const { return experiments_.contains(id); }
+  bool Knows(JobId id) const { return jobs_.contains(id); }
+  std::string Unfinished() const;  // For the message when a run is stuck.
+  uint64_t rungs_checked() const { return rungs_checked_; }
+
+ private:
+  struct NodeBook {
+    NodeInventory inventory;
+    bool ready = false, gone = false, draining = false;
+    Resources used;
+    std::set<uint32_t> gpus;
+    std::set<AttemptId> live;
+  };
+  struct CheckpointBook {
+    uint64_t id = 0;
+    double iteration = 0;
+    bool retired = false;
+  };
+  struct OwnerBook {
+    Resources asks;
+    uint32_t number = 0;  // Of the newest attempt.
+    bool live = false;
+    std::vector<Member> members;
+    std::set<uint32_t> started;
+    double base_iteration = 0;
+    uint32_t failures = 0;
+    AttemptOutcome last_outcome = AttemptOutcome::kNone;
+    std::vector<CheckpointBook> checkpoints;
+    bool stop_requested = false;
+    bool over = false;
+  };
+  struct TrialBook {
+    OwnerBook runs;
+    uint32_t bracket = 0;
+    StopCause cause = StopCause::kNone;
+    std::map<double, double> rungs;        // Milestone -> value.
+    std::set<double> values;               // Every metric value that was kept.
+    std::vector<Row> batch_rows;           // Kept in this transaction, to be judged at its end.
+    std::vector<std::pair<double, double>> batch_rungs;  // Recorded in it: milestone, value.
+    std::set<double> before;               // Recorded before this transaction.
+    bool must_stop = false, may_stop = false;
+    bool discarded = false;                // A row was settled and not kept.
+    bool reached_end = false;              // A kept row met max_t or the stop rule.
+  };
+  struct ExperimentBook {
+    AuditedSpec spec;
+    std::vector<TrialBook> trials;
+    std::map<std::pair<uint32_t, double>, std::vector<double>> rungs;
+    bool stop_requested = false, decided = false, ended = false;
+    int live = 0;
+    uint64_t failed_trials = 0;
+  };
+  struct JobBook {
+    OwnerBook runs;
+    bool over = false;
+  };
+
+  void On(const event::HeadStarted& e);
+  void On(const event::TokenCreated& e);
+  void On(const event::TokenUsed& e);
+  void On(const event::TokenRevoked& e);
+  void On(const event::NodeJoined& e);
+  void On(const event::NodeReady& e);
+  void On(const event::NodeLost& e);
+  void On(const event::NodeDraining& e);
+  void On(const event::NodeResumed& e);
+  void On(const event::NodeGone& e);
+  void On(const event::JobSubmitted& e);
+  void On(const event::JobStopRequested& e);
+  void On(const event::JobEnded& e);
+  void On(const event::ExperimentCreated& e);
+  void On(const event::ExperimentStopRequested& e);
+  void On(const event::ExperimentDecided& e);
+  void On(const event::ExperimentEnded& e);
+  void On(const event::TrialCreated& e);
+  void On(const event::TrialStopRequested& e);
+  void On(const event::TrialEnded& e);
+  void On(const event::AttemptPlaced& e);
+  void On(const event::AttemptStarted& e);
+  void On(const event::AttemptEnded& e);
+  void On(const event::ReportsAccepted& e);
+  void On(const event::RungRecorded& e);
+  void On(const event::CheckpointCommitted& e);
+  void On(const event::CheckpointRetired& e);
+
+  void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
+  void Release(OwnerBook& owner, const AttemptId& attempt);
+  TrialBook& Touch(TrialId id);
+  void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
+  void JudgeTrial(ExperimentBook& experiment, TrialBook& trial);
+  void EndTransaction();
+  void CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const;
+
+  NodeBook& NodeOf(NodeId id);
+  ExperimentBook& ExperimentOf(ExperimentId id);
+  TrialBook& TrialOf(TrialId id);
+  OwnerBook& OwnerOf(const Owner& owner);
+  OwnerBook& LiveOf(const AttemptId& attempt);
+  void Must(bool ok, const char* rule) const;
+
+  const Record* record_ = nullptr;  // The one that is being looked at.
+  const Truth* truth_ = nullptr;
+  const std::vector<RowBatch>* rows_ = nullptr;
+  size_t next_rows_ = 0;
+  bool calm_ = false;
+  uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
+  Millis at_ = 0;
+  std::map<std::string, Millis> tokens_;
+  std::set<std::string> tokens_seen_, keys_, results_dirs_;
+  std::map<NodeId, NodeBook> nodes_;
+  std::map<JobId, JobBook> jobs_;
+  std::map<ExperimentId, ExperimentBook> experiments_;
+  std::map<Fence, uint64_t> accepted_;
+  std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
+  uint64_t rungs_checked_ = 0;
+};
+
+}  // namespace rt::sim

@@ -1,0 +1,298 @@
+// The auditor's part about trials: what they report, where early stopping judges them, what they leave.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+namespace {
+
+// The same double, NaN included.
+bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+std::optional<double> LossOf(const Row& row) {
+  auto json = Json::Parse(row.metrics);
+  if (!json.ok()) return std::nullopt;
+  const Json* value = json->Find("loss");
+  if (value == nullptr || !value->HasDouble()) return std::nullopt;
+  return value->AsDouble();
+}
+
+Resources ResourcesFrom(const Json* json, int64_t cpu_default) {
+  Resources resources;
+  resources.cpu = cpu_default;
+  if (json == nullptr) return resources;
+  resources.cpu = std::llround(json->GetDouble("cpu", static_cast<double>(cpu_default) / 1e4) * 1e4);
+  resources.gpu = std::llround(json->GetDouble("gpu", 0) * 1e4);
+  return resources;
+}
+
+// numpy's nanpercentile with linear interpolation, over sorted values.
+double Percentile(const std::vector<double>& sorted, double share) {
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  if (below + 1 >= sorted.size()) return sorted.back();
+  const double part = position - static_cast<double>(below);
+  return sorted[below] + (sorted[below + 1] - sorted[below]) * part;
+}
+
+}  // namespace
+
+AuditedSpec AuditedSpec::FromJob(const std::string& text) {
+  AuditedSpec spec;
+  auto json = Json::Parse(text);
+  Require(json.ok(), "a job's spec in the journal is JSON");
+  spec.resources = ResourcesFrom(json->Find("resources"), 0);
+  return spec;
+}
+
+AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
+  AuditedSpec spec;
+  auto json = Json::Parse(text);
+  Require(json.ok(), "an experiment's spec in the journal is JSON");
+  spec.resources = ResourcesFrom(json->Find("resources"), 10'000);
+  uint64_t grid = 1;
+  if (const Json* space = json->Find("space")) {
+    for (const auto& [name, domain] : space->object()) {
+      if (domain.Find("grid") != nullptr) grid *= domain.Find("grid")->array().size();
+    }
+  }
+  const int64_t samples = json->GetInt("num_samples", 1);
+  if (samples > 0) spec.trials_total = grid * static_cast<uint64_t>(samples);
+  spec.max_failures = json->GetInt("max_failures");
+  spec.max_concurrent = json->GetInt("max_concurrent");
+  spec.fail_fast = json->GetBool("fail_fast");
+  spec.maximise = json->GetString("mode") == "max";
+  if (const Json* scheduler = json->Find("scheduler")) {
+    if (const Json* asha = scheduler->Find("asha")) {
+      spec.asha = true;
+      spec.max_t = asha->GetDouble("max_t", 100);
+      spec.grace = asha->GetDouble("grace_period", 1);
+      spec.factor = asha->GetDouble("reduction_factor", 4);
+      spec.brackets = asha->GetInt("brackets", 1);
+    }
+  }
+  if (const Json* stop = json->Find("stop")) spec.stop_at = stop->GetDouble("training_iteration");
+  if (const Json* keep = json->Find("checkpoints")) spec.keep = keep->GetInt("num_to_keep");
+  return spec;
+}
+
+std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
+  std::vector<double> milestones;
+  double milestone = grace;
+  for (uint32_t skipped = 0; skipped < bracket; ++skipped) milestone *= factor;
+  for (; milestone <= max_t; milestone *= factor) milestones.insert(milestones.begin(), milestone);
+  return milestones;
+}
+
+void Auditor::On(const event::TrialCreated& e) {
+  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
+  Must(!experiment.decided && !experiment.stop_requested, "only an open search proposes");
+  Must(e.trial.number == experiment.trials.size(), "trials count up");
+  Must(!experiment.spec.trials_total || e.trial.number < *experiment.spec.trials_total,
+       "not more trials than were asked for");
+  Must(e.bracket < static_cast<uint64_t>(experiment.spec.brackets), "the bracket exists");
+  TrialBook& trial = experiment.trials.emplace_back();
+  trial.bracket = e.bracket;
+  trial.runs.asks = experiment.spec.resources;
+}
+
+void Auditor::On(const event::TrialStopRequested& e) {
+  TrialBook& trial = TrialOf(e.trial);
+  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
+  Must(!trial.runs.over, "what is over is not asked to stop");
+  Must(!trial.runs.stop_requested, "a trial is asked to stop once");
+  Must(e.cause != StopCause::kNone, "a stop has a cause");
+  Must(e.cause != StopCause::kEarly || trial.must_stop || trial.may_stop,
+       "early stopping stops only who is below the cutoff");
+  Must(e.cause != StopCause::kExperiment || experiment.stop_requested || experiment.spec.fail_fast,
+       "the experiment was asked to stop");
+  Must((e.cause != StopCause::kRule && e.cause != StopCause::kMaxT) || trial.reached_end,
+       "a rule stops only who met it");
+  trial.runs.stop_requested = true;
+  trial.cause = e.cause;
+}
+
+void Auditor::On(const event::TrialEnded& e) {
+  TrialBook& trial = TrialOf(e.trial);
+  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
+  Must(!trial.runs.over, "each trial has exactly one end");
+  Must(!trial.runs.live, "a trial that ended has no live attempt");
+  trial.runs.over = true;
+  const bool by_rule = trial.cause == StopCause::kRule || trial.cause == StopCause::kMaxT;
+  const int64_t allowed = experiment.spec.max_failures;
+  switch (e.end) {
+    case TrialEnd::kNone: Must(false, "a trial ends somehow"); break;
+    case TrialEnd::kCompleted:
+      Must(by_rule || trial.runs.last_outcome == AttemptOutcome::kSucceeded,
+           "COMPLETED is who returned or met a rule");
+      break;
+    case TrialEnd::kStopped:
+      Must((trial.runs.stop_requested || experiment.stop_requested) && !by_rule, "STOPPED is who was asked to");
+      break;
+    case TrialEnd::kFailed:
+      ++experiment.failed_trials;
+      if (trial.runs.last_outcome == AttemptOutcome::kLaunchFailed) break;
+      Must(allowed >= 0 && trial.runs.failures > static_cast<uint64_t>(allowed),
+           "FAILED is who failed more often than it may");
+      break;
+  }
+  Must(e.end == TrialEnd::kFailed || allowed < 0 || trial.runs.stop_requested ||
+           trial.runs.failures <= static_cast<uint64_t>(allowed),
+       "who failed more often than it may is FAILED");
+}
+
+void Auditor::On(const event::ReportsAccepted& e) {
+  OwnerBook& owner = LiveOf(e.attempt);
+  Must(e.rank < owner.members.size(), "the rank exists");
+  uint64_t& accepted = accepted_[{e.attempt, e.rank}];
+  Must(e.seq_to > accepted, "rows are settled once");
+  TrialBook* trial = e.attempt.owner.is_trial() ? &Touch(e.attempt.owner.trial()) : nullptr;
+  const bool was_stopped = trial != nullptr && trial->runs.stop_requested;
+  if (e.count > 0) {
+    Must(!was_stopped, "rows after a stop are not kept");
+    Must(next_rows_ < rows_->size(), "kept rows come in the same transaction");
+    const RowBatch& batch = (*rows_)[next_rows_++];
+    CheckRows(e, batch, trial);
+  } else {
+    Must(e.last.seq == 0, "no last row when none was kept");
+  }
+  if (trial != nullptr && e.count < e.seq_to - accepted) trial->discarded = true;
+  accepted = e.seq_to;
+}
+
+void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial) {
+  const Fence fence{e.attempt, e.rank};
+  Must(batch.attempt == e.attempt && batch.rank == e.rank, "rows stand in the events' order");
+  Must(batch.rows.size() == e.count, "as many rows as the event says");
+  Must(e.rows_digest.size() == 32, "the digest has 32 bytes");
+  auto truth = truth_->runs.find(fence);
+  Must(truth != truth_->runs.end(), "rows come from a program that ran");
+  uint64_t seq = Accepted(fence);
+  for (const Row& row : batch.rows) {
+    Must(row.seq == ++seq, "rows are accepted once and in order");
+    Must(seq <= e.seq_to, "no row beyond seq_to");
+    Must(seq <= truth->second.rows.size() && truth->second.rows[seq - 1] == row,
+         "a row is what the program reported");
+    if (trial == nullptr) continue;
+    Must(row.iteration > trial->runs.base_iteration,
+         "no step before a committed checkpoint is repeated");
+    Must(!trial->reached_end, "rows after the end are not kept");
+    const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
+    if (spec.stop_at > 0 && row.iteration >= spec.stop_at) trial->reached_end = true;
+    const std::optional<double> loss = LossOf(row);
+    if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
+    if (loss && !std::isnan(*loss)) trial->values.insert(*loss);
+    if (e.rank == 0) trial->batch_rows.push_back(row);
+  }
+  const Row& last = batch.rows.back();
+  Must(e.last.seq == last.seq && e.last.iteration == last.iteration &&
+           e.last.metrics == last.metrics,
+       "`last` is the last kept row");
+  if (trial == nullptr || !e.has_best) return;
+  Must(trial->values.contains(e.best), "the best value was reported");
+  const bool maximise = ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise;
+  for (const Row& row : batch.rows) {
+    auto loss = LossOf(row);
+    if (!loss || std::isnan(*loss)) continue;
+    Must(maximise ? *loss <= e.best : *loss >= e.best, "no kept value is better than the best");
+  }
+}
+
+// The rule of asynchronous successive halving, from the papers' words and not from head/decide.
+void Auditor::On(const event::RungRecorded& e) {
+  TrialBook& trial = Touch(e.trial);
+  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
+  const AuditedSpec& spec = experiment.spec;
+  Must(spec.asha && e.bracket == trial.bracket, "only a bracket's own trials are recorded");
+  const std::vector<double> milestones = spec.Milestones(e.bracket);
+  Must(std::find(milestones.begin(), milestones.end(), e.milestone) != milestones.end(),
+       "the milestone exists");
+  Must(trial.rungs.emplace(e.milestone, e.value).second, "once per trial and milestone");
+  std::vector<double>& values = experiment.rungs[{e.bracket, e.milestone}];
+  if (!values.empty() && !std::isnan(e.value)) {
+    // Larger is better from here on.
+    std::vector<double> sorted = values;
+    for (double& value : sorted) value = spec.maximise ? value : -value;
+    std::sort(sorted.begin(), sorted.end());
+    const double own = spec.maximise ? e.value : -e.value;
+    const double cutoff = Percentile(sorted, 1 - 1 / spec.factor);
+    const double blur = 1e-9 * std::max(1.0, std::abs(cutoff));
+    trial.must_stop |= own < cutoff - blur;
+    trial.may_stop |= own < cutoff + blur;
+  }
+  if (!std::isnan(e.value)) values.push_back(e.value);
+  trial.batch_rungs.emplace_back(e.milestone, e.value);
+  ++rungs_checked_;
+}
+
+// The trial, with what it had recorded before this transaction noted.
+Auditor::TrialBook& Auditor::Touch(TrialId id) {
+  TrialBook& trial = TrialOf(id);
+  if (!touched_.insert(id).second) return trial;
+  trial.before.clear();
+  for (const auto& [milestone, value] : trial.rungs) trial.before.insert(milestone);
+  return trial;
+}
+
+void Auditor::EndTransaction() {
+  for (const TrialId& id : touched_) {
+    TrialBook& trial = TrialOf(id);
+    JudgeTrial(ExperimentOf(id.experiment), trial);
+    trial.batch_rows.clear();
+    trial.batch_rungs.clear();
+  }
+  touched_.clear();
+}
+
+void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
+  Must(!trial.must_stop || trial.runs.stop_requested || trial.runs.over,
+       "who is below the cutoff is stopped");
+  Must(!trial.reached_end || trial.runs.stop_requested || trial.runs.over,
+       "who met a rule is stopped");
+  Must(!trial.discarded || trial.runs.stop_requested || trial.runs.over,
+       "no row is discarded without a stop");
+  if (!experiment.spec.asha) return;
+  // One rung a row: the highest that was reached and is not recorded. A row at max_t has none.
+  std::set<double> recorded = trial.before;
+  size_t next = 0;
+  for (const Row& row : trial.batch_rows) {
+    const std::optional<double> loss = LossOf(row);
+    if (row.iteration >= experiment.spec.max_t || !loss) continue;
+    for (double milestone : experiment.spec.Milestones(trial.bracket)) {
+      if (row.iteration < milestone || recorded.contains(milestone)) continue;
+      recorded.insert(milestone);
+      Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&
+               Same(trial.batch_rungs[next].second, *loss),
+           "a row is judged at the highest rung that it reached, with its own value");
+      ++next;
+      break;
+    }
+  }
+  Must(next == trial.batch_rungs.size(), "a rung is recorded only for a row that reached it");
+}
+
+void Auditor::On(const event::CheckpointCommitted& e) {
+  OwnerBook& owner = LiveOf(e.attempt);
+  const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
+  Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
+  Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
+  Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
+  owner.checkpoints.push_back({e.checkpoint, e.iteration, false});
+}
+
+void Auditor::On(const event::CheckpointRetired& e) {
+  OwnerBook& owner = OwnerOf(e.owner);
+  auto book = std::find_if(owner.checkpoints.begin(), owner.checkpoints.end(),
+                           [&](const CheckpointBook& c) { return c.id == e.checkpoint; });
+  Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
+  Must(book + 1 != owner.checkpoints.end(), "the newest checkpoint is kept");
+  book->retired = true;
+  if (!e.owner.is_trial()) return;
+  const int64_t keep = ExperimentOf(e.owner.trial().experiment).spec.keep;
+  const int64_t kept = std::count_if(owner.checkpoints.begin(), owner.checkpoints.end(),
+                                     [](const CheckpointBook& c) { return !c.retired; });
+  Must(keep > 0 && kept >= keep, "not more is retired than the policy says");
+}
+
+}  // namespace rt::sim

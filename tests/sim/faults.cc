@@ -1,0 +1,57 @@
+#include "tests/sim/faults.h"
+
+namespace rt::sim {
+
+const char* FaultName(Fault fault) {
+  switch (fault) {
+    case Fault::kLostBefore: return "lost before the head saw it";
+    case Fault::kLostDuring: return "connection broke during the call";
+    case Fault::kLostAfter: return "answer lost";
+    case Fault::kDuplicated: return "delivered twice";
+    case Fault::kReordered: return "delivered late";
+    case Fault::kDaemonKilled: return "worker daemon killed";
+    case Fault::kNodeRebooted: return "node rebooted";
+    case Fault::kNodeReplaced: return "node came back empty";
+    case Fault::kNodeGone: return "node gone for good";
+    case Fault::kNodeRemoved: return "node removed by a person";
+    case Fault::kNodeDrained: return "preemption notice";
+    case Fault::kDaemonStopped: return "daemon stopped for a while";
+    case Fault::kNodeFrozen: return "node stood still";
+    case Fault::kHeadStopped: return "head stopped for a while";
+    case Fault::kHeadCrashed: return "head crashed, nothing in flight";
+    case Fault::kHeadCrashedBusy: return "head crashed, batches in flight";
+    case Fault::kBatchesLost: return "  of these, batches were lost";
+    case Fault::kTrialFailed: return "program failed, daemon saw it";
+    case Fault::kExitUnseen: return "program ended unseen";
+    case Fault::kLaunchFailed: return "launch failed";
+    case Fault::kStopRequested: return "person asked to stop";
+    case Fault::kCount: break;
+  }
+  return "?";
+}
+
+FaultPlan FaultPlan::Draw(Rng& rng) {
+  // Each kind is off in about half of the seeds.
+  auto upto = [&](double most) { return rng.Chance(0.5) ? rng.Uniform() * most : 0.0; };
+  FaultPlan plan;
+  plan.lost_before = upto(0.25);
+  plan.lost_during = upto(0.15);
+  plan.lost_after = upto(0.25);
+  plan.duplicated = upto(0.25);
+  plan.reordered = upto(0.25);
+  plan.daemon_killed = upto(0.12);
+  plan.node_rebooted = upto(0.08);
+  plan.node_gone = upto(0.03);
+  plan.node_removed = upto(0.02);
+  plan.drained = upto(0.08);
+  plan.daemon_stopped = upto(0.10);
+  plan.node_frozen = upto(0.08);
+  plan.head_stopped = upto(0.15);
+  plan.head_crashed = upto(0.40);
+  plan.trial_failed = upto(0.08);
+  plan.launch_failed = upto(0.08);
+  plan.stop_requested = upto(0.10);
+  return plan;
+}
+
+}  // namespace rt::sim

@@ -1,0 +1,65 @@
+// What may go wrong in the simulator, how often, and how often it did. A fault is counted when it took
+// effect: when the message was lost, not when the dice were thrown.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/base/rng.h"
+
+namespace rt::sim {
+
+enum class Fault : size_t {
+  kLostBefore,       // A request never reached the head.
+  kLostDuring,       // The connection broke while the head worked on it; the caller asked again.
+  kLostAfter,        // The head did it, the answer was lost.
+  kDuplicated,       // A request arrived twice.
+  kReordered,        // A request arrived late, behind younger ones.
+  kDaemonKilled,     // A worker daemon died; its programs went on.
+  kNodeRebooted,     // Daemon and programs died; the disk survived.
+  kNodeReplaced,     // The same with another disk: it joined as a new node.
+  kNodeGone,         // It never came back.
+  kNodeRemoved,      // Somebody removed it while it worked.
+  kNodeDrained,      // A preemption notice, true or false.
+  kDaemonStopped,    // SIGSTOP of the daemon.
+  kNodeFrozen,       // The whole node stood still.
+  kHeadStopped,      // SIGSTOP of the head.
+  kHeadCrashed,      // With nothing in flight.
+  kHeadCrashedBusy,  // With batches in flight.
+  kBatchesLost,      // Some of which the disk never saw.
+  kTrialFailed,      // A program failed and its daemon saw it.
+  kExitUnseen,       // A program ended while its daemon was down.
+  kLaunchFailed,
+  kStopRequested,    // A person stopped a trial, a job or an experiment.
+  kCount,
+};
+inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
+const char* FaultName(Fault fault);
+
+struct Histogram {
+  std::array<uint64_t, kFaultCount> counts{};
+  void Add(Fault fault) { ++counts[static_cast<size_t>(fault)]; }
+  void Merge(const Histogram& other) {
+    for (size_t i = 0; i < kFaultCount; ++i) counts[i] += other.counts[i];
+  }
+  uint64_t Total() const {
+    uint64_t total = 0;
+    for (uint64_t count : counts) total += count;
+    return total;
+  }
+};
+
+// Probabilities: of each message, of each second per node, of each second of the head, of each step
+// of a program. Drawn per seed, so that some runs are calm in one respect and wild in another.
+struct FaultPlan {
+  double lost_before = 0, lost_during = 0, lost_after = 0, duplicated = 0, reordered = 0;
+  double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
+  double daemon_stopped = 0, node_frozen = 0;
+  double head_stopped = 0, head_crashed = 0;
+  double trial_failed = 0, launch_failed = 0, stop_requested = 0;
+
+  static FaultPlan Draw(Rng& rng);
+};
+
+}  // namespace rt::sim

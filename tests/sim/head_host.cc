@@ -1,0 +1,210 @@
+#include "tests/sim/head_host.h"
+
+#include <utility>
+
+#include "common/base/limits.h"
+
+namespace rt::sim {
+
+void HeadHost::Start() {
+  up_ = true;
+  ++life_;
+  stopped_until_ = 0;
+  drain_scheduled_ = false;
+  Enqueue({input::StartHead{"cluster-1", "sim", "0.1.0"}, [](const auto&, const auto&) {}, {}});
+  TickLater();
+  FlushSinksLater();
+}
+
+void HeadHost::TickLater() {
+  sim_.At(limits::kTickInterval, [this, life = life_] {
+    if (life != life_) return;
+    // A stopped process gets one tick when it runs again, however long it stood still.
+    if (sim_.now >= stopped_until_) Enqueue({input::Tick{}, [](const auto&, const auto&) {}, {}});
+    TickLater();
+  });
+}
+
+void HeadHost::FlushSinksLater() {
+  sim_.At(sim_.Between(50, 400), [this, life = life_] {
+    if (life != life_) return;
+    if (!log_.empty()) Post(input::SinksFlushed{log_.back().seq}, {});
+    FlushSinksLater();
+  });
+}
+
+void HeadHost::Post(Input input, AnswerFn done) {
+  if (!up_) return;
+  if (!done) done = [](const auto&, const auto&) {};
+  Enqueue({std::move(input), std::move(done), {}});
+}
+
+void HeadHost::PostSync(input::Sync sync, SyncFn done) {
+  if (up_) Enqueue({std::move(sync), {}, std::move(done)});
+}
+
+void HeadHost::Enqueue(Waiting waiting) {
+  inbox_.push_back(std::move(waiting));
+  ScheduleDrain(sim_.Between(0, 4));
+}
+
+void HeadHost::ScheduleDrain(Millis delay) {
+  if (drain_scheduled_) return;
+  drain_scheduled_ = true;
+  sim_.At(delay, [this, life = life_] {
+    if (life != life_) return;
+    drain_scheduled_ = false;
+    Drain();
+  });
+}
+
+void HeadHost::Drain() {
+  if (sim_.now < stopped_until_) return ScheduleDrain(stopped_until_ - sim_.now);
+  if (in_flight_.size() >= limits::kBatchesInFlightMax) return;  // Complete() goes on.
+  InFlight batch;
+  size_t most = 1 + sim_.rng.Below(8);
+  while (!inbox_.empty() && most-- > 0) {
+    Waiting waiting = std::move(inbox_.front());
+    inbox_.pop_front();
+    Handle(waiting, batch);
+  }
+  AnswerSyncs(batch);
+  Append(std::move(batch));
+  if (!inbox_.empty()) ScheduleDrain(sim_.Between(0, 2));
+}
+
+void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
+  if (!std::holds_alternative<input::Tick>(waiting.input)) ++sim_.inputs;
+  Outcome outcome = Step(core_, waiting.input, sim_.now);
+  // A refused input may come with records: leases run out and work is placed after every input.
+  if (!outcome.records.empty()) CheckInvariants(core_);
+  for (Record& record : outcome.records) batch.records.push_back(std::move(record));
+  for (RowBatch& rows : outcome.rows) batch.rows.push_back(std::move(rows));
+  if (auto* sync = std::get_if<input::Sync>(&waiting.input)) {
+    if (!outcome.verdict.ok()) {
+      batch.effects.push_back([done = waiting.sync_done] { done({false, 0, {}, {}}); });
+      return;
+    }
+    auto old = parked_.find(sync->node);
+    if (old != parked_.end() && old->second.sync_seq > sync->sync_seq) return;
+    Parked parked{sync->sync_seq, {}, sim_.now + limits::kSyncHold, waiting.sync_done};
+    for (const Observed& observed : sync->observed) parked.listed.push_back(observed.fence);
+    parked_[sync->node] = std::move(parked);
+    return;
+  }
+  batch.effects.push_back([done = std::move(waiting.done), verdict = outcome.verdict,
+                           answer = std::move(outcome.answer)] { done(verdict, answer); });
+}
+
+// Answers those whose desired state changed, differs from what they listed, or was held long enough.
+void HeadHost::AnswerSyncs(InFlight& batch) {
+  for (auto it = parked_.begin(); it != parked_.end();) {
+    auto& [node, parked] = *it;
+    if (!core_.world.state.nodes.contains(node)) {
+      it = parked_.erase(it);
+      continue;
+    }
+    SyncReply reply;
+    reply.epoch = core_.world.state.epoch;
+    reply.desired = DesiredFor(core_.world, node);
+    bool differs = core_.soft.dirty.contains(node) || sim_.now >= parked.until ||
+                   reply.desired.size() != parked.listed.size();
+    for (const DesiredAttempt& wanted : reply.desired) {
+      bool listed = std::find(parked.listed.begin(), parked.listed.end(), wanted.fence) !=
+                    parked.listed.end();
+      if (listed) continue;
+      differs = true;
+      reply.bodies.push_back(LaunchSpecFor(core_.world, wanted.fence));
+    }
+    if (!differs) {
+      ++it;
+      continue;
+    }
+    core_.soft.dirty.erase(node);
+    batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });
+    it = parked_.erase(it);
+  }
+}
+
+void HeadHost::Append(InFlight batch) {
+  if (batch.records.empty()) {
+    if (!in_flight_.empty()) {
+      auto& effects = in_flight_.back().effects;
+      for (auto& effect : batch.effects) effects.push_back(std::move(effect));
+      return;
+    }
+    for (auto& effect : batch.effects) effect();
+    return;
+  }
+  batch.dump = CanonicalDump(core_.world.state);
+  const Millis latency = sim_.rng.Chance(0.05) ? sim_.Between(50, 400) : sim_.Between(1, 15);
+  batch.durable_at = sim_.now + latency;
+  if (!in_flight_.empty()) {
+    batch.durable_at = std::max(batch.durable_at, in_flight_.back().durable_at);
+  }
+  sim_.At(batch.durable_at - sim_.now, [this, life = life_] {
+    if (life == life_) Complete();
+  });
+  in_flight_.push_back(std::move(batch));
+}
+
+void HeadHost::Complete() {
+  InFlight batch = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  Keep(batch);
+  for (auto& effect : batch.effects) effect();
+  if (!inbox_.empty()) ScheduleDrain(0);
+}
+
+// The batch is on the disk from here on.
+void HeadHost::Keep(InFlight& batch) {
+  auditor_.See(batch.records, batch.rows, sim_.truth);
+  for (Record& record : batch.records) log_.push_back(std::move(record));
+  durable_dump_ = std::move(batch.dump);
+}
+
+void HeadHost::Stop(Millis span) {
+  if (up_) stopped_until_ = std::max(stopped_until_, sim_.now + span);
+}
+
+void HeadHost::Crash() {
+  if (!up_) return;
+  up_ = false;
+  ++life_;
+  sim_.faults.Add(in_flight_.empty() ? Fault::kHeadCrashed : Fault::kHeadCrashedBusy);
+  size_t survive = sim_.rng.Below(in_flight_.size() + 1);
+  if (survive < in_flight_.size()) sim_.faults.Add(Fault::kBatchesLost);
+  for (size_t i = 0; i < survive; ++i) Keep(in_flight_[i]);
+  in_flight_.clear();
+  inbox_.clear();
+  parked_.clear();
+  Replay();
+  sim_.At(sim_.Between(10, sim_.rng.Chance(0.2) ? 8'000 : 600), [this] { Start(); });
+}
+
+void HeadHost::Replay() {
+  Core fresh;
+  for (const Record& record : log_) Apply(fresh.world, record);
+  if (!log_.empty() && CanonicalDump(fresh.world.state) != durable_dump_) {
+    Fail("the replay of the durable prefix differs from the state at that seq");
+  }
+  CheckInvariants(fresh);
+  // Every other time it starts from a snapshot: the index must come out fit to go on with.
+  if (snapshot_ && sim_.rng.Chance(0.5)) {
+    Core restored;
+    restored.world.state = *snapshot_;
+    Reindex(restored.world);
+    for (const Record& record : log_) {
+      if (record.seq > snapshot_->seq) Apply(restored.world, record);
+    }
+    Require(CanonicalDump(restored.world.state) == CanonicalDump(fresh.world.state),
+            "snapshot and tail differ from the whole log");
+    CheckInvariants(restored);
+    core_ = std::move(restored);
+  } else {
+    core_ = std::move(fresh);
+  }
+  if (sim_.rng.Chance(0.5)) snapshot_ = core_.world.state;
+}
+
+}  // namespace rt::sim

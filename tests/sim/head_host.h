@@ -1,0 +1,94 @@
+// The head as a process: the production core, a loop that takes inputs in batches, and a journal with
+// several appends in flight. Nothing leaves before it is durable. A crash keeps some prefix of the
+// batches in flight; what comes back is a replay, which must equal what the state was at that seq.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "head/core/core.h"
+#include "head/core/desired.h"
+#include "tests/sim/auditor.h"
+#include "tests/sim/sim.h"
+
+namespace rt::sim {
+
+struct SyncReply {
+  bool known = true;  // False: NotFound, the node must join anew.
+  uint64_t epoch = 0;
+  std::vector<DesiredAttempt> desired;
+  std::vector<LaunchSpec> bodies;
+};
+
+class HeadHost {
+ public:
+  using AnswerFn = std::function<void(const absl::Status&, const Answer&)>;
+  using SyncFn = std::function<void(const SyncReply&)>;
+
+  HeadHost(Sim& sim, Auditor& auditor) : sim_(sim), auditor_(auditor) {}
+
+  void Start();
+  // Dropped when the head is down.
+  void Post(Input input, AnswerFn done);
+  void PostSync(input::Sync sync, SyncFn done);
+  void Crash();
+  void Stop(Millis span);  // SIGSTOP for this long.
+  // The log and its snapshot give the state that runs, once nothing is in flight.
+  void CheckReplay() { if (in_flight_.empty()) Replay(); }
+  const std::string& durable_dump() const { return durable_dump_; }
+  bool up() const { return up_; }
+  const Core& core() const { return core_; }
+
+ private:
+  struct Waiting {
+    Input input;
+    AnswerFn done;
+    SyncFn sync_done;
+  };
+  struct InFlight {
+    std::vector<Record> records;
+    std::vector<RowBatch> rows;
+    std::vector<Sim::Effect> effects;
+    std::string dump;
+    Millis durable_at = 0;
+  };
+  struct Parked {
+    uint64_t sync_seq = 0;
+    std::vector<Fence> listed;
+    Millis until = 0;
+    SyncFn done;
+  };
+
+  void Enqueue(Waiting waiting);
+  void ScheduleDrain(Millis delay);
+  void Drain();
+  void Handle(Waiting& waiting, InFlight& batch);
+  void AnswerSyncs(InFlight& batch);
+  void Append(InFlight batch);
+  void Complete();
+  void Keep(InFlight& batch);
+  void Replay();
+  void TickLater();
+  void FlushSinksLater();
+
+  Sim& sim_;
+  Auditor& auditor_;
+  Core core_;
+  bool up_ = false;
+  uint64_t life_ = 0;
+  Millis stopped_until_ = 0;
+  bool drain_scheduled_ = false;
+  std::deque<Waiting> inbox_;
+  std::deque<InFlight> in_flight_;
+  std::map<NodeId, Parked> parked_;
+  // The disk.
+  std::vector<Record> log_;
+  std::string durable_dump_;
+  std::optional<State> snapshot_;
+};
+
+}  // namespace rt::sim

@@ -1,0 +1,90 @@
+// sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect. Ends with
+// status 1 and the seed at the first thing that is not legal.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "common/base/log.h"
+#include "tests/sim/simulation.h"
+
+namespace rt::sim {
+namespace {
+
+thread_local uint64_t current_seed = 0;
+
+// RT_CHECK aborts: say which seed it was.
+void OnAbort(int) {
+  char text[64];
+  int size = std::snprintf(text, sizeof text, "sim: seed %llu aborted\n",
+                           static_cast<unsigned long long>(current_seed));
+  if (size > 0) (void)!write(2, text, static_cast<size_t>(size));
+  _exit(1);
+}
+
+}  // namespace
+
+void Fail(const std::string& what) {
+  std::fprintf(stderr, "sim: seed %llu: %s\n", static_cast<unsigned long long>(current_seed),
+               what.c_str());
+  std::fflush(stderr);
+  _exit(1);
+}
+
+struct Totals {
+  std::mutex mutex;
+  Histogram faults;
+  uint64_t inputs = 0, seeds = 0, rungs = 0;
+};
+
+// One seed; every 50th twice, which must come out the same.
+void RunSeed(uint64_t seed, Totals& totals) {
+  current_seed = seed;
+  Simulation simulation(seed);
+  const std::string state = simulation.Run();
+  if (seed % 50 == 0) {
+    Simulation again(seed);
+    if (again.Run() != state) Fail("not deterministic");
+  }
+  std::lock_guard lock(totals.mutex);
+  totals.faults.Merge(simulation.sim().faults);
+  totals.inputs += simulation.sim().inputs;
+  totals.rungs += simulation.auditor().rungs_checked();
+  ++totals.seeds;
+}
+
+}  // namespace rt::sim
+
+int main(int argc, char** argv) {
+  using namespace rt::sim;
+  const uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
+  const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  const size_t threads =
+      argc > 3 ? std::strtoull(argv[3], nullptr, 10) : std::thread::hardware_concurrency();
+  rt::SetLogLevel(rt::LogLevel::kError);
+  std::signal(SIGABRT, OnAbort);
+  Totals totals;
+  std::atomic<uint64_t> next = 0;
+  std::vector<std::thread> pool;
+  for (size_t i = 0; i < std::max<size_t>(1, threads); ++i) {
+    pool.emplace_back([&] {
+      for (uint64_t done = next++; done < count; done = next++) RunSeed(first + done, totals);
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+  std::printf("%llu seeds, %llu inputs, %llu rungs recomputed; faults that took effect:\n",
+              static_cast<unsigned long long>(totals.seeds),
+              static_cast<unsigned long long>(totals.inputs),
+              static_cast<unsigned long long>(totals.rungs));
+  for (size_t i = 0; i < kFaultCount; ++i) {
+    std::printf("  %-36s %llu\n", FaultName(static_cast<Fault>(i)),
+                static_cast<unsigned long long>(totals.faults.counts[i]));
+  }
+  return 0;
+}

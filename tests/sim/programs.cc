@@ -1,0 +1,95 @@
+// The programs of a node: fake training that reports, saves, ends and fails.
+#include "tests/sim/worker_host.h"
+
+namespace rt::sim {
+
+std::string WorkerHost::Describe() const {
+  std::string text = "\n  " + name_ + " is node " + std::to_string(node_.value);
+  if (!present_) return text + ", gone";
+  text += daemon_up_ ? "" : ", daemon down";
+  for (const auto& [fence, attempt] : core_.attempts) {
+    text += "\n    " + ToString(fence) + " stage " +
+            std::to_string(static_cast<int>(attempt.stage)) + (attempt.wanted ? "" : " unwanted");
+  }
+  for (const auto& [fence, run] : runs_) {
+    text += "\n    run " + ToString(fence) + (run.alive ? " alive" : " ended") + " seq " +
+            std::to_string(run.seq) + " acked " + std::to_string(run.acked) + " spool " +
+            std::to_string(run.spool.size()) + (run.commit ? " commits" : "");
+  }
+  return text;
+}
+
+void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
+  sim_.At(delay, [this, fence, pid] {
+    auto it = runs_.find(fence);
+    if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
+    if (sim_.now < frozen_until_) return ProcessLater(fence, pid, frozen_until_ - sim_.now);
+    ProcessStep(fence, it->second);
+  });
+}
+
+void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
+  if (run.commit) return ProcessLater(fence, run.pid, 20);
+  if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
+    return EndProcess(fence, run.pid, 1, 0);
+  }
+  run.iteration += 1;
+  const bool is_trial = fence.attempt.owner.is_trial();
+  if (is_trial) {
+    Row row;
+    row.seq = ++run.seq;
+    row.iteration = run.iteration;
+    row.time_total_s = run.body.time_total_base_s + 0.1 * static_cast<double>(run.seq);
+    row.timestamp = sim_.now;
+    // Few values, so that ties occur; now and then none, or one that is not a number.
+    const uint64_t draw = sim_.rng.Below(40);
+    row.metrics = draw == 39   ? R"({"other":1})"
+                  : draw == 38 ? R"({"loss":"NaN"})"
+                               : "{\"loss\":" + std::to_string(draw) + ".5}";
+    run.spool.push_back(row);
+    sim_.truth.runs[fence].rows.push_back(row);
+    if (run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0) {
+      input::CommitCheckpoint commit;
+      commit.fence = fence;
+      commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
+      commit.row = row;
+      commit.bytes = 1'000;
+      sim_.truth.manifests.insert(commit.manifest);
+      run.commit = commit;
+      Daemon(sim_.Between(1, 100), [this, fence] { SendCommit(fence); });
+    }
+  }
+  if (run.iteration >= run.iterations_total) {
+    const uint64_t pid = run.pid;
+    if (!run.commit) return EndProcess(fence, pid, 0, 0);
+  }
+  ProcessLater(fence, run.pid, sim_.Between(20, 250));
+}
+
+void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal) {
+  auto it = runs_.find(fence);
+  if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
+  it->second.alive = false;
+  it->second.exit = worker::ExitFacts{exit_code, signal, true, false, ""};
+  TruthRun& truth = sim_.truth.runs[fence];
+  truth.exited = true;
+  truth.exit_code = exit_code;
+  truth.signal = signal;
+  if (!daemon_up_) {
+    sim_.faults.Add(Fault::kExitUnseen);
+    return;
+  }
+  Daemon(sim_.Between(0, 10), [this, fence, pid] {
+    auto run = runs_.find(fence);
+    if (run == runs_.end() || run->second.pid != pid) return;
+    TruthRun& seen = sim_.truth.runs[fence];
+    seen.witnessed = true;
+    if (seen.exit_code != 0) sim_.faults.Add(Fault::kTrialFailed);
+    Feed(worker::input::Exited{fence, *run->second.exit});
+    Daemon(sim_.Between(0, 30), [this, fence, seq = run->second.seq] {
+      if (runs_.contains(fence)) Feed(worker::input::Drained{fence, seq, {}});
+    });
+  });
+}
+
+}  // namespace rt::sim

@@ -1,0 +1,116 @@
+// What every part of a simulation shares: virtual time, the one random stream, the queue of what
+// happens next, the lossy network, and the truth that the auditor compares claims with.
+// One thread per simulation; everything follows from the seed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/rng.h"
+#include "common/base/time.h"
+#include "head/core/events.h"
+#include "tests/sim/faults.h"
+
+namespace rt::sim {
+
+// Ends the simulation: the seed and `what` are printed, and the program fails.
+[[noreturn]] void Fail(const std::string& what);
+inline void Require(bool ok, const char* what) {
+  if (!ok) Fail(what);
+}
+
+// What really happened to one run, whatever anybody was told.
+struct TruthRun {
+  std::vector<Row> rows;
+  int launches = 0;
+  bool exited = false;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  bool witnessed = false;
+  bool launch_failed = false;
+  bool asked_to_stop = false;
+};
+struct Truth {
+  std::map<Fence, TruthRun> runs;
+  std::set<std::string> manifests;  // Durable in the store.
+};
+
+class Sim {
+ public:
+  explicit Sim(uint64_t seed) : rng(seed, 1), plan(FaultPlan::Draw(rng)) {}
+
+  using Effect = std::function<void()>;
+  using Reply = std::function<void(Effect)>;
+
+  void At(Millis delay, Effect effect) {
+    queue_.push_back({now + delay, order_++, std::move(effect)});
+    std::push_heap(queue_.begin(), queue_.end(), Later);
+  }
+  // Runs what comes next; false when nothing does.
+  bool RunNext() {
+    if (queue_.empty()) return false;
+    std::pop_heap(queue_.begin(), queue_.end(), Later);
+    Entry entry = std::move(queue_.back());
+    queue_.pop_back();
+    now = entry.at;
+    entry.effect();
+    return true;
+  }
+  Millis Between(Millis least, Millis most) {
+    return least + static_cast<Millis>(rng.Below(static_cast<uint64_t>(most - least + 1)));
+  }
+  bool Strikes(double probability, Fault fault) {
+    if (calm || !rng.Chance(probability)) return false;
+    faults.Add(fault);
+    return true;
+  }
+  // One RPC to the head: `request` runs there, if at all; what it gives to `reply` runs at the
+  // caller, if it gets through. The caller has a timeout of its own.
+  void Call(std::function<void(Reply)> request) {
+    if (Strikes(plan.lost_before, Fault::kLostBefore)) return;
+    const Reply lost = [](const Effect&) {};
+    if (Strikes(plan.lost_during, Fault::kLostDuring)) {
+      At(Between(1, 20), [request, lost] { request(lost); });
+    }
+    if (Strikes(plan.duplicated, Fault::kDuplicated)) {
+      At(Between(1, 1'500), [request, lost] { request(lost); });
+    }
+    const Millis delay =
+        Strikes(plan.reordered, Fault::kReordered) ? Between(50, 1'200) : Between(1, 20);
+    At(delay, [this, request] {
+      request([this](const Effect& effect) {
+        if (Strikes(plan.lost_after, Fault::kLostAfter)) return;
+        At(Between(1, 20), effect);
+      });
+    });
+  }
+
+  Rng rng;
+  FaultPlan plan;
+  Histogram faults;
+  Truth truth;
+  bool calm = false;  // No more faults.
+  Millis calm_at = 0;
+  Millis now = 1'700'000'000'000;
+  uint64_t inputs = 0;  // Of the core, ticks not counted.
+
+ private:
+  struct Entry {
+    Millis at = 0;
+    uint64_t order = 0;
+    Effect effect;
+  };
+  static bool Later(const Entry& a, const Entry& b) {
+    return a.at != b.at ? a.at > b.at : a.order > b.order;
+  }
+  std::vector<Entry> queue_;
+  uint64_t order_ = 0;
+};
+
+}  // namespace rt::sim

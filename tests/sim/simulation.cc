@@ -1,0 +1,205 @@
+#include "tests/sim/simulation.h"
+
+namespace rt::sim {
+namespace {
+
+constexpr Millis kFaultsLast = 45'000;
+constexpr Millis kCalmSettles = 25'000;
+constexpr Millis kLivenessLimit = 600'000;
+constexpr uint64_t kInputsLeast = 500;
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
+  const size_t nodes = 2 + sim_.rng.Below(3);
+  for (size_t i = 0; i < nodes; ++i) {
+    Resources size;
+    // The first node never leaves and can run everything.
+    size.cpu = i == 0 ? 4 * kUnit : static_cast<int64_t>(1 + sim_.rng.Below(4)) * kUnit;
+    size.gpu = i == 0 ? 2 * kUnit : static_cast<int64_t>(sim_.rng.Below(3)) * kUnit;
+    hosts_.push_back(std::make_unique<WorkerHost>(sim_, head_, auditor_,
+                                                  "node" + std::to_string(i), size));
+  }
+}
+
+std::string Simulation::Run() {
+  const Millis started = sim_.now;
+  head_.Start();
+  for (auto& host : hosts_) {
+    sim_.At(sim_.Between(1, 2'000), [&host] { host->Boot(); });
+  }
+  const uint64_t first = 1 + sim_.rng.Below(3);
+  for (uint64_t i = 0; i < first; ++i) sim_.At(sim_.Between(1, 4'000), [this] { Submit(); });
+  CalamitiesLater();
+  sim_.At(kFaultsLast, [this] { BecomeCalm(); });
+  Millis next_look = started + 5'000;
+  while (true) {
+    Require(sim_.RunNext(), "nothing is left to do");
+    if (sim_.now < next_look) continue;
+    next_look = sim_.now + 200;
+    if (Finished()) break;
+    if (sim_.now > started + kFaultsLast + kLivenessLimit) {
+      Fail("stuck: no end " + std::to_string(kLivenessLimit / 1'000) +
+           " s after the faults stopped" + auditor_.Unfinished() + Unanswered());
+    }
+  }
+  head_.CheckReplay();
+  auditor_.ExpectAllOver();
+  return head_.durable_dump();
+}
+
+bool Simulation::Finished() {
+  if (!auditor_.AllOver()) return false;
+  for (const auto& request : requests_) {
+    if (!request->answered) return false;
+  }
+  if (sim_.inputs >= kInputsLeast && sim_.faults.Total() > 0) return true;
+  if (sim_.faults.Total() == 0 && sim_.inputs >= kInputsLeast) head_.Crash();
+  Submit();
+  return false;
+}
+
+void Simulation::BecomeCalm() {
+  sim_.calm = true;
+  sim_.calm_at = sim_.now;
+  sim_.At(kCalmSettles, [this] { auditor_.ExpectCalm(); });
+}
+
+void Simulation::CalamitiesLater() {
+  sim_.At(sim_.Between(500, 1'500), [this] {
+    if (sim_.calm) return;
+    if (sim_.Strikes(sim_.plan.head_stopped, Fault::kHeadStopped)) {
+      head_.Stop(sim_.Between(200, 5'000));
+    }
+    // Right after something was appended, so that batches are in flight.
+    if (head_.up() && sim_.rng.Chance(sim_.plan.head_crashed)) {
+      sim_.At(sim_.Between(0, 300), [this] { head_.Crash(); });
+    }
+    for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > 0);
+    AskToStop();
+    if (sim_.rng.Chance(0.1)) Submit();
+    CalamitiesLater();
+  });
+}
+
+void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
+  if (!host.present()) return;
+  const FaultPlan& plan = sim_.plan;
+  auto chance = [&](double probability) { return sim_.rng.Chance(probability); };
+  if (chance(plan.daemon_killed)) host.KillDaemon();
+  if (chance(plan.node_rebooted)) host.Reboot(sim_.rng.Chance(0.6));
+  if (may_leave && chance(plan.node_gone)) return host.LeaveForGood();
+  if (!host.daemon_up()) return;
+  if (sim_.Strikes(plan.daemon_stopped, Fault::kDaemonStopped)) {
+    host.StopDaemon(sim_.Between(200, 6'000));
+  }
+  if (sim_.Strikes(plan.node_frozen, Fault::kNodeFrozen)) host.Freeze(sim_.Between(200, 6'000));
+  if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) host.Drain();
+  if (host.node().value != 0 && sim_.Strikes(plan.node_removed, Fault::kNodeRemoved)) {
+    head_.Post(input::RemoveNode{host.node(), "by hand"}, {});
+  }
+}
+
+std::string Simulation::Unanswered() const {
+  std::string text;
+  for (const auto& request : requests_) {
+    if (!request->answered) text += "\n  " + request->key + " unanswered: " + request->refusal;
+  }
+  for (const auto& host : hosts_) text += host->Describe();
+  return text;
+}
+
+// --- people -------------------------------------------------------------------------------------
+
+std::string Simulation::DrawExperiment() {
+  auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
+  auto number = [](uint64_t value) { return std::to_string(value); };
+  std::string text = R"({"experiment":"e","command":["train","${lr}"],"metric":"loss",)";
+  text += std::string(R"("mode":")") + (below(2) == 0 ? "min" : "max") + "\",";
+  text += below(2) == 0 ? R"("space":{"lr":{"uniform":[0,1]}},)"
+                        : R"("space":{"lr":{"grid":[1,2,3]}},)";
+  text += "\"num_samples\":" + number(1 + below(5)) + ",";
+  if (below(3) > 0) {
+    text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
+            R"(,"grace_period":)" + number(1 + below(2)) + R"(,"reduction_factor":)" +
+            number(2 + below(2)) + R"(,"brackets":)" + number(1 + below(2)) + "}},";
+  } else if (below(2) == 0) {
+    text += R"("stop":{"training_iteration":)" + number(1 + below(20)) + "},";
+  }
+  if (below(2) == 0) text += R"("checkpoints":{"num_to_keep":)" + number(1 + below(3)) + "},";
+  if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
+  if (below(8) == 0) text += "\"fail_fast\":true,";
+  const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
+                             R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})"};
+  text += std::string("\"resources\":") + resources[below(5)] + ",";
+  text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
+  return text;
+}
+
+void Simulation::Submit() {
+  auto request = std::make_unique<Request>();
+  request->key = "request-" + std::to_string(requests_.size());
+  if (sim_.rng.Chance(0.2)) {
+    input::SubmitJob job{"ann", R"({"name":"drive","argv":["python","drive.py"]})", request->key};
+    if (sim_.rng.Chance(0.5)) {
+      job.spec = R"({"name":"drive","argv":["python"],"resources":{"cpu":1}})";
+    }
+    request->input = job;
+  } else {
+    input::CreateExperiment create;
+    create.owner = "ann";
+    create.spec = DrawExperiment();
+    create.request_key = request->key;
+    create.drawn_seed = sim_.rng.Next();
+    create.results_root = "/home/ann/rt_results";
+    request->input = create;
+  }
+  requests_.push_back(std::move(request));
+  Ask(requests_.size() - 1);
+}
+
+void Simulation::Ask(size_t index) {
+  sim_.Call([this, index](const Sim::Reply& reply) {
+    head_.Post(requests_[index]->input,
+               [this, index, reply](const absl::Status& status, const Answer& answer) {
+                 // Nothing that is large enough has joined yet: the person asks again.
+                 requests_[index]->refusal = status.ToString();
+                 if (absl::IsInvalidArgument(status)) return;
+                 if (!status.ok()) Fail("a good request was refused: " + status.ToString());
+                 reply([this, index, answer] { TakeAnswer(index, answer); });
+               });
+  });
+  sim_.At(700, [this, index] {
+    if (!requests_[index]->answered) Ask(index);
+  });
+}
+
+void Simulation::TakeAnswer(size_t index, const Answer& answer) {
+  Request& request = *requests_[index];
+  const uint64_t id = answer.job.value + answer.experiment.value;
+  Require(answer.job.value != 0 ? auditor_.Knows(answer.job) : auditor_.Knows(answer.experiment),
+          "answered before durable");
+  Require(!request.answered || request.id == id, "a retry got another answer");
+  request.id = id;
+  if (!request.answered && sim_.rng.Chance(0.1)) {
+    sim_.At(sim_.Between(1, 3'000), [this, index] { Ask(index); });
+  }
+  request.answered = true;
+}
+
+void Simulation::AskToStop() {
+  if (requests_.empty() || !sim_.rng.Chance(sim_.plan.stop_requested)) return;
+  const Request& request = *requests_[sim_.rng.Below(requests_.size())];
+  if (!request.answered) return;
+  sim_.faults.Add(Fault::kStopRequested);
+  const bool is_job = std::holds_alternative<input::SubmitJob>(request.input);
+  Input stop = input::StopExperiment{{request.id}, "enough"};
+  if (is_job) stop = input::StopJob{{request.id}, "enough"};
+  if (!is_job && sim_.rng.Chance(0.7)) {
+    const auto number = static_cast<uint32_t>(sim_.rng.Below(4));
+    stop = input::StopTrial{{{request.id}, number}, "enough"};
+  }
+  sim_.Call([this, stop](const Sim::Reply&) { head_.Post(stop, {}); });
+}
+
+}  // namespace rt::sim

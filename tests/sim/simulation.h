@@ -1,0 +1,50 @@
+// One simulated cluster from its first token to the last experiment's end.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/auditor.h"
+#include "tests/sim/head_host.h"
+#include "tests/sim/sim.h"
+#include "tests/sim/worker_host.h"
+
+namespace rt::sim {
+
+class Simulation {
+ public:
+  explicit Simulation(uint64_t seed);
+  // Ends the process when something is not legal. Returns the final state's canonical bytes.
+  std::string Run();
+  const Sim& sim() const { return sim_; }
+  const Auditor& auditor() const { return auditor_; }
+
+ private:
+  // A person who asks until there is an answer, and then sometimes once more.
+  struct Request {
+    std::string key;
+    Input input;
+    bool answered = false;
+    uint64_t id = 0;
+    std::string refusal;
+  };
+  void Submit();
+  void Ask(size_t request);
+  void TakeAnswer(size_t request, const Answer& answer);
+  void CalamitiesLater();
+  void StrikeNode(WorkerHost& host, bool may_leave);
+  void AskToStop();
+  void BecomeCalm();
+  bool Finished();
+  std::string Unanswered() const;
+  std::string DrawExperiment();
+
+  Sim sim_;
+  Auditor auditor_;
+  HeadHost head_;
+  std::vector<std::unique_ptr<WorkerHost>> hosts_;
+  std::vector<std::unique_ptr<Request>> requests_;
+};
+
+}  // namespace rt::sim

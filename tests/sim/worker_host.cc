@@ -1,0 +1,363 @@
+#include "tests/sim/worker_host.h"
+
+#include <utility>
+
+#include "common/base/overloaded.h"
+
+namespace rt::sim {
+
+WorkerHost::WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name,
+                       Resources size)
+    : sim_(sim), head_(head), auditor_(auditor), name_(std::move(name)), size_(std::move(size)) {}
+
+void WorkerHost::Boot() {
+  ++boots_;
+  StartDaemon();
+}
+
+void WorkerHost::StartDaemon() {
+  daemon_up_ = true;
+  ++daemon_life_;
+  stopped_until_ = 0;
+  core_ = {};
+  sync_seq_ = sync_open_ = report_open_ = 0;
+  bodies_.clear();
+  std::vector<Fence> ended;
+  for (auto& [fence, run] : runs_) {
+    if (run.exit) run.exit->witnessed = false;
+    if (run.exit) ended.push_back(fence);
+    Feed(worker::input::Recovered{fence, run.pid, run.exit});
+  }
+  for (const Fence& fence : ended) {
+    Daemon(1, [this, fence] {
+      auto it = runs_.find(fence);
+      if (it != runs_.end()) Feed(worker::input::Drained{fence, it->second.seq, {}});
+    });
+  }
+  Daemon(sim_.Between(5, 100), [this] { SendSync(); });
+  TickLater();
+  ReportLater();
+  for (auto& [fence, run] : runs_) {
+    if (run.commit) Daemon(50, [this, f = fence] { SendCommit(f); });
+  }
+}
+
+void WorkerHost::Daemon(Millis delay, Sim::Effect effect) {
+  sim_.At(delay, [this, life = daemon_life_, effect = std::move(effect)] {
+    if (life != daemon_life_ || !daemon_up_) return;
+    const Millis wakes = std::max(stopped_until_, frozen_until_);
+    if (sim_.now < wakes) return Daemon(wakes - sim_.now, effect);
+    effect();
+  });
+}
+
+void WorkerHost::TickLater() {
+  Daemon(100, [this] {
+    Feed(worker::input::Tick{});
+    TickLater();
+  });
+}
+
+void WorkerHost::KillDaemon() {
+  if (!daemon_up_) return;
+  sim_.faults.Add(Fault::kDaemonKilled);
+  daemon_up_ = false;
+  sim_.At(sim_.Between(1, 30), [this, node = node_, life = daemon_life_] {
+    head_.Post(input::Disconnected{node, node.value * 1'000'000 + life}, {});
+  });
+  sim_.At(sim_.Between(50, sim_.rng.Chance(0.5) ? 400 : 5'000), [this, life = daemon_life_] {
+    if (present_ && life == daemon_life_ && !daemon_up_) StartDaemon();
+  });
+}
+
+void WorkerHost::LoseProcesses() {
+  for (auto& [fence, run] : runs_) {
+    if (!run.alive) continue;
+    run.alive = false;
+    run.exit = worker::ExitFacts{0, 9, false, false, "the node went down"};
+    TruthRun& truth = sim_.truth.runs[fence];
+    truth.exited = true;
+    truth.signal = 9;
+  }
+}
+
+void WorkerHost::Reboot(bool keep_disk) {
+  if (!daemon_up_) return;
+  sim_.faults.Add(keep_disk ? Fault::kNodeRebooted : Fault::kNodeReplaced);
+  if (sim_.rng.Chance(0.5)) {
+    head_.Post(input::Disconnected{node_, node_.value * 1'000'000 + daemon_life_}, {});
+  }
+  daemon_up_ = false;
+  LoseProcesses();
+  if (!keep_disk) {
+    runs_.clear();
+    node_ = {};
+  }
+  sim_.At(sim_.Between(400, 8'000), [this, life = daemon_life_] {
+    if (present_ && life == daemon_life_) Boot();
+  });
+}
+
+void WorkerHost::LeaveForGood() {
+  sim_.faults.Add(Fault::kNodeGone);
+  present_ = daemon_up_ = false;
+  ++daemon_life_;
+  LoseProcesses();
+}
+
+void WorkerHost::StopDaemon(Millis span) {
+  stopped_until_ = std::max(stopped_until_, sim_.now + span);
+}
+void WorkerHost::Freeze(Millis span) {
+  frozen_until_ = std::max(frozen_until_, sim_.now + span);
+}
+void WorkerHost::Drain() { drain_until_ = sim_.now + sim_.Between(2'000, 15'000); }
+
+// --- the worker core ----------------------------------------------------------------------------
+
+void WorkerHost::Feed(const worker::WorkerInput& input) {
+  for (const worker::Action& action : worker::Step(core_, input, sim_.now)) Perform(action);
+}
+
+void WorkerHost::Perform(const worker::Action& action) {
+  std::visit(Overloaded{
+                 [&](const worker::action::Prepare& a) { Prepare(a.fence); },
+                 [&](const worker::action::Launch& a) {
+                   Daemon(sim_.Between(1, 60), [this, fence = a.fence] { Launch(fence); });
+                 },
+                 [&](const worker::action::Signal& a) { SignalRun(a.fence, a.kill); },
+                 [&](const worker::action::Forget& a) {
+                   auto it = runs_.find(a.fence);
+                   Require(it == runs_.end() || !it->second.alive, "forgot a living program");
+                   runs_.erase(a.fence);
+                   bodies_.erase(a.fence);
+                 },
+                 [&](const worker::action::SyncNow&) { Daemon(0, [this] { SendSync(); }); },
+             },
+             action);
+}
+
+void WorkerHost::Prepare(const Fence& fence) {
+  Daemon(sim_.Between(2, 200), [this, fence] {
+    if (sim_.Strikes(sim_.plan.launch_failed, Fault::kLaunchFailed)) {
+      const bool transient = sim_.rng.Chance(0.7);
+      if (!transient) {
+        TruthRun& truth = sim_.truth.runs[fence];
+        truth.exited = truth.launch_failed = truth.witnessed = true;
+      }
+      Feed(worker::input::Prepared{fence, false, transient, "no such bundle"});
+      return;
+    }
+    Feed(worker::input::Prepared{fence, true, false, ""});
+  });
+}
+
+void WorkerHost::Launch(const Fence& fence) {
+  auto body = bodies_.find(fence);
+  if (body == bodies_.end()) return;
+  TruthRun& truth = sim_.truth.runs[fence];
+  Require(auditor_.Accepted(fence) == 0, "a program was started again after its rows were accepted");
+  truth = {};
+  ++truth.launches;
+  Run& run = runs_[fence];
+  run = {};
+  run.body = body->second;
+  run.pid = next_pid_++;
+  run.alive = true;
+  run.iteration = run.body.iteration_base;
+  run.iterations_total = static_cast<double>(sim_.Between(2, 30));
+  run.checkpoint_every = sim_.rng.Below(5);
+  run.obedient = sim_.rng.Chance(0.7);
+  Feed(worker::input::Launched{fence, run.pid});
+  ProcessLater(fence, run.pid, sim_.Between(10, 300));
+}
+
+void WorkerHost::SignalRun(const Fence& fence, bool kill) {
+  auto it = runs_.find(fence);
+  if (it == runs_.end() || !it->second.alive) return;
+  sim_.truth.runs[fence].asked_to_stop = true;
+  if (!kill && !it->second.obedient) return;
+  const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
+  sim_.At(kill ? 1 : sim_.Between(5, 400), [this, fence, pid = it->second.pid, signal] {
+    EndProcess(fence, pid, 0, signal);
+  });
+}
+
+// --- control ------------------------------------------------------------------------------------
+
+void WorkerHost::Join() {
+  ++joins_;
+  auto answered = [this, life = daemon_life_, join = joins_](NodeId node) {
+    if (life != daemon_life_ || join != joins_ || node_.value != 0) return;
+    node_ = node;
+    Daemon(1, [this] { SendSync(); });
+  };
+  auto use = [this, answered](const std::string& token) {
+    sim_.Call([this, token, answered](const Sim::Reply& reply) {
+      head_.Post(input::UseToken{token, name_},
+                 [reply, answered](const absl::Status& status, const Answer& answer) {
+                   if (!status.ok()) return;
+                   reply([answered, node = answer.node] { answered(node); });
+                 });
+    });
+  };
+  sim_.Call([this, use](const Sim::Reply& reply) {
+    // The edge draws the token, so a call that is made twice makes two.
+    const std::string token = name_ + "-" + std::to_string(++tokens_);
+    head_.Post(input::CreateToken{token, "worker", 60'000, ""},
+               [reply, use, token](const absl::Status&, const Answer&) {
+                 reply([use, token] { use(token); });
+               });
+  });
+  Daemon(800, [this, join = joins_] {
+    if (node_.value == 0 && join == joins_) Join();
+  });
+}
+
+void WorkerHost::SendSync() {
+  if (node_.value == 0) return Join();
+  input::Sync sync;
+  sync.node = node_;
+  sync.incarnation = node_.value * 1'000'000 + daemon_life_;
+  sync.sync_seq = sync_open_ = ++sync_seq_;
+  sync.inventory.resources = size_;
+  sync.inventory.address = name_ + ":1";
+  sync.inventory.version = "0.1.0";
+  for (uint32_t i = 0; i < size_.gpu / kUnit; ++i) {
+    sync.inventory.gpus.push_back({name_ + "-gpu" + std::to_string(i), i, "fake", 0});
+  }
+  sync.inventory.boot_id = name_ + "." + std::to_string(boots_);
+  sync.inventory.pid = daemon_life_;
+  if (sim_.now < drain_until_) {
+    sync.draining = true;
+    sync.drain_reason = "notice";
+    sync.drain_for = drain_until_ - sim_.now;
+  }
+  for (const worker::Observed& seen : worker::ObservedList(core_)) {
+    Observed observed;
+    observed.fence = seen.fence;
+    observed.phase = static_cast<Observed::Phase>(seen.phase);
+    observed.pid = seen.pid;
+    observed.exit_code = seen.exit.exit_code;
+    observed.signal = seen.exit.signal;
+    observed.witnessed = seen.exit.witnessed;
+    observed.launch_failed = seen.exit.launch_failed;
+    observed.last_seq = seen.last_seq;
+    observed.reason = seen.exit.reason;
+    sync.observed.push_back(std::move(observed));
+  }
+  sim_.Call([this, sync, life = daemon_life_](const Sim::Reply& reply) {
+    head_.PostSync(sync, [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
+      reply([this, life, seq, answer] {
+        if (life == daemon_life_) Daemon(0, [this, seq, answer] { TakeReply(seq, answer); });
+      });
+    });
+  });
+  Daemon(900, [this, seq = sync.sync_seq] {
+    if (sync_open_ == seq) SendSync();
+  });
+}
+
+void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
+  if (sync_seq != sync_open_) return;
+  sync_open_ = 0;
+  if (!reply.known) {
+    // Its identity is void: end everything, forget it, and join as somebody new.
+    LoseProcesses();
+    runs_.clear();
+    bodies_.clear();
+    core_ = {};
+    node_ = {};
+    ++daemon_life_;
+    sim_.At(100, [this, life = daemon_life_] {
+      if (present_ && life == daemon_life_) StartDaemon();
+    });
+    return;
+  }
+  for (const LaunchSpec& body : reply.bodies) bodies_[body.fence] = body;
+  worker::input::Desired desired;
+  desired.epoch = reply.epoch;
+  for (const DesiredAttempt& wanted : reply.desired) {
+    desired.attempts.push_back({wanted.fence, wanted.stop, bodies_.contains(wanted.fence)});
+  }
+  Feed(desired);
+  if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
+}
+
+// --- reports and checkpoints --------------------------------------------------------------------
+
+void WorkerHost::ReportLater() {
+  Daemon(sim_.Between(10, 80), [this] {
+    if (report_open_ == 0) SendReport();
+    ReportLater();
+  });
+}
+
+void WorkerHost::SendReport() {
+  input::Report report{node_, {}};
+  for (const auto& [fence, run] : runs_) {
+    if (run.spool.empty()) continue;
+    RowBatch& batch = report.batches.emplace_back(RowBatch{fence.attempt, fence.rank, {}});
+    for (const Row& row : run.spool) {
+      if (batch.rows.size() < 6) batch.rows.push_back(row);
+    }
+  }
+  if (report.batches.empty() || node_.value == 0) return;
+  report_open_ = ++reports_sent_;
+  sim_.Call([this, report, life = daemon_life_, id = report_open_](const Sim::Reply& reply) {
+    head_.Post(report, [=, this](const absl::Status& status, const Answer& answer) {
+      reply([this, life, id, ok = status.ok(), verdicts = answer.verdicts] {
+        if (life != daemon_life_) return;
+        Daemon(0, [this, id, ok, verdicts] {
+          if (report_open_ == id) report_open_ = 0;
+          if (!ok) return;
+          for (const ReportVerdict& verdict : verdicts) TakeVerdict(verdict);
+        });
+      });
+    });
+  });
+  Daemon(700, [this, id = report_open_] {
+    if (report_open_ == id) report_open_ = 0;
+  });
+}
+
+void WorkerHost::TakeVerdict(const ReportVerdict& verdict) {
+  auto it = runs_.find(verdict.fence);
+  if (it == runs_.end()) return;
+  Run& run = it->second;
+  if (verdict.stale) {
+    run.spool.clear();
+    return;
+  }
+  Require(auditor_.Accepted(verdict.fence) >= verdict.acked_seq, "acknowledged before durable");
+  while (!run.spool.empty() && run.spool.front().seq <= verdict.acked_seq) run.spool.pop_front();
+  run.acked = std::max(run.acked, verdict.acked_seq);
+  if (!verdict.stop || !run.alive || !run.obedient) return;
+  sim_.truth.runs[verdict.fence].asked_to_stop = true;
+  sim_.At(sim_.Between(5, 200), [this, fence = verdict.fence, pid = run.pid] {
+    EndProcess(fence, pid, 0, 0);
+  });
+}
+
+void WorkerHost::SendCommit(const Fence& fence) {
+  auto it = runs_.find(fence);
+  if (it == runs_.end() || !it->second.commit) return;
+  const input::CommitCheckpoint commit = *it->second.commit;
+  sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
+    head_.Post(commit, [=, this](const absl::Status& status, const Answer&) {
+      // Too early: its rows are not accepted yet. Asked again.
+      if (!status.ok() && status.code() == absl::StatusCode::kUnavailable) return;
+      reply([this, life, fence = commit.fence, manifest = commit.manifest] {
+        if (life != daemon_life_) return;
+        Daemon(0, [this, fence, manifest] {
+          auto run = runs_.find(fence);
+          if (run == runs_.end() || !run->second.commit) return;
+          if (run->second.commit->manifest == manifest) run->second.commit.reset();
+        });
+      });
+    });
+  });
+  Daemon(500, [this, fence] { SendCommit(fence); });
+}
+
+}  // namespace rt::sim

@@ -1,0 +1,99 @@
+// A node: the production worker core inside a daemon that can be killed, stopped and started again,
+// the programs that outlive it, and a disk with their spools and exits. Training is fake: rows and
+// checkpoints as fast as virtual time allows.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tests/sim/head_host.h"
+#include "tests/sim/sim.h"
+#include "worker/core/worker_core.h"
+
+namespace rt::sim {
+
+class WorkerHost {
+ public:
+  WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name, Resources size);
+
+  void Boot();
+  void KillDaemon();
+  void Reboot(bool keep_disk);
+  void LeaveForGood();
+  void StopDaemon(Millis span);
+  void Freeze(Millis span);
+  void Drain();
+  bool present() const { return present_; }
+  bool daemon_up() const { return daemon_up_; }
+  NodeId node() const { return node_; }
+  std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
+
+ private:
+  // A run directory: the program, what it said, and how it ended.
+  struct Run {
+    LaunchSpec body;
+    uint64_t pid = 0;
+    bool alive = false;
+    std::optional<worker::ExitFacts> exit;  // The exit file.
+    uint64_t seq = 0;
+    uint64_t acked = 0;
+    double iteration = 0;
+    double iterations_total = 0;
+    uint64_t checkpoint_every = 0;
+    bool obedient = true;  // Ends on SIGTERM.
+    std::deque<Row> spool;
+    std::optional<input::CommitCheckpoint> commit;  // report() waits for it.
+  };
+
+  void StartDaemon();
+  void Daemon(Millis delay, Sim::Effect effect);  // If this daemon still lives, once it runs.
+  void Feed(const worker::WorkerInput& input);
+  void Perform(const worker::Action& action);
+  void Prepare(const Fence& fence);
+  void Launch(const Fence& fence);
+  void SignalRun(const Fence& fence, bool kill);
+
+  void Join();
+  void SendSync();
+  void TakeReply(uint64_t sync_seq, const SyncReply& reply);
+  void ReportLater();
+  void SendReport();
+  void TakeVerdict(const ReportVerdict& verdict);
+  void SendCommit(const Fence& fence);
+  void TickLater();
+
+  void ProcessLater(const Fence& fence, uint64_t pid, Millis delay);
+  void ProcessStep(const Fence& fence, Run& run);
+  void EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal);
+  void LoseProcesses();
+
+  Sim& sim_;
+  HeadHost& head_;
+  const Auditor& auditor_;
+  std::string name_;
+  Resources size_;
+  bool present_ = true;
+  // The machine and its disk.
+  NodeId node_;
+  uint64_t boots_ = 0;
+  uint64_t next_pid_ = 100;
+  Millis frozen_until_ = 0;
+  std::map<Fence, Run> runs_;
+  Millis drain_until_ = 0;
+  // The daemon.
+  bool daemon_up_ = false;
+  uint64_t daemon_life_ = 0;
+  Millis stopped_until_ = 0;
+  worker::WorkerState core_;
+  uint64_t sync_seq_ = 0;
+  uint64_t sync_open_ = 0;
+  uint64_t report_open_ = 0;
+  uint64_t reports_sent_ = 0;
+  uint64_t joins_ = 0;
+  uint64_t tokens_ = 0;
+  std::map<Fence, LaunchSpec> bodies_;
+};
+
+}  // namespace rt::sim
