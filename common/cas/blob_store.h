@@ -1,8 +1,9 @@
-// Where bytes live: content-addressed chunks and the immutable manifests that name them. One contract
-// (tests/contract/blob_store_suite.h) for every implementation. Thread-safe.
+// Where bytes live: content-addressed chunks and the immutable manifests that name them. One
+// contract (tests/contract/blob_store_suite.h) for every implementation. Thread-safe.
 //   PutChunk   verifies that the bytes have this digest; durable when it returns; idempotent.
 //   PutManifest is refused (FailedPrecondition) while a chunk that it names is missing; durable.
-//   GetChunk   verifies; DataLoss when the bytes are not what their name says, NotFound when absent.
+//   GetChunk   verifies; DataLoss when the bytes are not what their name says, NotFound when
+// absent.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // DirStore: a blob store in a directory, the head's default.
-//   chunks/<ab>/<digest>   manifests/<digest>   tmp/ (what a crash left half-written; emptied at Open)
-// A file is written in tmp, synced, renamed, and its directory synced: what has a name is whole.
+//   chunks/<ab>/<digest>   manifests/<digest>   tmp/ (what a crash left half-written; emptied at
+// Open) A file is written in tmp, synced, renamed, and its directory synced: what has a name is
+// whole.
 #pragma once
 
 #include <memory>
@@ -26,8 +27,8 @@ class DirStore : public BlobStore {
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
-  // Mark and sweep: keeps the live manifests and their chunks, and whatever was written or asked for
-  // (FindMissing) less than `min_age` ms ago, because a push may be under way.
+  // Mark and sweep: keeps the live manifests and their chunks, and whatever was written or asked
+  // for (FindMissing) less than `min_age` ms ago, because a push may be under way.
   struct Swept {
     size_t manifests = 0;
     size_t chunks = 0;

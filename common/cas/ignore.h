@@ -1,7 +1,7 @@
-// What .gitignore and .rtignore files leave out of a bundle, with git's rules: the last pattern that
-// matches wins, '!' takes back, a trailing '/' means directories only, a '/' elsewhere anchors the
-// pattern to its file's directory, '*' and '?' stay within a component, '**' crosses them. As in git,
-// nothing below an ignored directory can be taken back. Pure.
+// What .gitignore and .rtignore files leave out of a bundle, with git's rules: the last pattern
+// that matches wins, '!' takes back, a trailing '/' means directories only, a '/' elsewhere
+// anchors the pattern to its file's directory, '*' and '?' stay within a component, '**' crosses
+// them. As in git, nothing below an ignored directory can be taken back. Pure.
 #pragma once
 
 #include <string>

@@ -45,7 +45,8 @@ absl::Status CheckEntry(const ManifestEntry& entry, Bytes chunk_bytes) {
   return Invalid("an entry of no kind");
 }
 
-// Entries are sorted. A path below another entry would need that one to be a directory with content.
+// Entries are sorted. A path below another entry would need that one to be a directory with
+// content.
 absl::Status CheckManifest(const Manifest& manifest) {
   if (manifest.chunk_bytes <= 0 || manifest.chunk_bytes > kChunkBytesMax)
     return Invalid("manifest: chunk_bytes " + std::to_string(manifest.chunk_bytes));

@@ -4,8 +4,9 @@
 //     {"path":"empty","dir":true},
 //     {"path":"model/a.bin","mode":420,"size":5,"chunks":["b3:…"]},
 //     {"path":"latest","link":"model/a.bin"}]}
-// ParseManifest trusts nobody: a path is relative, without "", ".", "..", NUL, a component beyond 255
-// bytes or 4 096 bytes in all; no path occurs twice or lies below a file or link; a link stays inside.
+// ParseManifest trusts nobody: a path is relative, without "", ".", "..", NUL, a component beyond
+// 255 bytes or 4 096 bytes in all; no path occurs twice or lies below a file or link; a link stays
+// inside.
 #pragma once
 
 #include <string>

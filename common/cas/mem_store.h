@@ -1,5 +1,5 @@
-// MemStore: a blob store in memory, for tests and the simulator. Thread-safe. A test may look at and
-// damage what it holds.
+// MemStore: a blob store in memory, for tests and the simulator. Thread-safe. A test may look at
+// and damage what it holds.
 #pragma once
 
 #include <map>

@@ -102,7 +102,8 @@ absl::Status TreeStorer::AddEntry(const std::string& path, const std::string& re
   if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
   if (is_bundle_) {
     std::string_view name = std::string_view(relative).substr(relative.rfind('/') + 1);
-    if (name == ".git" || rules_.IsIgnored(relative, S_ISDIR(info.st_mode))) return absl::OkStatus();
+    if (name == ".git" || rules_.IsIgnored(relative, S_ISDIR(info.st_mode)))
+      return absl::OkStatus();
   }
   if (absl::Status status = CheckRelativePath(relative); !status.ok())
     return Annotate(status, EscapeControl(path));
@@ -122,7 +123,8 @@ absl::Status TreeStorer::AddLink(const std::string& path, const std::string& rel
                       .target = std::string(text, static_cast<size_t>(size))};
   if (absl::Status status = CheckLinkTarget(relative, entry.target); !status.ok()) {
     if (!is_bundle_) return Annotate(status, EscapeControl(path));
-    // Virtual environments and data folders are full of these; they mean nothing on another machine.
+    // Virtual environments and data folders are full of these; they mean nothing on another
+    // machine.
     RT_LOG(kWarning) << "left out: " << EscapeControl(path) << ": " << MessageOf(status);
     return absl::OkStatus();
   }

@@ -24,7 +24,8 @@ struct StoredTree {
 // Stores only what is missing. A path that is a file becomes a tree of one file.
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
                                      const TreeOptions& options);
-// Recreates the tree below `target` (made if absent), verifying every chunk; never writes outside it.
+// Recreates the tree below `target` (made if absent), verifying every chunk; never writes outside
+// it.
 absl::Status RestoreTree(BlobStore& store, const std::string& manifest, const std::string& target);
 
 }  // namespace rt

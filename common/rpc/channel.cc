@@ -10,8 +10,8 @@
 namespace rt {
 namespace {
 
-// A ping every 2 s, dead after 4 s without an answer: a peer that is stopped for 3 s stays connected,
-// a vanished one is found well before TCP would. Leases, not pings, decide who is lost.
+// A ping every 2 s, dead after 4 s without an answer: a peer that is stopped for 3 s stays
+// connected, a vanished one is found well before TCP would. Leases, not pings, decide who is lost.
 constexpr int kKeepaliveTimeMs = 2'000;
 constexpr int kKeepaliveTimeoutMs = 4'000;
 // Pings that the server tolerates: everybody here is authenticated, nobody is struck off.

@@ -1,7 +1,8 @@
-// RemoteStore: the head's blob store as its workers and clients see it, over rt.v1.BlobService. Give
-// it a bulk channel (MakeChannel(…, bulk = true)), never the control channel. Chunks travel in pieces
-// of 1 MiB and are verified on both sides. UNAVAILABLE is retried with growing pauses until
-// `retry_for` ms have passed; every other error is returned at once. Thread-safe; calls block.
+// RemoteStore: the head's blob store as its workers and clients see it, over rt.v1.BlobService.
+// Give it a bulk channel (MakeChannel(…, bulk = true)), never the control channel. Chunks travel
+// in pieces of 1 MiB and are verified on both sides. UNAVAILABLE is retried with growing pauses
+// until `retry_for` ms have passed; every other error is returned at once. Thread-safe; calls
+// block.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Files as daemons use them: whole reads, atomic writes, directories that only we can enter, and the
-// lock that keeps a second daemon out. Thread-safe. Errors name the path.
+// Files as daemons use them: whole reads, atomic writes, directories that only we can enter, and
+// the lock that keeps a second daemon out. Thread-safe. Errors name the path.
 #pragma once
 
 #include <sys/types.h>
@@ -32,8 +32,8 @@ absl::Status SyncDirectory(const std::string& path);
 absl::Status RemoveTree(const std::string& path);
 bool Exists(const std::string& path);  // Of the name itself: a dangling link exists.
 
-// An flock on <directory>/LOCK, held until destruction (and released by the kernel when we die). The
-// error of a second taker is FailedPrecondition and names the holder.
+// An flock on <directory>/LOCK, held until destruction (and released by the kernel when we die).
+// The error of a second taker is FailedPrecondition and names the holder.
 class DirectoryLock {
  public:
   static absl::StatusOr<DirectoryLock> Acquire(const std::string& directory);

@@ -1,6 +1,7 @@
-// Inbox<T>: a bounded queue from many threads to one. Push never blocks: it answers false when there
-// is no room, and the caller tells its peer to come back later (RESOURCE_EXHAUSTED). Some room is
-// reserved for control messages, which go on when the others flood. Thread-safe; one consumer.
+// Inbox<T>: a bounded queue from many threads to one. Push never blocks: it answers false when
+// there is no room, and the caller tells its peer to come back later (RESOURCE_EXHAUSTED). Some
+// room is reserved for control messages, which go on when the others flood. Thread-safe; one
+// consumer.
 #pragma once
 
 #include <algorithm>

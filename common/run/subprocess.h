@@ -1,6 +1,6 @@
-// Starting and watching processes, with argv vectors end to end: never a shell. A child gets exactly
-// the descriptors that are listed (and 0, 1, 2), default signal actions and an empty signal mask.
-// A Subprocess is used by one thread; its destructor neither waits nor kills.
+// Starting and watching processes, with argv vectors end to end: never a shell. A child gets
+// exactly the descriptors that are listed (and 0, 1, 2), default signal actions and an empty
+// signal mask. A Subprocess is used by one thread; its destructor neither waits nor kills.
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +34,8 @@ std::string ToString(const ExitStatus& status);  // "exit code 1", "killed by si
 
 class Subprocess {
  public:
-  // An error when the program could not be executed (NotFound, PermissionDenied, …) or `cwd` entered.
+  // An error when the program could not be executed (NotFound, PermissionDenied, …) or `cwd`
+  // entered.
   static absl::StatusOr<Subprocess> Spawn(const SpawnOptions& options);
   Subprocess(Subprocess&& other) noexcept;
   Subprocess& operator=(Subprocess&& other) noexcept;

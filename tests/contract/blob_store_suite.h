@@ -1,5 +1,5 @@
-// The contract of common/cas/blob_store.h, run by every implementation: each of these takes a fresh,
-// empty store.
+// The contract of common/cas/blob_store.h, run by every implementation: each of these takes a
+// fresh, empty store.
 #pragma once
 
 #include <catch2/catch.hpp>

@@ -52,7 +52,8 @@ struct House {
 
   Credentials CredentialsFrom(const KeyPair& issuer, Millis valid_for) const {
     auto pair = IssueKeyPair(
-        issuer, {.cluster_id = "c1", .kind = "user", .name = "ada", .role = "admin"}, valid_for, {});
+        issuer, {.cluster_id = "c1", .kind = "user", .name = "ada", .role = "admin"}, valid_for,
+        {});
     return {ca.certificate_pem, *pair};
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
