@@ -10,7 +10,8 @@
 //   stop trial|job|experiment ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
-//   crash                            the log is replayed into an empty core, which must equal the old
+//   crash                            the log is replayed into an empty core, which must equal the
+// old
 //   flush                            the sinks are durable
 //   desired NAME                     what the node should be doing
 #include <cstdio>
@@ -108,7 +109,8 @@ void Story::Join(std::istream& words) {
   std::string flag;
   while (words >> flag) {
     const int64_t units = std::stoll(flag.substr(4)) * kUnit;
-    (flag.starts_with("cpu=") ? node.inventory.resources.cpu : node.inventory.resources.gpu) = units;
+    Resources& size = node.inventory.resources;
+    (flag.starts_with("cpu=") ? size.cpu : size.gpu) = units;
   }
   Sync(node);
 }

@@ -289,7 +289,8 @@ bool Auditor::AllOver() const {
 void Auditor::ExpectAllOver() const {
   Must(AllOver(), "everything comes to its end");
   for (const auto& [id, node] : nodes_) {
-    Must(node.live.empty() && node.used.IsZero() && node.gpus.empty(), "all capacity is free again");
+    Must(node.live.empty() && node.used.IsZero() && node.gpus.empty(),
+         "all capacity is free again");
   }
   for (const auto& [id, experiment] : experiments_) {
     for (const TrialBook& trial : experiment.trials) Must(trial.runs.over, "one end per trial");

@@ -1,6 +1,6 @@
 // Knows what is legal. Reads the event stream as it becomes durable, and beside it only the truth
-// about programs (what they really reported, how they really ended). Keeps its own, much simpler, idea
-// of the world and shares no code with the core, so both would have to be wrong alike.
+// about programs (what they really reported, how they really ended). Keeps its own, much simpler,
+// idea of the world and shares no code with the core, so both would have to be wrong alike.
 // Ends the simulation with a sentence at the first thing that is not legal.
 #pragma once
 

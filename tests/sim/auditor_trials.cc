@@ -1,4 +1,5 @@
-// The auditor's part about trials: what they report, where early stopping judges them, what they leave.
+// The auditor's part about trials: what they report, where early stopping judges them, what they
+// leave.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +23,8 @@ Resources ResourcesFrom(const Json* json, int64_t cpu_default) {
   Resources resources;
   resources.cpu = cpu_default;
   if (json == nullptr) return resources;
-  resources.cpu = std::llround(json->GetDouble("cpu", static_cast<double>(cpu_default) / 1e4) * 1e4);
+  const double cpus = json->GetDouble("cpu", static_cast<double>(cpu_default) / 1e4);
+  resources.cpu = std::llround(cpus * 1e4);
   resources.gpu = std::llround(json->GetDouble("gpu", 0) * 1e4);
   return resources;
 }
@@ -128,7 +130,8 @@ void Auditor::On(const event::TrialEnded& e) {
            "COMPLETED is who returned or met a rule");
       break;
     case TrialEnd::kStopped:
-      Must((trial.runs.stop_requested || experiment.stop_requested) && !by_rule, "STOPPED is who was asked to");
+      Must((trial.runs.stop_requested || experiment.stop_requested) && !by_rule,
+           "STOPPED is who was asked to");
       break;
     case TrialEnd::kFailed:
       ++experiment.failed_trials;

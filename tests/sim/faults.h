@@ -1,5 +1,5 @@
-// What may go wrong in the simulator, how often, and how often it did. A fault is counted when it took
-// effect: when the message was lost, not when the dice were thrown.
+// What may go wrong in the simulator, how often, and how often it did. A fault is counted when it
+// took effect: when the message was lost, not when the dice were thrown.
 #pragma once
 
 #include <array>

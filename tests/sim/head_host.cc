@@ -96,7 +96,8 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
                            answer = std::move(outcome.answer)] { done(verdict, answer); });
 }
 
-// Answers those whose desired state changed, differs from what they listed, or was held long enough.
+// Answers those whose desired state changed, differs from what they listed, or was held long
+// enough.
 void HeadHost::AnswerSyncs(InFlight& batch) {
   for (auto it = parked_.begin(); it != parked_.end();) {
     auto& [node, parked] = *it;

@@ -1,6 +1,7 @@
-// The head as a process: the production core, a loop that takes inputs in batches, and a journal with
-// several appends in flight. Nothing leaves before it is durable. A crash keeps some prefix of the
-// batches in flight; what comes back is a replay, which must equal what the state was at that seq.
+// The head as a process: the production core, a loop that takes inputs in batches, and a journal
+// with several appends in flight. Nothing leaves before it is durable. A crash keeps some prefix
+// of the batches in flight; what comes back is a replay, which must equal what the state was at
+// that seq.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
-// sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect. Ends with
-// status 1 and the seed at the first thing that is not legal.
+// sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect.
+// Ends with status 1 and the seed at the first thing that is not legal.
 #include <atomic>
 #include <csignal>
 #include <cstdio>

@@ -30,6 +30,7 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit) return ProcessLater(fence, run.pid, 20);
+  if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
     return EndProcess(fence, run.pid, 1, 0);
   }
@@ -58,10 +59,6 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
       run.commit = commit;
       Daemon(sim_.Between(1, 100), [this, fence] { SendCommit(fence); });
     }
-  }
-  if (run.iteration >= run.iterations_total) {
-    const uint64_t pid = run.pid;
-    if (!run.commit) return EndProcess(fence, pid, 0, 0);
   }
   ProcessLater(fence, run.pid, sim_.Between(20, 250));
 }

@@ -13,7 +13,8 @@ CLEAN = {
     "head/core/events.h": "using Event =\n    std::variant<event::NodeLost>;\n",
     "docs/journal.md": "| `NodeLost` | …\n",
     "proto/rt/store/journal.proto":
-        "message NodeLost {\n}\nmessage Record {\n  oneof e {\n    NodeLost node_lost = 1;\n  }\n}\n",
+        "message NodeLost {\n}\n"
+        "message Record {\n  oneof e {\n    NodeLost node_lost = 1;\n  }\n}\n",
     "tests/sim/auditor.cc": "void See(const event::NodeLost&) {}\n",
     "tests/sim/CMakeLists.txt": "add_executable(sim auditor.cc)\n",
     "head/core/CMakeLists.txt": "rt_library(rt_head_core SOURCES step.cc)\n",
