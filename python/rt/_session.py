@@ -46,6 +46,7 @@ class Session:
         self._wire = Wire.dial(path, deadline_s)
         self.busy = False  # Inside report(): a signal handler must not raise now.
         self.ended = False
+        self.defers_stop = False  # The caller ends the trial itself when `stopping`.
         self.stop_function: Optional[Callable[[str, dict[str, Any]], bool]] = None
         self.experiment_name = ""
         self.resources: dict[str, Any] = {}
@@ -109,7 +110,7 @@ class Session:
                 stop = self._report(clean(metrics), checkpoint)
             finally:
                 self.busy = False
-        if stop or self.stopping:
+        if stop or (self.stopping and not self.defers_stop):
             self.ended = True
             raise TrialStopped()
 
@@ -319,6 +320,7 @@ class Session:
         def notice(_number: int, _frame: Any) -> None:
             self._notice_end = time.monotonic() + NOTICE_DEFAULT_S
 
+        self.defers_stop = not raises
         signal.signal(signal.SIGTERM, terminate)
         signal.signal(signal.SIGUSR2, notice)
 

@@ -137,7 +137,14 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
         wanted = wanted or last or session.milestone_ahead(result)
     if not wanted:
         _api.report(result)
-        return
+    else:
+        _report_checkpoint(trainable, result)
+    if last:
+        session.ended = True
+        raise TrialStopped()
+
+
+def _report_checkpoint(trainable: Trainable, result: dict[str, Any]) -> None:
     parent = os.environ.get("RT_TRIAL_DIR") or None
     staging = tempfile.mkdtemp(prefix=".checkpoint-", dir=parent)
     try:
