@@ -72,7 +72,7 @@ TEST_CASE("a signal that ends the program is named") {
 TEST_CASE("descendants, also those in sessions of their own, die with the program") {
   Launched one;
   Subprocess shim =
-      one.Start({"sh", "-c", "setsid sleep 1000 & echo $!; (setsid sleep 1000 & echo $!) ; exit 0"});
+      one.Start({"sh", "-c", "setsid sleep 99 & echo $!; (setsid sleep 99 & echo $!); exit 0"});
   REQUIRE(shim.Wait(10'000).has_value());
   CHECK(one.Exit().starts_with("exit_code 0\n"));
   std::string pids = one.Log("stdout");
@@ -96,7 +96,7 @@ TEST_CASE("a program that does not exist is a failed launch with its name") {
 TEST_CASE("logs are cut into segments, the oldest are dropped, readers go on by offset") {
   Launched one;
   Subprocess shim = one.Start(
-      {"sh", "-c", "i=0; while [ $i -lt 40 ]; do printf '%099d\\n' $i; sleep 0.01; i=$((i+1)); done"},
+      {"sh", "-c", "for i in $(seq 0 39); do printf '%099d\\n' $i; sleep 0.01; done"},
       "500");
   REQUIRE(shim.Wait(20'000).has_value());
   size_t files = 0;

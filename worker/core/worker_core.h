@@ -1,9 +1,10 @@
-// What a worker daemon decides: desired x observed -> actions. Pure: no clock, thread, file or socket;
-// the daemon (worker/run/worker_loop.h) and the simulator drive the same code.
+// What a worker daemon decides: desired x observed -> actions. Pure: no clock, thread, file or
+// socket; the daemon (worker/run/worker_loop.h) and the simulator drive the same code.
 //
 // The driver of this core
 //   * gives every input to Step, in the order things happened, with the time it happened at;
-//   * performs the actions in order. Prepare is answered by Prepared, Launch by Launched or by Exited
+//   * performs the actions in order. Prepare is answered by Prepared, Launch by Launched or by
+//   Exited
 //     (it could not be started), a process that ends by Exited, an exit by Drained once everything
 //     that the process said is in the spool. Signal, Forget and SyncNow are not answered;
 //   * gives a Tick at least every 100 ms while attempts live: stop graces and retries run by it;
@@ -12,8 +13,8 @@
 // disk, then the first Sync.
 //
 // Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
-// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. An absent one is forgotten when it has
-// ended; a desired one that ended stays observed until the head no longer desires it.
+// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. An absent one is forgotten when it
+// has ended; a desired one that ended stays observed until the head no longer desires it.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,7 @@ namespace input {
 struct DesiredAttempt {
   Fence fence;
   bool stop = false;
-  bool has_body = false;  // The reply carried (or the driver still holds) what is needed to start it.
+  bool has_body = false;  // What is needed to start it is at hand.
 };
 struct Desired {
   uint64_t epoch = 0;

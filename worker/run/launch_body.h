@@ -1,5 +1,5 @@
-// What starts one rank, as the head's LaunchSpec said it, plus what this worker added. Kept as JSON in
-// the attempt's run directory, so that a restarted daemon serves the trial as before.
+// What starts one rank, as the head's LaunchSpec said it, plus what this worker added. Kept as
+// JSON in the attempt's run directory, so that a restarted daemon serves the trial as before.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Starts what the core wants started, and finds it again after a restart of the daemon. Everything
-// it knows is on disk below <state>/attempts/<fence>; the process that lives is rt-shim's child, not
-// ours. Thread-safe; Prepare and Launch block and belong on a pool.
+// it knows is on disk below <state>/attempts/<fence>; the process that lives is rt-shim's child,
+// not ours. Thread-safe; Prepare and Launch block and belong on a pool.
 #pragma once
 
 #include <map>

@@ -14,8 +14,8 @@ constexpr size_t kLineBytesMax = 1u << 20;
 constexpr size_t kPumpBytes = 256u << 10;
 constexpr int64_t kTailLines = 20;
 
-// "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the value
-// of "metric".
+// "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
+// value of "metric".
 std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& line) {
   Json metrics = Json::MakeObject();
   for (std::sregex_iterator at(line.begin(), line.end(), regex), end; at != end; ++at) {
@@ -65,7 +65,7 @@ absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t clie
   SpoolRow row{.seq = spool_->last_seq(), .client_seq = client_seq};
   row.metrics = metrics.Dump();
   if (row.metrics.size() > limits::kMetricsBytesMax) {
-    return Invalid("metrics are longer than " + std::to_string(limits::kMetricsBytesMax) + " bytes");
+    return Invalid("metrics exceed " + std::to_string(limits::kMetricsBytesMax) + " bytes");
   }
   row.timestamp = WallClock();
   const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);

@@ -1,6 +1,7 @@
-// One attempt while this daemon looks after it: its spool, the rows' counters, what the head said of
-// them, the reports in its standard output, its last words. Shared by the loop (stdout, end), the
-// trial socket (reports) and the report loop (verdicts), hence thread-safe and held by shared_ptr.
+// One attempt while this daemon looks after it: its spool, the rows' counters, what the head said
+// of them, the reports in its standard output, its last words. Shared by the loop (stdout, end),
+// the trial socket (reports) and the report loop (verdicts), hence thread-safe and held by
+// shared_ptr.
 #pragma once
 
 #include <atomic>

@@ -15,7 +15,8 @@ class LogReader {
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  // The next bytes, at most `bytes_max`; empty at the end, for now. What was rotated away is skipped.
+  // The next bytes, at most `bytes_max`; empty at the end, for now. What was rotated away is
+  // skipped.
   std::string Read(size_t bytes_max);
   void Seek(uint64_t offset);
   // To the start of the last `lines` lines, looking back at most 4 MiB.

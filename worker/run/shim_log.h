@@ -1,7 +1,7 @@
 // The shim's log files of one stream: segments named by the offset of their first byte,
 //   stdout.000000000000.log, stdout.000033554432.log, …
-// of at most `bytes_max` (plus one write) each, the newest `kept` of them. Never renamed, so a reader
-// that knows an offset knows the file. No Abseil here: part of rt-shim.
+// of at most `bytes_max` (plus one write) each, the newest `kept` of them. Never renamed, so a
+// reader that knows an offset knows the file. No Abseil here: part of rt-shim.
 #pragma once
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// rt-shim RUN_DIR: the parent of one launch. It outlives the worker daemon, is the subreaper of what
-// it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
+// rt-shim RUN_DIR: the parent of one launch. It outlives the worker daemon, is the subreaper of
+// what it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
 //
 // Reads RUN_DIR/spec: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes per
 // log file, files kept. Writes, each by tmp + fsync + rename:

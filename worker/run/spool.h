@@ -1,6 +1,6 @@
-// The rows of one attempt that the head has not acknowledged. A file of JSON lines that outlives the
-// daemon (not the machine: rows of a lost machine belong to an attempt that is lost with it), so it
-// is not synced. The first line carries the counters, so that the file may be cut when all is
+// The rows of one attempt that the head has not acknowledged. A file of JSON lines that outlives
+// the daemon (not the machine: rows of a lost machine belong to an attempt that is lost with it),
+// so it is not synced. The first line carries the counters, so that the file may be cut when all is
 // acknowledged. Thread-safe.
 #pragma once
 

@@ -119,7 +119,7 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
 void TrialSocket::Hello(Connection& connection, const Json& message) {
   LiveAttempt& attempt = *connection.attempt;
   const LaunchBody& body = attempt.body();
-  if (!SameToken(message.GetString("token"), body.token)) {
+  if (body.token.empty() || !SameToken(message.GetString("token"), body.token)) {
     return Refuse(connection, absl::PermissionDeniedError("wrong token"), 0);
   }
   connection.greeted = true;

@@ -157,7 +157,8 @@ void TrialSocket::RunTasks() {
 
 void TrialSocket::Accept(uint64_t listener) {
   const Listener& from = listeners_.at(listener);
-  for (int fd = 0; (fd = ::accept4(from.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0;) {
+  const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+  for (int fd = 0; (fd = ::accept4(from.fd, nullptr, nullptr, flags)) >= 0;) {
     uint64_t id = next_id_++;
     Connection& connection = connections_[id];
     connection.id = id;

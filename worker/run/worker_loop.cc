@@ -63,7 +63,8 @@ void WorkerLoop::Post(WorkerInput input) {
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
   {
     std::lock_guard lock(mutex_);
-    for (LaunchBody& body : bodies) bodies_.insert_or_assign(body.fence, std::move(body));
+    // The first one stays: it has its token by the time a second reply repeats it.
+    for (LaunchBody& body : bodies) bodies_.try_emplace(body.fence, std::move(body));
     inputs_.push_back(std::move(desired));
   }
   Wake();
@@ -157,7 +158,6 @@ void WorkerLoop::Feed(const WorkerInput& input) {
   {
     std::lock_guard lock(mutex_);
     observed_ = ObservedList(state_);
-    std::erase_if(bodies_, [&](const auto& one) { return !state_.attempts.contains(one.first); });
   }
   for (const Action& action : actions) {
     std::visit([this](const auto& one) { Perform(one); }, action);
@@ -204,8 +204,8 @@ void WorkerLoop::Perform(const action::Launch& launch) {
   auto job = [this, fence] {
     absl::StatusOr<uint64_t> pid = parts_.launcher.Launch(fence);
     if (pid.ok()) return Post(input::Launched{fence, *pid});
-    Post(input::Exited{fence,
-                       {.exit_code = 127, .launch_failed = true, .reason = MessageOf(pid.status())}});
+    const std::string why = MessageOf(pid.status());
+    Post(input::Exited{fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
   };
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Exited{fence, {.witnessed = false, .reason = "the worker is overloaded"}});
@@ -221,6 +221,10 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.socket.Close(forget.fence);
   parts_.attempts.Remove(forget.fence);
   ended_.erase(forget.fence);
+  {
+    std::lock_guard lock(mutex_);
+    bodies_.erase(forget.fence);
+  }
   parts_.launcher.Forget(forget.fence);
 }
 

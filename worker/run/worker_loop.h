@@ -1,5 +1,5 @@
-// The daemon's centre: one thread that feeds the core (worker/core) and performs what it decides. It
-// also watches the shims' pidfds and takes reports from standard output. Post and observed are
+// The daemon's centre: one thread that feeds the core (worker/core) and performs what it decides.
+// It also watches the shims' pidfds and takes reports from standard output. Post and observed are
 // thread-safe.
 #pragma once
 
