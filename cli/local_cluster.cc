@@ -110,10 +110,16 @@ absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {
   waitpid(recorded.pid, nullptr, WNOHANG);  // Our own dead child is no zombie for long.
   RT_ASSIGN_OR_RETURN(ProcessIdentity now, ReadProcessIdentity(recorded.pid));
   bool has_start = static_cast<bool>(words >> recorded.start_time);
-  if (!has_start) {  // Not recorded: the name must do.
-    absl::StatusOr<std::string> comm =
-        ReadFile("/proc/" + std::to_string(recorded.pid) + "/comm", 4096);
-    if (!comm.ok() || !comm->starts_with("rt-")) return NotFound(path + ": another process");
+  if (!has_start) {  // Not recorded: its name and its state directory must do.
+    std::string process = "/proc/" + std::to_string(recorded.pid);
+    absl::StatusOr<std::string> comm = ReadFile(process + "/comm", 4096);
+    absl::StatusOr<std::string> arguments = ReadFile(process + "/cmdline");
+    std::filesystem::path state = std::filesystem::path(path).parent_path();
+    std::string tail =
+        "/" + state.parent_path().filename().string() + "/" + state.filename().string();
+    if (!comm.ok() || !comm->starts_with("rt-") || !arguments.ok() ||
+        arguments->find(tail) == std::string::npos)
+      return NotFound(path + ": another process");
     recorded.start_time = now.start_time;
   }
   if (!IsAlive(recorded)) return NotFound(path + ": the process is gone");

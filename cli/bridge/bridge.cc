@@ -25,14 +25,19 @@ sigset_t EndSignals() {
   return set;
 }
 
+Json WithId(const Json& id, Json answer) {
+  if (!id.is_null()) answer.Set("id", id);
+  return answer;
+}
+
 Json Answer(const Json& id, const absl::StatusOr<Json>& result) {
   if (result.ok())
-    return Json::MakeObject({{"id", id}, {"ok", true}, {"result", *result}});
+    return WithId(id, Json::MakeObject({{"ok", true}, {"result", *result}}));
   std::string hint = HintOf(result.status());
   Json error = Json::MakeObject({{"code", absl::StatusCodeToString(result.status().code())},
                                  {"message", MessageOf(result.status())},
                                  {"hint", hint.empty() ? Json() : Json(hint)}});
-  return Json::MakeObject({{"id", id}, {"ok", false}, {"error", std::move(error)}});
+  return WithId(id, Json::MakeObject({{"ok", false}, {"error", std::move(error)}}));
 }
 
 class Bridge {
@@ -45,7 +50,7 @@ class Bridge {
       Write(Answer(Json(), Invalid("not a JSON object: " + MessageOf(request.status()))));
       return;
     }
-    const Json* found = request->Find("id");
+    const Json* found = IsNumbered(*request) ? request->Find("id") : nullptr;
     Json id = found == nullptr ? Json() : *found;
     bool wait = IsWait(*request);
     {

@@ -17,12 +17,8 @@ namespace {
 using Experiments = v1::ExperimentService;
 using Operation = absl::StatusOr<Json> (*)(HeadClient&, const Json&);
 
-// Beside the operation "id" is the request's own number, so the experiment has a name of its own;
-// inside "args" both names will do.
 uint64_t ExperimentOf(const Json& arguments) {
-  const Json* own = arguments.Find("op") == nullptr ? arguments.Find("id") : nullptr;
-  int64_t id = own != nullptr && own->is_int() ? own->AsInt() : 0;
-  return static_cast<uint64_t>(arguments.GetInt("experiment_id", id));
+  return static_cast<uint64_t>(arguments.GetInt("experiment_id", arguments.GetInt("id")));
 }
 
 absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
@@ -148,14 +144,18 @@ const std::map<std::string, Operation>& Operations() {
 
 }  // namespace
 
+bool IsNumbered(const Json& request) {
+  bool about_experiment = request.GetString("op").starts_with("experiment_") &&
+                          request.GetString("op") != "experiment_create";
+  return !about_experiment || request.Find("experiment_id") != nullptr;
+}
+
 bool IsWait(const Json& request) { return request.GetString("op") == "experiment_wait"; }
 
 absl::StatusOr<Json> Operate(HeadClient& client, const Json& request) {
   std::string name = request.GetString("op");
   auto found = Operations().find(name);
-  const Json* arguments = request.Find("args");
-  bool nested = arguments != nullptr && arguments->is_object();
-  if (found != Operations().end()) return found->second(client, nested ? *arguments : request);
+  if (found != Operations().end()) return found->second(client, request);
   std::vector<std::string> known;
   for (const auto& [operation, function] : Operations()) known.push_back(operation);
   return Invalid("unknown op '" + name + "'", DidYouMean(name, known));
