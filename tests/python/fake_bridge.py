@@ -1,7 +1,7 @@
 """`rt bridge` with a canned search: writes what it is asked to $FAKE_LOG, answers from $FAKE_WORLD.
 
 The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
-"fail": {op: error}}. With "endless" the experiment ends only when it is stopped.
+"fail": {op: error}}. With "endless" the experiment ends only when it is stopped; with "stubborn" not even then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
     if op == "experiment_create":
         return {"experiment_id": 1, "results_dir": "/results/e", "attached": False}
     if op == "experiment_stop":
-        state["stopped"] = True
+        state["stopped"] = not world.get("stubborn")
     if op == "experiment_wait":
         time.sleep(0.02)
         ended = state.get("stopped") or not world.get("endless")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -48,7 +49,7 @@ class FakeWorker:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with connection, connection.makefile("rb") as lines:
+        with connection, connection.makefile("rb") as lines, contextlib.suppress(OSError):
             for line in lines:
                 message = json.loads(line)
                 for reply in self._answers(message):
