@@ -1,7 +1,8 @@
 """`rt bridge` with a canned search: writes what it is asked to $FAKE_LOG, answers from $FAKE_WORLD.
 
 The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
-"fail": {op: error}}. With "endless" the experiment ends only when it is stopped; with "stubborn" not even then.
+"fail": {op: error}}. With "endless" the experiment ends only when it is stopped, with "stubborn"
+not even then.
 """
 
 from __future__ import annotations
