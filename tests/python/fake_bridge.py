@@ -7,6 +7,7 @@ not even then.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -60,7 +61,8 @@ def main() -> None:
             else:
                 result = answer(world, state, request["op"], request.get("args", {}))
                 reply = {"id": request["id"], "ok": True, "result": result}
-            print(json.dumps(reply), flush=True)
+            with contextlib.suppress(BrokenPipeError):  # Nobody reads; the end of input follows.
+                print(json.dumps(reply), flush=True)
         log.write(json.dumps({"op": "end of input"}) + "\n")
 
 
