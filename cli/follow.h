@@ -19,8 +19,8 @@ struct FollowOptions {
   int fd = 1;
 };
 // Ends when the owner is terminal and everything was written, or with an error after 60 s without
-// any progress. `finished` turns true when the caller knows that the owner is terminal: from then on
-// no more than a few tries are made.
+// any progress. `finished` turns true when the caller knows that the owner is terminal: from then
+// on no more than a few tries are made.
 absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
                        const std::atomic<bool>& finished);
 

@@ -1,6 +1,6 @@
 // The head as the command line and the bridge see it: typed calls that survive a restart of the
-// head. UNAVAILABLE is retried with a bound; before each try `locate` finds the head again (and, for
-// a local cluster, starts a dead one). Thread-safe. Cancel() ends every call in flight.
+// head. UNAVAILABLE is retried with a bound; before each try `locate` finds the head again (and,
+// for a local cluster, starts a dead one). Thread-safe. Cancel() ends every call in flight.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// A parsed command line: what main.cc makes of argv with CLI11, and all that the commands see of it.
+// A parsed command line: what main.cc makes of argv with CLI11, and all that the commands see.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@ namespace rt {
 
 ExitCode RunLogs(const Invocation& invocation) {
   std::string word = FirstWord(invocation);
-  if (word.empty()) return Invalid("whose logs?", "rt logs -f 1/4 (a trial), rt logs -f j3 (a job)");
+  if (word.empty())
+    return Invalid("whose logs?", "rt logs -f 1/4 (a trial), rt logs -f j3 (a job)");
   Invocation chosen = invocation;
   if (word.find('/') != std::string::npos) return RunTrialLogs(chosen);
   if (word.size() > 1 && (word[0] == 'j' || word[0] == 't') && std::isdigit(word[1])) {

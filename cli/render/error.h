@@ -9,7 +9,7 @@
 namespace rt {
 
 int ExitCodeOf(const absl::Status& status);
-// For standard error: "file:line:column: message", the line, a caret, the hint; or one line of JSON.
+// For standard error: "file:line:column: message", the line, a caret, the hint; or a line of JSON.
 std::string RenderError(const absl::Status& status, const Invocation& invocation);
 
 }  // namespace rt

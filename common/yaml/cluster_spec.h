@@ -1,5 +1,5 @@
-// What a cluster YAML says, as plain values: Ray's schema (every key accepted, unknown and duplicate
-// keys refused) and our own keys. Only the local provider is acted upon by this release.
+// What a cluster YAML says, as plain values: Ray's schema (every key accepted, unknown and
+// duplicate keys refused) and our own keys. Only the local provider is acted upon by this release.
 #pragma once
 
 #include <optional>
