@@ -2,7 +2,7 @@
 // follows from them, up to an empty line. RT_BLESS=1 writes what really follows into the files.
 //
 //   join NAME cpu=4 [gpu=1]          a token, an identity, the first Sync
-//   experiment KEY JSON | job KEY JSON
+//   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   exit NAME FENCE CODE LAST_SEQ [unseen]
 //   report NAME FENCE SEQ ITERATION JSON
@@ -188,7 +188,13 @@ void Story::Submit(const std::string& verb, std::istream& words) {
                    (answer.attached ? ", known already" : ""));
     return;
   }
-  const Answer answer = Give(input::CreateExperiment{"ann", {}, Rest(words), key, 7, "/results"});
+  JobId driver;
+  std::string spec = Rest(words);
+  if (spec.starts_with("job=")) {
+    driver.value = std::stoull(spec.substr(4));
+    spec = spec.substr(spec.find('{'));
+  }
+  const Answer answer = Give(input::CreateExperiment{"ann", driver, spec, key, 7, "/results"});
   out_.push_back("experiment " + std::to_string(answer.experiment.value) +
                  (answer.attached ? ", known already" : ""));
 }

@@ -156,7 +156,7 @@ void WorkerHost::Launch(const Fence& fence) {
   auto body = bodies_.find(fence);
   if (body == bodies_.end()) return;
   TruthRun& truth = sim_.truth.runs[fence];
-  Require(auditor_.Accepted(fence) == 0, "a program was started again after its rows were accepted");
+  Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
   truth = {};
   ++truth.launches;
   Run& run = runs_[fence];

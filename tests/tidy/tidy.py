@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the compiler does not check: layers, banned tokens, lengths, and that nothing is forgotten.
 
-    tidy.py [ROOT]     prints one line per violation ("file:line: what"); exit code 1 if there is any
+    tidy.py [ROOT]   prints one line per violation ("file:line: what"); exit code 1 if there is any
 
 On Debian every header is reachable from everywhere, so the layers of docs/architecture.md hold
 only because this test holds them. self_test.py plants one violation of each rule.
