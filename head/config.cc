@@ -1,0 +1,73 @@
+#include "head/config.h"
+
+#include <filesystem>
+
+#include "common/base/json.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+// ".../clusters/demo/head" is the head of the cluster "demo".
+std::string DefaultName(const std::string& state_dir) {
+  std::filesystem::path path(state_dir);
+  return (path.filename() == "head" ? path.parent_path() : path).filename().string();
+}
+
+absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
+                       const std::string& what) {
+  if (!json.is_object()) return Invalid(what + " must be an object");
+  for (const auto& [key, value] : json.object()) {
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return Invalid("unknown key '" + key + "' in " + what, DidYouMean(key, known));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
+  RT_RETURN_IF_ERROR(CheckKeys(provider, {"type", "workers"}, "provider"));
+  if (std::string type = provider.GetString("type"); type != "local")
+    return Invalid("this head knows the provider 'local', not '" + type + "'");
+  const Json* workers = provider.Find("workers");
+  if (workers == nullptr) return absl::OkStatus();
+  if (!workers->is_array()) return Invalid("provider/workers must be a list");
+  for (const Json& worker : workers->array()) {
+    RT_RETURN_IF_ERROR(CheckKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
+    LocalWorker added{worker.GetString("name"), worker.GetString("resources"),
+                      worker.GetString("labels")};
+    bool plain = !added.name.empty() && added.name[0] != '.' &&
+                 added.name.find('/') == std::string::npos;
+    if (!plain) return Invalid("a worker needs a name that can name a directory");
+    for (const LocalWorker& other : config.workers)
+      if (other.name == added.name) return Invalid("two workers are called '" + added.name + "'");
+    config.workers.push_back(std::move(added));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir) {
+  HeadConfig config{.cluster_name = DefaultName(state_dir), .results_root = state_dir + "/results"};
+  if (file.empty()) return config;
+  RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
+  absl::StatusOr<Json> json = Json::Parse(text);
+  if (!json.ok()) return Annotate(json.status(), file);
+  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider"}, "the file");
+  if (status.ok()) {
+    config.cluster_name = json->GetString("cluster_name", config.cluster_name);
+    config.results_root = json->GetString("results_root", config.results_root);
+    if (config.results_root.empty() || config.results_root[0] != '/')
+      status = Invalid("results_root must be an absolute path");
+  }
+  const Json* provider = json->Find("provider");
+  if (status.ok() && provider != nullptr && !provider->is_null())
+    status = ReadProvider(*provider, config);
+  if (!status.ok()) return Annotate(status, file);
+  return config;
+}
+
+}  // namespace rt

@@ -1,0 +1,22 @@
+// The head's configuration file, JSON that `rt up` writes:
+//   {"cluster_name": "demo", "results_root": "/abs/path", "provider":
+//     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]}}
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "head/providers/local_provider.h"
+
+namespace rt {
+
+struct HeadConfig {
+  std::string cluster_name;
+  std::string results_root;  // Absolute.
+  std::vector<LocalWorker> workers;
+};
+// Without a file: no workers, a name from the state directory. Unknown keys are errors.
+absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);
+
+}  // namespace rt

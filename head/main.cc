@@ -1,0 +1,232 @@
+// rt-head: wires the journal, the loop, the services, the sinks and the local workers together, and
+// waits for the end. SIGTERM and SIGINT end the head and leave workers and trials alone; a Shutdown
+// call and the end of the lifeline stop everything first.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <future>
+
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/cas/dir_store.h"
+#include "common/rpc/channel.h"
+#include "common/run/files.h"
+#include "common/run/io_pool.h"
+#include "head/config.h"
+#include "head/journal/sqlite_journal.h"
+#include "head/loop/head_loop.h"
+#include "head/options.h"
+#include "head/service/head_server.h"
+#include "head/service/shutdown.h"
+#include "head/service/tokens.h"
+#include "head/sinks/result_sinks.h"
+#include "head/state_dir.h"
+
+namespace rt {
+namespace {
+
+constexpr size_t kIoThreads = 8;
+constexpr size_t kIoQueuedMax = 16'384;
+
+// What main waits for. Made before the first thread, so that every thread blocks the signals.
+struct Ends {
+  int signals = -1;
+  int shutdown = -1;  // An eventfd: a Shutdown call was carried out.
+  int lifeline = -1;
+};
+
+Ends PrepareEnds(int lifeline) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  RT_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  signal(SIGPIPE, SIG_IGN);
+  if (lifeline >= 0) fcntl(lifeline, F_SETFD, FD_CLOEXEC);
+  Ends ends{signalfd(-1, &set, SFD_CLOEXEC), eventfd(0, EFD_CLOEXEC), lifeline};
+  RT_CHECK(ends.signals >= 0 && ends.shutdown >= 0);
+  return ends;
+}
+
+enum class End { kSignal, kShutdown, kLifeline };
+
+End AwaitEnd(const Ends& ends) {
+  for (;;) {
+    pollfd fds[] = {{ends.shutdown, POLLIN, 0}, {ends.signals, POLLIN, 0},
+                    {ends.lifeline, POLLIN, 0}};
+    if (poll(fds, 3, -1) < 0) continue;
+    if (fds[0].revents != 0) return End::kShutdown;
+    if (fds[1].revents != 0) return End::kSignal;
+    char byte;
+    if (fds[2].revents != 0 && read(ends.lifeline, &byte, 1) <= 0) return End::kLifeline;
+  }
+}
+
+std::string BesideUs(const std::string& program) {
+  std::error_code error;
+  auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path() / program).string();
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
+}
+
+// The head as parts, in the order in which they are made; they go in reverse.
+struct Head {
+  std::unique_ptr<Journal> journal;
+  std::unique_ptr<DirStore> blobs;
+  std::unique_ptr<Settings> settings;
+  std::unique_ptr<HeadLoop> loop;
+  std::unique_ptr<IoPool> pool;
+  std::unique_ptr<ResultSinks> sinks;
+  std::unique_ptr<HeadServer> server;
+  std::unique_ptr<LocalProvider> provider;
+  Reached reached;
+
+  Io io() {
+    return [this](std::function<void()> job) { pool->Submit(std::move(job)); };
+  }
+};
+
+absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, const ClusterCa& ca,
+                        Head& head) {
+  RT_ASSIGN_OR_RETURN(head.journal, OpenSqliteJournal(options.state_dir + "/journal.db"));
+  RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
+  head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
+  input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
+  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, HeadLoop::Options{}));
+  head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
+  auto flushed = [loop = head.loop.get()](uint64_t seq) {
+    loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
+  };
+  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir, flushed));
+  head.loop->OnDurable([sinks = head.sinks.get()](uint64_t) { sinks->Wake(); });
+  return absl::OkStatus();
+}
+
+absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
+                   std::function<void()> end_head) {
+  HostPort wanted{"127.0.0.1", 0};
+  HostPort advertise;
+  if (!options.listen.empty()) wanted = *ParseHostPort(options.listen);
+  if (!options.advertise.empty()) advertise = *ParseHostPort(options.advertise);
+  // Workers and clients know the port of the last run.
+  HostPort last = LastAddress(options.state_dir);
+  bool again = wanted.port == 0 && last.host == wanted.host && last.port != 0;
+  std::vector<std::string> hosts = {"127.0.0.1", "localhost", HostName()};
+  if (!advertise.host.empty()) hosts.push_back(advertise.host);
+  RT_ASSIGN_OR_RETURN(Credentials credentials, MakeHeadCredentials(ca, hosts));
+  HeadServer::Parts parts{*head.loop, *head.journal, *head.blobs, head.io(), *head.settings};
+  absl::StatusOr<std::unique_ptr<HeadServer>> server = HeadServer::Start(
+      parts, credentials, ToString(again ? last : wanted), end_head);
+  if (again && !server.ok())
+    server = HeadServer::Start(parts, credentials, ToString(wanted), end_head);
+  if (!server.ok()) return server.status();
+  head.server = std::move(*server);
+  head.reached.listen = {wanted.host, head.server->port()};
+  if (advertise.host.empty()) {
+    bool any = wanted.host == "0.0.0.0" || wanted.host == "[::]";
+    advertise.host = any ? HostName() : wanted.host;
+  }
+  if (advertise.port == 0) advertise.port = head.server->port();
+  head.reached.advertise = advertise;
+  head.settings->set_address(ToString(advertise));
+  return absl::OkStatus();
+}
+
+void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& head) {
+  if (config.workers.empty()) return;
+  HostPort local = head.reached.listen;
+  if (local.host == "0.0.0.0") local.host = "127.0.0.1";
+  if (local.host == "[::]") local.host = "[::1]";
+  auto make_token = [&head]() -> absl::StatusOr<std::string> {
+    std::promise<absl::StatusOr<NewToken>> made;
+    CreateToken(*head.loop, head.io(), *head.settings, {.role = "worker"},
+                [&made](absl::StatusOr<NewToken> token) { made.set_value(std::move(token)); });
+    absl::StatusOr<NewToken> token = made.get_future().get();
+    if (!token.ok()) return token.status();
+    return token->text;
+  };
+  head.provider = LocalProvider::Start(
+      {.cluster_dir = std::filesystem::path(options.state_dir).parent_path().string(),
+       .program = BesideUs("rt-worker"),
+       .head_address = ToString(local),
+       .workers = config.workers,
+       .make_token = make_token});
+}
+
+// Stops what runs (bounded, see shutdown.h) without a call from outside.
+void StopAll(Head& head) {
+  std::promise<absl::Status> stopped;
+  StopEverything(*head.loop, head.server->waits(), {},
+                 [&stopped](absl::Status status) { stopped.set_value(std::move(status)); });
+  absl::Status status = stopped.get_future().get();
+  if (!status.ok()) {
+    RT_LOG(kWarning) << "stopping everything: " << MessageOf(status);
+  }
+}
+
+absl::Status Run(const HeadOptions& options) {
+  RT_RETURN_IF_ERROR(EnsureDirectory(options.state_dir));
+  absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options.state_dir);
+  if (!lock.ok()) return Annotate(lock.status(), "another head runs here");
+  RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
+  RT_ASSIGN_OR_RETURN(ClusterCa ca, LoadOrCreateCa(options.state_dir));
+  Ends ends = PrepareEnds(options.lifeline);
+  PrepareGrpc();
+  Head head;
+  RT_RETURN_IF_ERROR(OpenStores(options, config, ca, head));
+  auto end_head = [shutdown = ends.shutdown] {
+    uint64_t one = 1;
+    RT_CHECK(write(shutdown, &one, sizeof one) == sizeof one);
+  };
+  RT_RETURN_IF_ERROR(Serve(options, ca, head, end_head));
+  RT_RETURN_IF_ERROR(WriteAdminContext(options.state_dir, ca, config.cluster_name,
+                                       ToString(head.reached.advertise)));
+  StartWorkers(options, config, head);
+  RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
+  RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);
+
+  End end = AwaitEnd(ends);
+  RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
+  if (end == End::kLifeline) StopAll(head);
+  if (end != End::kSignal && head.provider) head.provider->Terminate();
+  head.provider.reset();
+  head.server->Stop();
+  head.pool->Stop();
+  RemovePid(options.state_dir);
+  // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process's end,
+  // and both are durable at any moment.
+  head.server.reset();
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+}  // namespace
+}  // namespace rt
+
+int main(int argc, char** argv) {
+  absl::StatusOr<rt::HeadOptions> options = rt::ParseHeadOptions({argv + 1, argv + argc});
+  if (!options.ok()) {
+    std::string hint = rt::HintOf(options.status());
+    std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(options.status()).c_str(), hint.c_str(),
+                 hint.empty() ? "" : "\n");
+    return 2;
+  }
+  if (options->help) {
+    std::fputs(rt::kHeadHelp, stdout);
+    return 0;
+  }
+  absl::Status status = rt::Run(*options);
+  std::fprintf(stderr, "rt-head: %s\n", rt::MessageOf(status).c_str());
+  return 1;
+}

@@ -1,0 +1,100 @@
+#include "head/options.h"
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt {
+
+const char* const kHeadHelp =
+    R"(rt-head: the daemon that holds the experiments of a cluster, decides, and remembers.
+
+Usage: rt-head --state-dir DIR [options]
+
+  --state-dir DIR        everything it keeps: journal, blobs, CA, admin/, pid, address
+  --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
+  --advertise ADDR:PORT  what workers and clients are told; default: where it listens
+  --config FILE          JSON: cluster_name, results_root, provider
+  --lifeline FD          stops everything when this descriptor reaches its end of file
+  --help
+
+Example:
+  rt-head --state-dir ~/.rt/clusters/demo/head --listen 0.0.0.0:7070 --advertise head.lan:7070
+)";
+
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
+  HostPort address;
+  size_t colon = text.rfind(':');
+  bool split = colon != std::string::npos && colon > 0;
+  if (split) {
+    address.host = text.substr(0, colon);
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+    split = error == std::errc() && stop == end && address.port >= 0 && address.port <= 65'535;
+  }
+  if (!split) return Invalid("'" + text + "' is not ADDR:PORT");
+  return address;
+}
+
+std::string ToString(const HostPort& address) {
+  return address.host + ":" + std::to_string(address.port);
+}
+
+namespace {
+
+absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
+  if (options.help) return absl::OkStatus();
+  if (options.state_dir.empty()) return Invalid("--state-dir is needed", "try --help");
+  options.state_dir = std::filesystem::absolute(options.state_dir).lexically_normal().string();
+  while (options.state_dir.size() > 1 && options.state_dir.back() == '/')
+    options.state_dir.pop_back();
+  if (!options.listen.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.listen).status());
+  if (!options.advertise.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.advertise).status());
+  if (lifeline.empty()) return absl::OkStatus();
+  const char* end = lifeline.data() + lifeline.size();
+  auto [stop, error] = std::from_chars(lifeline.data(), end, options.lifeline);
+  if (error != std::errc() || stop != end || options.lifeline < 0)
+    return Invalid("--lifeline takes a descriptor's number, not '" + lifeline + "'");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arguments) {
+  HeadOptions options;
+  std::string lifeline;
+  const std::map<std::string, std::string*> values = {{"--state-dir", &options.state_dir},
+                                                      {"--listen", &options.listen},
+                                                      {"--advertise", &options.advertise},
+                                                      {"--config", &options.config},
+                                                      {"--lifeline", &lifeline}};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string name = arguments[i];
+    if (name == "--help" || name == "-h") {
+      options.help = true;
+      continue;
+    }
+    size_t equals = name.find('=');
+    bool attached = equals != std::string::npos;
+    std::string value = attached ? name.substr(equals + 1) : "";
+    if (attached) name.resize(equals);
+    auto found = values.find(name);
+    if (found == values.end()) {
+      std::vector<std::string> known;
+      for (const auto& [flag, place] : values) known.push_back(flag);
+      return Invalid("unknown argument '" + name + "'", DidYouMean(name, known));
+    }
+    if (!attached) {
+      if (++i == arguments.size()) return Invalid(name + " needs a value", "try --help");
+      value = arguments[i];
+    }
+    *found->second = value;
+  }
+  RT_RETURN_IF_ERROR(CheckOptions(options, lifeline));
+  return options;
+}
+
+}  // namespace rt

@@ -1,0 +1,30 @@
+// The command line of rt-head. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace rt {
+
+struct HeadOptions {
+  bool help = false;
+  std::string state_dir;  // Absolute.
+  std::string listen;     // "ADDR:PORT"; empty: 127.0.0.1 at the port of the last run, or any.
+  std::string advertise;  // What others are told; empty: where it listens.
+  std::string config;     // File; empty: none.
+  int lifeline = -1;      // A descriptor whose end of file stops everything; -1: none.
+};
+// `arguments` without the program's name. InvalidArgument for a usage error.
+absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arguments);
+extern const char* const kHeadHelp;
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+absl::StatusOr<HostPort> ParseHostPort(const std::string& text);
+std::string ToString(const HostPort& address);
+
+}  // namespace rt

@@ -1,0 +1,100 @@
+#include "common/base/status.h"
+#include "head/service/services.h"
+#include "head/service/shutdown.h"
+#include "head/service/tokens.h"
+#include "rt/v1/cluster.grpc.pb.h"
+
+namespace rt {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+class ClusterService final : public v1::ClusterService::CallbackService {
+ public:
+  explicit ClusterService(Edge& edge) : edge_(edge) {}
+
+  Reactor* Status(Context* context, const v1::Empty*, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ClusterService/Status", [&](auto&, Reactor* reactor) {
+      edge_.operations.Ask(
+          [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+            return StatusView(core, facts);
+          },
+          AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* ListNodes(Context* context, const v1::Empty*, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ClusterService/ListNodes", [&](auto&, Reactor* reactor) {
+      edge_.operations.Ask(
+          [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+            return NodeListView(core, facts);
+          },
+          AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* GetNode(Context* context, const v1::GetNodeRequest* request,
+                   v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ClusterService/GetNode", [&](auto&, Reactor* reactor) {
+      edge_.operations.GetNode(request->name_or_id(), AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request,
+                       v1::CreateTokenReply* reply) override {
+    return Unary(edge_, context, "ClusterService/CreateToken", [&](auto&, Reactor* reactor) {
+      rt::CreateToken(edge_.loop, edge_.io, edge_.settings,
+                      {request->role(), request->ttl_ms(), request->pool()},
+                      [reactor, reply](absl::StatusOr<NewToken> token) {
+                        if (token.ok()) {
+                          reply->set_id(token->id);
+                          reply->set_token(token->text);
+                        }
+                        reactor->Finish(ToGrpc(token.status()));
+                      });
+    });
+  }
+  Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request,
+                       v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/RevokeToken", [&](auto&, Reactor* reactor) {
+      edge_.loop.Post(input::RevokeToken{request->id()},
+                      [reactor](const absl::Status& status, const Answer&) {
+                        reactor->Finish(ToGrpc(status));
+                      });
+    });
+  }
+  Reactor* Join(Context* context, const v1::JoinRequest* request, v1::JoinReply* reply) override {
+    return Unary(edge_, context, "ClusterService/Join", [&](auto& who, Reactor* reactor) {
+      RedeemToken(edge_.loop, edge_.io, edge_.settings,
+                  {who.name, request->csr_pem(), request->name()},
+                  [this, reactor, reply](absl::StatusOr<Joined> joined) {
+                    if (joined.ok()) {
+                      reply->set_certificate_pem(joined->certificate_pem);
+                      reply->set_ca_pem(edge_.settings.ca.certificate_pem);
+                      reply->set_node(joined->node.value);
+                      reply->set_cluster_id(edge_.settings.cluster_id);
+                    }
+                    reactor->Finish(ToGrpc(joined.status()));
+                  });
+    });
+  }
+  Reactor* Shutdown(Context* context, const v1::ShutdownRequest* request, v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/Shutdown", [&](auto&, Reactor* reactor) {
+      StopRules rules{request->only_if_idle(), request->flush_only()};
+      StopEverything(edge_.loop, edge_.waits, rules, [this, rules, reactor](absl::Status status) {
+        bool ends = !rules.flush_only && (status.ok() || absl::IsDeadlineExceeded(status));
+        reactor->Finish(ToGrpc(status));
+        if (ends) edge_.end_head();
+      });
+    });
+  }
+
+ private:
+  Edge& edge_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeClusterService(Edge& edge) {
+  return std::make_unique<ClusterService>(edge);
+}
+
+}  // namespace rt

@@ -1,0 +1,193 @@
+#include "head/service/driver_ops.h"
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "head/service/translate.h"
+
+namespace rt {
+namespace {
+
+constexpr size_t kDigestsMax = 10'000;
+
+struct Call {
+  const DriverTools& tools;
+  const Driver& driver;
+  const Json& json;
+};
+using Handler = void (*)(const Call& call, JsonDone done);
+
+ExperimentId ExperimentOf(const Json& json) {
+  return {static_cast<uint64_t>(json.GetInt("experiment_id", json.GetInt("id")))};
+}
+// `seen` as the last answer gave it; null and absent are the same.
+std::string SeenOf(const Json& json) {
+  const Json* seen = json.Find("seen");
+  if (seen == nullptr || seen->is_null()) return "";
+  return seen->is_string() ? seen->AsString() : seen->Dump();
+}
+
+// Runs `start` with the trial that "trial_id" names.
+template <class Start>
+void WithTrial(const Call& call, JsonDone done, Start start) {
+  std::string text = call.json.GetString("trial_id");
+  std::optional<TrialId> id = ParseTrialId(text);
+  if (!id) return done(Invalid("'" + text + "' is not a trial's id", "write EXP/NUM, like 1/0"));
+  start(*id, std::move(done));
+}
+
+// Runs `work` over the blobs on the io pool.
+template <class Work>
+void OnBlobs(const Call& call, JsonDone done, Work work) {
+  call.tools.io([&blobs = call.tools.blobs, work = std::move(work), done = std::move(done)] {
+    done(work(blobs));
+  });
+}
+
+void Create(const Call& call, JsonDone done) {
+  const Json* spec = call.json.Find("spec");
+  if (spec == nullptr || !spec->is_object()) return done(Invalid("experiment_create needs a spec"));
+  call.tools.operations.CreateExperiment(
+      {call.driver.owner, call.driver.job, spec->Dump(), call.json.GetString("key")},
+      [done = std::move(done)](absl::StatusOr<Json> made) {
+        if (!made.ok()) return done(made.status());
+        done(Json::MakeObject({{"experiment_id", made->GetInt("experiment")},
+                               {"results_dir", made->GetString("results_dir")},
+                               {"attached", made->GetBool("attached")}}));
+      });
+}
+void Wait(const Call& call, JsonDone done) {
+  call.tools.operations.WaitExperiment(
+      ExperimentOf(call.json),
+      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000)}, std::move(done));
+}
+void GetExperiment(const Call& call, JsonDone done) {
+  call.tools.operations.GetExperiment(ExperimentOf(call.json), std::move(done));
+}
+void StopExperiment(const Call& call, JsonDone done) {
+  call.tools.operations.StopExperiment(ExperimentOf(call.json), call.json.GetString("reason"),
+                                       std::move(done));
+}
+void ListTrials(const Call& call, JsonDone done) {
+  call.tools.operations.ListTrials(ExperimentOf(call.json), std::move(done));
+}
+void GetTrial(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.GetTrial(id, std::move(next));
+  });
+}
+void TrialRows(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.ReadRows(id, call.json.GetDouble("after_iteration", -1),
+                                   std::move(next));
+  });
+}
+void StopTrial(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.StopTrial(id, call.json.GetString("reason"), std::move(next));
+  });
+}
+void Status(const Call& call, JsonDone done) {
+  call.tools.operations.Ask(
+      [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+        return StatusView(core, facts);
+      },
+      std::move(done));
+}
+
+void FindMissing(const Call& call, JsonDone done) {
+  const Json* list = call.json.Find("digests");
+  if (list == nullptr || !list->is_array() || list->array().size() > kDigestsMax)
+    return done(Invalid("blob_find_missing needs digests, at most 10000"));
+  std::vector<std::string> digests;
+  for (const Json& digest : list->array()) {
+    if (!digest.is_string()) return done(Invalid("a digest is text"));
+    digests.push_back(digest.AsString());
+  }
+  OnBlobs(call, std::move(done),
+          [digests = std::move(digests)](BlobStore& blobs) -> absl::StatusOr<Json> {
+            RT_ASSIGN_OR_RETURN(auto missing, blobs.FindMissing(digests));
+            Json absent = Json::MakeArray();
+            for (auto& digest : missing) absent.Append(std::move(digest));
+            return Json::MakeObject({{"digests", std::move(absent)}});
+          });
+}
+void PutChunk(const Call& call, JsonDone done) {
+  std::optional<std::string> data = Base64Decode(call.json.GetString("data_b64"));
+  if (!data) return done(Invalid("data_b64 is not base64"));
+  if (auto size = CheckSize("a chunk", data->size(), limits::kChunkBytes); !size.ok())
+    return done(size);
+  OnBlobs(call, std::move(done),
+          [data = std::move(*data), digest = call.json.GetString("digest")](
+              BlobStore& blobs) -> absl::StatusOr<Json> {
+            RT_RETURN_IF_ERROR(blobs.PutChunk(digest, data));
+            return Json::MakeObject({{"digest", digest}});
+          });
+}
+void PutManifest(const Call& call, JsonDone done) {
+  std::optional<std::string> text = Base64Decode(call.json.GetString("text_b64"));
+  if (!text) return done(Invalid("text_b64 is not base64"));
+  OnBlobs(call, std::move(done),
+          [text = std::move(*text)](BlobStore& blobs) -> absl::StatusOr<Json> {
+            RT_ASSIGN_OR_RETURN(std::string digest, blobs.PutManifest(text));
+            return Json::MakeObject({{"digest", digest}});
+          });
+}
+void GetManifest(const Call& call, JsonDone done) {
+  OnBlobs(call, std::move(done),
+          [digest = call.json.GetString("digest")](BlobStore& blobs) -> absl::StatusOr<Json> {
+            RT_ASSIGN_OR_RETURN(std::string text, blobs.GetManifest(digest));
+            return Json::MakeObject({{"text_b64", Base64Encode(text)}});
+          });
+}
+void GetChunk(const Call& call, JsonDone done) {
+  OnBlobs(call, std::move(done),
+          [digest = call.json.GetString("digest")](BlobStore& blobs) -> absl::StatusOr<Json> {
+            RT_ASSIGN_OR_RETURN(std::string bytes, blobs.GetChunk(digest));
+            return Json::MakeObject({{"data_b64", Base64Encode(bytes)}});
+          });
+}
+
+const std::map<std::string, Handler>& Handlers() {
+  static const std::map<std::string, Handler> handlers = {
+      {"experiment_create", Create},       {"experiment_get", GetExperiment},
+      {"experiment_wait", Wait},           {"experiment_stop", StopExperiment},
+      {"trial_list", ListTrials},          {"trial_get", GetTrial},
+      {"trial_rows", TrialRows},           {"trial_stop", StopTrial},
+      {"cluster_status", Status},          {"blob_find_missing", FindMissing},
+      {"blob_put_chunk", PutChunk},        {"blob_put_manifest", PutManifest},
+      {"blob_get_manifest", GetManifest},  {"blob_get_chunk", GetChunk},
+  };
+  return handlers;
+}
+
+}  // namespace
+
+Json DriverAnswer(const absl::StatusOr<Json>& result) {
+  if (result.ok()) return Json::MakeObject({{"ok", true}, {"result", *result}});
+  std::string hint = HintOf(result.status());
+  Json error = Json::MakeObject({{"code", absl::StatusCodeToString(result.status().code())},
+                                 {"message", MessageOf(result.status())},
+                                 {"hint", hint.empty() ? Json() : Json(hint)}});
+  return Json::MakeObject({{"ok", false}, {"error", std::move(error)}});
+}
+
+void RunDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,
+                 JsonDone done) {
+  JsonDone answer = [done = std::move(done)](const absl::StatusOr<Json>& result) {
+    done(DriverAnswer(result));
+  };
+  absl::StatusOr<Json> parsed = Json::Parse(json);
+  if (!parsed.ok()) return answer(parsed.status());
+  if (!parsed->is_object()) return answer(Invalid("a driver operation is a JSON object"));
+  std::string op = parsed->GetString("op");
+  auto handler = Handlers().find(op);
+  if (handler == Handlers().end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, function] : Handlers()) known.push_back(name);
+    return answer(Invalid("unknown op '" + op + "'", DidYouMean(op, known)));
+  }
+  handler->second({tools, driver, *parsed}, std::move(answer));
+}
+
+}  // namespace rt

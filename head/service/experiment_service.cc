@@ -1,0 +1,93 @@
+#include "common/base/status.h"
+#include "head/service/services.h"
+#include "rt/v1/experiment.grpc.pb.h"
+
+namespace rt {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+TrialId IdOf(const v1::TrialRef& ref) { return {{ref.experiment()}, ref.number()}; }
+
+class ExperimentService final : public v1::ExperimentService::CallbackService {
+ public:
+  explicit ExperimentService(Edge& edge) : edge_(edge) {}
+
+  Reactor* Create(Context* context, const v1::CreateExperimentRequest* request,
+                 v1::CreateExperimentReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/Create", [&](auto& who, Reactor* reactor) {
+      edge_.operations.CreateExperiment(
+          {who.name, {request->job()}, request->spec(), request->request_key()},
+          [reactor, reply](absl::StatusOr<Json> answer) {
+            if (answer.ok()) {
+              reply->set_experiment(static_cast<uint64_t>(answer->GetInt("experiment")));
+              reply->set_results_dir(answer->GetString("results_dir"));
+              reply->set_attached(answer->GetBool("attached"));
+            }
+            reactor->Finish(ToGrpc(answer.status()));
+          });
+    });
+  }
+  Reactor* List(Context* context, const v1::Empty*, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/List", [&](auto&, Reactor* reactor) {
+      edge_.operations.Ask(
+          [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+            return ExperimentListView(core, facts);
+          },
+          AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* Get(Context* context, const v1::ExperimentRef* request, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/Get", [&](auto&, Reactor* reactor) {
+      edge_.operations.GetExperiment({request->experiment()}, AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* Stop(Context* context, const v1::StopRequest* request, v1::Empty*) override {
+    return Unary(edge_, context, "ExperimentService/Stop", [&](auto&, Reactor* reactor) {
+      edge_.operations.StopExperiment({request->experiment()}, request->reason(),
+                                      AnswerTo(reactor));
+    });
+  }
+  Reactor* Wait(Context* context, const v1::WaitRequest* request, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/Wait", [&](auto&, Reactor* reactor) {
+      edge_.operations.WaitExperiment({request->experiment()},
+                                      {request->seen(), request->hold_ms()},
+                                      AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* ListTrials(Context* context, const v1::ListTrialsRequest* request,
+                     v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/ListTrials", [&](auto&, Reactor* reactor) {
+      edge_.operations.ListTrials({request->experiment()}, AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* GetTrial(Context* context, const v1::TrialRef* request, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/GetTrial", [&](auto&, Reactor* reactor) {
+      edge_.operations.GetTrial(IdOf(*request), AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* StopTrial(Context* context, const v1::StopTrialRequest* request, v1::Empty*) override {
+    return Unary(edge_, context, "ExperimentService/StopTrial", [&](auto&, Reactor* reactor) {
+      edge_.operations.StopTrial(IdOf(request->trial()), request->reason(), AnswerTo(reactor));
+    });
+  }
+  Reactor* ReadRows(Context* context, const v1::ReadRowsRequest* request,
+                   v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/ReadRows", [&](auto&, Reactor* reactor) {
+      edge_.operations.ReadRows(IdOf(request->trial()), request->after_iteration(),
+                                AnswerJsonTo(reactor, reply));
+    });
+  }
+
+ private:
+  Edge& edge_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeExperimentService(Edge& edge) {
+  return std::make_unique<ExperimentService>(edge);
+}
+
+}  // namespace rt

@@ -1,0 +1,93 @@
+#include "head/service/head_server.h"
+
+#include <grpcpp/impl/codegen/service_type.h>
+
+#include "common/base/status.h"
+#include "head/service/services.h"
+
+namespace rt {
+namespace {
+
+class GrpcHeadServer final : public HeadServer {
+ public:
+  GrpcHeadServer(const Parts& parts, std::function<void()> end_head)
+      : waits_(parts.loop, parts.settings),
+        operations_(parts.loop, parts.journal, parts.io, parts.settings, waits_),
+        edge_{parts.loop, parts.blobs, parts.io, parts.settings, operations_, waits_, logs_,
+              std::move(end_head)},
+        alive_(std::make_shared<Alive>()) {
+    services_.push_back(MakeClusterService(edge_));
+    services_.push_back(MakeExperimentService(edge_));
+    services_.push_back(MakeJobService(edge_));
+    services_.push_back(MakeWorkerService(edge_));
+    services_.push_back(MakeBlobService(edge_));
+    alive_->waits = &waits_;
+    parts.loop.OnDurable([alive = alive_](uint64_t) {
+      std::lock_guard lock(alive->mutex);
+      if (alive->waits != nullptr) alive->waits->Changed();
+    });
+  }
+  ~GrpcHeadServer() override {
+    Stop();
+    std::lock_guard lock(alive_->mutex);
+    alive_->waits = nullptr;
+  }
+
+  absl::Status Listen(const Credentials& credentials, const std::string& listen) {
+    grpc::ServerBuilder builder;
+    ConfigureServer(builder);
+    // Two heads on one port would share its connections.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port_);
+    for (auto& service : services_) builder.RegisterService(service.get());
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0)
+      return absl::UnavailableError("cannot listen at " + listen);
+    return absl::OkStatus();
+  }
+
+  int port() const override { return port_; }
+  Waits& waits() override { return waits_; }
+  void Stop() override {
+    if (server_ == nullptr) return;
+    waits_.Close();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_.reset();
+  }
+
+ private:
+  struct Alive {  // The loop keeps its callback longer than we live.
+    std::mutex mutex;
+    Waits* waits = nullptr;
+  };
+  Waits waits_;
+  Operations operations_;
+  LogHub logs_;
+  Edge edge_;
+  std::shared_ptr<Alive> alive_;
+  std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<grpc::Server> server_;
+  int port_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Identity> Admit(const Edge& edge, const grpc::CallbackServerContext& context,
+                               std::string_view method) {
+  std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
+  RT_ASSIGN_OR_RETURN(Identity who, PeerIdentity(*auth));
+  RT_RETURN_IF_ERROR(Authorize(method, who, edge.settings.cluster_id));
+  return who;
+}
+
+absl::StatusOr<std::unique_ptr<HeadServer>> HeadServer::Start(const Parts& parts,
+                                                              const Credentials& credentials,
+                                                              const std::string& listen,
+                                                              std::function<void()> end_head) {
+  auto server = std::make_unique<GrpcHeadServer>(parts, std::move(end_head));
+  RT_RETURN_IF_ERROR(server->Listen(credentials, listen));
+  return server;
+}
+
+}  // namespace rt

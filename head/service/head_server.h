@@ -1,0 +1,39 @@
+// The head's gRPC server with all its services. Owned by main; everything in Parts outlives it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/cas/blob_store.h"
+#include "common/rpc/identity.h"
+#include "head/journal/journal.h"
+#include "head/service/settings.h"
+
+namespace rt {
+
+class Waits;
+
+class HeadServer {
+ public:
+  struct Parts {
+    HeadLoop& loop;
+    Journal& journal;
+    BlobStore& blobs;
+    Io io;
+    Settings& settings;
+  };
+  // Listens at "host:port" (port 0: any). `end_head` is called when a Shutdown has been carried out.
+  static absl::StatusOr<std::unique_ptr<HeadServer>> Start(const Parts& parts,
+                                                           const Credentials& credentials,
+                                                           const std::string& listen,
+                                                           std::function<void()> end_head);
+  virtual ~HeadServer() = default;
+  virtual int port() const = 0;
+  virtual Waits& waits() = 0;
+  // Refuses new calls, lets running ones end for up to a second, then cancels them. Idempotent.
+  virtual void Stop() = 0;
+};
+
+}  // namespace rt

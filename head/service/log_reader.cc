@@ -1,0 +1,301 @@
+#include "head/service/log_reader.h"
+
+#include "common/base/status.h"
+#include "head/service/translate.h"
+
+namespace rt {
+namespace {
+
+// A stream that broke is asked for again; without progress only this often, 200 ms apart.
+constexpr int kRetriesMax = 50;
+constexpr Millis kRetryDelay = 200;
+constexpr Millis kWatchHold = 5'000;
+
+struct Target {
+  bool found = false;
+  bool terminal = false;  // The owner.
+  AttemptId attempt;
+  NodeId node;
+  std::string node_name;
+  bool node_lost = false;
+};
+
+bool IsTerminal(const Core& core, const Owner& owner) {
+  const State& state = core.world.state;
+  if (owner.is_job()) {
+    auto job = state.jobs.find(owner.job());
+    return job == state.jobs.end() || job->second.end != JobEnd::kNone;
+  }
+  const Trial* trial = FindTrial(state, owner.trial());
+  return trial == nullptr || trial->end != TrialEnd::kNone;
+}
+
+bool IsAway(const Core& core, NodeId id) {
+  auto node = core.world.state.nodes.find(id);
+  return node == core.world.state.nodes.end() || node->second.lost || node->second.gone;
+}
+
+// Attempt `exact`; or, when that is 0, the newest one or (`in_order`) the next from `at_least` on.
+absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t exact,
+                                  uint32_t at_least, bool in_order) {
+  const Runs* runs = FindRuns(core.world.state, owner);
+  if (runs == nullptr) return NotFound("there is no " + ToString(owner));
+  Target target;
+  target.terminal = IsTerminal(core, owner);
+  for (const Attempt& attempt : runs->attempts) {
+    bool wanted = exact != 0 ? attempt.number == exact : attempt.number >= at_least;
+    if (!wanted || attempt.members.empty()) continue;
+    target.found = true;
+    target.attempt = {owner, attempt.number, attempt.generation};
+    target.node = attempt.members.front().node;
+    target.node_lost = IsAway(core, target.node);
+    if (auto node = core.world.state.nodes.find(target.node); node != core.world.state.nodes.end())
+      target.node_name = node->second.name;
+    if (in_order) break;  // Following: no attempt is skipped.
+  }
+  if (exact != 0 && !target.found)
+    return NotFound(ToString(owner) + " has no attempt " + std::to_string(exact));
+  return target;
+}
+
+class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
+                        public std::enable_shared_from_this<LogReader> {
+ public:
+  LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
+      : edge_(edge), owner_(owner), exact_(request.attempt()), stream_(request.stream()),
+        follow_(request.follow()), offset_(request.offset()), tail_lines_(request.tail_lines()) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    Seek(0);
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+    }
+    if (!ok) return End(absl::CancelledError("the reader left"));
+    Pump();
+  }
+  void OnCancel() override { End(absl::CancelledError("the reader left")); }
+  void OnDone() override { self_.reset(); }
+
+ private:
+  // Finds the next attempt, waiting for one while following; at the earliest after `delay`.
+  void Seek(Millis delay) {
+    auto target = std::make_shared<Target>();
+    auto check = [self = shared_from_this(), target, delay](
+                     const Core& core, const HeadFacts&,
+                     bool last) -> std::optional<absl::StatusOr<Json>> {
+      if (delay > 0 && !last) return std::nullopt;
+      auto found = FindTarget(core, self->owner_, self->exact_, self->at_least_,
+                              self->in_order_);
+      if (!found.ok()) return absl::StatusOr<Json>(found.status());
+      *target = *found;
+      bool settled = found->found || found->terminal || !self->follow_ || last;
+      return settled ? std::optional<absl::StatusOr<Json>>(Json()) : std::nullopt;
+    };
+    edge_.waits.Add(std::move(check), delay > 0 ? delay : kWatchHold * 6,
+                    [self = shared_from_this(), target](absl::StatusOr<Json> answer) {
+                      if (!answer.ok()) return self->End(answer.status());
+                      self->OnTarget(*target);
+                    });
+  }
+
+  void OnTarget(const Target& target) {
+    if (!target.found) {
+      if (target.terminal || !follow_) return End(final_);
+      return Seek(0);
+    }
+    if (target.node_lost) return OnNodeLost(target);
+    std::shared_ptr<LogRelay> relay;
+    {
+      std::lock_guard lock(mutex_);
+      if (ended_) return;
+      if (target.attempt != attempt_ && attempt_.number != 0) offset_ = 0, tail_lines_ = 0;
+      attempt_ = target.attempt;
+      in_order_ = true;
+      LogQuery query{{attempt_, 0}, stream_, offset_, tail_lines_, follow_};
+      std::tie(relay_id_, relay_) = edge_.logs.Add(target.node, query);
+      relay = relay_;
+    }
+    if (relay == nullptr) return End(absl::ResourceExhaustedError("too many logs are being read"));
+    std::weak_ptr<LogReader> weak = weak_from_this();
+    relay->set_ready([weak] {
+      if (auto self = weak.lock()) self->Pump();
+    });
+    edge_.loop.Wake(target.node);
+    Watch(target, relay);
+    Pump();
+  }
+
+  // Ends the relay when its node is lost: nobody will fill it.
+  void Watch(const Target& target, std::weak_ptr<LogRelay> relay) {
+    auto lost = std::make_shared<bool>(false);
+    auto check = [node = target.node, lost](const Core& core, const HeadFacts&,
+                                            bool last) -> std::optional<absl::StatusOr<Json>> {
+      *lost = IsAway(core, node);
+      return *lost || last ? std::optional<absl::StatusOr<Json>>(Json()) : std::nullopt;
+    };
+    edge_.waits.Add(std::move(check), kWatchHold,
+                    [weak = weak_from_this(), target, relay, lost](absl::StatusOr<Json> answer) {
+                      auto self = weak.lock();
+                      auto current = relay.lock();
+                      if (!self || !current || !answer.ok()) return;
+                      {
+                        std::lock_guard lock(self->mutex_);
+                        if (self->ended_ || self->relay_ != current) return;
+                      }
+                      if (*lost) current->CloseSender();
+                      else self->Watch(target, relay);
+                    });
+  }
+
+  void OnNodeLost(const Target& target) {
+    uint64_t from;
+    {
+      std::lock_guard lock(mutex_);
+      from = target.attempt == attempt_ ? offset_ : 0;
+    }
+    final_ = absl::DataLossError("the log of " + ToString(target.attempt) + " after byte " +
+                                 std::to_string(from) + " is on node '" + target.node_name +
+                                 "', which is lost");
+    NextAttempt(target.attempt.number);
+  }
+
+  void NextAttempt(uint32_t after) {
+    if (!follow_ || exact_ != 0) return End(final_);
+    at_least_ = after + 1;
+    in_order_ = true;
+    Seek(0);
+  }
+
+  // Writes the next piece, if there is one and none is being written.
+  void Pump() {
+    std::shared_ptr<LogRelay> relay;
+    {
+      std::lock_guard lock(mutex_);
+      if (writing_ || ended_ || relay_ == nullptr) return;
+      relay = relay_;
+      writing_ = true;  // Reserves the turn while the relay is asked without our lock.
+    }
+    if (attempt_over_) {
+      attempt_over_ = false;
+      CloseRelay();
+      return NextAttempt(attempt_.number);
+    }
+    std::optional<LogPiece> piece = relay->Pop();
+    if (piece) return Write(std::move(*piece));
+    bool broken = relay->drained();
+    {
+      std::lock_guard lock(mutex_);
+      writing_ = false;
+    }
+    if (broken) return OnBroken(relay);
+    // A piece that arrived while the turn was taken announced itself in vain.
+    if (relay->HasPieces() || relay->drained()) Pump();
+  }
+
+  void Write(LogPiece piece) {
+    bool over = piece.end || !piece.error.empty();
+    if (!piece.error.empty()) final_ = follow_ ? absl::OkStatus() : NotFound(piece.error);
+    std::lock_guard lock(mutex_);
+    if (ended_) return;
+    retries_ = 0;
+    tail_lines_ = 0;
+    offset_ = piece.offset + piece.data.size();
+    attempt_over_ = over;
+    chunk_.Clear();
+    chunk_.set_offset(piece.offset);
+    chunk_.set_data(std::move(piece.data));
+    chunk_.set_attempt(attempt_.number);
+    chunk_.set_end(over);
+    StartWrite(&chunk_);
+  }
+
+  // The stream closed without an end: all there is for a plain read, a fault while following.
+  void OnBroken(const std::shared_ptr<LogRelay>& relay) {
+    {
+      std::lock_guard lock(mutex_);
+      if (ended_ || relay_ != relay) return;
+      ++retries_;
+    }
+    CloseRelay();
+    if (!follow_) return End(absl::OkStatus());
+    if (retries_ > kRetriesMax) return End(absl::UnavailableError("the log cannot be read"));
+    at_least_ = attempt_.number;
+    Seek(kRetryDelay);
+  }
+
+  void CloseRelay() {
+    std::shared_ptr<LogRelay> relay;
+    {
+      std::lock_guard lock(mutex_);
+      relay = std::move(relay_);
+      relay_ = nullptr;
+      writing_ = false;
+      edge_.logs.Remove(relay_id_);
+    }
+    if (relay) relay->Abandon();
+  }
+
+  void End(absl::Status status) {
+    std::shared_ptr<LogRelay> relay;
+    {
+      std::lock_guard lock(mutex_);
+      if (ended_) return;
+      ended_ = true;
+      relay = std::move(relay_);
+      relay_ = nullptr;
+      edge_.logs.Remove(relay_id_);
+      Finish(ToGrpc(status));
+    }
+    if (relay) relay->Abandon();
+  }
+
+  Edge& edge_;
+  const Owner owner_;
+  const uint32_t exact_;
+  const std::string stream_;
+  const bool follow_;
+  std::shared_ptr<LogReader> self_;  // Until OnDone.
+
+  std::mutex mutex_;
+  uint64_t offset_;
+  int64_t tail_lines_;
+  AttemptId attempt_;
+  uint32_t at_least_ = 1;
+  bool in_order_ = false;  // An attempt was chosen: go on from `at_least_`.
+  uint64_t relay_id_ = 0;
+  std::shared_ptr<LogRelay> relay_;
+  v1::LogChunk chunk_;
+  bool writing_ = false;
+  bool ended_ = false;
+  bool attempt_over_ = false;
+  int retries_ = 0;
+  absl::Status final_;  // How the call ends when no attempt follows.
+};
+
+// A call that was refused before it began.
+class Refused final : public grpc::ServerWriteReactor<v1::LogChunk> {
+ public:
+  explicit Refused(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::LogChunk>* StartLogReader(Edge& edge,
+                                                       const v1::ReadLogRequest& request) {
+  absl::StatusOr<Owner> owner = FromWire(request.owner());
+  absl::Status status = owner.status();
+  if (status.ok() && request.stream() != "stdout" && request.stream() != "stderr")
+    status = Invalid("stream is 'stdout' or 'stderr', not '" + request.stream() + "'");
+  if (!status.ok()) return new Refused(status);
+  auto reader = std::make_shared<LogReader>(edge, *owner, request);
+  reader->Start();
+  return reader.get();
+}
+
+}  // namespace rt

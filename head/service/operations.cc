@@ -1,0 +1,237 @@
+#include "head/service/operations.h"
+
+#include <charconv>
+#include <random>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/service/translate.h"
+
+namespace rt {
+namespace {
+
+// An answer must fit into one message (kMessageBytesMax) with room for its frame.
+constexpr size_t kRowsBytesMax = 2u << 20;
+
+ExperimentId Newest(const Core& core, ExperimentId id) {
+  const auto& all = core.world.state.experiments;
+  return id.value == 0 && !all.empty() ? all.rbegin()->first : id;
+}
+JobId Newest(const Core& core, JobId id) {
+  const auto& all = core.world.state.jobs;
+  return id.value == 0 && !all.empty() ? all.rbegin()->first : id;
+}
+TrialId Newest(const Core& core, TrialId id) { return {Newest(core, id.experiment), id.number}; }
+
+NodeId NodeNamed(const Core& core, const std::string& name_or_id) {
+  NodeId found;
+  const char* end = name_or_id.data() + name_or_id.size();
+  auto [stop, error] = std::from_chars(name_or_id.data(), end, found.value);
+  if (error == std::errc() && stop == end) return found;
+  found = {};
+  // The newest of that name that is not gone, else the newest.
+  for (const auto& [id, node] : core.world.state.nodes) {
+    if (node.name != name_or_id) continue;
+    bool better = found.value == 0 || !node.gone || core.world.state.nodes.at(found).gone;
+    if (better) found = id;
+  }
+  return found;
+}
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  return ((uint64_t{device()} << 32) | device()) >> 11;  // Exact as a double in JSON readers.
+}
+
+// Whether the row counts: its attempt stands in the lineage, at or before the cut.
+bool InLineage(const std::vector<Segment>& lineage, uint32_t attempt, uint64_t seq) {
+  for (const Segment& segment : lineage)
+    if (segment.attempt == attempt) return segment.seq_to == 0 || seq <= segment.seq_to;
+  return false;
+}
+
+Json AnswerJson(const Answer& answer) {
+  return Json::MakeObject({{"experiment", answer.experiment.value},
+                           {"job", answer.job.value},
+                           {"results_dir", answer.results_dir},
+                           {"attached", answer.attached}});
+}
+
+}  // namespace
+
+std::string ProgressVersion(const Core& core, const Experiment& experiment) {
+  std::string version = ExperimentStateName(core, experiment);
+  auto found = core.world.index.experiments.find(experiment.id);
+  if (found == core.world.index.experiments.end()) return version;
+  const ExperimentIndex& index = found->second;
+  std::map<std::string, uint64_t> live;
+  for (uint32_t number : index.live)
+    ++live[TrialStateName(core, experiment.trials[number])];
+  for (uint64_t count : {uint64_t{index.pending.size()}, index.completed, index.stopped,
+                         index.failed, uint64_t{experiment.ended}})
+    version += "." + std::to_string(count);
+  for (const auto& [name, count] : live) version += "." + name + std::to_string(count);
+  return version;
+}
+
+void Operations::Ask(View view, JsonDone done) {
+  auto result = std::make_shared<absl::StatusOr<Json>>(absl::UnknownError("not read"));
+  loop_.Query(
+      [this, result, view = std::move(view)](const Core& core) {
+        *result = view(core, settings_.FactsNow(loop_));
+      },
+      [result, done = std::move(done)](absl::Status status) {
+        if (!status.ok()) return done(status);
+        done(std::move(*result));
+      });
+}
+
+void Operations::Post(Input input, JsonDone done) {
+  loop_.Post(std::move(input), [done = std::move(done)](absl::Status status, const Answer& answer) {
+    if (!status.ok()) return done(status);
+    done(AnswerJson(answer));
+  });
+}
+
+void Operations::GetNode(const std::string& name_or_id, JsonDone done) {
+  Ask([name_or_id](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+    NodeId id = NodeNamed(core, name_or_id);
+    if (id.value == 0) return NotFound("there is no node '" + name_or_id + "'");
+    return NodeView(core, facts, id);
+  }, std::move(done));
+}
+
+void Operations::CreateExperiment(NewExperiment request, JsonDone done) {
+  absl::Status size = CheckSize("the spec", request.spec.size(), limits::kSpecBytesMax);
+  if (size.ok()) size = CheckSize("request_key", request.key.size(), limits::kNameBytesMax);
+  if (!size.ok()) return done(size);
+  Post(input::CreateExperiment{.owner = std::move(request.owner),
+                               .job = request.job,
+                               .spec = std::move(request.spec),
+                               .request_key = std::move(request.key),
+                               .drawn_seed = DrawSeed(),
+                               .results_root = settings_.results_root},
+       std::move(done));
+}
+
+void Operations::GetExperiment(ExperimentId id, JsonDone done) {
+  Ask([id](const Core& core, const HeadFacts& facts) {
+    return ExperimentView(core, facts, Newest(core, id));
+  }, std::move(done));
+}
+
+void Operations::WaitExperiment(ExperimentId id, Span span, JsonDone done) {
+  auto check = [id, seen = span.seen](const Core& core, const HeadFacts& facts,
+                                      bool last) -> std::optional<absl::StatusOr<Json>> {
+    const auto& all = core.world.state.experiments;
+    auto found = all.find(Newest(core, id));
+    if (found == all.end()) return NotFound("there is no experiment " + std::to_string(id.value));
+    std::string version = ProgressVersion(core, found->second);
+    if (!last && !found->second.ended && version == seen) return std::nullopt;
+    absl::StatusOr<Json> view = ExperimentView(core, facts, found->first);
+    if (view.ok()) view->Set("version", version);
+    return view;
+  };
+  waits_.Add(std::move(check), span.hold, std::move(done));
+}
+
+void Operations::StopExperiment(ExperimentId id, const std::string& reason, JsonDone done) {
+  if (auto size = CheckSize("reason", reason.size(), limits::kReasonBytesMax); !size.ok())
+    return done(size);
+  Post(input::StopExperiment{id, reason}, std::move(done));
+}
+
+void Operations::ListTrials(ExperimentId id, JsonDone done) {
+  Ask([id](const Core& core, const HeadFacts& facts) {
+    return TrialListView(core, facts, id.value == 0 ? std::nullopt : std::optional(id));
+  }, std::move(done));
+}
+
+void Operations::GetTrial(TrialId id, JsonDone done) {
+  Ask([id](const Core& core, const HeadFacts& facts) {
+    return TrialView(core, facts, Newest(core, id));
+  }, std::move(done));
+}
+
+void Operations::StopTrial(TrialId id, const std::string& reason, JsonDone done) {
+  if (auto size = CheckSize("reason", reason.size(), limits::kReasonBytesMax); !size.ok())
+    return done(size);
+  Post(input::StopTrial{id, reason}, std::move(done));
+}
+
+void Operations::ReadRows(TrialId id, double after_iteration, JsonDone done) {
+  auto resolved = std::make_shared<TrialId>(id);
+  auto view = [resolved](const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+    *resolved = Newest(core, *resolved);
+    if (FindTrial(core.world.state, *resolved) == nullptr)
+      return NotFound("there is no trial " + ToString(*resolved));
+    return Json();
+  };
+  Ask(std::move(view), [this, resolved, after_iteration, done = std::move(done)](auto found) {
+    if (!found.ok()) return done(found.status());
+    io_([this, resolved, after_iteration, done] {
+      auto stored = journal_.ReadRows(Owner::Of(*resolved), 0);
+      if (!stored.ok()) return done(stored.status());
+      FillRows(*resolved, after_iteration, std::move(stored).value(), done);
+    });
+  });
+}
+
+void Operations::FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored,
+                          JsonDone done) {
+  auto view = [id, after_iteration, stored = std::move(stored)](
+                  const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+    const Trial* trial = FindTrial(core.world.state, id);
+    if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
+    Json rows = Json::MakeArray();
+    size_t bytes = 0;
+    bool more = false;
+    for (const StoredRows& part : stored) {
+      for (const Row& row : part.batch.rows) {
+        if (more || part.batch.rank != 0 || row.iteration <= after_iteration) continue;
+        if (!InLineage(trial->lineage, part.batch.attempt.number, row.seq)) continue;
+        // The counters that rt fills in, and the configuration, cost about as much again.
+        bytes += 2 * row.metrics.size() + trial->params.size() + 400;
+        more = bytes > kRowsBytesMax && !rows.array().empty();
+        if (!more) rows.Append(FillResult(core, *trial, part.batch.attempt.number, row));
+      }
+    }
+    return Json::MakeObject({{"rows", std::move(rows)}, {"more", more}});
+  };
+  Ask(std::move(view), std::move(done));
+}
+
+void Operations::SubmitJob(const std::string& owner, const std::string& spec,
+                           const std::string& key, JsonDone done) {
+  absl::Status size = CheckSize("the spec", spec.size(), limits::kSpecBytesMax);
+  if (size.ok()) size = CheckSize("request_key", key.size(), limits::kNameBytesMax);
+  if (!size.ok()) return done(size);
+  Post(input::SubmitJob{owner, spec, key}, std::move(done));
+}
+
+void Operations::GetJob(JobId id, JsonDone done) {
+  Ask([id](const Core& core, const HeadFacts& facts) {
+    return JobView(core, facts, Newest(core, id));
+  }, std::move(done));
+}
+
+void Operations::WaitJob(JobId id, Span span, JsonDone done) {
+  auto check = [id, seen = span.seen](const Core& core, const HeadFacts& facts,
+                                      bool last) -> std::optional<absl::StatusOr<Json>> {
+    const auto& all = core.world.state.jobs;
+    auto found = all.find(Newest(core, id));
+    if (found == all.end()) return NotFound("there is no job " + std::to_string(id.value));
+    bool terminal = found->second.end != JobEnd::kNone;
+    if (!last && !terminal && seen == JobStateName(core, found->second)) return std::nullopt;
+    return JobView(core, facts, found->first);
+  };
+  waits_.Add(std::move(check), span.hold, std::move(done));
+}
+
+void Operations::StopJob(JobId id, const std::string& reason, JsonDone done) {
+  if (auto size = CheckSize("reason", reason.size(), limits::kReasonBytesMax); !size.ok())
+    return done(size);
+  Post(input::StopJob{id, reason}, std::move(done));
+}
+
+}  // namespace rt

@@ -1,0 +1,66 @@
+// What people and drivers can ask, once: the services and the driver dispatcher both call this.
+// Each operation checks sizes, posts to the loop or reads from it, and answers through `done` (on a
+// thread of the loop's or the io pool's) when what it saw is durable. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "head/journal/journal.h"
+#include "head/service/settings.h"
+#include "head/service/waits.h"
+
+namespace rt {
+
+class Operations {
+ public:
+  Operations(HeadLoop& loop, Journal& journal, Io io, const Settings& settings, Waits& waits)
+      : loop_(loop), journal_(journal), io_(std::move(io)), settings_(settings), waits_(waits) {}
+
+  struct NewExperiment {
+    std::string owner;
+    JobId job;
+    std::string spec;  // JSON.
+    std::string key;
+  };
+  struct Span {  // Of a long poll.
+    std::string seen;
+    Millis hold = 0;
+  };
+
+  using View = std::function<absl::StatusOr<Json>(const Core& core, const HeadFacts& facts)>;
+  void Ask(View view, JsonDone done);
+
+  // Ids of 0 mean the newest.
+  void GetNode(const std::string& name_or_id, JsonDone done);
+  // {"experiment", "results_dir", "attached"}
+  void CreateExperiment(NewExperiment request, JsonDone done);
+  void GetExperiment(ExperimentId id, JsonDone done);
+  void WaitExperiment(ExperimentId id, Span span, JsonDone done);
+  void StopExperiment(ExperimentId id, const std::string& reason, JsonDone done);
+  void ListTrials(ExperimentId id, JsonDone done);  // 0: all.
+  void GetTrial(TrialId id, JsonDone done);
+  void StopTrial(TrialId id, const std::string& reason, JsonDone done);
+  // {"rows": […], "more": bool}: an answer is cut near 2 MiB; ask again after the last iteration.
+  void ReadRows(TrialId id, double after_iteration, JsonDone done);
+  void SubmitJob(const std::string& owner, const std::string& spec, const std::string& key,
+                 JsonDone done);  // {"job"}
+  void GetJob(JobId id, JsonDone done);
+  void WaitJob(JobId id, Span span, JsonDone done);
+  void StopJob(JobId id, const std::string& reason, JsonDone done);
+
+ private:
+  void Post(Input input, JsonDone done);
+  void FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored, JsonDone done);
+
+  HeadLoop& loop_;
+  Journal& journal_;
+  Io io_;
+  const Settings& settings_;
+  Waits& waits_;
+};
+
+// {"version": text} of an experiment's progress: its state, its trials by state, its end.
+std::string ProgressVersion(const Core& core, const Experiment& experiment);
+
+}  // namespace rt

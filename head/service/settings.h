@@ -1,0 +1,48 @@
+// What the services know of this head beside the core: fixed for the process, but for the address,
+// which is known once the server listens. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+#include "common/rpc/identity.h"
+#include "head/core/view.h"
+#include "head/loop/head_loop.h"
+
+namespace rt {
+
+// Runs a job that may block (files, keys) off the gRPC and core threads.
+using Io = std::function<void(std::function<void()>)>;
+using JsonDone = std::function<void(absl::StatusOr<Json>)>;
+using StatusDone = std::function<void(absl::Status)>;
+
+class Settings {
+ public:
+  Settings(std::string cluster, KeyPair authority, std::string root)
+      : cluster_id(std::move(cluster)), ca(std::move(authority)), results_root(std::move(root)) {}
+
+  const std::string cluster_id;
+  const KeyPair ca;
+  const std::string results_root;  // Absolute.
+
+  void set_address(std::string address) {
+    std::lock_guard lock(mutex_);
+    address_ = std::move(address);
+  }
+  HeadFacts FactsNow(const HeadLoop& loop) const {
+    using namespace std::chrono;
+    Millis now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+    std::lock_guard lock(mutex_);
+    return {.address = address_, .durable_seq = loop.durable_seq(), .now = now};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string address_;
+};
+
+}  // namespace rt

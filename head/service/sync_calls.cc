@@ -1,0 +1,95 @@
+#include "head/service/sync_calls.h"
+
+#include "common/base/status.h"
+#include "head/service/translate.h"
+
+namespace rt {
+
+// One held Sync. The loop answers every PostSync, so Finish comes exactly once, and only then OnDone.
+class SyncCalls::Call final : public grpc::ServerUnaryReactor {
+ public:
+  Call(SyncCalls& owner, grpc::CallbackServerContext* context) : owner_(owner), context_(context) {}
+
+  void Begin(const v1::SyncRequest& request, v1::SyncReply* reply) {
+    absl::StatusOr<Identity> who = Admit(owner_.edge_, *context_, "WorkerService/Sync");
+    absl::StatusOr<NodeId> node = who.ok() ? NodeOf(*who) : who.status();
+    absl::StatusOr<input::Sync> sync =
+        node.ok() ? SyncFromWire(request, *node) : absl::StatusOr<input::Sync>(node.status());
+    if (!sync.ok()) return Finish(ToGrpc(sync.status()));
+    uint64_t epoch = request.seen_epoch();
+    uint64_t version = request.seen_version();
+    NodeId speaker = *node;
+    Newest call{sync->incarnation, sync->sync_seq};
+    owner_.Begin(speaker, call);
+    {
+      std::lock_guard lock(mutex_);
+      node_ = speaker;
+      call_ = call;
+    }
+    Edge& edge = owner_.edge_;
+    // From here on this call may end at any moment: no member is touched after PostSync.
+    edge.loop.PostSync(std::move(*sync), epoch, version,
+                       [this, reply](SyncReply answer) { Answer(answer, reply); });
+    if (edge.logs.HasUntold(speaker)) edge.loop.Wake(speaker);
+  }
+
+  void OnCancel() override {
+    // A deadline of the worker's own is no disconnect.
+    if (context_->deadline() <= std::chrono::system_clock::now()) return;
+    NodeId node;
+    Newest call;
+    {
+      std::lock_guard lock(mutex_);
+      node = node_;
+      call = call_;
+    }
+    if (node.value == 0 || !owner_.IsNewest(node, call)) return;
+    owner_.edge_.loop.Post(input::Disconnected{node, call.incarnation},
+                           [](const absl::Status&, const rt::Answer&) {});
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  void Answer(const SyncReply& answer, v1::SyncReply* reply) {
+    if (answer.status.ok()) {
+      FillReply(answer, reply);
+      for (const LogHub::Open& open : owner_.edge_.logs.OpenFor(node_)) {
+        auto* request = reply->add_logs();
+        request->set_id(open.id);
+        *request->mutable_fence() = ToWire(open.query.fence);
+        request->set_stream(open.query.stream);
+        request->set_offset(open.query.offset);
+        request->set_tail_lines(open.query.tail_lines);
+        request->set_follow(open.query.follow);
+      }
+    }
+    Finish(ToGrpc(answer.status));
+  }
+
+  SyncCalls& owner_;
+  grpc::CallbackServerContext* context_;
+  std::mutex mutex_;
+  NodeId node_;  // 0 until the call is posted.
+  Newest call_;
+};
+
+grpc::ServerUnaryReactor* SyncCalls::Start(grpc::CallbackServerContext* context,
+                                           const v1::SyncRequest& request, v1::SyncReply* reply) {
+  auto* call = new Call(*this, context);
+  call->Begin(request, reply);
+  return call;
+}
+
+void SyncCalls::Begin(NodeId node, Newest call) {
+  std::lock_guard lock(mutex_);
+  Newest& newest = newest_[node];
+  if (newest.incarnation != call.incarnation || newest.sync_seq < call.sync_seq) newest = call;
+}
+
+bool SyncCalls::IsNewest(NodeId node, Newest call) {
+  std::lock_guard lock(mutex_);
+  auto found = newest_.find(node);
+  return found != newest_.end() && found->second == call;
+}
+
+}  // namespace rt

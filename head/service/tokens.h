@@ -1,0 +1,36 @@
+// Join tokens and what they turn into: docs/security.md. Keys are made and signed on the io pool.
+#pragma once
+
+#include <string>
+
+#include "head/service/settings.h"
+
+namespace rt {
+
+struct TokenRequest {
+  std::string role;  // worker, user, viewer, admin
+  Millis ttl = 0;    // 0: one hour.
+  std::string pool;
+};
+struct NewToken {
+  std::string id;
+  std::string text;  // Shown once.
+};
+using TokenDone = std::function<void(absl::StatusOr<NewToken>)>;
+void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings, const TokenRequest& request,
+                 TokenDone done);
+
+struct JoinAsk {
+  std::string token;  // Its id, from the caller's certificate.
+  std::string csr_pem;
+  std::string name;
+};
+struct Joined {
+  std::string certificate_pem;
+  NodeId node;  // 0 for people.
+};
+using JoinDone = std::function<void(absl::StatusOr<Joined>)>;
+void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const JoinAsk& ask,
+                 JoinDone done);
+
+}  // namespace rt

@@ -1,0 +1,199 @@
+#include "head/service/translate.h"
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+// A node that lists more ranks or gpus than this is broken.
+constexpr int kObservedMax = 10'000;
+constexpr int kGpusMax = 1'024;
+
+Resources ResourcesFromWire(const v1::Resources& wire) {
+  Resources resources;
+  resources.cpu = wire.cpu();
+  resources.gpu = wire.gpu();
+  resources.memory = wire.memory();
+  for (const auto& [name, units] : wire.custom())
+    if (units != 0) resources.custom[name] = units;
+  return resources;
+}
+
+absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
+  if (wire.gpus_size() > kGpusMax) return Invalid("too many gpus");
+  RT_RETURN_IF_ERROR(CheckSize("inventory", wire.ByteSizeLong(), limits::kSpecBytesMax));
+  NodeInventory inventory;
+  inventory.address = wire.address();
+  inventory.resources = ResourcesFromWire(wire.resources());
+  bool negative = inventory.resources.cpu < 0 || inventory.resources.gpu < 0 ||
+                  inventory.resources.memory < 0;
+  for (const auto& [name, units] : inventory.resources.custom) negative = negative || units < 0;
+  if (negative) return Invalid("a node's resources cannot be negative");
+  inventory.labels = {wire.labels().begin(), wire.labels().end()};
+  for (const auto& gpu : wire.gpus())
+    inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory()});
+  inventory.version = wire.version();
+  inventory.boot_id = wire.boot_id();
+  inventory.pid = wire.pid();
+  return inventory;
+}
+
+absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
+  Observed observed;
+  RT_ASSIGN_OR_RETURN(observed.fence, FromWire(wire.fence()));
+  if (wire.phase() < 1 || wire.phase() > 3) return Invalid("unknown phase");
+  observed.phase = static_cast<Observed::Phase>(wire.phase());
+  observed.pid = wire.pid();
+  observed.exit_code = wire.exit_code();
+  observed.signal = wire.signal();
+  observed.witnessed = wire.witnessed();
+  observed.launch_failed = wire.launch_failed();
+  observed.last_seq = wire.last_seq();
+  observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
+  observed.error.kind = wire.error().kind().substr(0, limits::kNameBytesMax);
+  observed.error.message = wire.error().message().substr(0, limits::kErrorBytesMax);
+  observed.error.traceback = wire.error().traceback().substr(0, limits::kErrorBytesMax);
+  return observed;
+}
+
+}  // namespace
+
+absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max) {
+  if (bytes <= bytes_max) return absl::OkStatus();
+  return Invalid(std::string(name) + " is " + std::to_string(bytes) + " bytes; at most " +
+                 std::to_string(bytes_max) + " are allowed");
+}
+
+absl::StatusOr<Owner> FromWire(const v1::Owner& wire) {
+  if (wire.kind() != 1 && wire.kind() != 2) return Invalid("an owner is a trial or a job");
+  if (wire.group() == 0) return Invalid("an owner needs its experiment's or job's number");
+  return Owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
+}
+
+absl::StatusOr<Fence> FromWire(const v1::Fence& wire) {
+  Fence fence;
+  RT_ASSIGN_OR_RETURN(fence.attempt.owner, FromWire(wire.attempt().owner()));
+  fence.attempt.number = wire.attempt().number();
+  fence.attempt.generation = wire.attempt().generation();
+  fence.rank = wire.rank();
+  return fence;
+}
+
+Row FromWire(const v1::Row& wire) {
+  return {wire.seq(), wire.iteration(), wire.time_total_s(), wire.timestamp(), wire.metrics()};
+}
+
+v1::Fence ToWire(const Fence& fence) {
+  v1::Fence wire;
+  auto* owner = wire.mutable_attempt()->mutable_owner();
+  owner->set_kind(static_cast<uint32_t>(fence.attempt.owner.kind));
+  owner->set_group(fence.attempt.owner.group);
+  owner->set_number(fence.attempt.owner.number);
+  wire.mutable_attempt()->set_number(fence.attempt.number);
+  wire.mutable_attempt()->set_generation(fence.attempt.generation);
+  wire.set_rank(fence.rank);
+  return wire;
+}
+
+v1::LaunchSpec ToWire(const LaunchSpec& spec) {
+  v1::LaunchSpec wire;
+  *wire.mutable_fence() = ToWire(spec.fence);
+  for (const auto& argument : spec.argv) wire.add_argv(argument);
+  for (const auto& [name, value] : spec.env) (*wire.mutable_env())[name] = value;
+  wire.set_bundle(spec.bundle);
+  wire.set_cwd(spec.cwd);
+  for (const auto& input : spec.inputs) {
+    auto* added = wire.add_inputs();
+    added->set_manifest(input.manifest);
+    added->set_env(input.env);
+  }
+  wire.set_checkpoint(spec.checkpoint);
+  wire.set_params(spec.params);
+  auto* resources = wire.mutable_resources();
+  resources->set_cpu(spec.resources.cpu);
+  resources->set_gpu(spec.resources.gpu);
+  resources->set_memory(spec.resources.memory);
+  for (const auto& [name, units] : spec.resources.custom)
+    (*resources->mutable_custom())[name] = units;
+  for (const auto& uuid : spec.gpu_uuids) wire.add_gpu_uuids(uuid);
+  wire.set_world_size(spec.world_size);
+  wire.set_iteration_base(spec.iteration_base);
+  wire.set_time_total_base_s(spec.time_total_base_s);
+  wire.set_control(spec.control);
+  wire.set_name(spec.name);
+  wire.set_report_regex(spec.report_regex);
+  return wire;
+}
+
+absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node) {
+  if (request.observed_size() > kObservedMax) return Invalid("too many ranks in one Sync");
+  if (request.incarnation() == 0 || request.sync_seq() == 0)
+    return Invalid("a Sync needs an incarnation and a sync_seq");
+  input::Sync sync;
+  sync.node = node;
+  sync.incarnation = request.incarnation();
+  sync.sync_seq = request.sync_seq();
+  RT_ASSIGN_OR_RETURN(sync.inventory, InventoryFromWire(request.inventory()));
+  for (const auto& wire : request.observed()) {
+    RT_ASSIGN_OR_RETURN(Observed observed, ObservedFromWire(wire));
+    sync.observed.push_back(std::move(observed));
+  }
+  sync.draining = request.draining();
+  sync.drain_reason = request.drain_reason().substr(0, limits::kReasonBytesMax);
+  sync.drain_for = request.drain_for_ms();
+  return sync;
+}
+
+absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, NodeId node) {
+  input::Report report;
+  report.node = node;
+  size_t rows = 0;
+  for (const auto& wire : request.batches()) {
+    rows += static_cast<size_t>(wire.rows_size());
+    if (rows > limits::kReportRowsMax) return Invalid("too many rows in one Report");
+    v1::Fence fence;
+    *fence.mutable_attempt() = wire.attempt();
+    RT_ASSIGN_OR_RETURN(Fence checked, FromWire(fence));
+    RowBatch batch;
+    batch.attempt = checked.attempt;
+    batch.rank = wire.rank();
+    batch.rows.reserve(static_cast<size_t>(wire.rows_size()));
+    for (const auto& row : wire.rows()) {
+      RT_RETURN_IF_ERROR(CheckSize("a row", row.metrics().size(), limits::kMetricsBytesMax));
+      batch.rows.push_back(FromWire(row));
+    }
+    report.batches.push_back(std::move(batch));
+  }
+  return report;
+}
+
+void FillReply(const SyncReply& from, v1::SyncReply* reply) {
+  reply->set_epoch(from.epoch);
+  reply->set_version(from.version);
+  reply->set_hold_ms(from.hold);
+  reply->set_durable_seq(from.durable_seq);
+  std::map<Fence, const LaunchSpec*> bodies;
+  for (const auto& body : from.bodies) bodies[body.fence] = &body;
+  for (const auto& desired : from.desired) {
+    auto* added = reply->add_desired();
+    *added->mutable_fence() = ToWire(desired.fence);
+    added->set_stop(desired.stop);
+    if (auto body = bodies.find(desired.fence); body != bodies.end())
+      *added->mutable_body() = ToWire(*body->second);
+  }
+}
+
+void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply) {
+  for (const auto& verdict : from) {
+    auto* added = reply->add_verdicts();
+    *added->mutable_fence() = ToWire(verdict.fence);
+    added->set_stale(verdict.stale);
+    added->set_acked_seq(verdict.acked_seq);
+    added->set_stop(verdict.stop);
+    added->set_stop_seq(verdict.stop_seq);
+    added->set_reason(verdict.reason);
+  }
+}
+
+}  // namespace rt

@@ -1,0 +1,58 @@
+// Parked long polls: each is a check of the state that is run again after durable batches, at most
+// every 20 ms for all of them together, until it answers or its hold is over. Thread-safe. The loop
+// must outlive this.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "head/service/settings.h"
+
+namespace rt {
+
+class Waits {
+ public:
+  // Runs on the core thread: cheap. `last`: the hold is over, answer now.
+  using Check = std::function<std::optional<absl::StatusOr<Json>>(const Core& core,
+                                                                  const HeadFacts& facts, bool last)>;
+  Waits(HeadLoop& loop, const Settings& settings);
+  ~Waits();  // Closes, and waits for the reads in flight.
+
+  // `hold` is cut to 30 s. RESOURCE_EXHAUSTED through `done` when too many are parked.
+  void Add(Check check, Millis hold, JsonDone done);
+  void Changed();  // A batch became durable.
+  void Close();    // Answers all with UNAVAILABLE, and every later one.
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Parked {
+    Check check;
+    Clock::time_point until;
+    JsonDone done;
+    std::optional<absl::StatusOr<Json>> answer;
+  };
+  using Group = std::vector<std::shared_ptr<Parked>>;
+  void Run();
+  void Probe(Group group);
+  void Deliver(const Group& group, const absl::Status& status);
+
+  HeadLoop& loop_;
+  const Settings& settings_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<const Parked*, std::shared_ptr<Parked>> parked_;
+  bool dirty_ = false;
+  bool closed_ = false;
+  bool stopping_ = false;
+  int in_flight_ = 0;  // Queries whose answer has not come.
+  std::thread thread_;
+};
+
+}  // namespace rt

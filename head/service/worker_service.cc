@@ -1,0 +1,122 @@
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/service/driver_ops.h"
+#include "head/service/log_sender.h"
+#include "head/service/services.h"
+#include "head/service/sync_calls.h"
+#include "head/service/translate.h"
+#include "rt/v1/worker.grpc.pb.h"
+
+namespace rt {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+
+// Whether `fence` is a live rank on this node; its attempt, or FailedPrecondition.
+absl::Status CheckLive(const Core& core, const Fence& fence, NodeId node) {
+  const Attempt* attempt = FindLive(core.world.state, fence.attempt);
+  if (attempt != nullptr)
+    for (const Member& member : attempt->members)
+      if (member.rank == fence.rank && member.node == node) return absl::OkStatus();
+  return absl::FailedPreconditionError(ToString(fence) + " is not the current run on this node");
+}
+
+class WorkerService final : public v1::WorkerService::CallbackService {
+ public:
+  explicit WorkerService(Edge& edge)
+      : edge_(edge), syncs_(edge), tools_{edge.operations, edge.blobs, edge.io} {}
+
+  Reactor* Sync(Context* context, const v1::SyncRequest* request, v1::SyncReply* reply) override {
+    return syncs_.Start(context, *request, reply);
+  }
+  Reactor* Report(Context* context, const v1::ReportRequest* request,
+                  v1::ReportReply* reply) override {
+    return AsNode(context, "WorkerService/Report", [&](NodeId node, Reactor* reactor) {
+      auto report = ReportFromWire(*request, node);
+      if (!report.ok()) return reactor->Finish(ToGrpc(report.status()));
+      edge_.loop.Post(std::move(*report),
+                      [reactor, reply](const absl::Status& status, const Answer& answer) {
+                        FillReply(answer.verdicts, reply);
+                        reactor->Finish(ToGrpc(status));
+                      });
+    });
+  }
+  Reactor* CommitCheckpoint(Context* context, const v1::CommitCheckpointRequest* request,
+                            v1::CommitCheckpointReply* reply) override {
+    return AsNode(context, "WorkerService/CommitCheckpoint", [&](NodeId node, Reactor* reactor) {
+      auto fence = FromWire(request->fence());
+      absl::Status checked = fence.status();
+      if (checked.ok())
+        checked = CheckSize("a row", request->row().metrics().size(), limits::kMetricsBytesMax);
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      auto post = [this, request, reply, reactor, fence = *fence](const absl::Status& live) {
+        if (!live.ok()) return reactor->Finish(ToGrpc(live));
+        edge_.loop.Post(input::CommitCheckpoint{fence, request->manifest(),
+                                                FromWire(request->row()), request->bytes()},
+                        [reactor, reply](const absl::Status& status, const Answer& answer) {
+                          reply->set_checkpoint(answer.checkpoint);
+                          reactor->Finish(ToGrpc(status));
+                        });
+      };
+      IfLive(*fence, node, std::move(post));
+    });
+  }
+  grpc::ServerReadReactor<v1::LogPiece>* SendLog(Context* context, v1::Empty*) override {
+    absl::StatusOr<Identity> who = Admit(edge_, *context, "WorkerService/SendLog");
+    absl::StatusOr<NodeId> node = who.ok() ? NodeOf(*who) : who.status();
+    return StartLogSender(edge_.logs, node);
+  }
+  Reactor* DriverCall(Context* context, const v1::DriverCallRequest* request,
+                      v1::JsonReply* reply) override {
+    return AsNode(context, "WorkerService/DriverCall", [&](NodeId node, Reactor* reactor) {
+      auto fence = FromWire(request->fence());
+      if (fence.ok() && !fence->attempt.owner.is_job())
+        fence = Invalid("only a job's driver may call");
+      if (!fence.ok()) return reactor->Finish(ToGrpc(fence.status()));
+      auto driver = std::make_shared<Driver>();
+      driver->job = fence->attempt.owner.job();
+      auto checked = std::make_shared<absl::Status>();
+      edge_.loop.Query(
+          [driver, checked, fence = *fence, node](const Core& core) {
+            *checked = CheckLive(core, fence, node);
+            if (checked->ok()) driver->owner = core.world.state.jobs.at(driver->job).owner;
+          },
+          [this, driver, checked, request, reply, reactor](const absl::Status& read) {
+            absl::Status status = read.ok() ? *checked : read;
+            if (!status.ok()) return AnswerJsonTo(reactor, reply)(DriverAnswer(status));
+            RunDriverOp(tools_, *driver, request->json(), AnswerJsonTo(reactor, reply));
+          });
+    });
+  }
+
+ private:
+  template <class Start>
+  Reactor* AsNode(Context* context, std::string_view method, Start start) {
+    return Unary(edge_, context, method, [&](const Identity& who, Reactor* reactor) {
+      absl::StatusOr<NodeId> node = NodeOf(who);
+      if (!node.ok()) return reactor->Finish(ToGrpc(node.status()));
+      start(*node, reactor);
+    });
+  }
+  void IfLive(const Fence& fence, NodeId node, StatusDone done) {
+    auto checked = std::make_shared<absl::Status>();
+    edge_.loop.Query(
+        [checked, fence, node](const Core& core) { *checked = CheckLive(core, fence, node); },
+        [checked, done = std::move(done)](const absl::Status& read) {
+          done(read.ok() ? *checked : read);
+        });
+  }
+
+  Edge& edge_;
+  SyncCalls syncs_;
+  DriverTools tools_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeWorkerService(Edge& edge) {
+  return std::make_unique<WorkerService>(edge);
+}
+
+}  // namespace rt

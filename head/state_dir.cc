@@ -1,0 +1,75 @@
+#include "head/state_dir.h"
+
+#include <unistd.h>
+
+#include "common/base/json.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kYear = Millis{365} * 86'400'000;
+constexpr Bytes kSmallFileMax = 64 << 10;
+
+std::string ReadLine(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path, kSmallFileMax);
+  return text.ok() ? std::string(Trim(*text)) : "";
+}
+
+}  // namespace
+
+absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir) {
+  const std::string directory = state_dir + "/ca";
+  ClusterCa ca;
+  ca.cluster_id = ReadLine(directory + "/cluster_id");
+  if (!ca.cluster_id.empty()) {
+    RT_ASSIGN_OR_RETURN(Credentials credentials, ReadCredentials(directory));
+    ca.ca = std::move(credentials.own);
+    return ca;
+  }
+  if (Exists(state_dir + "/journal.db"))
+    return absl::DataLossError("the journal is there but its CA (" + directory + ") is not");
+  ca.cluster_id = RandomHex(8);
+  RT_ASSIGN_OR_RETURN(ca.ca, CreateCa(ca.cluster_id));
+  RT_RETURN_IF_ERROR(WriteCredentials(directory, {ca.ca.certificate_pem, ca.ca}));
+  RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/cluster_id", ca.cluster_id + "\n"));
+  return ca;
+}
+
+absl::StatusOr<Credentials> MakeHeadCredentials(const ClusterCa& ca,
+                                                const std::vector<std::string>& hosts) {
+  Identity identity{.cluster_id = ca.cluster_id, .kind = "head", .name = "", .role = "head"};
+  RT_ASSIGN_OR_RETURN(KeyPair own, IssueKeyPair(ca.ca, identity, 5 * kYear, hosts));
+  return Credentials{ca.ca.certificate_pem, std::move(own)};
+}
+
+absl::Status WriteAdminContext(const std::string& state_dir, const ClusterCa& ca,
+                               const std::string& cluster_name, const std::string& address) {
+  const std::string directory = state_dir + "/admin";
+  if (!ReadCredentials(directory).ok()) {
+    Identity admin{.cluster_id = ca.cluster_id, .kind = "user", .name = "admin", .role = "admin"};
+    RT_ASSIGN_OR_RETURN(KeyPair own, IssueKeyPair(ca.ca, admin, 5 * kYear, {}));
+    RT_RETURN_IF_ERROR(WriteCredentials(directory, {ca.ca.certificate_pem, std::move(own)}));
+  }
+  Json context = Json::MakeObject(
+      {{"cluster_id", ca.cluster_id}, {"name", cluster_name}, {"address", address}});
+  return WriteFileAtomic(directory + "/context.json", context.Pretty() + "\n");
+}
+
+HostPort LastAddress(const std::string& state_dir) {
+  absl::StatusOr<HostPort> last = ParseHostPort(ReadLine(state_dir + "/listen"));
+  if (!last.ok()) last = ParseHostPort(ReadLine(state_dir + "/address"));
+  return last.ok() ? *last : HostPort{};
+}
+
+absl::Status WriteWhereabouts(const std::string& state_dir, const Reached& reached) {
+  RT_RETURN_IF_ERROR(WriteFileAtomic(state_dir + "/pid", std::to_string(getpid()) + "\n"));
+  RT_RETURN_IF_ERROR(WriteFileAtomic(state_dir + "/listen", ToString(reached.listen) + "\n"));
+  return WriteFileAtomic(state_dir + "/address", ToString(reached.advertise) + "\n");
+}
+
+void RemovePid(const std::string& state_dir) { unlink((state_dir + "/pid").c_str()); }
+
+}  // namespace rt

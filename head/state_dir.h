@@ -1,0 +1,38 @@
+// What the head keeps in its state directory beside journal and blobs: the CA (ca/), the admin's
+// context (admin/), and where it is reached (pid, address). Used by main before and after serving.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/rpc/identity.h"
+#include "head/options.h"
+
+namespace rt {
+
+struct ClusterCa {
+  std::string cluster_id;
+  KeyPair ca;
+};
+// Made on the first start; ca/cluster_id is written last and says that it is whole.
+absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir);
+
+// The head's own certificate, for these host names and addresses; new at every start.
+absl::StatusOr<Credentials> MakeHeadCredentials(const ClusterCa& ca,
+                                                const std::vector<std::string>& hosts);
+
+// admin/{ca.pem,cert.pem,key.pem} on the first start, admin/context.json at every one.
+absl::Status WriteAdminContext(const std::string& state_dir, const ClusterCa& ca,
+                               const std::string& cluster_name, const std::string& address);
+
+// Where the last run listened; empty host when there was none.
+HostPort LastAddress(const std::string& state_dir);
+// Written last, once it serves: to pid, listen and address.
+struct Reached {
+  HostPort listen;
+  HostPort advertise;
+};
+absl::Status WriteWhereabouts(const std::string& state_dir, const Reached& reached);
+void RemovePid(const std::string& state_dir);
+
+}  // namespace rt

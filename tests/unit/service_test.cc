@@ -1,0 +1,115 @@
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "common/base/status.h"
+#include "head/options.h"
+#include "head/service/auth.h"
+#include "head/service/log_hub.h"
+#include "rt/v1/checkpoint.pb.h"
+#include "rt/v1/cluster.pb.h"
+#include "rt/v1/experiment.pb.h"
+#include "rt/v1/job.pb.h"
+#include "rt/v1/worker.pb.h"
+
+using namespace rt;
+
+namespace {
+
+std::set<std::string> WireMethods() {
+  std::set<std::string> methods;
+  for (const google::protobuf::FileDescriptor* file :
+       {v1::JoinRequest::descriptor()->file(), v1::WaitRequest::descriptor()->file(), v1::JobRef::descriptor()->file(),
+        v1::SyncRequest::descriptor()->file(), v1::PullRequest::descriptor()->file()})
+    for (int s = 0; s < file->service_count(); ++s)
+      for (int m = 0; m < file->service(s)->method_count(); ++m)
+        methods.insert(file->service(s)->name() + "/" + file->service(s)->method(m)->name());
+  return methods;
+}
+
+}  // namespace
+
+TEST_CASE("auth: every method of the wire has an entry, and every entry a method") {
+  std::set<std::string> wire = WireMethods();
+  CHECK(wire.size() > 25);
+  for (const std::string& method : wire) {
+    INFO(method);
+    CHECK(HasAuthEntry(method));
+  }
+  for (const std::string& method : AuthMethods()) {
+    INFO(method);
+    CHECK(wire.count(method) == 1);
+  }
+}
+
+TEST_CASE("auth: what is not in the table is denied to everybody") {
+  for (const char* role : {"admin", "user", "viewer", "worker", "join", "head", ""})
+    CHECK(!IsAllowed("ClusterService/NoSuchCall", role));
+}
+
+TEST_CASE("auth: roles have no more than their rights") {
+  CHECK(IsAllowed("ClusterService/Join", "join"));
+  for (const std::string& method : AuthMethods())
+    if (method != "ClusterService/Join") CHECK(!IsAllowed(method, "join"));
+  CHECK(!IsAllowed("ClusterService/Join", "admin"));
+  CHECK(!IsAllowed("ExperimentService/Create", "viewer"));
+  CHECK(!IsAllowed("ClusterService/CreateToken", "user"));
+  CHECK(!IsAllowed("WorkerService/Sync", "admin"));
+  CHECK(!IsAllowed("ExperimentService/Create", "worker"));
+}
+
+TEST_CASE("auth: another cluster's certificate is refused; a node speaks for itself only") {
+  Identity node{.cluster_id = "c1", .kind = "node", .name = "7", .role = "worker"};
+  CHECK(Authorize("WorkerService/Sync", node, "c1").ok());
+  CHECK(absl::IsUnauthenticated(Authorize("WorkerService/Sync", node, "c2")));
+  CHECK(NodeOf(node)->value == 7);
+  for (const char* name : {"", "0", "7x", "-1", "x"}) {
+    node.name = name;
+    CHECK(!NodeOf(node).ok());
+  }
+  CHECK(!NodeOf({.cluster_id = "c1", .kind = "user", .name = "7", .role = "worker"}).ok());
+}
+
+TEST_CASE("log hub: a request is told until a stream answers it, and only to its node") {
+  LogHub hub;
+  LogQuery query{.fence = {{Owner::Of(JobId{1}), 1, 1}, 0}, .stream = "stdout"};
+  auto [id, relay] = hub.Add(NodeId{1}, query);
+  CHECK(hub.HasUntold(NodeId{1}));
+  CHECK(!hub.HasUntold(NodeId{2}));
+  CHECK(hub.OpenFor(NodeId{2}).empty());
+  CHECK(hub.OpenFor(NodeId{1}).size() == 1);
+  CHECK(!hub.HasUntold(NodeId{1}));
+  CHECK(hub.Attach(NodeId{2}, id) == nullptr);
+  CHECK(hub.Attach(NodeId{1}, id) == relay);
+  CHECK(hub.Attach(NodeId{1}, id) == nullptr);
+  CHECK(hub.OpenFor(NodeId{1}).empty());
+}
+
+TEST_CASE("log relay: a full relay holds the sender until the reader made room") {
+  LogRelay relay;
+  int rooms = 0;
+  int pushed = 0;
+  auto room = [&] { ++rooms; };
+  while (relay.Push({.data = std::string(1 << 20, 'x')}, room)) REQUIRE(++pushed < 100);
+  CHECK(rooms == 0);
+  while (relay.Pop()) continue;
+  CHECK(rooms == 1);
+  CHECK(!relay.drained());
+  relay.CloseSender();
+  CHECK(relay.drained());
+}
+
+TEST_CASE("rt-head: mistakes on the command line are named") {
+  CHECK(ParseHeadOptions({"--help"})->help);
+  CHECK(!ParseHeadOptions({}).ok());
+  CHECK(!ParseHeadOptions({"--state-dir"}).ok());
+  CHECK(!ParseHeadOptions({"--state-dir", "/x", "--listen", "nowhere"}).ok());
+  CHECK(!ParseHeadOptions({"--state-dir", "/x", "--lifeline", "three"}).ok());
+  auto slip = ParseHeadOptions({"--state-dri", "/x"});
+  REQUIRE(!slip.ok());
+  CHECK(HintOf(slip.status()) == "did you mean '--state-dir'?");
+  auto good = ParseHeadOptions({"--state-dir=/x/", "--lifeline", "3"});
+  REQUIRE(good.ok());
+  CHECK(good->state_dir == "/x");
+  CHECK(good->lifeline == 3);
+}
