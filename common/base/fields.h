@@ -1,7 +1,7 @@
 // RT_FIELDS(Type, a, b, c): the one list of a struct's fields, written inside it. From it come the
-// journal's codec, the text of scenario files and the canonical dump, so none of them can forget one.
-//   struct TrialEnded { TrialId trial; std::string reason; RT_FIELDS(TrialEnded, trial, reason) };
-//   ForEachField(event, [](const char* name, const auto& value) { … });
+// journal's codec, the text of scenario files and the canonical dump, so none of them can forget
+// one.   struct TrialEnded { TrialId trial; std::string reason; RT_FIELDS(TrialEnded, trial,
+// reason) };   ForEachField(event, [](const char* name, const auto& value) { … });
 #pragma once
 
 namespace rt {

@@ -1,4 +1,4 @@
-// A 256-bit fingerprint that finds accidental change (bit flips, lost rows); not a cryptographic hash.
+// A 256-bit fingerprint that finds accidental change (bit flips, lost rows); not cryptographic.
 #pragma once
 
 #include <array>

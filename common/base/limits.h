@@ -1,4 +1,4 @@
-// Every bound on a queue, batch, message, retry or wait, with its reason. Nothing grows without one.
+// Every bound on a queue, batch, message, retry or wait, with its reason.
 #pragma once
 
 #include <cstddef>

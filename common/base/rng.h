@@ -1,5 +1,5 @@
-// Counter-based randomness: the value is a function of (seed, stream, index), so a trial's draw does
-// not depend on how many others were drawn before it, and a replay needs no generator state.
+// Counter-based randomness: the value is a function of (seed, stream, index), so a trial's draw
+// does not depend on how many others were drawn before it, and a replay needs no generator state.
 // Source: the SplitMix64 finaliser (Steele, Lea, Flood 2014) applied to a mixed counter.
 #pragma once
 

@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
     return std::vector<std::string>{script->AsString()};
   }
   if (command == nullptr)
-    return SpecError("command", "is missing", "add command: [program, argument, …] or script: path");
+    return SpecError("command", "is missing", "add command: [program, argument] or script: path");
   if (!command->is_array() || command->array().empty())
     return SpecError("command", "must be a list: [program, argument, …]",
                      "a shell string is never split or run; write each argument as an item");

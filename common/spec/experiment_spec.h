@@ -1,14 +1,14 @@
-// What an experiment is: the one description that YAML files, the Python package and the wire share.
-// It travels as JSON; ParseExperimentSpec is the only place that says what is valid. Its errors carry
-// the path of the culprit ("scheduler/asha/max_t") as the file of their Position, so that the YAML
-// layer can turn it into file:line:column.
+// What an experiment is: the one description that YAML files, the Python package and the wire
+// share. It travels as JSON; ParseExperimentSpec is the only place that says what is valid. Its
+// errors carry the path of the culprit ("scheduler/asha/max_t") as the file of their Position, so
+// that the YAML layer can turn it into file:line:column.
 //
 // JSON form (every key optional unless marked):
 //   experiment* name                      command  [argv…] with ${param}     script  path
-//   space {…}                             num_samples 1                      metric, mode "max"|"min"
+//   space {…}                             num_samples 1                    metric, mode "max"|"min"
 //   search {"basic": {}}                  scheduler {"fifo": {}} | {"asha": {…}}
-//   stop {key: number | {"<=": n} | {">=": n}}     resources {"cpu": 1, "gpu": 0, "memory": "1GiB", …}
-//   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
+//   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
+// …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min"}
@@ -106,8 +106,8 @@ std::optional<double> RowValue(const RowView& row, std::string_view key);
 // The first rule that the row meets; null when none.
 const StopRule* MetRule(const std::vector<StopRule>& rules, const RowView& row);
 
-// argv of one trial: every ${name} in `command` replaced by the parameter's text. An unknown name is
-// an error that lists the known ones.
+// argv of one trial: every ${name} in `command` replaced by the parameter's text. An unknown name
+// is an error that lists the known ones.
 absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
                                                            const Json& params);
 

@@ -1,5 +1,5 @@
-// A search space: a configuration tree in which some leaves are variables with a domain. Parsed from
-// one JSON form, which YAML files and the Python package both produce:
+// A search space: a configuration tree in which some leaves are variables with a domain. Parsed
+// from one JSON form, which YAML files and the Python package both produce:
 //   {"lr": {"loguniform": [1e-4, 0.1]}, "layers": {"choice": [1, 2, 4]}, "net": {"width": 64},
 //    "seed": {"grid": [1, 2, 3]}, "raw": {"constant": {"choice": [1]}}}
 // A map with exactly one key that names a primitive is a variable; "constant" escapes.

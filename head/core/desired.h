@@ -25,7 +25,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node);
 struct LaunchSpec {
   Fence fence;
   std::vector<std::string> argv;
-  std::map<std::string, std::string> env;  // The RT_ variables that do not depend on the worker too.
+  std::map<std::string, std::string> env;  // With the RT_ variables that the head knows.
   std::string bundle;                      // Manifest digest; empty: none.
   std::string cwd;                         // Below the bundle, or an absolute path without one.
   std::vector<InputFile> inputs;

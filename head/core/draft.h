@@ -1,5 +1,5 @@
-// Inside Step: events are applied as they are recorded, so that later decisions of the same Step see
-// them. One function per decision, in the file of its noun; step.cc only dispatches.
+// Inside Step: events are applied as they are recorded, so that later decisions of the same Step
+// see them. One function per decision, in the file of its noun; step.cc only dispatches.
 #pragma once
 
 #include <set>

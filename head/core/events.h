@@ -1,7 +1,7 @@
 // The facts that the journal holds. Past tense: what happened, never what should be done. Apply
-// (apply.h) is the only reader that changes state. The meaning of an event never changes; fields are
-// only added, and every field must also stand in proto/rt/store/journal.proto under the same name
-// (a test compares them). docs/journal.md has a row for each.
+// (apply.h) is the only reader that changes state. The meaning of an event never changes; fields
+// are only added, and every field must also stand in proto/rt/store/journal.proto under the same
+// name (a test compares them). docs/journal.md has a row for each.
 #pragma once
 
 #include <cstdint>

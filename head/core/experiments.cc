@@ -114,7 +114,7 @@ void DecideIfOver(Draft& draft, ExperimentId id) {
     end = ExperimentEnd::kFailed;  // fail_fast
   } else if (total > 0 && index.failed == total) {
     end = ExperimentEnd::kFailed;
-    reason = total == 1 ? "its only trial failed" : "all " + std::to_string(total) + " trials failed";
+    reason = total == 1 ? "its only trial failed" : "all trials failed";
   }
   draft.Emit(event::ExperimentDecided{id, end, reason});
 }

@@ -1,6 +1,6 @@
 // Placement: owners that wait get nodes, in order of arrival among those that ask for the same; a
-// request that does not fit does not hold up smaller ones of another shape. Nodes come from an index
-// by (free gpus, free cpus): best fit, and cpu work stays off gpu nodes while others have room.
+// request that does not fit does not hold up smaller ones of another shape. Nodes come from an
+// index by (free gpus, free cpus): best fit, cpu work stays off gpu nodes while others have room.
 #include <algorithm>
 
 #include "common/base/check.h"

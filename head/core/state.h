@@ -1,5 +1,5 @@
-// What the head knows. State is journalled and changed by Apply only; Soft is empty after a restart,
-// and every decision is safe then. Owned by the core thread; nothing here knows a clock or a lock.
+// What the head knows. State is journalled and changed by Apply only; Soft is empty after a
+// restart, and every decision is safe then. Owned by the core thread; knows no clock or lock.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +77,8 @@ struct Runs {
   const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
 };
 
-// Rows that count: up to `seq_to` of each of these attempts (0: all of it). A restarted attempt cuts
-// its predecessors at the checkpoint that it resumed from; rows beyond are superseded.
+// Rows that count: up to `seq_to` of each of these attempts (0: all of it). A restarted attempt
+// cuts its predecessors at the checkpoint that it resumed from; rows beyond are superseded.
 struct Segment {
   uint32_t attempt = 0;
   uint64_t seq_to = 0;

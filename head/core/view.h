@@ -1,5 +1,5 @@
-// Read models: the JSON of shared command lines and drivers (`rt … -o json`), one function per noun,
-// computed on the core thread from a consistent state. The field names are a contract
+// Read models: the JSON of shared command lines and drivers (`rt … -o json`), one function per
+// noun, computed on the core thread from a consistent state. The field names are a contract
 // (docs/user-guide.md, "JSON").
 #pragma once
 

@@ -1,7 +1,4 @@
 // Read models of trials and their rows.
-#include <cstdio>
-#include <ctime>
-
 #include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
@@ -104,12 +101,11 @@ Json ErrorOf(const Trial& trial) {
 }
 
 std::string DateText(Millis at) {
-  time_t seconds = static_cast<time_t>(at / 1000);
-  struct tm parts {};
-  gmtime_r(&seconds, &parts);
-  char text[80];
-  std::snprintf(text, sizeof text, "%04d-%02d-%02d_%02d-%02d-%02d", parts.tm_year + 1900,
-                parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  std::string text = FormatTime(at).substr(0, 19);  // 2026-11-21T12:30:41
+  for (char& c : text) {
+    if (c == 'T') c = '_';
+    if (c == ':') c = '-';
+  }
   return text;
 }
 
@@ -165,9 +161,9 @@ const char* TrialStateName(const Core&, const Trial& trial) {
 std::string TrialName(const Experiment& experiment, const ExperimentIndex& index,
                       uint32_t number) {
   const ExperimentSpec& spec = index.spec;
-  char suffix[48];
-  std::snprintf(suffix, sizeof suffix, "_%llu_%05u",
-                static_cast<unsigned long long>(experiment.id.value), number);
+  std::string digits = std::to_string(number);
+  digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
+  std::string suffix = "_" + std::to_string(experiment.id.value) + "_" + digits;
   std::string name = spec.trainable.empty() ? spec.name : spec.trainable;
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';

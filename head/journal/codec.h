@@ -1,5 +1,5 @@
-// Records and snapshots to bytes and back, by proto/rt/store. The field lists of RT_FIELDS drive it,
-// so a field cannot be forgotten here; one that is missing in the proto fails a test.
+// Records and snapshots to bytes and back, by proto/rt/store. The field lists of RT_FIELDS drive
+// it, so a field cannot be forgotten here; one that is missing in the proto fails a test.
 #pragma once
 
 #include <string>

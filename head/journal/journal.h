@@ -1,5 +1,5 @@
-// The journal: an append-only log of records with the rows that some of them announce, and snapshots
-// of the state. One contract (tests/contract/journal_suite.h) for every implementation.
+// The journal: an append-only log of records with the rows that some of them announce, and
+// snapshots of the state. One contract (tests/contract/journal_suite.h) for every implementation.
 //
 // Append is called from the core thread and returns at once; batches become durable in order, and
 // `done` is called from the journal's own thread, once per batch, in order. After the first failure

@@ -28,7 +28,7 @@ const Descriptor& DescriptorOf(const char* type_name);
 // UTF-8 could not be read back.
 std::string ValidText(const std::string& text);
 
-// The name and the fields of a struct; the identities of common/base have no RT_FIELDS of their own.
+// The name and the fields of a struct; the ids of common/base have no RT_FIELDS of their own.
 template <class T>
 struct Shape {
   static const char* Name() { return T::kTypeName; }

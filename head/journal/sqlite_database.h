@@ -1,5 +1,5 @@
-// A thin owner of a SQLite connection and of its statements, with errors as Status. Not thread-safe:
-// one thread at a time.
+// A thin owner of a SQLite connection and of its statements, with errors as Status. Not
+// thread-safe: one thread at a time.
 #pragma once
 
 #include <cstdint>

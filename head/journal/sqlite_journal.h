@@ -1,6 +1,6 @@
-// The journal in one SQLite file: WAL, synchronous=FULL, group commit on a writer thread of its own,
-// readers on connections of their own. A lock file beside it keeps a second head away. Every record
-// is chained to the one before by SHA-256, since SQLite does not checksum its pages.
+// The journal in one SQLite file: WAL, synchronous=FULL, group commit on a writer thread of its
+// own, readers on connections of their own. A lock file beside it keeps a second head away. Every
+// record is chained to the one before by SHA-256, since SQLite does not checksum its pages.
 #pragma once
 
 #include <functional>

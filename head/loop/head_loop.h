@@ -48,7 +48,8 @@ class HeadLoop {
   // Answers the node's parked Sync now, for a reason outside the core (a log request).
   virtual void Wake(NodeId node) = 0;
   // Runs `read` on the core thread; `done` follows when everything it saw is durable.
-  virtual void Query(std::function<void(const Core&)> read, std::function<void(absl::Status)> done) = 0;
+  virtual void Query(std::function<void(const Core&)> read,
+                     std::function<void(absl::Status)> done) = 0;
   // `changed` is called after every durable batch with its last seq (for waits and sinks).
   virtual void OnDurable(std::function<void(uint64_t durable_seq)> changed) = 0;
   virtual uint64_t durable_seq() const = 0;

@@ -1,9 +1,9 @@
 // Grid and random search: the configuration of trial `number`, as a pure function of (space, seed,
 // number), so that any trial can be drawn again and no generator state is kept.
 //
-// Order: number = sample * grid_points + point. Within the grid, variables are sorted by path and the
-// first varies fastest; each (sample, point) draws the random variables anew. Source: Ray Tune's
-// BasicVariantGenerator; quantised domains include their upper bound with equal weight.
+// Order: number = sample * grid_points + point. Within the grid, variables are sorted by path and
+// the first varies fastest; each (sample, point) draws the random variables anew. Source: Ray
+// Tune's BasicVariantGenerator; quantised domains include their upper bound with equal weight.
 #pragma once
 
 #include <cstdint>

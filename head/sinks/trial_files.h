@@ -1,6 +1,6 @@
-// What one trial leaves in its directory: result.json (a JSON line per row), progress.csv (the same,
-// flattened, without the configuration) and params.json. Rows are collected and written in one go;
-// a key that appears late makes progress.csv need all rows again. Used by the sinks' thread only.
+// What one trial leaves in its directory: result.json (a JSON line per row), progress.csv (the
+// same, flattened, without the configuration) and params.json. Rows are collected and written in
+// one go; a key that appears late makes progress.csv need all rows again. For the sinks' thread.
 #pragma once
 
 #include <string>

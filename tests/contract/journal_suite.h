@@ -40,7 +40,7 @@ inline std::vector<Record> ReadAll(Journal& journal, uint64_t after_seq) {
 }
 
 template <class Harness>
-void RunJournalSuite() {
+void RunAppendSuite() {
   Harness harness;
   SECTION("an empty journal has nothing to read") {
     CHECK(harness.journal().durable_seq() == 0);
@@ -95,6 +95,11 @@ void RunJournalSuite() {
     CHECK(rows->at(1).batch == RowsOf(second, 1));
     CHECK(harness.journal().ReadRows(first.owner, 1)->size() == 1);
   }
+}
+
+template <class Harness>
+void RunRecoverySuite() {
+  Harness harness;
   SECTION("the newest snapshot wins; one ahead of the log is refused") {
     REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1), TokenRecord(2)}, {}}).ok());
     CHECK(!harness.journal().WriteSnapshot({3, "x"}).ok());
@@ -125,6 +130,12 @@ void RunJournalSuite() {
     CHECK(absl::IsCancelled(status));
     CHECK(seen == 1);
   }
+}
+
+template <class Harness>
+void RunJournalSuite() {
+  RunAppendSuite<Harness>();
+  RunRecoverySuite<Harness>();
 }
 
 }  // namespace rt

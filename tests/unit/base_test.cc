@@ -84,7 +84,8 @@ TEST_CASE("rng: the same name gives the same draws, another stream others") {
 }
 
 TEST_CASE("status: context, hint and position survive") {
-  absl::Status status = WithPosition(Invalid("bad", "do this"), {.file = "f:x", .line = 3, .column = 4});
+  Position position{.file = "f:x", .line = 3, .column = 4};
+  absl::Status status = WithPosition(Invalid("bad", "do this"), position);
   status = Annotate(status, "spec");
   CHECK(MessageOf(status) == "spec: bad");
   CHECK(HintOf(status) == "do this");

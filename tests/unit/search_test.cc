@@ -28,7 +28,8 @@ TEST_CASE("grid: the first variable by path varies fastest, the whole repeats pe
 }
 
 TEST_CASE("random: a trial's draw depends on seed and number only") {
-  ExperimentSpec spec = SpecOf(R"({"lr":{"loguniform":[1e-4,0.1]},"n":{"u":{"randint":[0,10]}}})", 9);
+  ExperimentSpec spec =
+      SpecOf(R"({"lr":{"loguniform":[1e-4,0.1]},"n":{"u":{"randint":[0,10]}}})", 9);
   CHECK(SuggestBasic(spec, 5, 3)->Dump() == SuggestBasic(spec, 5, 3)->Dump());
   CHECK(SuggestBasic(spec, 5, 3)->Dump() != SuggestBasic(spec, 6, 3)->Dump());
   CHECK(!SuggestBasic(spec, 5, 9));
