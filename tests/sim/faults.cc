@@ -11,6 +11,7 @@ const char* FaultName(Fault fault) {
     case Fault::kReordered: return "delivered late";
     case Fault::kDaemonKilled: return "worker daemon killed";
     case Fault::kNodeRebooted: return "node rebooted";
+    case Fault::kRunsForgotten: return "  of these, without its run folders";
     case Fault::kNodeReplaced: return "node came back empty";
     case Fault::kNodeGone: return "node gone for good";
     case Fault::kNodeRemoved: return "node removed by a person";

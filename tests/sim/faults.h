@@ -18,6 +18,7 @@ enum class Fault : size_t {
   kReordered,        // A request arrived late, behind younger ones.
   kDaemonKilled,     // A worker daemon died; its programs went on.
   kNodeRebooted,     // Daemon and programs died; the disk survived.
+  kRunsForgotten,    // It kept its identity and lost its run directories.
   kNodeReplaced,     // The same with another disk: it joined as a new node.
   kNodeGone,         // It never came back.
   kNodeRemoved,      // Somebody removed it while it worked.

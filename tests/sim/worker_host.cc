@@ -92,6 +92,9 @@ void WorkerHost::Reboot(bool keep_disk) {
   if (!keep_disk) {
     runs_.clear();
     node_ = {};
+  } else if (sim_.rng.Chance(0.3)) {
+    sim_.faults.Add(Fault::kRunsForgotten);
+    runs_.clear();
   }
   sim_.At(sim_.Between(400, 8'000), [this, life = daemon_life_] {
     if (present_ && life == daemon_life_) Boot();

@@ -10,8 +10,9 @@ from pathlib import Path
 import tidy
 
 CLEAN = {
-    "head/core/events.h": "using Event =\n    std::variant<event::NodeLost>;\n",
-    "docs/journal.md": "| `NodeLost` | …\n",
+    "head/core/events.h": "RT_FIELDS(NodeLost, node,\n  reason);\n"
+        "using Event =\n    std::variant<event::NodeLost>;\n",
+    "docs/journal.md": "| `NodeLost` | node, reason | it is lost |\n",
     "proto/rt/store/journal.proto":
         "message NodeLost {\n}\n"
         "message Record {\n  oneof e {\n    NodeLost node_lost = 1;\n  }\n}\n",
@@ -50,6 +51,7 @@ PLANTED = [
     ("a function of 72 lines", "cli/y.h", "X::X(int a)\n    : a_{a} {\n" + "f();\n" * 70 + "}\n"),
     ("left-over mark", "cli/x.h", "// TO" "DO: later\n"),
     ("is in no CMakeLists.txt", "cli/forgotten.cc", "int x;\n"),
+    ("other fields of NodeLost", "docs/journal.md", "| `NodeLost` | node | it is lost |\n"),
     ("no row for NodeLost", "docs/journal.md", "NodeLost\n"),
     ("no message NodeLost", "proto/rt/store/journal.proto", "message Record {\n}\n"),
     ("NodeLost is not in Record", "proto/rt/store/journal.proto", "message NodeLost {\n}\n"),

@@ -278,8 +278,12 @@ def check_events(tree: Tree) -> None:
                       if re.match(r"tests/sim/auditor\w*\.cc$", path))
     record = re.search(r"message Record \{.*?\n\}", proto, re.S)
     for name in re.findall(r"event::(\w+)", block.group(1)):
-        if not re.search(rf"^\| `{name}` ", docs, re.M):
+        row = re.search(rf"^\| `{name}` \| ([^|\n]*)", docs, re.M)
+        fields = re.search(rf"RT_FIELDS\({name}, ([^)]*)\)", header)
+        if not row:
             tree.say("docs/journal.md", 1, f"no row for {name}")
+        elif fields and re.split(r",\s*", fields.group(1)) != row.group(1).strip().split(", "):
+            tree.say("docs/journal.md", line_of(docs, row.start()), f"other fields of {name}")
         if not re.search(rf"^message {name} \{{", proto, re.M):
             tree.say("proto/rt/store/journal.proto", 1, f"no message {name}")
         if not record or not re.search(rf"\b{name} \w+ = \d+;", record.group(0)):
