@@ -171,9 +171,13 @@ absl::Status LocalCluster::StartHead() const {
   absl::StatusOr<Subprocess> child = Subprocess::Spawn(options);
   if (!child.ok()) return Annotate(child.status(), "start rt-head");
   Millis deadline = SteadyMillis() + kHeadStartMax;
+  std::optional<ExitStatus> ended;
   while (!HeadIsAlive()) {
-    if (std::optional<ExitStatus> exit = child->Wait(kPoll))
-      return WithHint(absl::InternalError(ToAbsl("rt-head ended: " + ToString(*exit))),
+    if (ended.has_value()) SleepFor(kPoll);
+    else ended = child->Wait(kPoll);
+    // A head that a vanished client had just started holds the lock: that one will do.
+    if (ended.has_value() && DirectoryLock::Acquire(head).ok())
+      return WithHint(absl::InternalError(ToAbsl("rt-head ended: " + ToString(*ended))),
                       LastLines(head + "/log"));
     if (SteadyMillis() > deadline)
       return WithHint(absl::UnavailableError("rt-head did not come up"), LastLines(head + "/log"));

@@ -163,7 +163,7 @@ class CommandLine {
     CLI::App* add = Add(context, "add", "Know one more", RunContextAdd,
                         "  rt context add lab --from /var/lib/rt-head/admin");
     Words(add, "NAME", "Its name");
-    add->add_option("--from", invocation_.from, "Where ca.pem, cert.pem, key.pem, context.json are");
+    add->add_option("--from", invocation_.from, "The admin directory of its head");
     CLI::App* token = AddNoun("token", "", "Join tokens (admin only)");
     CLI::App* create = Add(token, "create", "Print a single-use token", RunTokenCreate,
                            "  rt token create --role worker --ttl 1h");

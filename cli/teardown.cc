@@ -17,6 +17,7 @@ namespace {
 constexpr Millis kShutdownMax = 60'000;  // Trials stop, sinks flush.
 constexpr Millis kGoneMax = 15'000;
 constexpr Millis kHold = 10'000;
+constexpr int kTriesMax = 5;  // Of the watcher, while the head comes and goes.
 
 std::string ReadToEnd(int fd) {
   std::string text;
@@ -81,6 +82,7 @@ absl::StatusOr<bool> OthersLive(HeadClient& client, const Mine& mine) {
 
 absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  if (!home.IsUp(name)) return TearDown(home, name);  // Its client vanished before it was up.
   RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
   RT_RETURN_IF_ERROR(WaitEnded(*client, mine));
   RT_ASSIGN_OR_RETURN(bool used, OthersLive(*client, mine));
@@ -162,6 +164,10 @@ int RunWatcher(const std::string& verb, const std::string& argument) {
   absl::Status status = absl::OkStatus();
   if (verb == "cluster") {
     status = TearDownUnlessUsed(argument, ParseMine(said));
+    for (int i = 1; i < kTriesMax && absl::IsUnavailable(status); ++i) {
+      SleepFor(1'000);
+      status = TearDownUnlessUsed(argument, ParseMine(said));
+    }
   } else {
     status = LocalCluster(argument).WaitGone(kGoneMax);
     status.Update(RemoveTree(argument));

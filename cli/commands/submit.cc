@@ -105,27 +105,41 @@ void BlockInterrupts() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-InterruptThread::InterruptThread(std::function<void()> on_interrupt)
-    : on_interrupt_(std::move(on_interrupt)), thread_([this] { Run(); }) {}
+Interrupts::Interrupts() : thread_([this] { Run(); }) {}
 
-InterruptThread::~InterruptThread() {
+Interrupts::~Interrupts() {
+  Clear();
   done_ = true;
   thread_.join();
 }
 
-void InterruptThread::Run() {
+void Interrupts::React(std::function<void()> reaction) {
+  std::lock_guard lock(mutex_);
+  reaction_ = std::move(reaction);
+}
+
+void Interrupts::Clear() {
+  std::thread running;
+  {
+    std::lock_guard lock(mutex_);
+    reaction_ = nullptr;
+    running = std::move(running_);
+  }
+  if (running.joinable()) running.join();
+}
+
+void Interrupts::Run() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
-  std::thread reaction;
   while (!done_) {
     timespec tick{0, 50'000'000};
     if (sigtimedwait(&set, nullptr, &tick) != SIGINT) continue;
-    if (interrupted_) _exit(kExitInterrupted);
-    interrupted_ = true;
-    reaction = std::thread(on_interrupt_);
+    std::lock_guard lock(mutex_);
+    if (happened_ || reaction_ == nullptr) _exit(kExitInterrupted);
+    happened_ = true;
+    running_ = std::thread(reaction_);
   }
-  if (reaction.joinable()) reaction.join();
 }
 
 ExitCode RunSubmit(const Invocation& invocation) {
@@ -135,6 +149,7 @@ ExitCode RunSubmit(const Invocation& invocation) {
   std::string name = parsed.cluster.has_value() ? parsed.cluster->cluster_name
                                                 : invocation.cluster;
   BlockInterrupts();
+  Interrupts interrupts;
   std::optional<Watcher> watcher;
   if (invocation.start) {
     bool was_up = home.IsUp(name);
@@ -148,8 +163,8 @@ ExitCode RunSubmit(const Invocation& invocation) {
   {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
     auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
-    code = submit(*client, home, invocation, parsed.submission,
-                  watcher.has_value() ? &*watcher : nullptr);
+    Attendance attendance{interrupts, watcher.has_value() ? &*watcher : nullptr};
+    code = submit(*client, home, invocation, parsed.submission, attendance);
   }
   if (watcher.has_value() && !invocation.detach) {
     absl::Status down = watcher->Finish(kTearDownMax);

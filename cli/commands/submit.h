@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -24,27 +25,38 @@ struct Submission {
 absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home& home,
                                                  std::vector<std::string> exclude);
 absl::StatusOr<std::string> FindProgram(const std::string& name);  // Absolute, from PATH.
-// Both return the exit code of the command once the work is accepted; `watcher` may be null and is
-// told what was accepted.
-ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
-                   const Submission& submission, Watcher* watcher);
-ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
-                          const Submission& submission, Watcher* watcher);
-
-// Runs `on_interrupt` in a thread of its own at the first Ctrl-C; the second one ends the process
-// with 130. SIGINT must be blocked (BlockInterrupts) before the first thread starts.
+// SIGINT must be blocked (BlockInterrupts) before the first thread starts.
 void BlockInterrupts();
-class InterruptThread {
+// What Ctrl-C does: at first it ends this process with 130 (nothing was accepted yet; a watcher
+// cleans up). While a reaction is set, the first Ctrl-C runs that on a thread of its own, and the
+// second one ends the process.
+class Interrupts {
  public:
-  explicit InterruptThread(std::function<void()> on_interrupt);
-  ~InterruptThread();
-  bool interrupted() const { return interrupted_; }
+  Interrupts();
+  ~Interrupts();
+  // `reaction` may be used until Clear, which waits for it.
+  void React(std::function<void()> reaction);
+  void Clear();
+  bool happened() const { return happened_; }
 
  private:
   void Run();
-  std::function<void()> on_interrupt_;
-  std::atomic<bool> interrupted_ = false, done_ = false;
+  std::mutex mutex_;
+  std::function<void()> reaction_;
+  std::thread running_;
+  std::atomic<bool> happened_ = false, done_ = false;
   std::thread thread_;
 };
+
+// Of one `rt submit`: both are told what was accepted. `watcher` may be null.
+struct Attendance {
+  Interrupts& interrupts;
+  Watcher* watcher;
+};
+// Both return the exit code of the command once the work is accepted.
+ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
+                   const Submission& submission, const Attendance& attendance);
+ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
+                          const Submission& submission, const Attendance& attendance);
 
 }  // namespace rt

@@ -94,7 +94,7 @@ void StopExperiment(HeadClient& client, uint64_t id) {
 }  // namespace
 
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
-                          const Submission& submission, Watcher* watcher) {
+                          const Submission& submission, const Attendance& attendance) {
   RT_ASSIGN_OR_RETURN(Json spec, CompleteSpec(submission, invocation, client, home));
   v1::CreateExperimentRequest request;
   request.set_spec(spec.Dump());
@@ -102,22 +102,24 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
   RT_ASSIGN_OR_RETURN(auto reply, client.Call<v1::ExperimentService>(
                                       &v1::ExperimentService::Stub::Create, request));
   uint64_t id = reply.experiment();
-  if (watcher != nullptr) watcher->Say("experiment " + std::to_string(id));
+  if (attendance.watcher != nullptr)
+    attendance.watcher->Say("experiment " + std::to_string(id));
   if (invocation.detach) {
     if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"experiment_id", id}}));
     else std::printf("%s%llu\n", invocation.output == Output::kQuiet ? "" : "experiment ",
                      static_cast<unsigned long long>(id));
     return kExitOk;
   }
-  InterruptThread interrupts([&] { StopExperiment(client, id); });
+  attendance.interrupts.React([&] { StopExperiment(client, id); });
   absl::StatusOr<Json> outcome = Watch(client, id);
+  attendance.interrupts.Clear();
   if (!outcome.ok()) {
     std::fprintf(stderr, "rt: experiment %llu goes on, but: %s\n",
                  static_cast<unsigned long long>(id), MessageOf(outcome.status()).c_str());
     return kExitOwnFailure;
   }
   PrintOutcome(invocation, *outcome);
-  if (interrupts.interrupted()) return kExitInterrupted;
+  if (attendance.interrupts.happened()) return kExitInterrupted;
   return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;
 }
 

@@ -104,7 +104,7 @@ int CodeOfJob(const Json& job) {
 }
 
 // Streams the output until the job has ended, and waits for it.
-int Attend(HeadClient& client, uint64_t id) {
+int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
   std::atomic<bool> finished = false;
   std::atomic<int> streaming = 2;
   auto follow = [&](const char* stream, int fd) {
@@ -115,31 +115,27 @@ int Attend(HeadClient& client, uint64_t id) {
     --streaming;
   };
   std::thread out(follow, "stdout", 1), err(follow, "stderr", 2);
-  absl::StatusOr<Json> job = absl::UnknownError("");
-  bool interrupted = false;
-  {
-    InterruptThread interrupts([&] {
-      std::fprintf(stderr, "rt: stopping job %llu (Ctrl-C again leaves at once)\n",
-                   static_cast<unsigned long long>(id));
-      StopJob(client, id);
-    });
-    job = WaitForJob(client, id);
-    finished = true;
-    Millis deadline = SteadyMillis() + (job.ok() ? kDrainMax : 0);
-    while (streaming > 0 && SteadyMillis() < deadline) SleepFor(5);
-    interrupted = interrupts.interrupted();
-  }
+  interrupts.React([&] {
+    std::fprintf(stderr, "rt: stopping job %llu (Ctrl-C again leaves at once)\n",
+                 static_cast<unsigned long long>(id));
+    StopJob(client, id);
+  });
+  absl::StatusOr<Json> job = WaitForJob(client, id);
+  finished = true;
+  Millis deadline = SteadyMillis() + (job.ok() ? kDrainMax : 0);
+  while (streaming > 0 && SteadyMillis() < deadline) SleepFor(5);
   client.Cancel();
   out.join();
   err.join();
-  if (interrupted) return kExitInterrupted;
+  interrupts.Clear();
+  if (interrupts.happened()) return kExitInterrupted;
   return job.ok() ? CodeOfJob(*job) : OwnFailure(job.status(), id);
 }
 
 }  // namespace
 
 ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
-                   const Submission& submission, Watcher* watcher) {
+                   const Submission& submission, const Attendance& attendance) {
   RT_ASSIGN_OR_RETURN(std::vector<std::string> argv, ArgvOf(submission));
   RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, {}));
   v1::SubmitJobRequest request;
@@ -148,10 +144,10 @@ ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invoc
   RT_ASSIGN_OR_RETURN(v1::SubmitJobReply reply, client.Call<v1::JobService>(
                                                     &v1::JobService::Stub::Submit, request));
   uint64_t id = reply.job();
-  if (watcher != nullptr) watcher->Say("job " + std::to_string(id));
+  if (attendance.watcher != nullptr) attendance.watcher->Say("job " + std::to_string(id));
   if (!invocation.detach) {
     std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));
-    return Attend(client, id);
+    return Attend(client, attendance.interrupts, id);
   }
   if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"job_id", id}}));
   else if (invocation.output == Output::kQuiet)
