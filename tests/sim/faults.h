@@ -47,7 +47,7 @@ struct Histogram {
   uint64_t Total() const {
     uint64_t total = 0;
     for (uint64_t count : counts) total += count;
-    return total;
+    return total - counts[static_cast<size_t>(Fault::kStopRequested)];  // Legal, not a fault.
   }
 };
 
