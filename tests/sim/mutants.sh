@@ -61,7 +61,6 @@ mutate "early stopping forgets to stop" reports.cc 's/bool stops = values/bool s
 mutate "an attempt resumes from the oldest checkpoint" placement.cc \
   's/runs\.checkpoints\.back\(\)\.id/runs.checkpoints.front().id/'
 mutate "a gpu has two holders" placement.cc 's/if \(!used\.contains\(gpu\.index\)\)/if (used.size() < 99)/'
-mutate "a draining node gets new work" index.cc 's/ \|\| facts\.draining//'
 mutate "max_t is one step late" reports.cc 's/\*t >= asha\.max_t/*t > asha.max_t/'
 mutate "a request key is forgotten" experiments.cc \
   's/known != state\.requests\.end\(\)/false/'
