@@ -204,7 +204,7 @@ absl::Status Run(const HeadOptions& options) {
   head.server->Stop();
   head.pool->Stop();
   RemovePid(options.state_dir);
-  // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process's end,
+  // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
   head.server.reset();
   std::fflush(nullptr);

@@ -198,6 +198,7 @@ struct Applier {
     std::vector<Segment> kept;
     for (const Segment& segment : trial.lineage) {
       if (from == nullptr || segment.attempt > from->attempt) continue;
+      if (segment.attempt == from->attempt && from->seq == 0) continue;  // No row was in it.
       kept.push_back(segment);
       if (segment.attempt == from->attempt) kept.back().seq_to = from->seq;
     }

@@ -46,6 +46,14 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     draft.out.answer.checkpoint = known.id;
     return absl::OkStatus();
   }
+  if (!runs->checkpoints.empty()) {  // A late copy of an older request changes nothing.
+    const Checkpoint& newest = runs->checkpoints.back();
+    if (input.row.iteration < newest.iteration ||
+        (newest.attempt == attempt.number && input.row.seq < newest.seq)) {
+      draft.out.answer.checkpoint = newest.id;
+      return absl::OkStatus();
+    }
+  }
   if (input.row.seq > live->accepted[input.fence.rank] + 1)
     return absl::UnavailableError("the rows before it have not arrived yet");
   const Trial& trial = *FindTrial(draft.state(), attempt.owner.trial());

@@ -24,7 +24,7 @@ class HeadServer {
     Io io;
     Settings& settings;
   };
-  // Listens at "host:port" (port 0: any). `end_head` is called when a Shutdown has been carried out.
+  // Listens at "host:port" (port 0: any). `end_head` is called when a Shutdown was carried out.
   static absl::StatusOr<std::unique_ptr<HeadServer>> Start(const Parts& parts,
                                                            const Credentials& credentials,
                                                            const std::string& listen,

@@ -113,7 +113,11 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     {
       std::lock_guard lock(mutex_);
       if (ended_) return;
-      if (target.attempt != attempt_ && attempt_.number != 0) offset_ = 0, tail_lines_ = 0;
+      if (target.attempt != attempt_ && attempt_.number != 0) {
+        offset_ = 0;
+        tail_lines_ = 0;
+        final_ = absl::OkStatus();  // What was lost with an older attempt's node is not the end.
+      }
       attempt_ = target.attempt;
       in_order_ = true;
       LogQuery query{{attempt_, 0}, stream_, offset_, tail_lines_, follow_};

@@ -1,4 +1,4 @@
-// The end of everything that runs: stops all jobs and experiments and waits, bounded, until they have
+// The end of all that runs: stops all jobs and experiments and waits, bounded, until they have
 // ended and the sinks have written them down.
 #pragma once
 

@@ -5,7 +5,7 @@
 
 namespace rt {
 
-// One held Sync. The loop answers every PostSync, so Finish comes exactly once, and only then OnDone.
+// One held Sync. The loop answers every PostSync, so Finish comes exactly once, then OnDone.
 class SyncCalls::Call final : public grpc::ServerUnaryReactor {
  public:
   Call(SyncCalls& owner, grpc::CallbackServerContext* context) : owner_(owner), context_(context) {}

@@ -45,12 +45,13 @@ absl::Status CheckName(const std::string& name) {
 
 }  // namespace
 
-void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings, const TokenRequest& request,
-                 TokenDone done) {
+void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
+                 const TokenRequest& request, TokenDone done) {
   bool known = request.role == "worker" || request.role == "user" || request.role == "viewer" ||
                request.role == "admin";
   if (!known)
-    return done(Invalid("there is no role '" + request.role + "'", "worker, user, viewer or admin"));
+    return done(
+        Invalid("there is no role '" + request.role + "'", "worker, user, viewer or admin"));
   if (auto size = CheckSize("pool", request.pool.size(), limits::kNameBytesMax); !size.ok())
     return done(size);
   if (request.ttl < 0 || request.ttl > kTtlMax)

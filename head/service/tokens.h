@@ -17,8 +17,8 @@ struct NewToken {
   std::string text;  // Shown once.
 };
 using TokenDone = std::function<void(absl::StatusOr<NewToken>)>;
-void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings, const TokenRequest& request,
-                 TokenDone done);
+void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
+                 const TokenRequest& request, TokenDone done);
 
 struct JoinAsk {
   std::string token;  // Its id, from the caller's certificate.

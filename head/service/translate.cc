@@ -127,6 +127,7 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
 }
 
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node) {
+  RT_RETURN_IF_ERROR(CheckSize("a Sync", request.ByteSizeLong(), limits::kMessageBytesMax));
   if (request.observed_size() > kObservedMax) return Invalid("too many ranks in one Sync");
   if (request.incarnation() == 0 || request.sync_seq() == 0)
     return Invalid("a Sync needs an incarnation and a sync_seq");
@@ -146,6 +147,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
 }
 
 absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, NodeId node) {
+  RT_RETURN_IF_ERROR(CheckSize("a Report", request.ByteSizeLong(), limits::kMessageBytesMax));
   input::Report report;
   report.node = node;
   size_t rows = 0;

@@ -20,8 +20,8 @@ namespace rt {
 class Waits {
  public:
   // Runs on the core thread: cheap. `last`: the hold is over, answer now.
-  using Check = std::function<std::optional<absl::StatusOr<Json>>(const Core& core,
-                                                                  const HeadFacts& facts, bool last)>;
+  using Check = std::function<std::optional<absl::StatusOr<Json>>(
+      const Core& core, const HeadFacts& facts, bool last)>;
   Waits(HeadLoop& loop, const Settings& settings);
   ~Waits();  // Closes, and waits for the reads in flight.
 

@@ -95,7 +95,7 @@ class BridgeDriver:
             number = self._next_id
             assert self._child.stdin is not None and self._child.stdout is not None
             try:
-                self._child.stdin.write(dump({"id": number, "op": op, "args": fields}))
+                self._child.stdin.write(dump({"id": number, "op": op, **fields}))
                 self._child.stdin.flush()
             except (OSError, ValueError) as error:
                 raise RtError("the connection to the cluster ended", "UNAVAILABLE") from error

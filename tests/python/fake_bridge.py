@@ -59,7 +59,7 @@ def main() -> None:
             if error:
                 reply = {"id": request["id"], "ok": False, "error": error}
             else:
-                result = answer(world, state, request["op"], request.get("args", {}))
+                result = answer(world, state, request["op"], request)
                 reply = {"id": request["id"], "ok": True, "result": result}
             with contextlib.suppress(BrokenPipeError):  # Nobody reads; the end of input follows.
                 print(json.dumps(reply), flush=True)

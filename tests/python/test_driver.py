@@ -52,7 +52,7 @@ class World:
         return [line for line in lines if line["op"] == op]
 
     def spec(self, index: int = -1) -> dict[str, Any]:
-        return dict(self.asked("experiment_create")[index]["args"]["spec"])
+        return dict(self.asked("experiment_create")[index]["spec"])
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_the_specification_says_what_was_asked_for(world: World) -> None:
 def test_keys_differ_by_ordinal_and_not_by_date(world: World) -> None:
     for _ in range(2):
         tune.Tuner(objective, run_config=tune.RunConfig(verbose=0)).fit()
-    keys = [each["args"]["key"].split(":") for each in world.asked("experiment_create")]
+    keys = [each["key"].split(":") for each in world.asked("experiment_create")]
     assert keys[0][0] == keys[1][0] and keys[0][2] == keys[1][2]
     assert int(keys[1][1]) == int(keys[0][1]) + 1
 

@@ -1,0 +1,142 @@
+"""A real local cluster for a test: its own RT_HOME, ports and processes, gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from typing import Any, Callable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("RT_BIN", ROOT / "build/release/bin"))
+
+
+def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60) -> Any:
+    """Waits until `condition` answers something true, and returns it. Fails after `deadline_s`."""
+    end = time.monotonic() + deadline_s
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {deadline_s} s in vain: {what}")
+        time.sleep(0.02)  # The pace of polling, not a wait for something to have happened.
+
+
+class Cluster:
+    """`rt up` on this machine; `rt down` and a check for leftovers in close()."""
+
+    def __init__(self, workers: int = 2, cpus: int = 2) -> None:
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="rt-it-"))
+        self.env = {**os.environ, "RT_HOME": str(self.home / "home"), "NO_COLOR": "1",
+                    "RT_RESULTS": str(self.home / "results")}
+        self.env.pop("RT_CLUSTER", None)
+        self.work = self.home / "work"
+        self.work.mkdir()
+        self.yaml = self.work / "cluster.yaml"
+        self.yaml.write_text(
+            "cluster_name: it\nprovider: {type: local}\nhead_node_type: head\n"
+            f"max_workers: {workers}\n"
+            "available_node_types:\n"
+            "  head: {resources: {CPU: 0}, node_config: {}}\n"
+            f"  cpu: {{min_workers: {workers}, max_workers: {workers}, node_config: {{}},"
+            f" resources: {{CPU: {cpus}}}}}\n")
+
+    def rt(self, *args: str, check: bool = True, timeout: float = 120,
+           **kwargs: Any) -> subprocess.CompletedProcess[str]:
+        """Runs `rt ARGS`; with check, a failure shows what it printed."""
+        done = subprocess.run([str(BIN / "rt"), *args], env=self.env, cwd=self.work, text=True,
+                              capture_output=True, timeout=timeout, stdin=subprocess.DEVNULL,
+                              **kwargs)
+        if check and done.returncode != 0:
+            raise AssertionError(f"rt {' '.join(args)} -> {done.returncode}\n"
+                                 f"{done.stdout}\n{done.stderr}\n{self.logs()}")
+        return done
+
+    def json(self, *args: str) -> Any:
+        return json.loads(self.rt(*args, "-o", "json").stdout)
+
+    def up(self) -> None:
+        self.rt("up", str(self.yaml))
+
+    def pid(self, part: str) -> int:
+        """The pid of "head" or "worker-1"."""
+        path = self.home / "home/clusters/it" / part / "pid"
+        return int(path.read_text().split()[0])
+
+    def kill(self, part: str, number: int = signal.SIGKILL) -> int:
+        pid = self.pid(part)
+        os.kill(pid, number)
+        return pid
+
+    def logs(self) -> str:
+        out = []
+        for path in sorted((self.home / "home").glob("clusters/*/*/log")):
+            out.append(f"--- {path}\n" + path.read_text(errors="replace")[-3000:])
+        return "\n".join(out)
+
+    def submit(self, name: str, text: str) -> int:
+        """Submits an experiment YAML without waiting for it; returns its id."""
+        path = self.work / f"{name}.yaml"
+        path.write_text(text)
+        self.rt("submit", "--detach", str(path))
+        items = self.json("exp", "list")["items"]
+        return max(item["id"] for item in items if item["name"] == name)
+
+    def experiment(self, number: int) -> Any:
+        return self.json("exp", "show", str(number))
+
+    def trials(self, number: int) -> list[Any]:
+        return self.json("trial", "list", "--exp", str(number))["items"]
+
+    def wait_experiment(self, number: int, deadline_s: float = 120) -> Any:
+        def over() -> Any:
+            done = self.rt("exp", "show", str(number), "-o", "json", check=False)
+            if done.returncode != 0:
+                return None  # The head may be on its way back.
+            item = json.loads(done.stdout)
+            return item if item["state"] in ("COMPLETED", "STOPPED", "FAILED") else None
+
+        try:
+            return wait_until(f"experiment {number} is over", over, deadline_s)
+        except AssertionError as error:
+            status = self.rt("status", check=False)
+            text = f"{error}\n{status.stdout}{status.stderr}\n{self.logs()}"
+            raise AssertionError(text) from None
+
+    def rows(self, experiment: Any, trial: Any) -> list[Any]:
+        path = pathlib.Path(experiment["results_dir"]) / trial["name"] / "result.json"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def close(self) -> None:
+        try:
+            self.rt("down", str(self.yaml))
+            left = self.leftovers()
+            assert not left, f"left behind: {left}"
+        finally:
+            for pid in self.leftovers():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            shutil.rmtree(self.home, ignore_errors=True)
+
+    def leftovers(self) -> dict[int, str]:
+        """Processes that carry this cluster's home in their environment or arguments."""
+        mark = str(self.home).encode()
+        found = {}
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+                if mark in text and b" Z " not in (entry / "stat").read_bytes():
+                    found[int(entry.name)] = text[:200].decode(errors="replace")
+            except OSError:
+                continue
+        return found
