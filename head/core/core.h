@@ -36,7 +36,7 @@ struct Record {
 };
 
 struct Outcome {
-  absl::Status verdict;  // Not OK: refused, no records.
+  absl::Status verdict;  // Not OK: the input itself changed nothing.
   Answer answer;
   std::vector<Record> records;
   std::vector<RowBatch> rows;  // Of the ReportsAccepted among the records, in the same order.

@@ -53,7 +53,8 @@ void LoseMissing(Draft& draft, const input::Sync& sync) {
   const std::set<Fence> held = draft.index().nodes[sync.node].attempts;
   for (const Fence& fence : held) {
     const Attempt* live = FindLive(draft.state(), fence.attempt);
-    if (live == nullptr || live->pids.at(fence.rank) == 0 || seen.contains(fence)) continue;
+    if (live == nullptr || seen.contains(fence)) continue;
+    if (live->pids.at(fence.rank) == 0 && live->accepted.at(fence.rank) == 0) continue;
     EndAttempt(draft, {.attempt = fence.attempt, .outcome = AttemptOutcome::kLost,
                        .reason = "its node no longer knows it"});
   }

@@ -1,9 +1,18 @@
 #include <catch2/catch.hpp>
+#include <signal.h>
 
+#include <chrono>
+#include <filesystem>
+#include <functional>
 #include <set>
+#include <sstream>
+#include <thread>
 
 #include "common/base/status.h"
+#include "common/run/files.h"
+#include "common/run/subprocess.h"
 #include "head/options.h"
+#include "head/providers/local_provider.h"
 #include "head/service/auth.h"
 #include "head/service/log_hub.h"
 #include "rt/v1/checkpoint.pb.h"
@@ -19,8 +28,9 @@ namespace {
 std::set<std::string> WireMethods() {
   std::set<std::string> methods;
   for (const google::protobuf::FileDescriptor* file :
-       {v1::JoinRequest::descriptor()->file(), v1::WaitRequest::descriptor()->file(), v1::JobRef::descriptor()->file(),
-        v1::SyncRequest::descriptor()->file(), v1::PullRequest::descriptor()->file()})
+       {v1::JoinRequest::descriptor()->file(), v1::WaitRequest::descriptor()->file(),
+        v1::JobRef::descriptor()->file(), v1::SyncRequest::descriptor()->file(),
+        v1::PullRequest::descriptor()->file()})
     for (int s = 0; s < file->service_count(); ++s)
       for (int m = 0; m < file->service(s)->method_count(); ++m)
         methods.insert(file->service(s)->name() + "/" + file->service(s)->method(m)->name());
@@ -112,4 +122,63 @@ TEST_CASE("rt-head: mistakes on the command line are named") {
   REQUIRE(good.ok());
   CHECK(good->state_dir == "/x");
   CHECK(good->lifeline == 3);
+}
+
+namespace {
+
+// The process that `path` names, if it runs.
+ProcessIdentity Running(const std::string& path) {
+  auto text = ReadFile(path);
+  pid_t pid = 0;
+  if (text.ok()) std::istringstream(*text) >> pid;
+  auto process =
+      pid > 0 ? ReadProcessIdentity(pid) : absl::StatusOr<ProcessIdentity>(NotFound("-"));
+  return process.ok() && IsAlive(*process) ? *process : ProcessIdentity{};
+}
+bool Within(int milliseconds, const std::function<bool()>& condition) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("local provider: a dead worker is started again, an orphan is adopted, never doubled") {
+  char name[] = "/tmp/rt-provider-XXXXXX";
+  const std::string directory = mkdtemp(name);
+  const std::string program = directory + "/worker.sh";
+  const char* script = "#!/bin/sh\necho up >&2\nexec sleep 600\n";
+  REQUIRE(WriteFileAtomic(program, script, {.mode = 0700}).ok());
+  LocalProvider::Options options{.cluster_dir = directory,
+                                 .program = program,
+                                 .head_address = "127.0.0.1:1",
+                                 .workers = {{.name = "worker-1"}},
+                                 .make_token = [] { return std::string("token"); }};
+  const std::string pid_file = directory + "/worker-1/pid";
+  auto provider = LocalProvider::Start(options);
+  REQUIRE(Within(5'000, [&] { return Running(pid_file).pid != 0; }));
+  ProcessIdentity first = Running(pid_file);
+  kill(first.pid, SIGKILL);
+  REQUIRE(Within(5'000, [&] {
+    ProcessIdentity now = Running(pid_file);
+    return now.pid != 0 && now != first;
+  }));
+  ProcessIdentity second = Running(pid_file);
+
+  provider.reset();  // The head ends; its worker stays.
+  CHECK(IsAlive(second));
+  provider = LocalProvider::Start(options);
+  ProcessIdentity adopted = second;
+  kill(second.pid, SIGKILL);  // Seen and replaced: so it was adopted, not ignored.
+  REQUIRE(Within(5'000, [&] {
+    adopted = Running(pid_file);
+    return adopted.pid != 0 && adopted != second;
+  }));
+  provider->Terminate();
+  CHECK(!IsAlive(adopted));
+  CHECK(ReadFile(directory + "/worker-1/token").value() == "token\n");
+  std::filesystem::remove_all(directory);
 }
