@@ -170,15 +170,13 @@ TEST_CASE("local provider: a dead worker is started again, an orphan is adopted,
 
   provider.reset();  // The head ends; its worker stays.
   CHECK(IsAlive(second));
+  // The second worker is started after the first one was looked for.
+  options.workers.push_back({.name = "worker-2"});
   provider = LocalProvider::Start(options);
-  ProcessIdentity adopted = second;
-  kill(second.pid, SIGKILL);  // Seen and replaced: so it was adopted, not ignored.
-  REQUIRE(Within(5'000, [&] {
-    adopted = Running(pid_file);
-    return adopted.pid != 0 && adopted != second;
-  }));
+  REQUIRE(Within(5'000, [&] { return Running(directory + "/worker-2/pid").pid != 0; }));
+  CHECK(Running(pid_file) == second);
   provider->Terminate();
-  CHECK(!IsAlive(adopted));
+  CHECK(!IsAlive(second));
   CHECK(ReadFile(directory + "/worker-1/token").value() == "token\n");
   std::filesystem::remove_all(directory);
 }
