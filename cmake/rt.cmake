@@ -20,8 +20,6 @@ if(RT_SANITIZE)
   add_link_options(-fsanitize=${RT_SANITIZE})
 endif()
 
-# -pthread everywhere: gRPC's targets bring it, and the precompiled header must agree.
-set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(OpenSSL REQUIRED)
@@ -29,7 +27,8 @@ find_package(SQLite3 REQUIRED)
 
 add_library(rt_flags INTERFACE)
 target_include_directories(rt_flags INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(rt_flags INTERFACE
+# -pthread everywhere: gRPC's targets bring it, and the precompiled header must agree.
+target_compile_options(rt_flags INTERFACE -pthread
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wswitch-enum -Werror
     -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds
     -Wno-error=restrict -Wno-missing-field-initializers -fstack-protector-strong)
@@ -50,39 +49,20 @@ function(rt_use_pch target)
   endif()
 endfunction()
 
-# While several people write at once: sources that are listed but not yet there are left out.
-function(rt_present sources)
-  set(there)
-  foreach(source ${${sources}})
-    if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${source} OR IS_ABSOLUTE ${source})
-      list(APPEND there ${source})
-    else()
-      message(WARNING "not there yet: ${CMAKE_CURRENT_SOURCE_DIR}/${source}")
-    endif()
-  endforeach()
-  if(NOT there)
-    set(there ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
-  endif()
-  set(${sources} ${there} PARENT_SCOPE)
-endfunction()
-
-# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …] [NO_PCH])
+# rt_library(NAME SOURCES a.cc … DEPS targets … [PRIVATE_DEPS targets …])
 function(rt_library name)
-  cmake_parse_arguments(ARG "NO_PCH" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
-  rt_present(ARG_SOURCES)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC rt_flags absl::status absl::statusor absl::strings
       ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
-  if(NOT ARG_NO_PCH)
-    rt_use_pch(${name})
-  endif()
+  rt_use_pch(${name})
 endfunction()
 
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.
 function(rt_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
-  rt_present(ARG_SOURCES)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rt_flags ${ARG_DEPS})
+  rt_use_pch(${name})
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()

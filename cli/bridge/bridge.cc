@@ -50,7 +50,7 @@ class Bridge {
       Write(Answer(Json(), Invalid("not a JSON object: " + MessageOf(request.status()))));
       return;
     }
-    const Json* found = IsNumbered(*request) ? request->Find("id") : nullptr;
+    const Json* found = request->Find("id");
     Json id = found == nullptr ? Json() : *found;
     bool wait = IsWait(*request);
     {

@@ -26,7 +26,5 @@ absl::Status ServeBridge(HeadClient& client, const std::function<void()>& tick);
 // One request's answer; used by ServeBridge from many threads.
 absl::StatusOr<Json> Operate(HeadClient& client, const Json& request);
 bool IsWait(const Json& request);
-// False when "id" is the experiment's (there is no "experiment_id"): the answer then carries no id.
-bool IsNumbered(const Json& request);
 
 }  // namespace rt

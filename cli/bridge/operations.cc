@@ -18,7 +18,7 @@ using Experiments = v1::ExperimentService;
 using Operation = absl::StatusOr<Json> (*)(HeadClient&, const Json&);
 
 uint64_t ExperimentOf(const Json& arguments) {
-  return static_cast<uint64_t>(arguments.GetInt("experiment_id", arguments.GetInt("id")));
+  return static_cast<uint64_t>(arguments.GetInt("experiment_id"));
 }
 
 absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
@@ -144,11 +144,6 @@ const std::map<std::string, Operation>& Operations() {
 
 }  // namespace
 
-bool IsNumbered(const Json& request) {
-  bool about_experiment = request.GetString("op").starts_with("experiment_") &&
-                          request.GetString("op") != "experiment_create";
-  return !about_experiment || request.Find("experiment_id") != nullptr;
-}
 
 bool IsWait(const Json& request) { return request.GetString("op") == "experiment_wait"; }
 

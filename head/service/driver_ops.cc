@@ -18,7 +18,7 @@ struct Call {
 using Handler = void (*)(const Call& call, JsonDone done);
 
 ExperimentId ExperimentOf(const Json& json) {
-  return {static_cast<uint64_t>(json.GetInt("experiment_id", json.GetInt("id")))};
+  return {static_cast<uint64_t>(json.GetInt("experiment_id"))};
 }
 // `seen` as the last answer gave it; null and absent are the same.
 std::string SeenOf(const Json& json) {

@@ -1,4 +1,2 @@
-set(RT_PCH OFF)  # gRPC brings -pthread, which the precompiled header was made without.
 rt_test(contract_blob_store SOURCES ${CMAKE_CURRENT_LIST_DIR}/blob_store_test.cc
     DEPS rt_remote_store rt_run)
-unset(RT_PCH)

@@ -275,5 +275,5 @@ def test_inside_a_job_the_workers_socket_is_used(
         monkeypatch.setenv(name, value)
     driver = _driver.get()
     assert driver.inside_job and driver.id == "7"
-    assert driver.call("experiment_stop", id=3) == {"n": 1}
-    assert worker.calls == [{"op": "experiment_stop", "id": 3}]
+    assert driver.call("experiment_stop", experiment_id=3) == {"n": 1}
+    assert worker.calls == [{"op": "experiment_stop", "experiment_id": 3}]

@@ -111,7 +111,7 @@ def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict
     with _Interrupts() as interrupts:
         while True:
             experiment = driver.call(
-                "experiment_wait", id=experiment_id, seen=seen, hold_ms=HOLD_MS
+                "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=HOLD_MS
             )
             seen = experiment.get("version", "")
             progress.update(experiment)
@@ -120,4 +120,8 @@ def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict
             if interrupts.requested and not stopping:
                 stopping = True
                 progress.interrupted()
-                driver.call("experiment_stop", id=experiment_id, reason="interrupted by Ctrl-C")
+                driver.call(
+                    "experiment_stop",
+                    experiment_id=experiment_id,
+                    reason="interrupted by Ctrl-C",
+                )
