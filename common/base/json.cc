@@ -24,6 +24,21 @@ std::optional<double> SpecialDouble(const std::string& text) {
   return std::nullopt;
 }
 
+// A key that stands twice in the object, or null. Small objects, which most are, need no set.
+const std::string* RepeatedKey(const Json::Object& object) {
+  constexpr size_t kSmall = 16;
+  if (object.size() <= kSmall) {
+    for (size_t i = 1; i < object.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        if (object[i].first == object[j].first) return &object[i].first;
+    return nullptr;
+  }
+  std::set<std::string_view> seen;
+  for (const auto& [key, value] : object)
+    if (!seen.insert(key).second) return &key;
+  return nullptr;
+}
+
 // Receives RapidJSON's events and builds the value on an explicit stack, so that depth costs no
 // native stack.
 class Builder {
@@ -49,10 +64,8 @@ class Builder {
     return true;
   }
   bool EndObject(rapidjson::SizeType) {
-    std::set<std::string_view> seen;
-    for (const auto& [key, value] : stack_.back().object()) {
-      if (seen.insert(key).second) continue;
-      problem_ = "duplicate key \"" + EscapeControl(key) + "\"";
+    if (const std::string* key = RepeatedKey(stack_.back().object())) {
+      problem_ = "duplicate key \"" + EscapeControl(*key) + "\"";
       return false;
     }
     return Close();

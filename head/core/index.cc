@@ -27,6 +27,21 @@ bool Better(const Experiment& experiment, Mode mode, uint32_t a, uint32_t b) {
   return mode == Mode::kMax ? left.best > right.best : left.best < right.best;
 }
 
+// Makes the trial the best one if it is better than the one that was.
+void ConsiderBest(ExperimentIndex& index, const Experiment& experiment, const Trial& trial) {
+  if (!trial.has_best) return;
+  if (index.best_trial &&
+      !Better(experiment, index.spec.mode, trial.id.number, *index.best_trial))
+    return;
+  index.best_trial = trial.id.number;
+  index.best_value = trial.best;
+}
+
+void FindBest(ExperimentIndex& index, const Experiment& experiment) {
+  index.best_trial.reset();
+  for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
+}
+
 void ReindexRuns(World& world, const Owner& owner, const Runs& runs, bool wants_nodes) {
   if (const Attempt* live = runs.live()) {
     Occupy(world, {owner, live->number, live->generation}, *live);
@@ -93,21 +108,18 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
 void RefreshBest(World& world, TrialId changed) {
   const Experiment& experiment = world.state.experiments.at(changed.experiment);
   ExperimentIndex& index = world.index.experiments.at(changed.experiment);
-  Mode mode = index.spec.mode;
   const Trial& trial = experiment.trials[changed.number];
-  if (index.best_trial == changed.number) {
-    // It may have got worse (a restart went back behind its best row): look at all.
-    index.best_trial.reset();
-    for (const Trial& other : experiment.trials) {
-      if (!other.has_best) continue;
-      if (!index.best_trial || Better(experiment, mode, other.id.number, *index.best_trial))
-        index.best_trial = other.id.number;
-    }
-    return;
+  const bool was_best = index.best_trial == changed.number;
+  const bool got_worse = was_best && (!trial.has_best || (index.spec.mode == Mode::kMax
+                                                              ? trial.best < index.best_value
+                                                              : trial.best > index.best_value));
+  if (got_worse) {  // A restart went back behind its best row: another trial may lead now.
+    FindBest(index, experiment);
+  } else if (was_best) {
+    index.best_value = trial.best;
+  } else {
+    ConsiderBest(index, experiment, trial);
   }
-  if (!trial.has_best) return;
-  if (!index.best_trial || Better(experiment, mode, changed.number, *index.best_trial))
-    index.best_trial = changed.number;
 }
 
 void CountEnd(ExperimentIndex& index, TrialEnd end) {
@@ -164,10 +176,8 @@ void Reindex(World& world) {
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,
                   trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone);
-      if (trial.has_best && (!index.best_trial || Better(experiment, index.spec.mode,
-                                                         trial.id.number, *index.best_trial)))
-        index.best_trial = trial.id.number;
     }
+    FindBest(index, experiment);
   }
 }
 

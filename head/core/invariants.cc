@@ -89,6 +89,20 @@ void CheckNodes(const World& world) {
   }
 }
 
+// The best trial is known without a scan; here it is looked for with one.
+void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
+  std::optional<double> best;
+  for (const Trial& trial : experiment.trials) {
+    if (!trial.has_best) continue;
+    const bool max = index.spec.mode == Mode::kMax;
+    if (!best || (max ? trial.best > *best : trial.best < *best)) best = trial.best;
+  }
+  RT_CHECK(best.has_value() == index.best_trial.has_value());
+  if (!best) return;
+  RT_CHECK(index.best_value == *best);
+  RT_CHECK(experiment.trials.at(*index.best_trial).best == *best);
+}
+
 }  // namespace
 
 void CheckInvariants(const Core& core) {
@@ -106,6 +120,7 @@ void CheckInvariants(const Core& core) {
       RT_CHECK(over || !experiment.decided);
     }
     RT_CHECK(!experiment.ended || experiment.decided);
+    CheckBest(experiment, index);
   }
   for (const auto& [id, job] : world.state.jobs) {
     CheckRuns(job.runs, job.end != JobEnd::kNone);

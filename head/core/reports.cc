@@ -71,7 +71,15 @@ struct Acceptance {
     digest.AddWord(row.seq);
     digest.Add(row.metrics);
     ++event.count;
-    event.last = {row.seq, row.iteration, row.time_total_s, row.timestamp, row.metrics};
+  }
+  // The event, once every row was looked at.
+  event::ReportsAccepted Settle(uint64_t seq_to) {
+    event.seq_to = seq_to;
+    event.rows_digest = digest.Finish();
+    if (kept.rows.empty()) return std::move(event);
+    const Row& last = kept.rows.back();
+    event.last = {last.seq, last.iteration, last.time_total_s, last.timestamp, last.metrics};
+    return std::move(event);
   }
 };
 
@@ -122,9 +130,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch) {
   }
   verdict.acked_seq = settled;
   if (settled > live->accepted[batch.rank]) {
-    acceptance.event.seq_to = settled;
-    acceptance.event.rows_digest = acceptance.digest.Finish();
-    draft.Emit(acceptance.event);
+    draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     if (acceptance.decision.cause != StopCause::kNone)
       RequestStop(draft, trial->id, acceptance.decision.cause, acceptance.decision.reason);

@@ -204,6 +204,7 @@ struct ExperimentIndex {
   std::set<uint32_t> live;                  // Trials with a live attempt.
   uint64_t completed = 0, stopped = 0, failed = 0;
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
+  double best_value = 0;                    // Of best_trial, when it was last looked at.
 };
 struct JobIndex {
   JobSpec spec;

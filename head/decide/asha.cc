@@ -5,13 +5,15 @@
 namespace rt {
 namespace {
 
-// numpy.percentile with linear interpolation, down to its choice of formula for the last bit.
-double Percentile(const std::vector<double>& ascending, double fraction) {
-  double position = static_cast<double>(ascending.size() - 1) * fraction;
+// numpy.percentile with linear interpolation, down to its choice of formula for the last bit. The
+// values in ascending order are at(0) to at(count - 1).
+template <class At>
+double Percentile(size_t count, At&& at, double fraction) {
+  double position = static_cast<double>(count - 1) * fraction;
   size_t below = static_cast<size_t>(position);
-  if (below + 1 >= ascending.size()) return ascending.back();
+  if (below + 1 >= count) return at(count - 1);
   double weight = position - static_cast<double>(below);
-  double a = ascending[below], b = ascending[below + 1];
+  double a = at(below), b = at(below + 1);
   return weight >= 0.5 ? b - (b - a) * (1 - weight) : a + (b - a) * weight;
 }
 
@@ -55,12 +57,12 @@ std::optional<double> AshaMilestone(const std::vector<double>& milestones, doubl
 
 bool AshaStops(const AshaSpec& spec, Mode mode, const std::vector<double>& values, double value) {
   if (values.empty() || std::isnan(value)) return false;
-  double fraction = 1 - 1 / spec.reduction_factor;
-  if (mode == Mode::kMax) return value < Percentile(values, fraction);
-  std::vector<double> negated;
-  negated.reserve(values.size());
-  for (size_t i = values.size(); i-- > 0;) negated.push_back(-values[i]);
-  return -value < Percentile(negated, fraction);
+  const double fraction = 1 - 1 / spec.reduction_factor;
+  const size_t count = values.size();
+  if (mode == Mode::kMax)
+    return value < Percentile(count, [&](size_t i) { return values[i]; }, fraction);
+  // Less is better: the same rule over the negated values, which ascend from the other end.
+  return -value < Percentile(count, [&](size_t i) { return -values[count - 1 - i]; }, fraction);
 }
 
 }  // namespace rt
