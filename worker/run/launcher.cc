@@ -50,6 +50,28 @@ std::string ReadLine(int fd) {
   return line;
 }
 
+// Signals that a person, an out-of-memory killer or a machine that is being taken down sends; the
+// others are a program's own doing.
+bool IsFromOutside(int number) {
+  return number == SIGKILL || number == SIGTERM || number == SIGHUP || number == SIGINT ||
+         number == SIGQUIT;
+}
+
+ExitFacts ParseExit(const std::string& text) {
+  ExitFacts facts;
+  for (const std::string& line : Split(text, '\n')) {
+    size_t space = line.find(' ');
+    if (space == std::string::npos) continue;
+    const std::string key = line.substr(0, space);
+    const std::string value = line.substr(space + 1);
+    if (key == "exit_code") facts.exit_code = std::atoi(value.c_str());
+    if (key == "signal") facts.signal = std::atoi(value.c_str());
+    if (key == "launch_failed") facts.launch_failed = value == "1";
+    if (key == "reason") facts.reason = value;
+  }
+  return facts;
+}
+
 bool WaitFor(const std::string& path, const std::string& other, int tries) {
   for (int i = 0; i < tries; ++i) {
     if (Exists(path) || Exists(other)) return true;
@@ -182,36 +204,32 @@ int Launcher::Watch(const Fence& fence) {
 }
 
 ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
+  bool started_here = false;
   {
     std::lock_guard lock(mutex_);
     if (auto own = shims_.find(fence); own != shims_.end()) {
+      started_here = true;
       own->second.Wait(1'000);
       shims_.erase(own);
     }
+    alive = alive && !ended_unseen_.contains(fence);
   }
   const RunDir dir = DirOf(fence);
-  ExitFacts facts{.witnessed = alive || Exists(dir.witnessed())};
   auto text = ReadFile(dir.exit(), 1 << 20);
   if (!text.ok()) {
     // Without its shim nobody can say how it ends: end it, and do not blame the trial.
     Signal(fence, true);
     return {.signal = SIGKILL, .witnessed = false, .reason = "its rt-shim was killed"};
   }
-  if (alive) {
+  ExitFacts facts = ParseExit(*text);
+  // What killed an earlier daemon may be about to kill its programs, also when we are back first.
+  const bool ours_to_judge = started_here || !IsFromOutside(facts.signal);
+  facts.witnessed = (alive && ours_to_judge) || Exists(dir.witnessed());
+  if (facts.witnessed) {
     absl::Status noted = WriteFileAtomic(dir.witnessed(), "", {.sync = false});
     if (!noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);
     }
-  }
-  for (const std::string& line : Split(*text, '\n')) {
-    size_t space = line.find(' ');
-    if (space == std::string::npos) continue;
-    const std::string key = line.substr(0, space);
-    const std::string value = line.substr(space + 1);
-    if (key == "exit_code") facts.exit_code = std::atoi(value.c_str());
-    if (key == "signal") facts.signal = std::atoi(value.c_str());
-    if (key == "launch_failed") facts.launch_failed = value == "1";
-    if (key == "reason") facts.reason = value;
   }
   return facts;
 }
@@ -233,6 +251,7 @@ void Launcher::Forget(const Fence& fence) {
     RT_LOG(kWarning) << MessageOf(done);
   }
   std::lock_guard lock(mutex_);
+  ended_unseen_.erase(fence);
   PruneLogs();
 }
 
@@ -277,6 +296,10 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
     WaitFor(dir.pid(), dir.exit(), 200);
     auto child = ReadPidFile(dir.pid());
     found.pid = child ? static_cast<uint64_t>(child->pid) : 0;
+    if (child && !IsAlive(*child)) {  // Its shim is still writing down what nobody saw.
+      std::lock_guard lock(mutex_);
+      ended_unseen_.insert(fence);
+    }
     if (!Exists(dir.exit())) return found;
   }
   found.exit = ReadExit(fence, false);

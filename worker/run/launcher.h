@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ class Launcher {
   absl::StatusOr<uint64_t> Launch(const Fence& fence);
   // A pidfd of the shim, readable once it has ended; -1 when it is gone already.
   int Watch(const Fence& fence);
-  // How it ended, once the shim is gone. `alive`: a daemon saw it end; remembered on disk.
+  // How it ended, once the shim is gone. `alive`: this daemon was there when the shim ended. The
+  // exit is witnessed, which is remembered on disk, if a daemon was there when the program ended; a
+  // signal from outside counts only for a program that this very daemon started, because a machine
+  // that is taken down kills the daemon and its programs in any order.
   ExitFacts ReadExit(const Fence& fence, bool alive);
   void Signal(const Fence& fence, bool kill);
   // Removes the run directory; its logs move to <state>/logs/<fence>, the newest 1 000 are kept.
@@ -63,6 +67,7 @@ class Launcher {
   TreeCache cache_;
   std::mutex mutex_;
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
+  std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
 };
 
 // "PID STARTTIME BOOT_ID" as rt-shim writes it; nullopt when absent or of another boot.

@@ -1,0 +1,123 @@
+// Who may be blamed for an exit: real shims and programs, and launchers that take over from others
+// as a restarted daemon does.
+#include <catch2/catch.hpp>
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "common/cas/mem_store.h"
+#include "common/run/files.h"
+#include "worker/run/launcher.h"
+
+namespace rt::worker {
+namespace {
+
+const Fence kFence{{Owner::Of(TrialId{ExperimentId{1}, 0}), 1, 1}, 0};
+
+struct OneNode {
+  std::string path;
+  MemStore store;
+  OneNode() {
+    char name[] = "/tmp/rt-launch-XXXXXX";
+    path = ::mkdtemp(name);
+    REQUIRE(EnsureDirectory(path + "/run").ok());
+  }
+  ~OneNode() { std::filesystem::remove_all(path); }
+
+  // As one process of the daemon.
+  std::unique_ptr<Launcher> Daemon() {
+    const std::string bin = std::filesystem::path(RT_SHIM).parent_path().string();
+    return std::make_unique<Launcher>(LauncherOptions{path, path + "/run", {.bin_dir = bin}},
+                                      store);
+  }
+  static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
+    LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};
+    REQUIRE(launcher.Prepare(body).ok());
+    auto pid = launcher.Launch(kFence);
+    REQUIRE(pid.ok());
+    return static_cast<pid_t>(*pid);
+  }
+  static ExitFacts Await(Launcher& launcher) {
+    pollfd ended{launcher.Watch(kFence), POLLIN, 0};
+    if (ended.fd >= 0) {
+      REQUIRE(::poll(&ended, 1, 20'000) == 1);
+      ::close(ended.fd);
+    }
+    return launcher.ReadExit(kFence, true);
+  }
+};
+
+TEST_CASE("a signal is the trial's failure when the daemon that started it lived through it") {
+  OneNode node;
+  auto daemon = node.Daemon();
+  ::kill(OneNode::Start(*daemon, {"sleep", "100"}), SIGKILL);
+  ExitFacts exit = OneNode::Await(*daemon);
+  CHECK(exit.signal == SIGKILL);
+  CHECK(exit.witnessed);
+  auto later = node.Daemon();  // It was written down: a restart does not forget it.
+  auto found = later->Recover();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].exit->witnessed);
+}
+
+TEST_CASE("a program killed after its daemon was is a loss, also when the next daemon is there") {
+  OneNode node;
+  auto first = node.Daemon();
+  const pid_t pid = OneNode::Start(*first, {"sleep", "100"});
+  auto second = node.Daemon();
+  auto found = second->Recover();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].pid == static_cast<uint64_t>(pid));
+  REQUIRE_FALSE(found[0].exit.has_value());
+  ::kill(pid, SIGKILL);
+  ExitFacts exit = OneNode::Await(*second);
+  CHECK(exit.signal == SIGKILL);
+  CHECK_FALSE(exit.witnessed);
+}
+
+TEST_CASE("an exit code and a crash are the program's own under a later daemon as well") {
+  for (const auto& [script, code, signal] :
+       {std::tuple{"read x < fifo; exit 7", 7, 0}, {"read x < fifo; kill -SEGV $$", 0, SIGSEGV}}) {
+    OneNode node;
+    auto first = node.Daemon();
+    OneNode::Start(*first, {"sh", "-c", std::string("mkfifo fifo; ") + script});
+    auto second = node.Daemon();
+    REQUIRE(second->Recover().size() == 1);
+    const std::string fifo = second->DirOf(kFence).work() + "/fifo";
+    for (int i = 0; i < 1'000 && !Exists(fifo); ++i) ::usleep(10'000);
+    FILE* out = ::fopen(fifo.c_str(), "w");  // Waits until the program reads.
+    REQUIRE(out != nullptr);
+    ::fputs("go\n", out);
+    ::fclose(out);
+    ExitFacts exit = OneNode::Await(*second);
+    CHECK(exit.exit_code == code);
+    CHECK(exit.signal == signal);
+    CHECK(exit.witnessed);
+  }
+}
+
+TEST_CASE("a program that was dead before the daemon came was seen by nobody, whoever writes it") {
+  OneNode node;
+  auto first = node.Daemon();
+  const pid_t pid = OneNode::Start(*first, {"sh", "-c", "kill -STOP $PPID; exit 3"});
+  const ProcessIdentity child = *ReadProcessIdentity(pid);
+  for (int i = 0; i < 1'000 && IsAlive(child); ++i) ::usleep(10'000);
+  REQUIRE_FALSE(IsAlive(child));
+  auto shim = ReadPidFile(node.Daemon()->DirOf(kFence).shim_pid());
+  REQUIRE(shim.has_value());
+  auto second = node.Daemon();
+  auto found = second->Recover();
+  REQUIRE(found.size() == 1);
+  CHECK_FALSE(found[0].exit.has_value());
+  ::kill(shim->pid, SIGCONT);
+  ExitFacts exit = OneNode::Await(*second);
+  CHECK(exit.exit_code == 3);
+  CHECK_FALSE(exit.witnessed);
+}
+
+}  // namespace
+}  // namespace rt::worker
