@@ -24,6 +24,7 @@ from rt._json import dump
 from rt._wire import Wire
 
 RECONNECT_DEADLINE_S = 600.0  # A worker daemon may be away for an upgrade.
+ASK_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")  # Every operation may be repeated.
 BRIDGE_EXIT_S = 20.0  # What an embedded cluster may take to end its trials.
 
 
@@ -163,7 +164,7 @@ class SocketDriver:
                 time.sleep(0.1)
 
     def _request(self, message: dict[str, Any]) -> Any:
-        """Every operation may be repeated, so a lost connection repeats the request."""
+        """One answer to one request; a lost connection repeats it."""
         with self._lock:
             self._next_id += 1
             line = dump({**message, "id": self._next_id})
@@ -179,8 +180,17 @@ class SocketDriver:
                     self._wire = self._dial()
 
     def call(self, op: str, **fields: Any) -> Any:
-        """The result of one operation."""
-        return self._request({"op": "driver", "call": {"op": op, **fields}})
+        """The result of one operation; asked again while the head is away or has too much to do."""
+        end = time.monotonic() + self._deadline_s
+        pause_s = 0.05
+        while True:
+            try:
+                return self._request({"op": "driver", "call": {"op": op, **fields}})
+            except RtError as error:
+                if error.code not in ASK_AGAIN or time.monotonic() + pause_s >= end:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
 
     def push_dir(self, path: str) -> str:
         """Stores a directory; returns the digest of its manifest."""

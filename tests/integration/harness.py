@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from typing import Any, Callable
@@ -26,6 +28,20 @@ def wait_until(what: str, condition: Callable[[], Any], deadline_s: float = 60) 
         if time.monotonic() > end:
             raise AssertionError(f"waited {deadline_s} s in vain: {what}")
         time.sleep(0.02)  # The pace of polling, not a wait for something to have happened.
+
+
+def driver_python() -> str:
+    """A Python that has cloudpickle: this one, or that of a venv under build/ made for it."""
+    if importlib.util.find_spec("cloudpickle"):
+        return sys.executable
+    folder = ROOT / "build/driver-venv"
+    python = folder / "bin/python"
+    if not (folder / ".installed").exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet",
+                        "--disable-pip-version-check", "cloudpickle"], check=True)
+        (folder / ".installed").touch()
+    return str(python)
 
 
 class Cluster:
@@ -109,14 +125,46 @@ class Cluster:
             text = f"{error}\n{status.stdout}{status.stderr}\n{self.logs()}"
             raise AssertionError(text) from None
 
+    def bridge(self, requests: list[dict[str, Any]]) -> list[Any]:
+        """The results of driver operations (docs/protocol.md), in the order asked for."""
+        lines = [json.dumps({**one, "id": i}) for i, one in enumerate(requests)]
+        child = subprocess.Popen([str(BIN / "rt"), "-c", "it", "bridge"], env=self.env,
+                                 cwd=self.work, text=True, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE)
+        assert child.stdin is not None and child.stdout is not None
+        answers = {}
+        try:
+            for line in lines:  # One at a time: neither pipe can fill up.
+                child.stdin.write(line + "\n")
+                child.stdin.flush()
+                answer = json.loads(child.stdout.readline())
+                assert answer["ok"], answer
+                answers[answer["id"]] = answer["result"]
+        finally:
+            child.stdin.close()
+            child.stdout.close()
+            child.wait(timeout=30)
+        return [answers[i] for i in range(len(requests))]
+
+    def wait_no_trials(self) -> None:
+        """Waits until no process of a trial or job, and no shim, is left."""
+        def some() -> dict[int, str]:
+            return {pid: text for pid, text in self.leftovers().items()
+                    if "rt-shim" in text or "RT_TRIAL_ID=" in text or "RT_JOB_ID=" in text}
+        try:
+            wait_until("no trial is left", lambda: not some(), 20)
+        except AssertionError:
+            raise AssertionError(f"left behind: {some()}") from None
+
     def rows(self, experiment: Any, trial: Any) -> list[Any]:
         path = pathlib.Path(experiment["results_dir"]) / trial["name"] / "result.json"
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def close(self) -> None:
+        """`rt down`; fails when a process or a directory of the cluster is left."""
         try:
             self.rt("down", str(self.yaml))
-            left = self.leftovers()
+            left = {pid: text[:200] for pid, text in self.leftovers().items()}
             assert not left, f"left behind: {left}"
         finally:
             for pid in self.leftovers():
@@ -136,7 +184,7 @@ class Cluster:
             try:
                 text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
                 if mark in text and b" Z " not in (entry / "stat").read_bytes():
-                    found[int(entry.name)] = text[:200].decode(errors="replace")
+                    found[int(entry.name)] = text.decode(errors="replace")
             except OSError:
                 continue
         return found

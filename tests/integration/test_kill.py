@@ -1,104 +1,98 @@
 """kill -9 of each party while a search runs: nothing is lost, nobody else is restarted."""
 
 import os
-import pathlib
 import signal
-import sys
+import subprocess
 import unittest
 
-from harness import Cluster, wait_until
-
-TRIALS, STEPS = 40, 8
-COUNT = r"""
-import json, sys, time
-for i in range(int(sys.argv[1])):
-    print("RT_REPORT " + json.dumps({"i": i, "k": int(sys.argv[2])}), flush=True)
-    time.sleep(0.1)
-"""
+from checks import Search
+from harness import BIN, Cluster, wait_until
 
 
 class KillTest(unittest.TestCase):
-    def setUp(self) -> None:
-        self.cluster = Cluster()
-        self.cluster.up()
-        (self.cluster.work / "count.py").write_text(COUNT)
-        self.number = self.cluster.submit("search", f"""
-experiment: search
-command: [{sys.executable}, count.py, "{STEPS}", "${{k}}"]
-space: {{k: {{grid: {list(range(TRIALS))}}}}}
-""")
-        wait_until("some trials ran", lambda: self.done() >= 3)
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster()
+        cls.cluster.up()
 
-    def tearDown(self) -> None:
-        self.cluster.close()
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.cluster.close()
 
-    def done(self) -> int:
-        return self.cluster.experiment(self.number)["trials_by_state"]["COMPLETED"]
-
-    def check(self, may_restart: bool = False) -> None:
-        experiment = self.cluster.wait_experiment(self.number)
-        self.assertEqual(experiment["trials_by_state"]["COMPLETED"], TRIALS)
-        for trial in self.cluster.trials(self.number):
-            self.assertEqual(trial["state"], "COMPLETED")
-            self.assertEqual(trial["failures"], 0)
-            if not may_restart:
-                self.assertEqual(trial["attempt"], 1, trial)
-            rows = self.cluster.rows(experiment, trial)
-            self.assertEqual([r["i"] for r in rows], list(range(STEPS)), trial)
-            self.assertEqual({r["k"] for r in rows}, {trial["params"]["k"]})
+    def search(self, **options) -> Search:
+        name = self.id().rsplit(".test_", 1)[1]
+        search = Search(self.cluster, name, verdict_every=3, **options)
+        search.submit()
+        search.wait_done(3)
+        return search
 
     def test_head(self) -> None:
+        search = self.search()
         self.cluster.kill("head")
-        self.check()
+        search.check()
+
+    def test_head_ten_times(self) -> None:
+        search = self.search(checkpoint_every=2)
+        for i in range(10):
+            pid = self.cluster.kill("head")
+            self.cluster.json("status")  # Any client brings a local head back.
+            wait_until("another head", lambda: self.cluster.pid("head") != pid)
+            search.wait_done(min(3 + 2 * i, 30))
+        search.check()
 
     def test_worker_daemon(self) -> None:
+        search = self.search(checkpoint_every=4)
         self.cluster.kill("worker-1")
-        self.check()
+        search.check()
 
     def test_trial(self) -> None:
-        trial = next(t for t in self.cluster.trials(self.number) if t["state"] == "RUNNING")
-        pid = self.cluster.json("trial", "show", trial["id"])["attempts"][0]["members"][0]["pid"]
-        os.kill(pid, signal.SIGKILL)
-        experiment = self.cluster.wait_experiment(self.number)
-        self.assertEqual(experiment["trials_by_state"]["COMPLETED"], TRIALS - 1)
+        search = self.search()
+        trial = search.running()[0]
+        os.kill(trial["pid"], signal.SIGKILL)
+        search.check(failed=[trial["id"]])
         hit = self.cluster.json("trial", "show", trial["id"])
-        self.assertEqual(hit["state"], "FAILED")
         self.assertEqual(hit["attempts"][0]["signal"], 9)
+        self.assertEqual(hit["failures"], 1)
 
-    def test_sleeping_head_restarts_nothing(self) -> None:
-        pid = self.cluster.kill("head", signal.SIGSTOP)
-        wait_stopped(pid)
-        end = now() + 3
-        wait_until("three seconds have passed", lambda: now() > end)
-        os.kill(pid, signal.SIGCONT)
-        self.check()
+    def test_trial_that_may_fail_goes_on_from_its_checkpoint(self) -> None:
+        search = self.search(checkpoint_every=2, options="max_failures: 1")
+        trial = search.running()[0]
+        wait_until("it has a checkpoint",
+                   lambda: self.cluster.json("trial", "show", trial["id"])["checkpoints"])
+        os.kill(trial["pid"], signal.SIGKILL)
+        search.check(restarted=[trial["id"]])
+        hit = self.cluster.json("trial", "show", trial["id"])
+        self.assertEqual([a["outcome"] for a in hit["attempts"]], ["FAILED", "SUCCEEDED"])
+        self.assertGreaterEqual(search.stories(hit)[1].start, 2)
 
     def test_worker_with_all_its_trials(self) -> None:
-        pids = [self.cluster.pid("worker-1")]
+        search = self.search(checkpoint_every=2)
+        trials = search.running(node=1)
         root = str(self.cluster.home / "home/clusters/it/worker-1")
-        for pid, text in self.cluster.leftovers().items():
-            if "rt-shim" in text and root in text:
-                pids.append(pid)
-        for trial in self.cluster.trials(self.number):
-            if trial["state"] == "RUNNING" and trial["node_ids"] == [1]:
-                shown = self.cluster.json("trial", "show", trial["id"])
-                pids += [m["pid"] for m in shown["attempts"][-1]["members"] if m["pid"]]
-        for pid in pids:
+        pids = [self.cluster.pid("worker-1")]
+        pids += [pid for pid, text in self.cluster.leftovers().items()
+                 if "rt-shim" in text and root in text]
+        for pid in pids + [trial["pid"] for trial in trials]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        self.check(may_restart=True)
+        # Also trials that started while this test was looking may have been hit.
+        search.check(restarted=None)
 
-
-def now() -> float:
-    import time
-    return time.monotonic()
-
-
-def wait_stopped(pid: int) -> None:
-    path = pathlib.Path(f"/proc/{pid}/stat")
-    wait_until("it stopped", lambda: path.read_text().split()[2] == "T")
+    def test_client(self) -> None:
+        search = Search(self.cluster, "client", verdict_every=3)
+        search.prepare()
+        path = self.cluster.work / "client.yaml"
+        path.write_text(search.yaml())
+        client = subprocess.Popen([str(BIN / "rt"), "submit", str(path)], env=self.cluster.env,
+                                  cwd=self.cluster.work, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        search.find()
+        search.wait_done(3)
+        client.kill()
+        client.wait()
+        search.check()
 
 
 if __name__ == "__main__":

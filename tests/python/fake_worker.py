@@ -22,6 +22,7 @@ class FakeWorker:
         self.reports: list[dict[str, Any]] = []
         self.errors: list[dict[str, Any]] = []
         self.calls: list[dict[str, Any]] = []
+        self.refusals: list[str] = []  # Codes that the next driver calls are answered with.
         self.checkpoints: list[dict[str, str]] = []
         self.hellos = 0
         self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
@@ -66,6 +67,9 @@ class FakeWorker:
             return [{"op": "hello", "ok": True, "spooled_seq": self.spooled, **self.hello}]
         if op == "driver":
             self.calls.append(message["call"])
+            if self.refusals:
+                error = {"code": self.refusals.pop(0), "message": "not now", "hint": None}
+                return [{"op": "driver", "id": message["id"], "ok": False, "error": error}]
             return [{"op": "driver", "id": message["id"], "ok": True, "result": {"n": 1}}]
         if op == "error":
             self.errors.append(message)

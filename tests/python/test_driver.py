@@ -277,3 +277,18 @@ def test_inside_a_job_the_workers_socket_is_used(
     assert driver.inside_job and driver.id == "7"
     assert driver.call("experiment_stop", experiment_id=3) == {"n": 1}
     assert worker.calls == [{"op": "experiment_stop", "experiment_id": 3}]
+
+
+def test_a_driver_in_a_job_waits_for_a_head_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = FakeWorker(str(tmp_path))
+    for name, value in worker.env(RT_JOB_ID="7").items():
+        monkeypatch.setenv(name, value)
+    worker.refusals = ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]
+    assert _driver.get().call("experiment_get", experiment_id=3) == {"n": 1}
+    assert len(worker.calls) == 3
+    worker.refusals = ["NOT_FOUND"]
+    with pytest.raises(rt.RtError, match="not now"):
+        _driver.get().call("experiment_get", experiment_id=4)
+    assert len(worker.calls) == 4
