@@ -1,24 +1,54 @@
 #include "head/journal/codec.h"
 
+#include <algorithm>
 #include <array>
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/descriptor.h>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "head/journal/proto_fields.h"
+#include "head/journal/wire_fields.h"
 #include "rt/store/journal.pb.h"
 
 namespace rt {
 namespace store_codec {
+namespace {
 
-const Descriptor& DescriptorOf(const char* type_name) {
-  const Descriptor* found = store::Record::descriptor()->file()->FindMessageTypeByName(type_name);
-  RT_CHECK_BECAUSE(found != nullptr, type_name);
-  return *found;
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+bool Agrees(const FieldDescriptor& field, ProtoType type) {
+  switch (type) {
+    case ProtoType::kBool: return field.type() == FieldDescriptor::TYPE_BOOL;
+    case ProtoType::kText:
+      return field.type() == FieldDescriptor::TYPE_STRING ||
+             field.type() == FieldDescriptor::TYPE_BYTES;
+    case ProtoType::kUint32: return field.type() == FieldDescriptor::TYPE_UINT32;
+    case ProtoType::kInt32: return field.type() == FieldDescriptor::TYPE_INT32;
+    case ProtoType::kUint64: return field.type() == FieldDescriptor::TYPE_UINT64;
+    case ProtoType::kInt64: return field.type() == FieldDescriptor::TYPE_INT64;
+    case ProtoType::kDouble: return field.type() == FieldDescriptor::TYPE_DOUBLE;
+    case ProtoType::kMessage: return field.type() == FieldDescriptor::TYPE_MESSAGE;
+  }
+  return false;
+}
+
+}  // namespace
+
+FieldPlan PlanField(const char* message, const char* field, ProtoType type, const char* of,
+                    bool is_list, bool is_map) {
+  const Descriptor* owner = store::Record::descriptor()->file()->FindMessageTypeByName(message);
+  RT_CHECK_BECAUSE(owner != nullptr, message);
+  const FieldDescriptor* found = owner->FindFieldByName(field);
+  RT_CHECK_BECAUSE(found != nullptr, field);
+  RT_CHECK_BECAUSE(found->is_map() == is_map && found->is_repeated() == (is_list || is_map), field);
+  const FieldDescriptor& value = is_map ? *found->message_type()->map_value() : *found;
+  RT_CHECK_BECAUSE(Agrees(value, type), field);
+  RT_CHECK_BECAUSE(of == nullptr || value.message_type()->name() == of, field);
+  return {.number = static_cast<uint32_t>(found->number()),
+          .is_utf8 = value.type() == FieldDescriptor::TYPE_STRING};
 }
 
 std::string ValidText(const std::string& text) {
@@ -35,19 +65,22 @@ std::string ValidText(const std::string& text) {
 
 namespace {
 
-using store_codec::FieldDescriptor;
-using store_codec::Message;
+using store_codec::WireReader;
+using store_codec::WireWriter;
 
+constexpr uint32_t kSeqField = store::Record::kSeqFieldNumber;
+constexpr uint32_t kAtField = store::Record::kAtFieldNumber;
 constexpr size_t kEventTypes = std::variant_size_v<Event>;
-using EventFields = std::array<const FieldDescriptor*, kEventTypes>;
+using EventFields = std::array<uint32_t, kEventTypes>;
 
-const FieldDescriptor* FindEventField(const char* type_name) {
+uint32_t FindEventField(const char* type_name) {
   const auto* oneof = store::Record::descriptor()->FindOneofByName("event");
   for (int i = 0; i < oneof->field_count(); ++i) {
-    if (oneof->field(i)->message_type()->name() == type_name) return oneof->field(i);
+    if (oneof->field(i)->message_type()->name() == type_name)
+      return static_cast<uint32_t>(oneof->field(i)->number());
   }
   RT_CHECK_BECAUSE(false, type_name);
-  return nullptr;
+  return 0;
 }
 
 template <size_t... I>
@@ -55,102 +88,91 @@ EventFields MakeEventFields(std::index_sequence<I...>) {
   return {FindEventField(std::variant_alternative_t<I, Event>::kTypeName)...};
 }
 
-// Record's member of the oneof for each alternative of Event, in the order of the variant.
+// The number of Record's member for each alternative of Event, in the order of the variant.
 const EventFields& FieldsOfEvents() {
   static const EventFields fields = MakeEventFields(std::make_index_sequence<kEventTypes>());
   return fields;
 }
 
 template <size_t I = 0>
-void DecodeAlternative(size_t index, const Message& body, Event& event) {
+void DecodeAlternative(size_t index, WireReader& in, Event& event) {
   if constexpr (I < kEventTypes) {
-    if (index != I) return DecodeAlternative<I + 1>(index, body, event);
-    store_codec::DecodeFrom(body, event.emplace<I>());
+    if (index != I) return DecodeAlternative<I + 1>(index, in, event);
+    auto& value = event.emplace<I>();
+    store_codec::SetZero(value);
+    store_codec::Get(in, value);
   }
 }
 
-// Maps are written in the order of their keys, so that equal values have equal bytes.
-std::string Serialize(const Message& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream output(&stream);
-    output.SetSerializationDeterministic(true);
-    RT_CHECK(message.SerializeToCodedStream(&output));
-  }
-  return bytes;
+template <class T>
+std::string EncodeStruct(const T& value) {
+  WireWriter out;
+  store_codec::Encode(out, value);
+  return out.Take();
 }
 
-// ParseFromArray refuses nothing but malformed bytes; a size beyond 2 GiB cannot be told apart.
-bool Parse(std::string_view bytes, Message& message) {
-  return bytes.size() < (size_t{1} << 31) &&
-         message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+absl::Status Malformed(const char* what) {
+  return absl::DataLossError(std::string(what) + ": the bytes are not a protobuf message");
 }
 
-template <class Proto, class T>
+template <class T>
 absl::StatusOr<T> DecodeStruct(std::string_view bytes, const char* what) {
-  Proto message;
-  if (!Parse(bytes, message)) {
-    return absl::DataLossError(std::string(what) + ": the bytes are not a protobuf message");
-  }
   T value;
-  store_codec::DecodeFrom(message, value);
+  store_codec::SetZero(value);
+  WireReader in(bytes);
+  store_codec::Decode(in, value);
+  if (in.failed()) return Malformed(what);
   return value;
 }
 
 }  // namespace
 
 std::string EncodeRecord(const Record& record) {
-  store::Record message;
-  message.set_seq(record.seq);
-  message.set_at(record.at);
-  const FieldDescriptor* field = FieldsOfEvents()[record.event.index()];
-  Message& body = *message.GetReflection()->MutableMessage(&message, field);
-  std::visit([&](const auto& event) { store_codec::EncodeInto(body, event); }, record.event);
-  return Serialize(message);
+  WireWriter out;
+  store_codec::Put(out, {kSeqField}, record.seq);
+  store_codec::Put(out, {kAtField}, record.at);
+  const uint32_t field = FieldsOfEvents()[record.event.index()];
+  std::visit([&](const auto& event) { store_codec::PutField(out, {field}, event); }, record.event);
+  return out.Take();
 }
 
 absl::StatusOr<Record> DecodeRecord(std::string_view bytes) {
-  store::Record message;
-  if (!Parse(bytes, message)) {
-    return absl::DataLossError("record: the bytes are not a protobuf message");
-  }
-  Record record{.seq = message.seq(), .at = message.at()};
-  const auto* oneof = store::Record::descriptor()->FindOneofByName("event");
-  const auto& access = *message.GetReflection();
-  const FieldDescriptor* present = access.GetOneofFieldDescriptor(message, oneof);
-  if (present == nullptr) {
-    const auto& unknown = access.GetUnknownFields(message);
-    std::string type = unknown.empty() ? "none" : std::to_string(unknown.field(0).number());
-    return absl::FailedPreconditionError("record " + std::to_string(record.seq) +
-                                         ": event type " + type + " is unknown to rt " RT_VERSION);
-  }
+  Record record;
+  uint32_t unknown = 0;
+  bool has_event = false;
   const EventFields& fields = FieldsOfEvents();
-  const auto index = static_cast<size_t>(std::find(fields.begin(), fields.end(), present) -
-                                         fields.begin());
-  RT_CHECK(index < kEventTypes);
-  DecodeAlternative(index, access.GetMessage(message, present), record.event);
-  return record;
+  WireReader in(bytes);
+  while (uint32_t number = in.NextField()) {
+    const auto found = std::find(fields.begin(), fields.end(), number);
+    if (number == kSeqField) {
+      store_codec::Get(in, record.seq);
+    } else if (number == kAtField) {
+      store_codec::Get(in, record.at);
+    } else if (found != fields.end()) {
+      DecodeAlternative(static_cast<size_t>(found - fields.begin()), in, record.event);
+      has_event = true;
+    } else {
+      unknown = number;
+      in.Skip();
+    }
+  }
+  if (in.failed()) return Malformed("record");
+  if (has_event) return record;
+  const std::string type = unknown == 0 ? "none" : std::to_string(unknown);
+  return absl::FailedPreconditionError("record " + std::to_string(record.seq) + ": event type " +
+                                       type + " is unknown to rt " RT_VERSION);
 }
 
-std::string EncodeRows(const RowBatch& batch) {
-  store::RowBatch message;
-  store_codec::EncodeInto(message, batch);
-  return Serialize(message);
-}
+std::string EncodeRows(const RowBatch& batch) { return EncodeStruct(batch); }
 
 absl::StatusOr<RowBatch> DecodeRows(std::string_view bytes) {
-  return DecodeStruct<store::RowBatch, RowBatch>(bytes, "rows");
+  return DecodeStruct<RowBatch>(bytes, "rows");
 }
 
-std::string EncodeState(const State& state) {
-  store::State message;
-  store_codec::EncodeInto(message, state);
-  return Serialize(message);
-}
+std::string EncodeState(const State& state) { return EncodeStruct(state); }
 
 absl::StatusOr<State> DecodeState(std::string_view bytes) {
-  return DecodeStruct<store::State, State>(bytes, "snapshot");
+  return DecodeStruct<State>(bytes, "snapshot");
 }
 
 }  // namespace rt
