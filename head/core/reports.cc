@@ -2,9 +2,9 @@
 // seq; a row after the one that stopped the trial is settled but not kept.
 #include <cmath>
 
-#include "common/base/fingerprint.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
+#include "head/core/rows_digest.h"
 #include "head/decide/asha.h"
 
 namespace rt {
@@ -63,19 +63,16 @@ void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAcc
 struct Acceptance {
   event::ReportsAccepted event;
   RowBatch kept;
-  Fingerprint digest;
   Decision decision;
 
   void Keep(const Row& row) {
     kept.rows.push_back(row);
-    digest.AddWord(row.seq);
-    digest.Add(row.metrics);
     ++event.count;
   }
   // The event, once every row was looked at.
   event::ReportsAccepted Settle(uint64_t seq_to) {
     event.seq_to = seq_to;
-    event.rows_digest = digest.Finish();
+    event.rows_digest = RowsDigest(kept.rows);
     if (kept.rows.empty()) return std::move(event);
     const Row& last = kept.rows.back();
     event.last = {last.seq, last.iteration, last.time_total_s, last.timestamp, last.metrics};

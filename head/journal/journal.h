@@ -4,7 +4,7 @@
 // Append is called from the core thread and returns at once; batches become durable in order, and
 // `done` is called from the journal's own thread, once per batch, in order. After the first failure
 // every later batch fails too: the caller ends the process, and replay is the recovery.
-// Readers (Read, ReadRows) may be called from any thread and see only durable records.
+// Readers and snapshots may be called from any thread and see only durable records.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +52,10 @@ class Journal {
   virtual absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
                                                            uint64_t after_event_seq) = 0;
 
-  virtual absl::StatusOr<std::optional<Snapshot>> LatestSnapshot() = 0;
-  // Blocks; called from the io pool. Older snapshots may be dropped once this one is durable.
+  // The newest one that includes nothing after `seq_max`.
+  virtual absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) = 0;
+  // Blocks until it is durable, and holds up no append. Never from the core thread. Older snapshots
+  // may be dropped then, but for the one before: readers that are behind may still want it.
   virtual absl::Status WriteSnapshot(const Snapshot& snapshot) = 0;
 
   // Bytes handed to the disk since it was opened, for the benchmarks.

@@ -85,9 +85,11 @@ absl::StatusOr<std::vector<StoredRows>> MemoryJournal::ReadRows(const Owner& own
   return found;
 }
 
-absl::StatusOr<std::optional<Snapshot>> MemoryJournal::LatestSnapshot() {
+absl::StatusOr<std::optional<Snapshot>> MemoryJournal::LatestSnapshot(uint64_t seq_max) {
   std::lock_guard lock(mutex_);
-  return snapshot_;
+  auto after = snapshots_.upper_bound(seq_max);
+  if (after == snapshots_.begin()) return std::nullopt;
+  return std::prev(after)->second;
 }
 
 absl::Status MemoryJournal::WriteSnapshot(const Snapshot& snapshot) {
@@ -96,7 +98,8 @@ absl::Status MemoryJournal::WriteSnapshot(const Snapshot& snapshot) {
   if (snapshot.seq > records_.size()) {
     return absl::FailedPreconditionError("snapshot: its records are not durable yet");
   }
-  snapshot_ = snapshot;
+  snapshots_[snapshot.seq] = snapshot;
+  if (snapshots_.size() > 2) snapshots_.erase(snapshots_.begin());
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "head/journal/journal.h"
@@ -20,7 +21,7 @@ class MemoryJournal final : public Journal {
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) override;
   absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
                                                    uint64_t after_event_seq) override;
-  absl::StatusOr<std::optional<Snapshot>> LatestSnapshot() override;
+  absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override;
   absl::Status WriteSnapshot(const Snapshot& snapshot) override;
   uint64_t bytes_synced() const override { return 0; }
 
@@ -46,7 +47,7 @@ class MemoryJournal final : public Journal {
   std::vector<Record> records_;          // Record of seq s is at s - 1.
   std::vector<StoredRows> rows_;         // Ascending by event_seq.
   std::deque<Pending> pending_;
-  std::optional<Snapshot> snapshot_;
+  std::map<uint64_t, Snapshot> snapshots_;
   absl::Status failure_;
   bool hold_ = false;
   uint64_t appended_seq_ = 0;

@@ -5,10 +5,12 @@
 
 namespace rt {
 
-absl::StatusOr<World> Replay(Journal& journal, uint64_t seq_max) {
-  World world;
-  RT_ASSIGN_OR_RETURN(std::optional<Snapshot> snapshot, journal.LatestSnapshot());
-  if (snapshot.has_value() && snapshot->seq <= seq_max) {
+absl::StatusOr<Replayed> Replay(Journal& journal, uint64_t seq_max) {
+  Replayed replayed;
+  World& world = replayed.world;
+  RT_ASSIGN_OR_RETURN(std::optional<Snapshot> snapshot, journal.LatestSnapshot(seq_max));
+  if (snapshot.has_value()) {
+    replayed.snapshot_seq = snapshot->seq;
     RT_ASSIGN_OR_RETURN(world.state, DecodeState(snapshot->state));
     if (world.state.seq != snapshot->seq) {
       return absl::DataLossError("the snapshot at " + std::to_string(snapshot->seq) +
@@ -23,7 +25,7 @@ absl::StatusOr<World> Replay(Journal& journal, uint64_t seq_max) {
   };
   absl::Status status = journal.Read(world.state.seq, apply);
   if (!status.ok() && !absl::IsOutOfRange(status)) return Annotate(status, "replay");
-  return world;
+  return replayed;
 }
 
 }  // namespace rt

@@ -7,7 +7,11 @@
 
 namespace rt {
 
+struct Replayed {
+  World world;
+  uint64_t snapshot_seq = 0;  // Where it began; 0: at the first record.
+};
 // Up to the newest durable record, or to `seq_max`.
-absl::StatusOr<World> Replay(Journal& journal, uint64_t seq_max = UINT64_MAX);
+absl::StatusOr<Replayed> Replay(Journal& journal, uint64_t seq_max = UINT64_MAX);
 
 }  // namespace rt

@@ -13,6 +13,7 @@ namespace rt {
 
 struct SqliteJournalOptions {
   std::string version = RT_VERSION;  // Written into the header.
+  uint64_t pages_max = 0;            // Of 8 KiB; then the disk counts as full. 0: no bound.
   // Called by the writer thread before each commit; tests fail or delay it (a slow disk).
   std::function<absl::Status()> before_commit;
 };

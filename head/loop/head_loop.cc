@@ -1,6 +1,5 @@
 #include "head/loop/head_loop.h"
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -14,18 +13,15 @@
 #include "common/base/log.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
-#include "head/journal/codec.h"
 #include "head/journal/replay.h"
 #include "head/loop/parked_syncs.h"
+#include "head/loop/snapshotter.h"
 
 namespace rt {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-// A pass over everything, now and then.
-constexpr uint64_t kInputsPerInvariantCheck = 10'000;
 
 struct PostItem {
   Input input;
@@ -94,7 +90,6 @@ class Loop final : public HeadLoop {
   void Submit();
   void OnAppended(absl::Status status);
   void Release();
-  void MaybeSnapshot();
   void Die(const absl::Status& status);
   void Drain();
 
@@ -109,11 +104,9 @@ class Loop final : public HeadLoop {
   std::deque<Effect> effects_;  // Ascending by seq.
   SteadyTime next_tick_{};
   Millis last_now_ = 0;
-  uint64_t inputs_until_check_ = kInputsPerInvariantCheck;
-  uint64_t snapshot_seq_ = 0;
+  uint64_t inputs_until_check_ = 0;
   uint64_t announced_seq_ = 0;
-  std::atomic<bool> snapshot_running_ = false;
-  std::thread snapshot_thread_;
+  std::optional<Snapshotter> snapshotter_;
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
@@ -128,6 +121,7 @@ class Loop final : public HeadLoop {
 
 Loop::Loop(Journal& journal, Options options) : journal_(journal), options_(std::move(options)) {
   if (!options_.wall_clock) options_.wall_clock = SteadyWallClock();
+  inputs_until_check_ = options_.inputs_per_check;
   if (!options_.on_fatal) {
     options_.on_fatal = [](const absl::Status& status) {
       RT_LOG(kError) << "the journal failed, replay is the recovery: " << status.message();
@@ -143,19 +137,20 @@ Loop::~Loop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
-  if (snapshot_thread_.joinable()) snapshot_thread_.join();
+  snapshotter_.reset();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return in_flight_ == 0; });
 }
 
 absl::Status Loop::Begin(input::StartHead start) {
-  RT_ASSIGN_OR_RETURN(core_.world, Replay(journal_));
+  RT_ASSIGN_OR_RETURN(Replayed replayed, Replay(journal_));
+  core_.world = std::move(replayed.world);
   if (core_.world.state.seq != journal_.durable_seq()) {
     return absl::DataLossError("replay: the journal ends at " +
                                std::to_string(journal_.durable_seq()) + ", its records at " +
                                std::to_string(core_.world.state.seq));
   }
-  snapshot_seq_ = core_.world.state.seq;
+  snapshotter_.emplace(journal_, options_.snapshot_every_events, replayed.snapshot_seq);
   CheckInvariants(core_);
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);
@@ -216,7 +211,7 @@ void Loop::Run() {
     for (Item& item : *items) Handle(std::move(item));
     EndOfBatch(steady_clock::now());
     Release();
-    MaybeSnapshot();
+    snapshotter_->Consider(journal_.durable_seq());
   }
 }
 
@@ -296,7 +291,7 @@ Outcome Loop::StepOnce(const Input& input) {
   std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
   if (--inputs_until_check_ == 0) {
     CheckInvariants(core_);
-    inputs_until_check_ = kInputsPerInvariantCheck;
+    inputs_until_check_ = options_.inputs_per_check;
   }
   return outcome;
 }
@@ -375,27 +370,6 @@ void Loop::Release() {
     listeners = on_durable_;
   }
   for (const auto& listener : listeners) listener(durable);
-}
-
-void Loop::MaybeSnapshot() {
-  const State& state = core_.world.state;
-  if (state.seq - snapshot_seq_ < limits::kSnapshotEveryEvents || snapshot_running_) return;
-  if (state.seq != journal_.durable_seq() && effects_.size() > limits::kInboxInputsMax) return;
-  snapshot_seq_ = state.seq;
-  snapshot_running_ = true;
-  // The copy waits with the effects, since a snapshot must not be ahead of the log.
-  auto copy = std::make_shared<State>(state);
-  AfterDurable([this, copy](absl::Status status) {
-    if (!status.ok()) return;
-    if (snapshot_thread_.joinable()) snapshot_thread_.join();
-    snapshot_thread_ = std::thread([this, copy] {
-      absl::Status written = journal_.WriteSnapshot({copy->seq, EncodeState(*copy)});
-      if (!written.ok()) {
-        RT_LOG(kWarning) << "snapshot: " << written.message();
-      }
-      snapshot_running_ = false;
-    });
-  });
 }
 
 // Memory is ahead of the disk: nothing that was decided may be seen.

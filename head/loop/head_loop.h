@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "common/base/limits.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "head/journal/journal.h"
@@ -29,6 +30,8 @@ class HeadLoop {
  public:
   struct Options {
     Millis tick_interval = 100;
+    uint64_t snapshot_every_events = limits::kSnapshotEveryEvents;
+    uint64_t inputs_per_check = 10'000;  // Of CheckInvariants: a pass over everything.
     std::function<Millis()> wall_clock;  // Tests replace it; the default is the real one.
     std::function<void(absl::Status)> on_fatal;  // Default: log and abort.
   };

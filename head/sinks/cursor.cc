@@ -38,6 +38,13 @@ absl::StatusOr<SinkCursor> ReadCursor(const std::string& path) {
       if (column.is_string()) mark.columns.push_back(column.AsString());
     }
   }
+  const Json* refused = json->Find("refused");
+  if (refused == nullptr || !refused->is_array()) return cursor;
+  for (const Json& name : refused->array()) {
+    std::optional<TrialId> trial = name.is_string() ? ParseTrialId(name.AsString()) : std::nullopt;
+    if (!trial.has_value()) return absl::DataLossError(path + ": not a trial: " + name.Dump());
+    cursor.refused.insert(*trial);
+  }
   return cursor;
 }
 
@@ -49,8 +56,11 @@ absl::Status WriteCursor(const std::string& path, const SinkCursor& cursor) {
                                                          {"csv", Json(mark.csv_bytes)},
                                                          {"columns", Json(std::move(columns))}}));
   }
-  const std::string text =
-      Json::MakeObject({{"seq", Json(cursor.seq)}, {"open", Json(std::move(open))}}).Dump();
+  Json::Array refused;
+  for (TrialId trial : cursor.refused) refused.emplace_back(ToString(trial));
+  const std::string text = Json::MakeObject({{"seq", Json(cursor.seq)},
+                                             {"open", Json(std::move(open))},
+                                             {"refused", Json(std::move(refused))}}).Dump();
   const std::string temporary = path + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return ErrnoStatus(errno, "open " + temporary);

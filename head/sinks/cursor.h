@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct TrialFilesMark {
 struct SinkCursor {
   uint64_t seq = 0;
   std::map<TrialId, TrialFilesMark> open;  // Trials that have rows and are not over.
+  std::set<TrialId> refused;  // Their directory could not be written: to be written whole.
 };
 
 // An absent file is the cursor at 0.

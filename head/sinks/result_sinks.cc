@@ -28,20 +28,19 @@ using std::chrono::steady_clock;
 constexpr size_t kRecordsMax = 1'024;
 // The cursor is written this often while records flow, and at once when an experiment is decided.
 constexpr milliseconds kCursorEvery{500};
-// Between tries to write a directory that refused.
-constexpr milliseconds kRetryAfter{5'000};
 
 class Sinks final : public ResultSinks {
  public:
-  Sinks(Journal& journal, const std::string& state_dir, FlushedFn flushed)
+  Sinks(Journal& journal, const std::string& state_dir, FlushedFn flushed, Options options)
       : journal_(journal), cursor_path_(state_dir + "/results.cursor"),
-        flushed_(std::move(flushed)) {}
+        flushed_(std::move(flushed)), options_(options) {}
   ~Sinks() override;
   absl::Status Begin();
   void Wake() override;
 
  private:
   void Run();
+  absl::Status Prepare();
   absl::Status CatchUp();
   void Take(Batch batch);
   void OnRecord(const Record& record, const RowBatch* rows);
@@ -58,8 +57,11 @@ class Sinks final : public ResultSinks {
   Journal& journal_;
   const std::string cursor_path_;
   const FlushedFn flushed_;
+  const Options options_;
 
   // The thread's.
+  SinkCursor cursor_;  // As it was read.
+  bool is_prepared_ = false;
   Core replica_;
   std::map<TrialId, TrialFiles> open_;
   std::set<TrialId> touched_;
@@ -86,18 +88,29 @@ Sinks::~Sinks() {
 }
 
 absl::Status Sinks::Begin() {
-  RT_ASSIGN_OR_RETURN(SinkCursor cursor, ReadCursor(cursor_path_));
-  if (cursor.seq > journal_.durable_seq()) {
+  RT_ASSIGN_OR_RETURN(cursor_, ReadCursor(cursor_path_));
+  if (cursor_.seq > journal_.durable_seq()) {
     return absl::DataLossError(cursor_path_ + " is ahead of the journal: it is not of this one");
   }
-  RT_ASSIGN_OR_RETURN(replica_.world, Replay(journal_, cursor.seq));
-  saved_seq_ = cursor.seq;
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+// The state at the cursor, and what the files held then.
+absl::Status Sinks::Prepare() {
+  if (is_prepared_) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(Replayed replayed, Replay(journal_, cursor_.seq));
+  replica_.world = std::move(replayed.world);
+  saved_seq_ = cursor_.seq;
   saved_at_ = steady_clock::now();
-  for (auto& [id, mark] : cursor.open) {
+  for (auto& [id, mark] : cursor_.open) {
     if (FindTrial(replica_.world.state, id) == nullptr) continue;
     open_.emplace(id, TrialFiles(DirectoryOf(id), std::move(mark)));
   }
-  thread_ = std::thread([this] { Run(); });
+  for (TrialId id : cursor_.refused) {
+    if (FindTrial(replica_.world.state, id) != nullptr) retry_[id] = steady_clock::now();
+  }
+  is_prepared_ = true;
   return absl::OkStatus();
 }
 
@@ -118,7 +131,8 @@ void Sinks::Run() {
       woken_ = false;
       stop = stopping_;
     }
-    absl::Status status = CatchUp();
+    absl::Status status = Prepare();
+    if (status.ok()) status = CatchUp();
     const bool due = stop || !decided_.empty() || steady_clock::now() - saved_at_ >= kCursorEvery;
     if (status.ok() && due) status = SaveCursor();
     if (!status.ok()) {
@@ -137,6 +151,7 @@ absl::Status Sinks::CatchUp() {
     retry = retry_.erase(retry);
     Rewrite(id);
     if (retry_.contains(id)) break;  // Still refused: the others wait as well.
+    if (FindTrial(replica_.world.state, id)->end != TrialEnd::kNone) open_.erase(id);
   }
   while (true) {
     RT_ASSIGN_OR_RETURN(Batch batch,
@@ -241,7 +256,7 @@ void Sinks::Failed(TrialId id, const absl::Status& status) {
   }
   open_.erase(id);
   touched_.erase(id);
-  retry_[id] = steady_clock::now() + kRetryAfter;
+  retry_[id] = steady_clock::now() + milliseconds(options_.retry_after);
 }
 
 absl::Status Sinks::SaveCursor() {
@@ -255,11 +270,15 @@ absl::Status Sinks::SaveCursor() {
     }
     close(fd);
   }
-  if (seq == saved_seq_) return absl::OkStatus();
-  SinkCursor cursor{.seq = seq, .open = {}};
+  SinkCursor cursor{.seq = seq, .open = {}, .refused = {}};
   for (const auto& [id, files] : open_) cursor.open[id] = files.mark();
+  for (const auto& [id, at] : retry_) cursor.refused.insert(id);
+  if (seq == saved_seq_ && cursor.refused == cursor_.refused) return absl::OkStatus();
   RT_RETURN_IF_ERROR(WriteCursor(cursor_path_, cursor));
+  const bool has_moved = seq != saved_seq_;
   saved_seq_ = seq;
+  cursor_ = std::move(cursor);
+  if (!has_moved) return absl::OkStatus();
   if (flushed_) flushed_(seq);
   return absl::OkStatus();
 }
@@ -280,8 +299,9 @@ std::string Sinks::DirectoryOf(TrialId id) const {
 
 absl::StatusOr<std::unique_ptr<ResultSinks>> ResultSinks::Start(Journal& journal,
                                                                 const std::string& state_dir,
-                                                                FlushedFn flushed) {
-  auto sinks = std::make_unique<Sinks>(journal, state_dir, std::move(flushed));
+                                                                FlushedFn flushed,
+                                                                Options options) {
+  auto sinks = std::make_unique<Sinks>(journal, state_dir, std::move(flushed), options);
   RT_RETURN_IF_ERROR(Annotate(sinks->Begin(), "results"));
   return sinks;
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/time.h"
 #include "head/journal/journal.h"
 
 namespace rt {
@@ -19,10 +20,19 @@ class ResultSinks {
   // Called on the sinks' thread when everything up to `seq` is written and the cursor is durable.
   using FlushedFn = std::function<void(uint64_t seq)>;
 
-  // The cursor lives in `state_dir`/results.cursor. Replays the journal up to the cursor first.
+  struct Options {
+    Millis retry_after = 5'000;  // Between tries to write a directory that refused.
+  };
+  // The cursor lives in `state_dir`/results.cursor. The replica is replayed up to it on the sinks'
+  // thread: the head need not wait for that.
   static absl::StatusOr<std::unique_ptr<ResultSinks>> Start(Journal& journal,
                                                             const std::string& state_dir,
-                                                            FlushedFn flushed);
+                                                            FlushedFn flushed, Options options);
+  static absl::StatusOr<std::unique_ptr<ResultSinks>> Start(Journal& journal,
+                                                            const std::string& state_dir,
+                                                            FlushedFn flushed) {
+    return Start(journal, state_dir, std::move(flushed), Options{});
+  }
   virtual ~ResultSinks() = default;  // Writes down what is durable, then stops the thread.
 
   // Something new is durable; any thread (HeadLoop::OnDurable).

@@ -27,7 +27,8 @@ std::string SpecOf(const FleetOptions& options) {
 
 }  // namespace
 
-Fleet::Fleet(FleetOptions options, Taken taken) : options_(options), taken_(std::move(taken)) {}
+Fleet::Fleet(FleetOptions options, Taken taken)
+    : options_(std::move(options)), taken_(std::move(taken)) {}
 
 Answer Fleet::Give(Kind kind, Input input) {
   now_us_ += kInputEveryUs;
@@ -48,7 +49,7 @@ void Fleet::SetUp() {
     Sync(Kind::kSetUp, nodes_.back());
   }
   Give(Kind::kSetUp, input::CreateExperiment{.owner = "bench", .spec = SpecOf(options_),
-                                             .results_root = "/results"});
+                                             .results_root = options_.results_root});
   const uint32_t wanted = options_.nodes * options_.slots;
   while (core_.world.state.experiments.at({1}).trials.size() < wanted) {
     const size_t before = core_.world.state.seq;

@@ -7,11 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <mutex>
+#include <thread>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
@@ -125,7 +129,9 @@ Restart TimeRestart(const Folder& folder) {
   Must(journal.status());
   restart.open_s = Since(start);
   start = steady_clock::now();
-  auto loop = HeadLoop::Start(**journal, {"bench", "bench", RT_VERSION}, {});
+  // It takes no snapshot of its own: the next start shall find those that were put there.
+  auto loop = HeadLoop::Start(**journal, {"bench", "bench", RT_VERSION},
+                              {.snapshot_every_events = UINT64_MAX});
   Must(loop.status());
   restart.loop_s = Since(start);
   start = steady_clock::now();
@@ -133,6 +139,53 @@ Restart TimeRestart(const Folder& folder) {
   Must(sinks.status());
   restart.sinks_s = Since(start);
   return restart;
+}
+
+// The longest that the core thread lets a question wait, in milliseconds, while `busy` says so.
+double LongestWaitMs(HeadLoop& loop, const std::function<bool()>& busy) {
+  double longest = 0;
+  while (busy()) {
+    const auto start = steady_clock::now();
+    std::promise<void> answered;
+    loop.Query([](const Core&) {}, [&](const absl::Status&) { answered.set_value(); });
+    answered.get_future().wait();
+    longest = std::max(longest, Since(start) * 1e3);
+  }
+  return longest;
+}
+
+// How long the core thread stops for a snapshot: it should not at all.
+void PrintSnapshotStall(const Folder& folder) {
+  auto journal = OpenSqliteJournal(folder.File("journal.db"));
+  Must(journal.status());
+  const auto newest = [&] {
+    auto snapshot = (*journal)->LatestSnapshot(UINT64_MAX);
+    Must(snapshot.status());
+    return snapshot->has_value() ? (*snapshot)->seq : 0;
+  };
+  const uint64_t before = newest();
+  const auto start_loop = [&](uint64_t every) {
+    auto loop = HeadLoop::Start(**journal, {"bench", "bench", RT_VERSION},
+                                {.snapshot_every_events = every});
+    Must(loop.status());
+    return *std::move(loop);
+  };
+  auto loop = start_loop(1);
+  auto start = steady_clock::now();
+  std::atomic<bool> is_written = false;
+  std::thread watcher([&] {
+    while (newest() == before) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    is_written = true;
+  });
+  const double with = LongestWaitMs(*loop, [&] { return !is_written; });
+  const double took = Since(start);
+  watcher.join();
+  loop.reset();
+  loop = start_loop(UINT64_MAX);
+  start = steady_clock::now();
+  const double without = LongestWaitMs(*loop, [&] { return Since(start) < took; });
+  std::printf("# core thread: a question waited at most %.1f ms in the %.2f s of a snapshot, %.1f "
+              "ms in as long without one\n", with, took, without);
 }
 
 double FsyncMicros(const Folder& folder) {
@@ -178,6 +231,7 @@ int Main(uint64_t events, uint64_t rows) {
                 static_cast<unsigned long>(history.snapshot.seq), Since(start));
   }
   Print("restart_snapshot", TimeRestart(folder), 1);
+  PrintSnapshotStall(folder);
   return 0;
 }
 

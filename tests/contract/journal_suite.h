@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "head/core/rows_digest.h"
 #include "head/journal/journal.h"
 
 namespace rt {
@@ -18,12 +19,14 @@ inline Record TokenRecord(uint64_t seq) {
 inline AttemptId AttemptOf(uint32_t trial, uint32_t number) {
   return {Owner::Of(TrialId{{1}, trial}), number, 1};
 }
-inline Record ReportsRecord(uint64_t seq, const AttemptId& attempt, uint64_t seq_to) {
-  event::ReportsAccepted reports{.attempt = attempt, .seq_to = seq_to, .count = 1};
-  return {seq, static_cast<Millis>(seq) * 10, reports};
-}
 inline RowBatch RowsOf(const AttemptId& attempt, uint64_t seq) {
   return {attempt, 0, {{seq, static_cast<double>(seq), 1.5, 7, R"({"loss":0.5})"}}};
+}
+// Announces RowsOf(attempt, seq_to).
+inline Record ReportsRecord(uint64_t seq, const AttemptId& attempt, uint64_t seq_to) {
+  event::ReportsAccepted reports{.attempt = attempt, .seq_to = seq_to, .count = 1,
+                                 .rows_digest = RowsDigest(RowsOf(attempt, seq_to).rows)};
+  return {seq, static_cast<Millis>(seq) * 10, reports};
 }
 inline absl::Status AppendAndWait(Journal& journal, Batch batch) {
   std::promise<absl::Status> done;
@@ -46,7 +49,7 @@ void RunAppendSuite() {
     CHECK(harness.journal().durable_seq() == 0);
     CHECK(ReadAll(harness.journal(), 0).empty());
     CHECK(harness.journal().ReadBatch(0, 10)->records.empty());
-    CHECK(!harness.journal().LatestSnapshot()->has_value());
+    CHECK(!harness.journal().LatestSnapshot(UINT64_MAX)->has_value());
   }
   SECTION("what was appended is read back, also after a restart, and goes on from there") {
     REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1), TokenRecord(2)}, {}}).ok());
@@ -106,9 +109,11 @@ void RunRecoverySuite() {
     REQUIRE(harness.journal().WriteSnapshot({1, "one"}).ok());
     REQUIRE(harness.journal().WriteSnapshot({2, "two"}).ok());
     harness.Reopen();
-    auto snapshot = harness.journal().LatestSnapshot();
+    auto snapshot = harness.journal().LatestSnapshot(UINT64_MAX);
     CHECK((*snapshot)->seq == 2);
     CHECK((*snapshot)->state == "two");
+    CHECK(harness.journal().LatestSnapshot(1).value()->state == "one");
+    CHECK(!harness.journal().LatestSnapshot(0)->has_value());
   }
   SECTION("a failed append fails all later ones and leaves nothing behind") {
     REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1)}, {}}).ok());

@@ -1,0 +1,131 @@
+#include "head/journal/sqlite_reads.h"
+
+#include "common/base/status.h"
+#include "head/core/rows_digest.h"
+#include "head/journal/chain.h"
+#include "head/journal/codec.h"
+
+namespace rt {
+namespace {
+
+absl::Status Damaged(uint64_t event_seq) {
+  return absl::DataLossError("rows of record " + std::to_string(event_seq) + ": damaged");
+}
+
+// Of a line (event_seq, body, hash).
+absl::StatusOr<RowBatch> CheckedRows(const SqliteStatement& rows) {
+  if (RowsHash(rows.Number(0), rows.Bytes(1)) == rows.Bytes(2)) return DecodeRows(rows.Bytes(1));
+  return Damaged(rows.Number(0));
+}
+
+// The rows of an event are those that it announced: the chain covers its digest.
+absl::Status CheckAnnounced(const Record& record, const RowBatch& rows) {
+  const auto* reports = std::get_if<event::ReportsAccepted>(&record.event);
+  const bool fits = reports != nullptr && reports->attempt == rows.attempt &&
+                    reports->rank == rows.rank && reports->count == rows.rows.size() &&
+                    reports->rows_digest == RowsDigest(rows.rows);
+  return fits ? absl::OkStatus() : Damaged(record.seq);
+}
+
+}  // namespace
+
+SqliteReads::Reader::~Reader() {
+  if (database_ == nullptr) return;
+  std::lock_guard lock(reads_->mutex_);
+  reads_->idle_.push_back(std::move(database_));
+}
+
+absl::StatusOr<SqliteReads::Reader> SqliteReads::Lease() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      Reader reader(*this, std::move(idle_.back()));
+      idle_.pop_back();
+      return reader;
+    }
+  }
+  RT_ASSIGN_OR_RETURN(auto database, file_.OpenReader());
+  return Reader(*this, std::move(database));
+}
+
+absl::Status SqliteReads::VisitEvents(SqliteDatabase& database, uint64_t after_seq, uint64_t limit,
+                                      const Visit& visit) {
+  RT_ASSIGN_OR_RETURN(SqliteStatement events, SqliteStatement::Prepare(
+      database, "SELECT seq, body, hash FROM events WHERE seq>=? ORDER BY seq LIMIT ?"));
+  // The record before gives the hash that the first one is chained to.
+  events.Bind(1, after_seq).Bind(2, limit + (after_seq > 0 ? 1 : 0));
+  std::string hash = ChainStart();
+  for (uint64_t expected = after_seq > 0 ? after_seq : 1;; ++expected) {
+    RT_ASSIGN_OR_RETURN(bool found, events.Step());
+    if (!found) return absl::OkStatus();
+    const auto at = [&] { return "record " + std::to_string(expected); };
+    if (events.Number(0) != expected) return absl::DataLossError(at() + " is missing");
+    if (expected == after_seq) {
+      hash = std::string(events.Bytes(2));
+      continue;
+    }
+    hash = Chain(hash, events.Bytes(1));
+    if (hash != events.Bytes(2)) return absl::DataLossError(at() + ": the hash chain is broken");
+    absl::StatusOr<Record> record = DecodeRecord(events.Bytes(1));
+    if (!record.ok()) return Annotate(record.status(), file_.Describe());
+    if (record->seq != expected) return absl::DataLossError(at() + " carries another number");
+    RT_RETURN_IF_ERROR(visit(*record));
+  }
+}
+
+absl::Status SqliteReads::Read(uint64_t after_seq, uint64_t limit, const Visit& visit) {
+  RT_ASSIGN_OR_RETURN(Reader reader, Lease());
+  return VisitEvents(*reader, after_seq, limit, visit);
+}
+
+absl::StatusOr<Batch> SqliteReads::ReadBatch(uint64_t after_seq, size_t records_max) {
+  Batch batch;
+  RT_ASSIGN_OR_RETURN(Reader reader, Lease());
+  RT_RETURN_IF_ERROR(VisitEvents(*reader, after_seq, records_max, [&](const Record& record) {
+    batch.records.push_back(record);
+    return absl::OkStatus();
+  }));
+  if (batch.records.empty()) return batch;
+  RT_ASSIGN_OR_RETURN(SqliteStatement rows, SqliteStatement::Prepare(
+      *reader, "SELECT event_seq, body, hash FROM rows WHERE event_seq>? AND event_seq<=?"
+               " ORDER BY event_seq"));
+  rows.Bind(1, after_seq).Bind(2, batch.records.back().seq);
+  while (true) {
+    RT_ASSIGN_OR_RETURN(bool found, rows.Step());
+    if (!found) return batch;
+    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
+    RT_RETURN_IF_ERROR(CheckAnnounced(batch.records[rows.Number(0) - after_seq - 1], decoded));
+    batch.rows.push_back(std::move(decoded));
+  }
+}
+
+absl::StatusOr<std::vector<StoredRows>> SqliteReads::ReadRows(const Owner& owner,
+                                                              uint64_t after_event_seq) {
+  RT_ASSIGN_OR_RETURN(Reader reader, Lease());
+  RT_ASSIGN_OR_RETURN(SqliteStatement rows, SqliteStatement::Prepare(
+      *reader, "SELECT r.event_seq, r.body, r.hash, e.body FROM rows r"
+               " JOIN events e ON e.seq=r.event_seq WHERE r.kind=? AND r.grp=? AND r.number=?"
+               " AND r.event_seq>? ORDER BY r.attempt, r.generation, r.rank, r.event_seq"));
+  rows.Bind(1, static_cast<uint64_t>(owner.kind)).Bind(2, owner.group);
+  rows.Bind(3, uint64_t{owner.number}).Bind(4, after_event_seq);
+  std::vector<StoredRows> stored;
+  while (true) {
+    RT_ASSIGN_OR_RETURN(bool found, rows.Step());
+    if (!found) return stored;
+    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
+    RT_ASSIGN_OR_RETURN(Record record, DecodeRecord(rows.Bytes(3)));
+    RT_RETURN_IF_ERROR(CheckAnnounced(record, decoded));
+    stored.push_back({rows.Number(0), std::move(decoded)});
+  }
+}
+
+absl::StatusOr<std::string> SqliteReads::HashAt(uint64_t seq) {
+  RT_ASSIGN_OR_RETURN(Reader reader, Lease());
+  RT_ASSIGN_OR_RETURN(SqliteStatement hash, SqliteStatement::Prepare(
+      *reader, "SELECT hash FROM events WHERE seq=?"));
+  RT_ASSIGN_OR_RETURN(bool found, hash.Bind(1, seq).Step());
+  if (!found) return absl::DataLossError("record " + std::to_string(seq) + " is missing");
+  return std::string(hash.Bytes(0));
+}
+
+}  // namespace rt

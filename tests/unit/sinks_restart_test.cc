@@ -1,0 +1,155 @@
+// The sinks over a journal on disk: stopped and started anywhere, they leave every row once.
+#include <catch2/catch.hpp>
+#include <stdlib.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <mutex>
+
+#include "head/core/view.h"
+#include "head/journal/sqlite_journal.h"
+#include "head/sinks/cursor.h"
+#include "head/sinks/result_sinks.h"
+#include "tests/bench/fleet.h"
+
+using namespace rt;
+
+namespace {
+
+// A search that a fleet of two nodes plays into a journal on disk, and sinks beside it.
+struct Search {
+  std::string folder = (std::filesystem::temp_directory_path() / "rt-sinks-XXXXXX").string();
+  std::unique_ptr<Journal> journal;
+  std::unique_ptr<bench::Fleet> fleet;
+  std::unique_ptr<ResultSinks> sinks;
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t flushed = 0;
+
+  Search() {
+    REQUIRE(mkdtemp(folder.data()) != nullptr);
+    OpenJournal();
+    bench::FleetOptions options{.nodes = 2, .slots = 3, .rows_per_report = 2,
+                                .reports_per_trial = 9, .jobs_percent = 30,
+                                .results_root = folder + "/results"};
+    fleet = std::make_unique<bench::Fleet>(
+        options, [this](bench::Fleet::Kind, const Input&, Millis, Outcome outcome) {
+          if (outcome.records.empty()) return;
+          std::promise<absl::Status> durable;
+          journal->Append({std::move(outcome.records), std::move(outcome.rows)},
+                          [&](absl::Status status) { durable.set_value(std::move(status)); });
+          REQUIRE(durable.get_future().get().ok());
+          if (sinks != nullptr) sinks->Wake();
+        });
+  }
+  ~Search() {
+    sinks.reset();
+    journal.reset();
+    std::filesystem::remove_all(folder);
+  }
+  void OpenJournal() {
+    journal.reset();
+    auto opened = OpenSqliteJournal(folder + "/journal.db");
+    REQUIRE(opened.ok());
+    journal = *std::move(opened);
+  }
+  void StartSinks() {
+    auto started = ResultSinks::Start(*journal, folder, [this](uint64_t seq) {
+      std::lock_guard lock(mutex);
+      flushed = seq;
+      changed.notify_all();
+    }, {.retry_after = 10});
+    REQUIRE(started.ok());
+    sinks = *std::move(started);
+  }
+  // The process ends and comes back: files as they are, the cursor as old as it may be.
+  void Restart(const std::string& cursor) {
+    sinks.reset();
+    OpenJournal();
+    if (!cursor.empty()) std::ofstream(folder + "/results.cursor") << cursor;
+    StartSinks();
+  }
+  std::string Cursor() const {
+    std::ifstream file(folder + "/results.cursor");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  template <class Condition>
+  void WaitFor(Condition&& condition) {
+    std::unique_lock lock(mutex);
+    REQUIRE(changed.wait_for(lock, std::chrono::seconds(20), condition));
+  }
+  void WaitFlushed() {
+    sinks->Wake();
+    WaitFor([&] { return flushed == journal->durable_seq(); });
+  }
+  static std::vector<std::string> Lines(const std::string& path) {
+    std::vector<std::string> lines;
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    return lines;
+  }
+  // Every kept row of every trial stands in its files, once and in order.
+  void CheckFiles() {
+    const Experiment& experiment = fleet->core().world.state.experiments.at({1});
+    const ExperimentIndex& index = fleet->core().world.index.experiments.at({1});
+    size_t rows = 0;
+    for (const Trial& trial : experiment.trials) {
+      const std::string directory =
+          experiment.results_dir + "/" + TrialName(experiment, index, trial.id.number);
+      INFO(directory);
+      CHECK(std::filesystem::exists(directory + "/params.json"));
+      const auto lines = Lines(directory + "/result.json");
+      REQUIRE(lines.size() == trial.reports);
+      for (size_t i = 0; i < lines.size(); ++i)
+        REQUIRE(Json::Parse(lines[i])->GetInt("training_iteration") == static_cast<int64_t>(i) + 1);
+      const size_t csv = Lines(directory + "/progress.csv").size();
+      CHECK(csv == (lines.empty() ? 0 : lines.size() + 1));
+      rows += lines.size();
+    }
+    CHECK(rows > 50);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sinks: on a real journal, restarts at any time lose no row and repeat none") {
+  Search search;
+  search.fleet->SetUp();
+  search.StartSinks();
+  std::string old_cursor;
+  for (int round = 0; round < 12; ++round) {
+    search.fleet->Round();
+    if (round % 3 == 0) {
+      search.WaitFlushed();
+      old_cursor = search.Cursor();
+    }
+    if (round % 3 == 2) search.Restart(old_cursor);  // Rows were written since; the cursor not.
+    if (round % 4 == 1) search.Restart("");
+  }
+  search.WaitFlushed();
+  search.CheckFiles();
+}
+
+TEST_CASE("sinks: a results directory that was refused gets every row later, also over a restart") {
+  Search search;
+  std::ofstream(search.folder + "/results") << "in the way";
+  search.fleet->SetUp();
+  search.StartSinks();
+  for (int round = 0; round < 3; ++round) search.fleet->Round();
+  search.WaitFlushed();
+  CHECK(std::filesystem::is_regular_file(search.folder + "/results"));
+  CHECK(!ReadCursor(search.folder + "/results.cursor")->refused.empty());
+  search.Restart("");
+  for (int round = 0; round < 3; ++round) search.fleet->Round();
+  search.WaitFlushed();
+  std::filesystem::remove(search.folder + "/results");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ReadCursor(search.folder + "/results.cursor")->refused.empty()) {
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+    search.sinks->Wake();
+    std::this_thread::yield();
+  }
+  search.CheckFiles();
+}
