@@ -42,6 +42,11 @@ struct Outcome {
   std::vector<RowBatch> rows;  // Of the ReportsAccepted among the records, in the same order.
 };
 
+// What the head's clock shows when it starts: the wall clock, but never less than the newest
+// record's time, because a clock that was set back would hold every lease and budget still until it
+// caught up. From there on the caller counts with a steady clock.
+Millis StartTime(const State& state, Millis wall);
+
 // `now` is clamped so that it never precedes the newest record.
 Outcome Step(Core& core, const Input& input, Millis now);
 void Apply(World& world, const Record& record);

@@ -43,7 +43,13 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
       return absl::OkStatus();
     }
   }
-  if (input.job.value != 0 && !state.jobs.contains(input.job)) return NotFound("no such job");
+  if (input.job.value != 0) {
+    auto job = state.jobs.find(input.job);
+    if (job == state.jobs.end()) return NotFound("no such job");
+    // Its driver may not have heard of it yet: nobody would stop what it starts now.
+    if (job->second.stop_requested)
+      return absl::FailedPreconditionError("the job was asked to stop");
+  }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
   RT_RETURN_IF_ERROR(CheckPossible(state, spec.resources));

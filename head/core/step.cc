@@ -91,6 +91,8 @@ void Draft::Emit(Event event) {
   out.records.push_back(std::move(record));
 }
 
+Millis StartTime(const State& state, Millis wall) { return std::max(wall, state.time); }
+
 Outcome Step(Core& core, const Input& input, Millis now) {
   now = std::max({now, core.world.state.time, core.soft.last_step_at});
   Draft draft{core, now, {}};

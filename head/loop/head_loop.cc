@@ -84,6 +84,7 @@ class Loop final : public HeadLoop {
   void Handle(Item item);
   void HandleSync(SyncItem item);
   Outcome StepOnce(const Input& input);
+  Millis Now() const { return options_.wall_clock() + ahead_of_wall_; }
   void EndOfBatch(SteadyTime now);
   void Reply(NodeId node, ParkedSync sync);
   void AfterDurable(std::function<void(absl::Status)> run);
@@ -104,6 +105,7 @@ class Loop final : public HeadLoop {
   std::deque<Effect> effects_;  // Ascending by seq.
   SteadyTime next_tick_{};
   Millis last_now_ = 0;
+  Millis ahead_of_wall_ = 0;  // When the wall clock was set back while no head ran.
   uint64_t inputs_until_check_ = 0;
   uint64_t announced_seq_ = 0;
   std::optional<Snapshotter> snapshotter_;
@@ -151,6 +153,8 @@ absl::Status Loop::Begin(input::StartHead start) {
                                std::to_string(core_.world.state.seq));
   }
   snapshotter_.emplace(journal_, options_.snapshot_every_events, replayed.snapshot_seq);
+  const Millis wall = options_.wall_clock();
+  ahead_of_wall_ = StartTime(core_.world.state, wall) - wall;
   CheckInvariants(core_);
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);
@@ -221,7 +225,7 @@ SteadyTime Loop::NextWake() {
   if (auto expiry = parked_.NextExpiry()) wake = std::min(wake, *expiry);
   if (auto deadline = NextDeadline(core_)) {
     // Not before the next millisecond, so that a deadline that cannot be met yet does not spin.
-    const Millis left = std::max<Millis>(1, *deadline - options_.wall_clock());
+    const Millis left = std::max<Millis>(1, *deadline - Now());
     wake = std::min(wake, now + milliseconds(left));
   }
   return wake;
@@ -285,7 +289,7 @@ void Loop::HandleSync(SyncItem item) {
 }
 
 Outcome Loop::StepOnce(const Input& input) {
-  last_now_ = std::max(last_now_, options_.wall_clock());
+  last_now_ = std::max(last_now_, Now());
   Outcome outcome = Step(core_, input, last_now_);
   std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(batch_.records));
   std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
@@ -303,7 +307,7 @@ void Loop::EndOfBatch(SteadyTime now) {
     has_room = in_flight_ < limits::kBatchesInFlightMax;
   }
   const auto deadline = NextDeadline(core_);
-  const bool is_due = deadline.has_value() && *deadline <= options_.wall_clock();
+  const bool is_due = deadline.has_value() && *deadline <= Now();
   if (has_room && (now >= next_tick_ || is_due)) {
     StepOnce(input::Tick{});
     next_tick_ = now + milliseconds(options_.tick_interval);

@@ -65,6 +65,24 @@ TEST_CASE("loop: an unknown node's Sync is NotFound") {
   CHECK(absl::IsNotFound(Wait(sync).status));
 }
 
+TEST_CASE("loop: a wall clock that was set back while no head ran holds no lease still") {
+  Harness harness;
+  const NodeId node = harness.Join();
+  harness.Settle(node);
+  harness.loop.reset();
+  const auto set_back = [] {
+    const auto wall = std::chrono::system_clock::now() - std::chrono::hours(1);
+    return std::chrono::duration_cast<std::chrono::milliseconds>(wall.time_since_epoch()).count();
+  };
+  harness.LoopHarness::Start(harness.journal, {.wall_clock = set_back});
+  harness.Settle(node);  // And then it falls silent.
+  WaitFor([&] {
+    bool lost = false;
+    harness.Read([&](const Core& core) { lost = core.world.state.nodes.at(node).lost; });
+    return lost;
+  });
+}
+
 TEST_CASE("loop: a restart replays what was durable under a new epoch") {
   Harness harness;
   const NodeId node = harness.Join();
