@@ -56,7 +56,7 @@ void MemStore::Damage(const std::string& digest) {
   auto found = chunks_.find(digest);
   if (found == chunks_.end()) return;
   if (found->second.empty()) {
-    found->second = "x";
+    found->second.push_back('x');
   } else {
     found->second[0] = static_cast<char>(found->second[0] ^ 1);
   }
