@@ -3,6 +3,12 @@
 #include <cmath>
 
 namespace rt::sim {
+namespace {
+
+// How late an awake head may notice that a time budget ran out: ticks queue behind slow appends.
+constexpr Millis kBudgetSlack = 3'000;
+
+}  // namespace
 
 void Auditor::Must(bool ok, const char* rule) const {
   if (ok) return;
@@ -128,7 +134,9 @@ void Auditor::On(const event::JobSubmitted& e) {
 void Auditor::On(const event::JobStopRequested& e) {
   OwnerBook& runs = OwnerOf(Owner::Of(e.job));
   Must(!runs.over && !runs.stop_requested, "a job is asked to stop once, while it is open");
+  Must(truth_->stops.contains(Owner::Of(e.job)), "somebody asked the job to stop");
   runs.stop_requested = true;
+  stopped_jobs_.insert(e.job);
 }
 void Auditor::On(const event::JobEnded& e) {
   OwnerBook& runs = OwnerOf(Owner::Of(e.job));
@@ -138,6 +146,9 @@ void Auditor::On(const event::JobEnded& e) {
   Must(e.end != JobEnd::kStopped || runs.stop_requested, "only who was asked is STOPPED");
   Must(e.end != JobEnd::kSucceeded || runs.last_outcome == AttemptOutcome::kSucceeded,
        "a job succeeds when its driver did");
+  Must(e.end != JobEnd::kFailed || runs.last_outcome == AttemptOutcome::kFailed ||
+           runs.last_outcome == AttemptOutcome::kLaunchFailed,
+       "a job fails by its own fault: one that was lost is started again");
   runs.over = true;
 }
 void Auditor::On(const event::ExperimentCreated& e) {
@@ -145,12 +156,37 @@ void Auditor::On(const event::ExperimentCreated& e) {
   newest_experiment_ = e.experiment.value;
   Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
   Must(results_dirs_.insert(e.results_dir).second, "no two experiments share a directory");
-  experiments_[e.experiment].spec = AuditedSpec::FromExperiment(e.spec);
+  ExperimentBook& experiment = experiments_[e.experiment];
+  experiment.spec = AuditedSpec::FromExperiment(e.spec);
+  experiment.job = e.job;
+  Must(e.job.value == 0 || !OwnerOf(Owner::Of(e.job)).stop_requested,
+       "a job that was asked to stop gets no new experiment");
 }
 void Auditor::On(const event::ExperimentStopRequested& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
   Must(!experiment.decided && !experiment.stop_requested, "asked to stop once, while it is open");
+  const Millis budget = experiment.spec.time_budget;
+  switch (e.cause) {
+    case StopCause::kUser:
+      Must(truth_->experiment_stops.contains(e.experiment) ||
+               (experiment.job.value != 0 && truth_->stops.contains(Owner::Of(experiment.job))),
+           "somebody asked the experiment or its job to stop");
+      break;
+    case StopCause::kBudget:
+      Must(budget > 0 && experiment.started_at > 0 && at_ >= experiment.started_at + budget,
+           "the time budget ran out");
+      break;
+    case StopCause::kExperiment:
+      Must(experiment.spec.fail_fast && experiment.failed_trials > 0, "a trial failed: fail_fast");
+      break;
+    case StopCause::kNone:
+    case StopCause::kRule:
+    case StopCause::kEarly:
+    case StopCause::kMaxT:
+      Must(false, "no cause that stops an experiment");
+  }
   experiment.stop_requested = true;
+  experiment.cause = e.cause;
 }
 void Auditor::On(const event::ExperimentDecided& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
@@ -161,9 +197,13 @@ void Auditor::On(const event::ExperimentDecided& e) {
   }
   Must(experiment.stop_requested || experiment.trials.size() == experiment.spec.trials_total,
        "an experiment that nobody stopped has all its trials");
-  Must(e.end != ExperimentEnd::kCompleted || experiment.trials.empty() ||
-           experiment.failed_trials < experiment.trials.size(),
-       "when every trial failed the experiment failed");
+  const bool all_failed =
+      !experiment.trials.empty() && experiment.failed_trials == experiment.trials.size();
+  const ExperimentEnd end = experiment.cause == StopCause::kUser ? ExperimentEnd::kStopped
+                            : experiment.cause == StopCause::kExperiment || all_failed
+                                ? ExperimentEnd::kFailed
+                                : ExperimentEnd::kCompleted;
+  Must(e.end == end, "the experiment ends as its trials and its stop say");
 }
 void Auditor::On(const event::ExperimentEnded& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
@@ -212,20 +252,38 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.number = e.attempt.number;
   owner.members = e.members;
   owner.started.clear();
-  owner.base_iteration = 0;
   for (const Member& member : e.members) Take(member, e.attempt, owner.asks);
-  const CheckpointBook* newest = nullptr;
-  for (const CheckpointBook& book : owner.checkpoints) {
-    newest = &book;
-    if (book.id == e.checkpoint) {
-      Must(!book.retired, "a retired checkpoint is not used");
-      owner.base_iteration = book.iteration;
-    }
-  }
+  const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
-  if (!e.attempt.owner.is_trial()) return;
-  ExperimentBook& experiment = ExperimentOf(e.attempt.owner.trial().experiment);
+  Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
+  owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
+  starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest};
+  if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
+}
+void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
+  auto start = starts_.find(body.fence.attempt);
+  Must(start != starts_.end(), "only what was placed is started");
+  Must(body.iteration_base == start->second.first && body.checkpoint == start->second.second,
+       "what is started goes on from the checkpoint that was decided");
+  Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint),
+       "the bytes of the checkpoint are there");
+}
+// Its trial's newest attempt has just been placed.
+void Auditor::CheckStart(TrialId id) {
+  TrialBook& trial = TrialOf(id);
+  ExperimentBook& experiment = ExperimentOf(id.experiment);
+  // Rows after the checkpoint are superseded: they will be reported again.
+  auto& kept = trial.kept;
+  const auto& checkpoints = trial.runs.checkpoints;
+  const auto from = checkpoints.empty()
+                        ? std::pair<uint32_t, uint64_t>{0, 0}
+                        : std::pair{checkpoints.back().attempt, checkpoints.back().seq};
+  while (!kept.empty() && std::pair{kept.back().attempt, kept.back().seq} > from) kept.pop_back();
+  const Millis budget = experiment.spec.time_budget;
+  if (experiment.started_at == 0) experiment.started_at = at_;
+  const Millis may_know = std::max(experiment.started_at + budget, truth_->head_awake_since);
+  Must(budget == 0 || at_ <= may_know + kBudgetSlack, "nothing starts after the time budget");
   ++experiment.live;
   Must(experiment.spec.max_concurrent == 0 || experiment.live <= experiment.spec.max_concurrent,
        "max_concurrent holds");

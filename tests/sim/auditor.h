@@ -12,6 +12,7 @@
 
 #include "common/base/json.h"
 #include "head/core/core.h"
+#include "head/core/desired.h"
 #include "tests/sim/sim.h"
 
 namespace rt::sim {
@@ -29,6 +30,8 @@ struct AuditedSpec {
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
   int64_t keep = 0;    // Checkpoints; 0: all.
+  bool scored = false, score_maximise = true;  // Kept by loss instead of age.
+  Millis time_budget = 0;
 
   static AuditedSpec FromExperiment(const std::string& text);
   static AuditedSpec FromJob(const std::string& text);
@@ -47,6 +50,8 @@ class Auditor {
 
   bool AllOver() const;
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
+  // What a worker is about to start is what was decided: it goes on from where it should.
+  void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
   bool Knows(ExperimentId id) const { return experiments_.contains(id); }
   bool Knows(JobId id) const { return jobs_.contains(id); }
   std::string Unfinished() const;  // For the message when a run is stuck.
@@ -62,8 +67,18 @@ class Auditor {
   };
   struct CheckpointBook {
     uint64_t id = 0;
+    uint32_t attempt = 0;
+    uint64_t seq = 0;
     double iteration = 0;
+    std::string manifest;
+    std::optional<double> score;
     bool retired = false;
+  };
+  struct KeptRow {
+    uint32_t attempt = 0;
+    uint64_t seq = 0;
+    double iteration = 0;
+    std::optional<double> loss;
   };
   struct OwnerBook {
     Resources asks;
@@ -83,7 +98,7 @@ class Auditor {
     uint32_t bracket = 0;
     StopCause cause = StopCause::kNone;
     std::map<double, double> rungs;        // Milestone -> value.
-    std::set<double> values;               // Every metric value that was kept.
+    std::vector<KeptRow> kept;             // Of rank 0, without those that a restart superseded.
     std::vector<Row> batch_rows;           // Kept in this transaction, to be judged at its end.
     std::vector<std::pair<double, double>> batch_rungs;  // Recorded in it: milestone, value.
     std::set<double> before;               // Recorded before this transaction.
@@ -93,6 +108,9 @@ class Auditor {
   };
   struct ExperimentBook {
     AuditedSpec spec;
+    JobId job;
+    StopCause cause = StopCause::kNone;
+    Millis started_at = 0;
     std::vector<TrialBook> trials;
     std::map<std::pair<uint32_t, double>, std::vector<double>> rungs;
     bool stop_requested = false, decided = false, ended = false;
@@ -136,6 +154,9 @@ class Auditor {
   void Release(OwnerBook& owner, const AttemptId& attempt);
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
+  void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
+  void CheckStart(TrialId id);
+  void CheckKept(const Owner& owner);
   void JudgeTrial(ExperimentBook& experiment, TrialBook& trial);
   void EndTransaction();
   void CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const;
@@ -160,7 +181,11 @@ class Auditor {
   std::map<JobId, JobBook> jobs_;
   std::map<ExperimentId, ExperimentBook> experiments_;
   std::map<Fence, uint64_t> accepted_;
+  // A placed attempt's start: iteration and manifest of its checkpoint.
+  std::map<AttemptId, std::pair<double, std::string>> starts_;
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
+  std::set<Owner> committed_;  // Owners that got a checkpoint in it.
+  std::set<JobId> stopped_jobs_;  // Jobs that were asked to stop in it.
   uint64_t rungs_checked_ = 0;
 };
 

@@ -75,7 +75,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     }
   }
   if (const Json* stop = json->Find("stop")) spec.stop_at = stop->GetDouble("training_iteration");
-  if (const Json* keep = json->Find("checkpoints")) spec.keep = keep->GetInt("num_to_keep");
+  if (const Json* keep = json->Find("checkpoints")) {
+    spec.keep = keep->GetInt("num_to_keep");
+    spec.scored = keep->GetString("score_attribute") == "loss";
+    spec.score_maximise = keep->GetString("score_order", "max") == "max";
+  }
+  spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
 }
 
@@ -107,8 +112,13 @@ void Auditor::On(const event::TrialStopRequested& e) {
   Must(e.cause != StopCause::kNone, "a stop has a cause");
   Must(e.cause != StopCause::kEarly || trial.must_stop || trial.may_stop,
        "early stopping stops only who is below the cutoff");
-  Must(e.cause != StopCause::kExperiment || experiment.stop_requested || experiment.spec.fail_fast,
+  Must(e.cause != StopCause::kExperiment || experiment.cause == StopCause::kUser ||
+           experiment.cause == StopCause::kExperiment,
        "the experiment was asked to stop");
+  Must(e.cause != StopCause::kBudget || experiment.cause == StopCause::kBudget,
+       "the experiment's time budget ran out");
+  Must(e.cause != StopCause::kUser || truth_->stops.contains(Owner::Of(e.trial)),
+       "somebody asked the trial to stop");
   Must((e.cause != StopCause::kRule && e.cause != StopCause::kMaxT) || trial.reached_end,
        "a rule stops only who met it");
   trial.runs.stop_requested = true;
@@ -161,6 +171,8 @@ void Auditor::On(const event::ReportsAccepted& e) {
     Must(e.last.seq == 0, "no last row when none was kept");
   }
   if (trial != nullptr && e.count < e.seq_to - accepted) trial->discarded = true;
+  if (trial != nullptr && e.rank == 0)
+    CheckBest(e, *trial, ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise);
   accepted = e.seq_to;
 }
 
@@ -185,21 +197,29 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (spec.stop_at > 0 && row.iteration >= spec.stop_at) trial->reached_end = true;
     const std::optional<double> loss = LossOf(row);
     if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
-    if (loss && !std::isnan(*loss)) trial->values.insert(*loss);
-    if (e.rank == 0) trial->batch_rows.push_back(row);
+    if (e.rank != 0) continue;
+    trial->kept.push_back({e.attempt.number, row.seq, row.iteration, loss});
+    trial->batch_rows.push_back(row);
   }
   const Row& last = batch.rows.back();
   Must(e.last.seq == last.seq && e.last.iteration == last.iteration &&
            e.last.metrics == last.metrics,
        "`last` is the last kept row");
-  if (trial == nullptr || !e.has_best) return;
-  Must(trial->values.contains(e.best), "the best value was reported");
-  const bool maximise = ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise;
-  for (const Row& row : batch.rows) {
-    auto loss = LossOf(row);
-    if (!loss || std::isnan(*loss)) continue;
-    Must(maximise ? *loss <= e.best : *loss >= e.best, "no kept value is better than the best");
+}
+
+// The best of the rows that count: those that a restart superseded do not.
+void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial,
+                        bool maximise) const {
+  const KeptRow* best = nullptr;
+  for (const KeptRow& row : trial.kept) {
+    if (!row.loss || std::isnan(*row.loss)) continue;
+    const bool better =
+        best == nullptr || (maximise ? *row.loss > *best->loss : *row.loss < *best->loss);
+    if (better) best = &row;
   }
+  Must(e.has_best == (best != nullptr), "there is a best value once one was reported");
+  Must(best == nullptr || (e.best == *best->loss && e.best_iteration == best->iteration),
+       "the best value is the best of the rows that count");
 }
 
 // The rule of asynchronous successive halving, from the papers' words and not from head/decide.
@@ -246,6 +266,15 @@ void Auditor::EndTransaction() {
     trial.batch_rungs.clear();
   }
   touched_.clear();
+  for (const Owner& owner : committed_) CheckKept(owner);
+  committed_.clear();
+  for (JobId job : stopped_jobs_) {
+    for (const auto& [id, experiment] : experiments_) {
+      Must(experiment.job != job || experiment.stop_requested || experiment.decided,
+           "who stops a job stops its experiments");
+    }
+  }
+  stopped_jobs_.clear();
 }
 
 void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
@@ -281,7 +310,20 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
   Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
-  owner.checkpoints.push_back({e.checkpoint, e.iteration, false});
+  const Fence fence{e.attempt, 0};
+  Must(e.seq > 0 && e.seq <= Accepted(fence), "its rows are accepted before");
+  const Row& row = truth_->runs.at(fence).rows.at(e.seq - 1);
+  Must(e.iteration == row.iteration, "a checkpoint carries its row's iteration");
+  std::optional<double> score = LossOf(row);
+  const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
+  if (spec.scored) {
+    Must(e.has_score == score.has_value() && (!score || Same(e.score, *score)),
+         "a checkpoint carries its row's score");
+  }
+  if (score && std::isnan(*score)) score.reset();
+  owner.checkpoints.push_back(
+      {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, score, false});
+  committed_.insert(e.attempt.owner);
 }
 
 void Auditor::On(const event::CheckpointRetired& e) {
@@ -291,11 +333,28 @@ void Auditor::On(const event::CheckpointRetired& e) {
   Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
   Must(book + 1 != owner.checkpoints.end(), "the newest checkpoint is kept");
   book->retired = true;
-  if (!e.owner.is_trial()) return;
-  const int64_t keep = ExperimentOf(e.owner.trial().experiment).spec.keep;
-  const int64_t kept = std::count_if(owner.checkpoints.begin(), owner.checkpoints.end(),
+  const AuditedSpec& spec = ExperimentOf(e.owner.trial().experiment).spec;
+  int64_t kept = 0;
+  for (const CheckpointBook& other : owner.checkpoints) {
+    if (other.retired) continue;
+    ++kept;
+    if (&other == &owner.checkpoints.back()) continue;
+    const bool is_older = !spec.scored || other.score == book->score;
+    const bool is_worse = spec.scored && other.score != book->score &&
+                          (!other.score || (book->score && (spec.score_maximise
+                                                                ? *other.score < *book->score
+                                                                : *other.score > *book->score)));
+    Must(is_older ? other.id > book->id : !is_worse, "the worst by the policy is retired");
+  }
+  Must(spec.keep > 0 && kept >= spec.keep, "not more is retired than the policy says");
+}
+
+void Auditor::CheckKept(const Owner& owner) {
+  const int64_t keep = ExperimentOf(owner.trial().experiment).spec.keep;
+  const auto& all = OwnerOf(owner).checkpoints;
+  const int64_t kept = std::count_if(all.begin(), all.end(),
                                      [](const CheckpointBook& c) { return !c.retired; });
-  Must(keep > 0 && kept >= keep, "not more is retired than the policy says");
+  Must(keep == 0 || kept <= keep, "no more checkpoints are kept than the policy says");
 }
 
 }  // namespace rt::sim

@@ -19,6 +19,7 @@ const char* FaultName(Fault fault) {
     case Fault::kDaemonStopped: return "daemon stopped for a while";
     case Fault::kNodeFrozen: return "node stood still";
     case Fault::kHeadStopped: return "head stopped for a while";
+    case Fault::kClockJumped: return "wall clock set while head was down";
     case Fault::kHeadCrashed: return "head crashed, nothing in flight";
     case Fault::kHeadCrashedBusy: return "head crashed, batches in flight";
     case Fault::kBatchesLost: return "  of these, batches were lost";
@@ -49,6 +50,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.node_frozen = upto(0.08);
   plan.head_stopped = upto(0.15);
   plan.head_crashed = upto(0.40);
+  plan.clock_jumped = upto(0.50);
   plan.trial_failed = upto(0.08);
   plan.launch_failed = upto(0.08);
   plan.stop_requested = upto(0.10);

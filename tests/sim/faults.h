@@ -26,6 +26,7 @@ enum class Fault : size_t {
   kDaemonStopped,    // SIGSTOP of the daemon.
   kNodeFrozen,       // The whole node stood still.
   kHeadStopped,      // SIGSTOP of the head.
+  kClockJumped,      // The head's wall clock was set forward or back while it was down.
   kHeadCrashed,      // With nothing in flight.
   kHeadCrashedBusy,  // With batches in flight.
   kBatchesLost,      // Some of which the disk never saw.
@@ -57,7 +58,7 @@ struct FaultPlan {
   double lost_before = 0, lost_during = 0, lost_after = 0, duplicated = 0, reordered = 0;
   double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
-  double head_stopped = 0, head_crashed = 0;
+  double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
   double trial_failed = 0, launch_failed = 0, stop_requested = 0;
 
   static FaultPlan Draw(Rng& rng);

@@ -9,6 +9,9 @@ namespace rt::sim {
 void HeadHost::Start() {
   up_ = true;
   ++life_;
+  started_at_ = sim_.now;
+  shown_at_start_ = StartTime(core_.world.state, sim_.now + wall_skew_);
+  sim_.truth.head_awake_since = Now();
   stopped_until_ = 0;
   drain_scheduled_ = false;
   Enqueue({input::StartHead{"cluster-1", "sim", "0.1.0"}, [](const auto&, const auto&) {}, {}});
@@ -74,8 +77,10 @@ void HeadHost::Drain() {
 }
 
 void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
-  if (!std::holds_alternative<input::Tick>(waiting.input)) ++sim_.inputs;
-  Outcome outcome = Step(core_, waiting.input, sim_.now);
+  const bool is_idle = std::holds_alternative<input::Tick>(waiting.input) ||
+                       std::holds_alternative<input::SinksFlushed>(waiting.input);
+  if (!is_idle) ++sim_.inputs;
+  Outcome outcome = Step(core_, waiting.input, Now());
   // A refused input may come with records: leases run out and work is placed after every input.
   if (!outcome.records.empty()) CheckInvariants(core_);
   for (Record& record : outcome.records) batch.records.push_back(std::move(record));
@@ -165,7 +170,9 @@ void HeadHost::Keep(InFlight& batch) {
 }
 
 void HeadHost::Stop(Millis span) {
-  if (up_) stopped_until_ = std::max(stopped_until_, sim_.now + span);
+  if (!up_) return;
+  stopped_until_ = std::max(stopped_until_, sim_.now + span);
+  sim_.truth.head_awake_since = Now() + (stopped_until_ - sim_.now);
 }
 
 void HeadHost::Crash() {
@@ -180,6 +187,9 @@ void HeadHost::Crash() {
   inbox_.clear();
   parked_.clear();
   Replay();
+  if (sim_.Strikes(sim_.plan.clock_jumped, Fault::kClockJumped)) {
+    wall_skew_ = sim_.Between(-3'600'000, 3'600'000);
+  }
   sim_.At(sim_.Between(10, sim_.rng.Chance(0.2) ? 8'000 : 600), [this] { Start(); });
 }
 

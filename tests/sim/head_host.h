@@ -74,6 +74,8 @@ class HeadHost {
   void Keep(InFlight& batch);
   void Replay();
   void TickLater();
+  // The wall clock when it started, then a steady one.
+  Millis Now() const { return shown_at_start_ + (sim_.now - started_at_); }
   void FlushSinksLater();
 
   Sim& sim_;
@@ -81,11 +83,14 @@ class HeadHost {
   Core core_;
   bool up_ = false;
   uint64_t life_ = 0;
+  Millis started_at_ = 0;
+  Millis shown_at_start_ = 0;
   Millis stopped_until_ = 0;
   bool drain_scheduled_ = false;
   std::deque<Waiting> inbox_;
   std::deque<InFlight> in_flight_;
   std::map<NodeId, Parked> parked_;
+  Millis wall_skew_ = 0;  // Of the machine's wall clock against virtual time.
   // The disk.
   std::vector<Record> log_;
   std::string durable_dump_;

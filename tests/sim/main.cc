@@ -41,6 +41,7 @@ struct Totals {
   std::mutex mutex;
   Histogram faults;
   uint64_t inputs = 0, seeds = 0, rungs = 0;
+  uint64_t inputs_least = UINT64_MAX, faults_least = UINT64_MAX;  // Of any seed.
 };
 
 // One seed; every 50th twice, which must come out the same.
@@ -52,9 +53,14 @@ void RunSeed(uint64_t seed, Totals& totals) {
     Simulation again(seed);
     if (again.Run() != state) Fail("not deterministic");
   }
+  const uint64_t inputs = simulation.sim().inputs;
+  const uint64_t faults = simulation.sim().faults.Total();
+  if (inputs < kInputsLeast || faults == 0) Fail("too little happened for a test");
   std::lock_guard lock(totals.mutex);
+  totals.inputs_least = std::min(totals.inputs_least, inputs);
+  totals.faults_least = std::min(totals.faults_least, faults);
   totals.faults.Merge(simulation.sim().faults);
-  totals.inputs += simulation.sim().inputs;
+  totals.inputs += inputs;
   totals.rungs += simulation.auditor().rungs_checked();
   ++totals.seeds;
 }
@@ -78,13 +84,14 @@ int main(int argc, char** argv) {
     });
   }
   for (std::thread& thread : pool) thread.join();
-  std::printf("%llu seeds, %llu inputs, %llu rungs recomputed; faults that took effect:\n",
-              static_cast<unsigned long long>(totals.seeds),
-              static_cast<unsigned long long>(totals.inputs),
-              static_cast<unsigned long long>(totals.rungs));
+  const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  std::printf("%llu seeds, %llu inputs (each seed at least %llu, and %llu faults), "
+              "%llu rungs recomputed; faults that took effect:\n",
+              number(totals.seeds), number(totals.inputs), number(totals.inputs_least),
+              number(totals.faults_least), number(totals.rungs));
   for (size_t i = 0; i < kFaultCount; ++i) {
     std::printf("  %-36s %llu\n", FaultName(static_cast<Fault>(i)),
-                static_cast<unsigned long long>(totals.faults.counts[i]));
+                number(totals.faults.counts[i]));
   }
   return 0;
 }

@@ -30,13 +30,18 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit) return ProcessLater(fence, run.pid, 20);
+  if (run.hangs) return;
   if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
     return EndProcess(fence, run.pid, 1, 0);
   }
   run.iteration += 1;
-  const bool is_trial = fence.attempt.owner.is_trial();
-  if (is_trial) {
+  if (fence.attempt.owner.is_job()) {
+    sim_.on_driver_step(fence.attempt.owner.job(), run.iteration, [this, fence, pid = run.pid] {
+      auto it = runs_.find(fence);
+      return it != runs_.end() && it->second.pid == pid && it->second.alive;
+    });
+  } else {
     Row row;
     row.seq = ++run.seq;
     row.iteration = run.iteration;
@@ -55,12 +60,22 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
       commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
       commit.row = row;
       commit.bytes = 1'000;
-      sim_.truth.manifests.insert(commit.manifest);
       run.commit = commit;
-      Daemon(sim_.Between(1, 100), [this, fence] { SendCommit(fence); });
+      Push(fence);
     }
   }
   ProcessLater(fence, run.pid, sim_.Between(20, 250));
+}
+
+// Bytes first: they are durable at the head before anybody asks for the commit. A daemon that dies
+// on the way pushes again when it is back; a node that dies takes what was not committed along.
+void WorkerHost::Push(const Fence& fence) {
+  Daemon(sim_.Between(1, 300), [this, fence] {
+    auto it = runs_.find(fence);
+    if (it == runs_.end() || !it->second.commit) return;
+    sim_.truth.manifests.insert(it->second.commit->manifest);
+    SendCommit(fence);
+  });
 }
 
 void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal) {
@@ -82,8 +97,9 @@ void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code,
     TruthRun& seen = sim_.truth.runs[fence];
     seen.witnessed = true;
     if (seen.exit_code != 0) sim_.faults.Add(Fault::kTrialFailed);
-    Feed(worker::input::Exited{fence, *run->second.exit});
-    Daemon(sim_.Between(0, 30), [this, fence, seq = run->second.seq] {
+    const uint64_t seq = run->second.seq;
+    Feed(worker::input::Exited{fence, *run->second.exit});  // May forget the run.
+    Daemon(sim_.Between(0, 30), [this, fence, seq] {
       if (runs_.contains(fence)) Feed(worker::input::Drained{fence, seq, {}});
     });
   });

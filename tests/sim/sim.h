@@ -28,7 +28,6 @@ inline void Require(bool ok, const char* what) {
 // What really happened to one run, whatever anybody was told.
 struct TruthRun {
   std::vector<Row> rows;
-  int launches = 0;
   bool exited = false;
   int32_t exit_code = 0;
   int32_t signal = 0;
@@ -39,6 +38,9 @@ struct TruthRun {
 struct Truth {
   std::map<Fence, TruthRun> runs;
   std::set<std::string> manifests;  // Durable in the store.
+  std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
+  std::set<ExperimentId> experiment_stops;
+  Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.
 };
 
 class Sim {
@@ -98,7 +100,9 @@ class Sim {
   bool calm = false;  // No more faults.
   Millis calm_at = 0;
   Millis now = 1'700'000'000'000;
-  uint64_t inputs = 0;  // Of the core, ticks not counted.
+  uint64_t inputs = 0;  // Of the core; ticks and the sinks' progress are not counted.
+  // A driver reached a step of its script; `lives` says whether it still runs.
+  std::function<void(JobId job, double step, std::function<bool()> lives)> on_driver_step;
 
  private:
   struct Entry {

@@ -6,11 +6,15 @@ namespace {
 constexpr Millis kFaultsLast = 45'000;
 constexpr Millis kCalmSettles = 25'000;
 constexpr Millis kLivenessLimit = 600'000;
-constexpr uint64_t kInputsLeast = 500;
+// From the last end until the last program and run directory are gone.
+constexpr Millis kCleanupLimit = 30'000;
 
 }  // namespace
 
 Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
+  sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
+    Drive(job, step, std::move(lives));
+  };
   const size_t nodes = 2 + sim_.rng.Below(3);
   for (size_t i = 0; i < nodes; ++i) {
     Resources size;
@@ -43,15 +47,26 @@ std::string Simulation::Run() {
            " s after the faults stopped" + auditor_.Unfinished() + Unanswered());
     }
   }
-  head_.CheckReplay();
   auditor_.ExpectAllOver();
+  ExpectNothingLeft();
+  head_.CheckReplay();
   return head_.durable_dump();
+}
+
+void Simulation::ExpectNothingLeft() {
+  sim_.calm = true;  // Neither faults nor new work.
+  const Millis until = sim_.now + kCleanupLimit;
+  auto is_clean = [](const auto& host) { return host->IsClean(); };
+  while (!std::all_of(hosts_.begin(), hosts_.end(), is_clean)) {
+    Require(sim_.RunNext(), "nothing is left to do");
+    if (sim_.now > until) Fail("programs are left after the end" + Unanswered());
+  }
 }
 
 bool Simulation::Finished() {
   if (!auditor_.AllOver()) return false;
   for (const auto& request : requests_) {
-    if (!request->answered) return false;
+    if (IsOpen(*request)) return false;
   }
   if (sim_.inputs >= kInputsLeast && sim_.faults.Total() > 0) return true;
   if (sim_.faults.Total() == 0 && sim_.inputs >= kInputsLeast) head_.Crash();
@@ -67,7 +82,8 @@ void Simulation::BecomeCalm() {
 
 void Simulation::CalamitiesLater() {
   sim_.At(sim_.Between(500, 1'500), [this] {
-    if (sim_.calm) return;
+    AskToStop();
+    if (sim_.calm) return CalamitiesLater();  // People go on.
     if (sim_.Strikes(sim_.plan.head_stopped, Fault::kHeadStopped)) {
       head_.Stop(sim_.Between(200, 5'000));
     }
@@ -76,7 +92,6 @@ void Simulation::CalamitiesLater() {
       sim_.At(sim_.Between(0, 300), [this] { head_.Crash(); });
     }
     for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > 0);
-    AskToStop();
     if (sim_.rng.Chance(0.1)) Submit();
     CalamitiesLater();
   });
@@ -103,7 +118,7 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
 std::string Simulation::Unanswered() const {
   std::string text;
   for (const auto& request : requests_) {
-    if (!request->answered) text += "\n  " + request->key + " unanswered: " + request->refusal;
+    if (IsOpen(*request)) text += "\n  " + request->key + " unanswered: " + request->refusal;
   }
   for (const auto& host : hosts_) text += host->Describe();
   return text;
@@ -126,7 +141,13 @@ std::string Simulation::DrawExperiment() {
   } else if (below(2) == 0) {
     text += R"("stop":{"training_iteration":)" + number(1 + below(20)) + "},";
   }
-  if (below(2) == 0) text += R"("checkpoints":{"num_to_keep":)" + number(1 + below(3)) + "},";
+  if (below(2) == 0) {
+    text += R"("checkpoints":{"num_to_keep":)" + number(1 + below(3));
+    if (below(2) == 0) text += R"(,"score_attribute":"loss")";
+    if (below(2) == 0) text += R"(,"score_order":"min")";
+    text += "},";
+  }
+  if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
   if (below(8) == 0) text += "\"fail_fast\":true,";
   const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
@@ -158,6 +179,35 @@ void Simulation::Submit() {
   Ask(requests_.size() - 1);
 }
 
+// A driver's script: it starts an experiment at two of its steps, under keys that follow from its
+// job, so that one that is run again finds what it had started.
+void Simulation::Drive(JobId job, double step, std::function<bool()> lives) {
+  if (job.value % 2 == 0 || (step != 2 && step != 5)) return;
+  const std::string key = "job-" + std::to_string(job.value) + (step == 2 ? "/0" : "/1");
+  size_t index = 0;
+  while (index < requests_.size() && requests_[index]->key != key) ++index;
+  if (index == requests_.size()) {
+    auto request = std::make_unique<Request>();
+    request->key = key;
+    request->driver = job;
+    input::CreateExperiment create;
+    create.owner = "ann";
+    create.job = job;
+    create.spec = DrawExperiment();
+    create.request_key = key;
+    create.drawn_seed = sim_.rng.Next();
+    create.results_root = "/home/ann/rt_results";
+    request->input = create;
+    requests_.push_back(std::move(request));
+  }
+  requests_[index]->lives = std::move(lives);
+  Ask(index);
+}
+
+bool Simulation::IsOpen(const Request& request) const {
+  return !request.answered && (!request.lives || request.lives());
+}
+
 void Simulation::Ask(size_t index) {
   sim_.Call([this, index](const Sim::Reply& reply) {
     head_.Post(requests_[index]->input,
@@ -165,12 +215,17 @@ void Simulation::Ask(size_t index) {
                  // Nothing that is large enough has joined yet: the person asks again.
                  requests_[index]->refusal = status.ToString();
                  if (absl::IsInvalidArgument(status)) return;
+                 // Its job is being stopped: a driver may hear that before its SIGTERM.
+                 const JobId driver = requests_[index]->driver;
+                 if (driver.value != 0 && absl::IsFailedPrecondition(status) &&
+                     sim_.truth.stops.contains(Owner::Of(driver)))
+                   return;
                  if (!status.ok()) Fail("a good request was refused: " + status.ToString());
                  reply([this, index, answer] { TakeAnswer(index, answer); });
                });
   });
   sim_.At(700, [this, index] {
-    if (!requests_[index]->answered) Ask(index);
+    if (IsOpen(*requests_[index])) Ask(index);
   });
 }
 
@@ -191,13 +246,19 @@ void Simulation::AskToStop() {
   if (requests_.empty() || !sim_.rng.Chance(sim_.plan.stop_requested)) return;
   const Request& request = *requests_[sim_.rng.Below(requests_.size())];
   if (!request.answered) return;
+  if (sim_.calm && !sim_.rng.Chance(0.2)) return;
   sim_.faults.Add(Fault::kStopRequested);
   const bool is_job = std::holds_alternative<input::SubmitJob>(request.input);
   Input stop = input::StopExperiment{{request.id}, "enough"};
-  if (is_job) stop = input::StopJob{{request.id}, "enough"};
-  if (!is_job && sim_.rng.Chance(0.7)) {
-    const auto number = static_cast<uint32_t>(sim_.rng.Below(4));
-    stop = input::StopTrial{{{request.id}, number}, "enough"};
+  if (is_job) {
+    stop = input::StopJob{{request.id}, "enough"};
+    sim_.truth.stops.insert(Owner::Of(JobId{request.id}));
+  } else if (sim_.rng.Chance(0.7)) {
+    const TrialId trial{{request.id}, static_cast<uint32_t>(sim_.rng.Below(4))};
+    stop = input::StopTrial{trial, "enough"};
+    sim_.truth.stops.insert(Owner::Of(trial));
+  } else {
+    sim_.truth.experiment_stops.insert(ExperimentId{request.id});
   }
   sim_.Call([this, stop](const Sim::Reply&) { head_.Post(stop, {}); });
 }

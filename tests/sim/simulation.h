@@ -1,6 +1,7 @@
 // One simulated cluster from its first token to the last experiment's end.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 
 namespace rt::sim {
 
+// No run is shorter than this, and none is without a fault that took effect.
+inline constexpr uint64_t kInputsLeast = 500;
+
 class Simulation {
  public:
   explicit Simulation(uint64_t seed);
@@ -21,22 +25,28 @@ class Simulation {
   const Auditor& auditor() const { return auditor_; }
 
  private:
-  // A person who asks until there is an answer, and then sometimes once more.
+  // Somebody who asks until there is an answer, and then sometimes once more: a person, or a driver
+  // for as long as it lives.
   struct Request {
     std::string key;
     Input input;
+    JobId driver;  // 0: a person.
+    std::function<bool()> lives;
     bool answered = false;
     uint64_t id = 0;
     std::string refusal;
   };
   void Submit();
+  void Drive(JobId job, double step, std::function<bool()> lives);
   void Ask(size_t request);
+  bool IsOpen(const Request& request) const;
   void TakeAnswer(size_t request, const Answer& answer);
   void CalamitiesLater();
   void StrikeNode(WorkerHost& host, bool may_leave);
   void AskToStop();
   void BecomeCalm();
   bool Finished();
+  void ExpectNothingLeft();
   std::string Unanswered() const;
   std::string DrawExperiment();
 

@@ -38,7 +38,7 @@ void WorkerHost::StartDaemon() {
   TickLater();
   ReportLater();
   for (auto& [fence, run] : runs_) {
-    if (run.commit) Daemon(50, [this, f = fence] { SendCommit(f); });
+    if (run.commit) Push(fence);
   }
 }
 
@@ -158,12 +158,13 @@ void WorkerHost::Prepare(const Fence& fence) {
 void WorkerHost::Launch(const Fence& fence) {
   auto body = bodies_.find(fence);
   if (body == bodies_.end()) return;
-  TruthRun& truth = sim_.truth.runs[fence];
+  auto earlier = runs_.find(fence);
+  Require(earlier == runs_.end() || !earlier->second.alive, "launched while it runs");
   Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
-  truth = {};
-  ++truth.launches;
+  auditor_.CheckLaunch(body->second, sim_.truth);
+  sim_.truth.runs[fence] = {};
+  runs_.erase(fence);
   Run& run = runs_[fence];
-  run = {};
   run.body = body->second;
   run.pid = next_pid_++;
   run.alive = true;
@@ -171,6 +172,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
   run.checkpoint_every = sim_.rng.Below(5);
   run.obedient = sim_.rng.Chance(0.7);
+  run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
@@ -179,6 +181,7 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.alive) return;
   sim_.truth.runs[fence].asked_to_stop = true;
+  if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
   sim_.At(kill ? 1 : sim_.Between(5, 400), [this, fence, pid = it->second.pid, signal] {
@@ -346,6 +349,7 @@ void WorkerHost::SendCommit(const Fence& fence) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.commit) return;
   const input::CommitCheckpoint commit = *it->second.commit;
+  if (!sim_.truth.manifests.contains(commit.manifest)) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(commit, [=, this](const absl::Status& status, const Answer&) {
       // Too early: its rows are not accepted yet. Asked again.

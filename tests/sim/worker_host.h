@@ -28,6 +28,8 @@ class WorkerHost {
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
   NodeId node() const { return node_; }
+  // Neither programs nor run directories; a node that left has none.
+  bool IsClean() const { return !present_ || (runs_.empty() && core_.attempts.empty()); }
   std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
 
  private:
@@ -43,6 +45,8 @@ class WorkerHost {
     double iterations_total = 0;
     uint64_t checkpoint_every = 0;
     bool obedient = true;  // Ends on SIGTERM.
+    bool stubborn = false;  // Once it is asked to end it hangs until SIGKILL.
+    bool hangs = false;
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // report() waits for it.
   };
@@ -61,6 +65,7 @@ class WorkerHost {
   void ReportLater();
   void SendReport();
   void TakeVerdict(const ReportVerdict& verdict);
+  void Push(const Fence& fence);
   void SendCommit(const Fence& fence);
   void TickLater();
 
