@@ -17,4 +17,4 @@ fi
 "$venv/bin/ruff" check --config python/pyproject.toml tests/python
 "$venv/bin/ruff" check examples
 (cd python && "../$venv/bin/mypy" rt)
-PYTHONPATH=$PWD/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider tests/python "$@"
+PYTHONPATH=$PWD/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml build/pytest.xml tests/python "$@"

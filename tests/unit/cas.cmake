@@ -1,3 +1,3 @@
 rt_test(unit_cas
     SOURCES cas_digest_test.cc cas_ignore_test.cc cas_manifest_test.cc cas_tree_test.cc
-    DEPS rt_cas rt_run)
+    DEPS rt_cas rt_run SANITIZE address)

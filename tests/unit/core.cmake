@@ -1,1 +1,1 @@
-rt_test(unit_core SOURCES core_test.cc DEPS rt_head_core)
+rt_test(unit_core SOURCES core_test.cc DEPS rt_head_core SANITIZE address)

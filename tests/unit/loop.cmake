@@ -1,3 +1,3 @@
 rt_test(unit_loop
     SOURCES ${CMAKE_CURRENT_LIST_DIR}/loop_test.cc ${CMAKE_CURRENT_LIST_DIR}/loop_limits_test.cc
-    DEPS rt_head_loop)
+    DEPS rt_head_loop SANITIZE address thread)

@@ -1,1 +1,2 @@
-rt_test(unit_run SOURCES run_files_test.cc run_queues_test.cc run_subprocess_test.cc DEPS rt_run)
+rt_test(unit_run SOURCES run_files_test.cc run_queues_test.cc run_subprocess_test.cc DEPS rt_run
+    SANITIZE address thread)
