@@ -106,7 +106,10 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   LogSender logs(control, launcher);
   SyncLoop* sync_now = nullptr;
   WorkerLoop loop({launcher, socket, pool, attempts}, [&](bool urgent) { reports.OnRow(urgent); },
-                  [&] { if (sync_now != nullptr) sync_now->SyncNow(); });
+                  [&](bool urgent) {
+                    if (sync_now == nullptr) return;
+                    urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
+                  });
   SyncLoop sync(control, loop, logs, MakeInventory(flags));
   sync_now = &sync;
   socket.Start();

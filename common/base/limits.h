@@ -42,6 +42,9 @@ inline constexpr Millis kReportDelayMax = 20;
 // Unacknowledged rows of one attempt on a worker; then report() blocks.
 inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 
+// Certificates whose text was read already; above it the memory of them starts again.
+inline constexpr size_t kKnownPeersMax = 4'096;
+
 // Trials created ahead of the resources, per experiment: enough to show what is coming.
 inline constexpr size_t kPendingTrialsMax = 1'024;
 // Trials created by one Step, so that one input stays short.
@@ -52,6 +55,8 @@ inline constexpr size_t kTokensMax = 4'096;
 
 // Sync is held this long when nothing changes (up to 1 000 workers; the head stretches it beyond).
 inline constexpr Millis kSyncHold = 500;
+// How long a worker keeps what no one waits for (that a program runs now) for the next Sync.
+inline constexpr Millis kSyncDelayMax = 10;
 // A node that says nothing for this long is SUSPECT, then LOST.
 inline constexpr Millis kSuspectAfter = 1'000;
 inline constexpr Millis kLostAfter = 1'800;

@@ -81,6 +81,22 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
   builder.SetMaxSendMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
 }
 
+absl::StatusOr<Identity> KnownPeers::Find(const grpc::AuthContext& context) {
+  auto certificates = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (!context.IsPeerAuthenticated() || certificates.empty()) return PeerIdentity(context);
+  const std::string_view pem(certificates[0].data(), certificates[0].size());
+  {
+    std::lock_guard lock(mutex_);
+    auto found = known_.find(pem);
+    if (found != known_.end()) return found->second;
+  }
+  RT_ASSIGN_OR_RETURN(Identity identity, PeerIdentity(context));
+  std::lock_guard lock(mutex_);
+  if (known_.size() >= limits::kKnownPeersMax) known_.clear();
+  known_.emplace(pem, identity);
+  return identity;
+}
+
 absl::StatusOr<Identity> PeerIdentity(const grpc::AuthContext& context) {
   auto certificates = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (!context.IsPeerAuthenticated() || certificates.empty())

@@ -15,24 +15,24 @@ bool IoPool::TrySubmit(std::function<void()> job) {
     if (stopping_ || queue_.size() >= queued_max_) return false;
     queue_.push_back(std::move(job));
   }
-  changed_.notify_all();
+  work_.notify_one();
   return true;
 }
 
 bool IoPool::Submit(std::function<void()> job) {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || queue_.size() < queued_max_; });
+    room_.wait(lock, [&] { return stopping_ || queue_.size() < queued_max_; });
     if (stopping_) return false;
     queue_.push_back(std::move(job));
   }
-  changed_.notify_all();
+  work_.notify_one();
   return true;
 }
 
 void IoPool::Drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && running_ == 0; });
+  idle_.wait(lock, [&] { return queue_.empty() && running_ == 0; });
 }
 
 void IoPool::Stop() {
@@ -40,7 +40,8 @@ void IoPool::Stop() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  work_.notify_all();
+  room_.notify_all();
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
 }
@@ -48,18 +49,18 @@ void IoPool::Stop() {
 void IoPool::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    work_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     std::function<void()> job = std::move(queue_.front());
     queue_.pop_front();
     ++running_;
     lock.unlock();
-    changed_.notify_all();
+    room_.notify_one();
     job();
     job = nullptr;  // What the job captured dies before Drain returns.
     lock.lock();
     --running_;
-    changed_.notify_all();
+    if (queue_.empty() && running_ == 0) idle_.notify_all();
   }
 }
 

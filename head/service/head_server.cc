@@ -14,7 +14,7 @@ class GrpcHeadServer final : public HeadServer {
       : waits_(parts.loop, parts.settings),
         operations_(parts.loop, parts.journal, parts.io, parts.settings, waits_),
         edge_{parts.loop, parts.blobs, parts.io, parts.settings, operations_, waits_, logs_,
-              std::move(end_head)},
+              std::move(end_head), peers_},
         alive_(std::make_shared<Alive>()) {
     services_.push_back(MakeClusterService(edge_));
     services_.push_back(MakeExperimentService(edge_));
@@ -63,6 +63,7 @@ class GrpcHeadServer final : public HeadServer {
   Waits waits_;
   Operations operations_;
   LogHub logs_;
+  KnownPeers peers_;
   Edge edge_;
   std::shared_ptr<Alive> alive_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
@@ -76,7 +77,7 @@ absl::StatusOr<Identity> Admit(const Edge& edge, const grpc::CallbackServerConte
                                std::string_view method) {
   std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
-  RT_ASSIGN_OR_RETURN(Identity who, PeerIdentity(*auth));
+  RT_ASSIGN_OR_RETURN(Identity who, edge.peers.Find(*auth));
   RT_RETURN_IF_ERROR(Authorize(method, who, edge.settings.cluster_id));
   return who;
 }

@@ -24,6 +24,7 @@ struct Edge {
   Waits& waits;
   LogHub& logs;
   std::function<void()> end_head;  // Asks main to stop the local workers and to end.
+  KnownPeers& peers;
 };
 
 std::unique_ptr<grpc::Service> MakeClusterService(Edge& edge);

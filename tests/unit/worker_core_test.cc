@@ -32,7 +32,7 @@ TEST_CASE("a desired attempt is prepared, launched and observed running") {
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 0) ==
         std::vector<Action>{action::Prepare{kOne}});
   CHECK(Step(state, input::Prepared{kOne}, 1) == std::vector<Action>{action::Launch{kOne}});
-  CHECK(Step(state, input::Launched{kOne, 77}, 2) == std::vector<Action>{action::SyncNow{}});
+  CHECK(Step(state, input::Launched{kOne, 77}, 2) == std::vector<Action>{action::SyncSoon{}});
   REQUIRE(ObservedList(state).size() == 1);
   CHECK(ObservedList(state)[0].phase == Observed::Phase::kRunning);
   CHECK(ObservedList(state)[0].pid == 77);
@@ -60,7 +60,7 @@ TEST_CASE("an absent attempt gets SIGTERM, after the grace SIGKILL, and is forgo
         std::vector<Action>{action::Signal{kOne, true}});
   CHECK(Step(state, input::Tick{}, 11 + limits::kStopGrace).empty());
   CHECK(Step(state, input::Exited{kOne, {.signal = 9}}, 6000) ==
-        std::vector<Action>{action::Forget{kOne}, action::SyncNow{}});
+        std::vector<Action>{action::Forget{kOne}, action::SyncSoon{}});
   CHECK(state.attempts.empty());
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("recovered attempts are listed, and go on where they were") {
   Step(state, input::Drained{kTwo, 4, {}}, 1);
   CHECK_FALSE(ObservedList(state)[1].exit.witnessed);
   auto actions = Step(state, Wants(1, {{kOne, false, false}}), 2);
-  CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncNow{}});
+  CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncSoon{}});
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ struct OneNode {
   static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
     LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};
     REQUIRE(launcher.Prepare(body).ok());
-    auto pid = launcher.Launch(kFence);
+    auto pid = launcher.Launch(body);
     REQUIRE(pid.ok());
     return static_cast<pid_t>(*pid);
   }

@@ -1,6 +1,7 @@
 // The real rt-shim with real processes.
 #include <catch2/catch.hpp>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,7 +34,9 @@ struct Launched {
       spec += word + std::string(1, '\0');
     }
     REQUIRE(WriteFileAtomic(path + "/spec", spec).ok());
-    auto shim = Subprocess::Spawn({.argv = {RT_SHIM, path}, .setsid = true});
+    int fd = ::open((path + "/spec").c_str(), O_RDONLY | O_CLOEXEC);
+    auto shim = Subprocess::Spawn({.argv = {RT_SHIM, path}, .fds = {{fd, 0}}, .setsid = true});
+    ::close(fd);
     REQUIRE(shim.ok());
     return std::move(*shim);
   }

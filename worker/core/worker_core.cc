@@ -58,7 +58,7 @@ class Stepper {
     if (attempt == nullptr) return;
     attempt->stage = Stage::kRunning;
     attempt->pid = launched.pid;
-    changed_ = true;
+    changed_soon_ = true;
     Advance(launched.fence);
   }
 
@@ -91,7 +91,11 @@ class Stepper {
   void On(const input::Tick&) { AdvanceAll(); }
 
   std::vector<Action> Finish() {
-    if (changed_) actions_.push_back(action::SyncNow{});
+    if (changed_) {
+      actions_.push_back(action::SyncNow{});
+    } else if (changed_soon_) {
+      actions_.push_back(action::SyncSoon{});
+    }
     return std::move(actions_);
   }
 
@@ -152,7 +156,7 @@ class Stepper {
     if (!attempt.wanted && ended) {
       actions_.push_back(action::Forget{fence});
       state_.attempts.erase(fence);
-      changed_ = true;
+      changed_soon_ = true;
     }
   }
 
@@ -169,6 +173,7 @@ class Stepper {
   WorkerState& state_;
   Millis now_;
   bool changed_ = false;
+  bool changed_soon_ = false;
   std::vector<Action> actions_;
 };
 

@@ -120,14 +120,18 @@ struct Forget {
   Fence fence;
   friend bool operator==(const Forget&, const Forget&) = default;
 };
-// What is observed changed: the head should hear of it now.
+// What is observed changed: the head should hear of it now, because something waits for it.
 struct SyncNow {
   friend bool operator==(const SyncNow&, const SyncNow&) = default;
+};
+// It changed, and nothing waits: the next Sync may carry more of it.
+struct SyncSoon {
+  friend bool operator==(const SyncSoon&, const SyncSoon&) = default;
 };
 }  // namespace action
 
 using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Forget,
-                            action::SyncNow>;
+                            action::SyncNow, action::SyncSoon>;
 
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.

@@ -66,8 +66,16 @@ void SyncLoop::SyncNow() {
   changed_.notify_all();
 }
 
+void SyncLoop::SyncSoon() {
+  std::lock_guard lock(mutex_);
+  if (soon_at_ != 0) return;
+  soon_at_ = SteadyNow() + limits::kSyncDelayMax;
+  changed_.notify_all();
+}
+
 bool SyncLoop::MaySend() const {
-  const bool wanted = calls_.empty() || (dirty_ && calls_.size() < kCallsMax);
+  const bool dirty = dirty_ || (soon_at_ != 0 && SteadyNow() >= soon_at_);
+  const bool wanted = calls_.empty() || (dirty && calls_.size() < kCallsMax);
   return wanted && SteadyNow() >= not_before_;
 }
 
@@ -78,8 +86,14 @@ void SyncLoop::Run() {
       Send();
       continue;
     }
-    const Millis left = not_before_ - SteadyNow();
-    changed_.wait_for(lock, std::chrono::milliseconds(left > 0 ? left : 1'000));
+    const Millis now = SteadyNow();
+    Millis left = 1'000;
+    if (not_before_ > now) {
+      left = not_before_ - now;
+    } else if (soon_at_ > now) {
+      left = std::min(left, soon_at_ - now);
+    }
+    changed_.wait_for(lock, std::chrono::milliseconds(left));
   }
 }
 
@@ -87,6 +101,7 @@ void SyncLoop::Send() {
   auto call = std::make_shared<Call>();
   call->seq = next_seq_++;
   dirty_ = false;
+  soon_at_ = 0;
   call->context.set_deadline(std::chrono::system_clock::now() +
                              std::chrono::milliseconds(hold_ + kDeadlineSlack));
   v1::SyncRequest& request = call->request;

@@ -25,6 +25,7 @@ class SyncLoop {
   void Start();
   void Stop();
   void SyncNow();
+  void SyncSoon();  // Within kSyncDelayMax, together with what else changes until then.
 
  private:
   struct Call;
@@ -44,6 +45,7 @@ class SyncLoop {
   std::condition_variable changed_;
   bool stopping_ = false;
   bool dirty_ = true;
+  Millis soon_at_ = 0;  // Then it becomes dirty; 0: nothing waits.
   std::vector<std::shared_ptr<Call>> calls_;
   uint64_t next_seq_ = 1;
   uint64_t taken_seq_ = 0;

@@ -37,6 +37,7 @@ struct LaunchBody {
   // Set by the launcher.
   std::string token;
   Millis started_at = 0;
+  std::string shim_spec;  // What rt-shim reads; not kept.
 };
 Json ToJson(const LaunchBody& body);
 LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json);
@@ -49,13 +50,12 @@ struct RunDir {
   std::string checkpoint() const { return path + "/checkpoint"; }
   std::string config() const { return path + "/config.json"; }
   std::string logs() const { return path + "/logs"; }
+  // Written last: from then on the shim may have been started.
   std::string body() const { return path + "/body.json"; }
-  std::string spec() const { return path + "/spec"; }
   std::string spool() const { return path + "/spool"; }
   std::string error() const { return path + "/error.json"; }
   std::string exit() const { return path + "/exit"; }
   std::string witnessed() const { return path + "/witnessed"; }
-  std::string launching() const { return path + "/launching"; }
   std::string pid() const { return path + "/pid"; }
   std::string shim_pid() const { return path + "/shim.pid"; }
 };

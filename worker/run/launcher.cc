@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -35,6 +36,24 @@ absl::Status CopyTree(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
   return error ? ErrnoStatus(error.value(), "copy the bundle to " + to) : absl::OkStatus();
+}
+
+// An unnamed file that holds `text`, to be read from its start.
+absl::StatusOr<int> MemoryFile(std::string_view text) {
+  int fd = ::memfd_create("rt-shim-spec", MFD_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "memfd_create");
+  while (!text.empty()) {
+    ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      absl::Status failed = ErrnoStatus(errno, "write the launch spec");
+      ::close(fd);
+      return failed;
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  ::lseek(fd, 0, SEEK_SET);
+  return fd;
 }
 
 // Waits for the shim's line on `fd`; empty at its end.
@@ -78,6 +97,19 @@ bool WaitFor(const std::string& path, const std::string& other, int tries) {
     ::usleep(10'000);
   }
   return Exists(path) || Exists(other);
+}
+
+// The logs that earlier daemons kept, oldest first.
+std::deque<std::string> FindKeptLogs(const std::string& directory) {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    found.emplace_back(entry.last_write_time(error), entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  std::deque<std::string> kept;
+  for (auto& [time, path] : found) kept.push_back(std::move(path));
+  return kept;
 }
 
 }  // namespace
@@ -141,12 +173,12 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
       WriteFileAtomic(dir.config(), body.params.empty() ? "{}" : body.params, lazily));
   body.token = NewToken();
   body.started_at = WallClock();
-  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), lazily));
-  return WriteSpec(body, cwd, inputs);
+  body.shim_spec = ShimSpec(body, cwd, inputs);
+  return absl::OkStatus();
 }
 
-absl::Status Launcher::WriteSpec(const LaunchBody& body, const std::string& cwd,
-                                 const std::vector<std::string>& inputs) {
+std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
+                               const std::vector<std::string>& inputs) const {
   const RunDir dir = DirOf(body.fence);
   std::string spec;
   auto field = [&](std::string_view text) { spec.append(text).push_back('\0'); };
@@ -160,21 +192,27 @@ absl::Status Launcher::WriteSpec(const LaunchBody& body, const std::string& cwd,
   field(dir.logs());
   field(std::to_string(limits::kLogFileBytesMax));
   field(std::to_string(limits::kLogFilesKept));
-  return WriteFileAtomic(dir.spec(), spec, {.sync = false});
+  return spec;
 }
 
-absl::StatusOr<uint64_t> Launcher::Launch(const Fence& fence) {
+absl::StatusOr<uint64_t> Launcher::Launch(const LaunchBody& body) {
+  const Fence& fence = body.fence;
   const RunDir dir = DirOf(fence);
-  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.launching(), "", {.sync = false}));
+  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), {.sync = false}));
+  RT_ASSIGN_OR_RETURN(int spec, MemoryFile(body.shim_spec));
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    ::close(spec);
+    return ErrnoStatus(errno, "pipe");
+  }
   int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   auto shim = Subprocess::Spawn({.argv = {options_.node.bin_dir + "/rt-shim", dir.path},
                                  .cwd = dir.path,
-                                 .fds = {{null, 0}, {ends[1], 1}, {null, 2}},
+                                 .fds = {{spec, 0}, {ends[1], 1}, {null, 2}},
                                  .setsid = true});
   ::close(ends[1]);
   ::close(null);
+  ::close(spec);
   if (!shim.ok()) {
     ::close(ends[0]);
     return Annotate(shim.status(), "start rt-shim");
@@ -244,29 +282,33 @@ void Launcher::Forget(const Fence& fence) {
   const std::string logs = options_.state_dir + "/logs";
   absl::Status done = EnsureDirectory(logs);
   const std::string kept = logs + "/" + rt::ToString(fence);
-  ::rename(dir.logs().c_str(), kept.c_str());  // Absent when it never started.
+  const bool has_logs = ::rename(dir.logs().c_str(), kept.c_str()) == 0;  // It was started.
   ::unlink(SocketOf(fence).c_str());
   if (absl::Status removed = RemoveTree(dir.path); !removed.ok()) done = removed;
   if (!done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }
-  std::lock_guard lock(mutex_);
-  ended_unseen_.erase(fence);
-  PruneLogs();
+  {
+    std::lock_guard lock(mutex_);
+    ended_unseen_.erase(fence);
+  }
+  if (has_logs) KeepLogs(kept);
 }
 
-void Launcher::PruneLogs() {
-  std::vector<std::pair<fs::file_time_type, fs::path>> kept;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options_.state_dir + "/logs", error)) {
-    kept.emplace_back(entry.last_write_time(error), entry.path());
+void Launcher::KeepLogs(const std::string& path) {
+  std::vector<std::string> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    kept_logs_.push_back(path);
+    for (; kept_logs_.size() > kLogsKept; kept_logs_.pop_front())
+      dropped.push_back(kept_logs_.front());
   }
-  if (kept.size() <= kLogsKept) return;
-  std::sort(kept.begin(), kept.end());
-  for (size_t i = 0; i + kLogsKept < kept.size(); ++i) fs::remove_all(kept[i].second, error);
+  std::error_code error;
+  for (const std::string& logs : dropped) fs::remove_all(logs, error);
 }
 
 std::vector<Launcher::Found> Launcher::Recover() {
+  kept_logs_ = FindKeptLogs(options_.state_dir + "/logs");
   std::vector<Found> found;
   std::vector<Fence> fences;
   std::error_code error;
@@ -285,7 +327,7 @@ std::vector<Launcher::Found> Launcher::Recover() {
 
 std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   const RunDir dir = DirOf(fence);
-  if (!Exists(dir.launching())) return std::nullopt;  // The head will ask again.
+  if (!Exists(dir.body())) return std::nullopt;  // Not started: the head will ask again.
   if (!WaitFor(dir.shim_pid(), dir.exit(), 200)) return std::nullopt;
   auto text = ReadFile(dir.body());
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());

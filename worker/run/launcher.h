@@ -3,6 +3,7 @@
 // not ours. Thread-safe; Prepare and Launch block and belong on a pool.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,10 +29,10 @@ class Launcher {
  public:
   Launcher(LauncherOptions options, BlobStore& store);
 
-  // Makes the run directory: bundle, inputs, checkpoint, configuration, spec. Sets body.token.
+  // Makes the run directory: bundle, inputs, checkpoint, configuration. Sets what is ours in `body`.
   absl::Status Prepare(LaunchBody& body);
   // The user's pid. An error says why nothing runs; it is final. The shim's pidfd follows by Watch.
-  absl::StatusOr<uint64_t> Launch(const Fence& fence);
+  absl::StatusOr<uint64_t> Launch(const LaunchBody& body);
   // A pidfd of the shim, readable once it has ended; -1 when it is gone already.
   int Watch(const Fence& fence);
   // How it ended, once the shim is gone. `alive`: this daemon was there when the shim ended. The
@@ -57,10 +58,10 @@ class Launcher {
   std::string LogsOf(const Fence& fence) const;
 
  private:
-  absl::Status WriteSpec(const LaunchBody& body, const std::string& cwd,
-                         const std::vector<std::string>& inputs);
+  std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
+                       const std::vector<std::string>& inputs) const;
   std::optional<Found> RecoverOne(const Fence& fence);
-  void PruneLogs();
+  void KeepLogs(const std::string& path);
 
   const LauncherOptions options_;
   BlobStore& store_;
@@ -68,6 +69,7 @@ class Launcher {
   std::mutex mutex_;
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
+  std::deque<std::string> kept_logs_;  // Oldest first.
 };
 
 // "PID STARTTIME BOOT_ID" as rt-shim writes it; nullopt when absent or of another boot.

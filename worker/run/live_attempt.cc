@@ -32,16 +32,16 @@ std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& lin
 
 }  // namespace
 
-LiveAttempt::LiveAttempt(LaunchBody body, RunDir dir, std::function<void(bool)> on_row)
+LiveAttempt::LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events)
     : body_(std::move(body)),
       dir_(std::move(dir)),
-      on_row_(std::move(on_row)),
+      events_(std::move(events)),
       stdout_(dir_.logs(), "stdout") {}
 
 absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, RunDir dir,
-                                                               std::function<void(bool)> on_row) {
+                                                               LiveEvents events) {
   std::shared_ptr<LiveAttempt> live(
-      new LiveAttempt(std::move(body), std::move(dir), std::move(on_row)));
+      new LiveAttempt(std::move(body), std::move(dir), std::move(events)));
   RT_ASSIGN_OR_RETURN(live->spool_, Spool::Open(live->dir_.spool()));
   live->stdout_.Seek(live->spool_->stdout_offset());
   if (!live->body_.report_regex.empty()) {
@@ -81,13 +81,27 @@ absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOp
   row.stdout_offset = options.stdout_offset;
   RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row), options.hold));
   lock.unlock();
-  on_row_(options.wait);
+  events_.on_row(options.wait);
   return row;
 }
 
 void LiveAttempt::Release() {
   spool_->Release();
-  on_row_(true);
+  events_.on_row(true);
+}
+
+void LiveAttempt::Hurry() {
+  if (spool_->HasPending()) events_.on_row(true);
+}
+
+void LiveAttempt::NoteDisconnected() {
+  --connections_;
+  if (IsSocketDone()) events_.on_closed();
+}
+
+void LiveAttempt::NoteListenerClosed() {
+  listener_closed_ = true;
+  if (IsSocketDone()) events_.on_closed();
 }
 
 void LiveAttempt::OnVerdict(const Standing& verdict) {

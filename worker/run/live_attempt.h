@@ -37,11 +37,16 @@ struct ReportOptions {
   bool hold = false;  // As Spool::Append.
 };
 
+// Whom an attempt wakes, from any thread.
+struct LiveEvents {
+  std::function<void(bool urgent)> on_row;  // The report loop.
+  std::function<void()> on_closed;          // The worker loop: its socket may be done with.
+};
+
 class LiveAttempt {
  public:
-  // `on_row(urgent)` wakes the report loop.
   static absl::StatusOr<std::shared_ptr<LiveAttempt>> Open(LaunchBody body, RunDir dir,
-                                                           std::function<void(bool)> on_row);
+                                                           LiveEvents events);
 
   const LaunchBody& body() const { return body_; }
   const Fence& fence() const { return body_.fence; }
@@ -65,18 +70,25 @@ class LiveAttempt {
   // Takes reports from standard output; true when everything that is there was looked at.
   bool PumpStdout(bool at_end);
 
-  // Kept by the socket: the end is reported only after all of it was read.
-  std::atomic<int> connections{0};
-  std::atomic<bool> listener_closed{false};
+  // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
+  void Hurry();
+
+  // Told by the socket: the end is reported only after all of it was read.
+  void NoteConnected() { ++connections_; }
+  void NoteDisconnected();
+  void NoteListenerClosed();
+  bool IsSocketDone() const { return listener_closed_ && connections_ == 0; }
 
  private:
-  LiveAttempt(LaunchBody body, RunDir dir, std::function<void(bool)> on_row);
+  LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events);
   void TakeLine(std::string_view line, uint64_t end_offset);
 
   const LaunchBody body_;
   const RunDir dir_;
-  const std::function<void(bool)> on_row_;
+  const LiveEvents events_;
   std::unique_ptr<Spool> spool_;
+  std::atomic<int> connections_{0};
+  std::atomic<bool> listener_closed_{false};
   std::optional<std::regex> regex_;
   std::mutex adding_;  // One row's iteration follows from the one before it.
   mutable std::mutex mutex_;

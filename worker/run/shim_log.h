@@ -1,7 +1,8 @@
 // The shim's log files of one stream: segments named by the offset of their first byte,
 //   stdout.000000000000.log, stdout.000033554432.log, …
-// of at most `bytes_max` (plus one write) each, the newest `kept` of them. Never renamed, so a
-// reader that knows an offset knows the file. No Abseil here: part of rt-shim.
+// of at most `bytes_max` (plus one write) each, the newest `kept` of them; none before the first
+// byte. Never renamed, so a reader that knows an offset knows the file. No Abseil here: part of
+// rt-shim.
 #pragma once
 
 #include <fcntl.h>
@@ -23,12 +24,10 @@ inline std::string SegmentName(const char* stream, unsigned long long start) {
 class SegmentedLog {
  public:
   SegmentedLog(std::string directory, const char* stream, unsigned long long bytes_max, size_t kept)
-      : directory_(std::move(directory)), stream_(stream), bytes_max_(bytes_max), kept_(kept) {
-    Rotate();
-  }
+      : directory_(std::move(directory)), stream_(stream), bytes_max_(bytes_max), kept_(kept) {}
   // A disk that is full loses log bytes, never blocks the trial.
   void Write(const char* data, size_t size) {
-    if (end_ - start_ >= bytes_max_) Rotate();
+    if (fd_ < 0 || end_ - start_ >= bytes_max_) Rotate();
     while (size > 0) {
       ssize_t written = ::write(fd_, data, size);
       if (written < 0 && errno == EINTR) continue;

@@ -1,12 +1,13 @@
 // rt-shim RUN_DIR: the parent of one launch. It outlives the worker daemon, is the subreaper of
 // what it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
 //
-// Reads RUN_DIR/spec: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes per
-// log file, files kept. Writes, each by tmp + fsync + rename:
+// Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes per
+// log file, files kept. Writes, each by tmp + rename:
 //   shim.pid  "PID STARTTIME BOOT_ID" of the shim, first of all
 //   pid       the same of the user's process, once exec succeeded; also one line on standard output
 //   exit      "key value" lines: exit_code, signal, launch_failed, reason; the last thing it does,
 //             after every descendant is dead and every byte of output is in the log files.
+// The exit file is synced to the disk. The pid files are not: they mean nothing after a reboot.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -44,27 +45,36 @@ struct Ending {
   std::string reason;
 };
 
-bool ReadWhole(const std::string& path, std::string& text) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+bool ReadWhole(int fd, std::string& text) {
   char buffer[8192];
   ssize_t count = 0;
   while ((count = ::read(fd, buffer, sizeof buffer)) > 0) {
     text.append(buffer, static_cast<size_t>(count));
   }
-  ::close(fd);
   return count == 0;
 }
 
-bool WriteDurably(const std::string& directory, const std::string& name, const std::string& text) {
+bool ReadWhole(const std::string& path, std::string& text) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  bool whole = ReadWhole(fd, text);
+  ::close(fd);
+  return whole;
+}
+
+enum class Sync { kNo, kYes };
+
+bool WriteWhole(const std::string& directory, const std::string& name, const std::string& text,
+                Sync sync) {
   std::string path = directory + "/" + name;
   std::string tmp = path + ".tmp";
   int fd = ::open(tmp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return false;
   bool ok = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  ok = ::fsync(fd) == 0 && ok;
+  if (sync == Sync::kYes) ok = ::fsync(fd) == 0 && ok;
   ::close(fd);
   if (!ok || ::rename(tmp.c_str(), path.c_str()) != 0) return false;
+  if (sync == Sync::kNo) return true;
   int parent = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent < 0) return false;
   ok = ::fsync(parent) == 0;
@@ -72,9 +82,9 @@ bool WriteDurably(const std::string& directory, const std::string& name, const s
   return ok;
 }
 
-bool ReadSpec(const std::string& path, Spec& spec) {
+bool ReadSpec(int fd, Spec& spec) {
   std::string text;
-  if (!ReadWhole(path, text)) return false;
+  if (!ReadWhole(fd, text)) return false;
   std::vector<std::string> fields;
   for (size_t at = 0; at < text.size();) {
     size_t end = text.find('\0', at);
@@ -282,7 +292,7 @@ Ending Run(const std::string& directory, const Spec& spec, int signals) {
                         spec.argv[0] + ": " + why);
   }
   std::string identity = IdentityOf(child);
-  WriteDurably(directory, "pid", identity);
+  WriteWhole(directory, "pid", identity, Sync::kNo);
   ssize_t ignored = ::write(1, identity.data(), identity.size());
   (void)ignored;
   int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -306,19 +316,17 @@ int ShimMain(const std::string& directory) {
   for (int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&mask, number);
   sigprocmask(SIG_BLOCK, &mask, nullptr);
   int signals = ::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (!WriteDurably(directory, "shim.pid", IdentityOf(::getpid()))) return 1;
+  if (!WriteWhole(directory, "shim.pid", IdentityOf(::getpid()), Sync::kNo)) return 1;
   Spec spec;
-  Ending ending = ReadSpec(directory + "/spec", spec) ? Run(directory, spec, signals)
-                                                      : LaunchFailed("unreadable launch spec");
+  Ending ending = ReadSpec(STDIN_FILENO, spec) ? Run(directory, spec, signals)
+                                               : LaunchFailed("unreadable launch spec");
   for (char& letter : ending.reason) {
     if (letter == '\n') letter = ' ';
   }
-  return WriteDurably(directory, "exit",
-                      "exit_code " + std::to_string(ending.exit_code) + "\nsignal " +
-                          std::to_string(ending.signal) + "\nlaunch_failed " +
-                          (ending.launch_failed ? "1" : "0") + "\nreason " + ending.reason + "\n")
-             ? 0
-             : 1;
+  const std::string text = "exit_code " + std::to_string(ending.exit_code) + "\nsignal " +
+                           std::to_string(ending.signal) + "\nlaunch_failed " +
+                           (ending.launch_failed ? "1" : "0") + "\nreason " + ending.reason + "\n";
+  return WriteWhole(directory, "exit", text, Sync::kYes) ? 0 : 1;
 }
 
 }  // namespace rt::worker

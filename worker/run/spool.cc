@@ -46,7 +46,6 @@ absl::Status WriteAll(int fd, std::string_view text, const std::string& path) {
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& path) {
   std::unique_ptr<Spool> spool(new Spool(path));
   RT_RETURN_IF_ERROR(spool->Load());
-  RT_RETURN_IF_ERROR(spool->Rewrite());
   return spool;
 }
 
@@ -103,6 +102,7 @@ absl::Status Spool::Rewrite() {
 
 absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row, bool hold) {
   std::lock_guard lock(mutex_);
+  if (fd_ < 0) RT_RETURN_IF_ERROR(Rewrite());
   row.seq = last_.seq + 1;
   const std::string line = LineOf(row);
   if (absl::Status written = WriteAll(fd_, line, path_); !written.ok()) {

@@ -116,7 +116,7 @@ void TrialSocket::CloseListener(const Fence& fence) {
     if (at->second.attempt->fence() != fence) continue;
     Accept(at->first);
     ::close(at->second.fd);
-    at->second.attempt->listener_closed = true;
+    at->second.attempt->NoteListenerClosed();
     listeners_.erase(at);
     return;
   }
@@ -164,7 +164,7 @@ void TrialSocket::Accept(uint64_t listener) {
     connection.id = id;
     connection.fd = fd;
     connection.attempt = from.attempt;
-    ++from.attempt->connections;
+    from.attempt->NoteConnected();
     Poll(connection, true);
   }
 }
@@ -252,7 +252,7 @@ void TrialSocket::Drop(uint64_t id) {
   if (found == connections_.end()) return;
   Poll(found->second, false);
   ::close(found->second.fd);
-  --found->second.attempt->connections;
+  found->second.attempt->NoteDisconnected();
   connections_.erase(found);
 }
 

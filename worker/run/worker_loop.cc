@@ -21,7 +21,7 @@ bool IsTransient(const absl::Status& status) {
 }  // namespace
 
 WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
-                       std::function<void()> on_change)
+                       std::function<void(bool)> on_change)
     : parts_(parts), on_row_(std::move(on_row)), on_change_(std::move(on_change)) {
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
@@ -75,9 +75,14 @@ std::vector<Observed> WorkerLoop::observed() const {
   return observed_;
 }
 
+absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& body) {
+  return LiveAttempt::Open(body, parts_.launcher.DirOf(body.fence),
+                           {.on_row = on_row_, .on_closed = [this] { Wake(); }});
+}
+
 void WorkerLoop::Adopt(const Launcher::Found& found) {
   const Fence& fence = found.body.fence;
-  auto live = LiveAttempt::Open(found.body, parts_.launcher.DirOf(fence), on_row_);
+  auto live = Open(found.body);
   if (!live.ok()) {
     RT_LOG(kError) << rt::ToString(fence) << ": cannot take over: " << MessageOf(live.status());
     parts_.launcher.Signal(fence, true);
@@ -89,7 +94,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!listening.ok()) {
     RT_LOG(kError) << MessageOf(listening);
-    (*live)->listener_closed = true;
+    (*live)->NoteListenerClosed();
   }
   if (found.exit) {
     NoteEnd(fence, *found.exit);
@@ -109,7 +114,8 @@ void WorkerLoop::Run() {
       inputs.swap(inputs_);
     }
     for (const WorkerInput& input : inputs) Feed(input);
-    PumpAll();
+    PumpRunning();
+    PumpEnded();
     if (!state_.attempts.empty()) Feed(input::Tick{});
   }
 }
@@ -190,19 +196,19 @@ void WorkerLoop::Perform(const action::Launch& launch) {
     std::lock_guard lock(mutex_);
     body = bodies_.at(fence);
   }
-  auto live = LiveAttempt::Open(body, parts_.launcher.DirOf(fence), on_row_);
+  auto live = Open(body);
   absl::Status ready = live.status();
   if (ready.ok()) ready = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!ready.ok()) {
     if (live.ok()) {
-      (*live)->listener_closed = true;
+      (*live)->NoteListenerClosed();
       parts_.attempts.Add(*live);
     }
     return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
   }
   parts_.attempts.Add(*live);
-  auto job = [this, fence] {
-    absl::StatusOr<uint64_t> pid = parts_.launcher.Launch(fence);
+  auto job = [this, fence, body = std::move(body)] {
+    absl::StatusOr<uint64_t> pid = parts_.launcher.Launch(body);
     if (pid.ok()) return Post(input::Launched{fence, *pid});
     const std::string why = MessageOf(pid.status());
     Post(input::Exited{fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
@@ -228,14 +234,24 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.launcher.Forget(forget.fence);
 }
 
-void WorkerLoop::Perform(const action::SyncNow&) { on_change_(); }
+void WorkerLoop::Perform(const action::SyncNow&) { on_change_(true); }
+void WorkerLoop::Perform(const action::SyncSoon&) { on_change_(false); }
 
-void WorkerLoop::PumpAll() {
+// At its own pace: this thread wakes for many reasons.
+void WorkerLoop::PumpRunning() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - pumped_at_ < std::chrono::milliseconds(kBusyMs / 2)) return;
+  pumped_at_ = now;
+  for (const auto& [fence, attempt] : state_.attempts) {
+    if (attempt.stage != Stage::kRunning) continue;
+    if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
+  }
+}
+
+void WorkerLoop::PumpEnded() {
   std::vector<Fence> draining;
   for (const auto& [fence, attempt] : state_.attempts) {
     if (attempt.stage == Stage::kDraining) draining.push_back(fence);
-    if (attempt.stage != Stage::kRunning) continue;
-    if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
   }
   for (const Fence& fence : draining) {
     auto live = parts_.attempts.Find(fence);
@@ -245,9 +261,13 @@ void WorkerLoop::PumpAll() {
       continue;
     }
     if (!ended_.contains(fence)) NoteEnd(fence, exit);  // It was never started.
-    bool drained = live->PumpStdout(false) && live->listener_closed && live->connections == 0;
-    if (!drained) continue;
+    if (!live->PumpStdout(false)) {
+      if (!live->spool().IsFull()) Wake();  // There is more.
+      continue;
+    }
+    if (!live->IsSocketDone()) continue;
     live->PumpStdout(true);
+    live->Hurry();
     Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit)});
   }
 }

@@ -3,6 +3,7 @@
 // thread-safe.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -27,8 +28,9 @@ struct LoopParts {
 
 class WorkerLoop {
  public:
-  // `on_row(urgent)` wakes the report loop, `on_change` the sync loop.
-  WorkerLoop(LoopParts parts, std::function<void(bool)> on_row, std::function<void()> on_change);
+  // `on_row(urgent)` wakes the report loop, `on_change(urgent)` the sync loop.
+  WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
+             std::function<void(bool)> on_change);
   ~WorkerLoop();
   // Takes over what earlier daemons left, then starts the thread. Blocks a little.
   void Start();
@@ -52,15 +54,18 @@ class WorkerLoop {
   void Perform(const action::Signal& signal);
   void Perform(const action::Forget& forget);
   void Perform(const action::SyncNow&);
+  void Perform(const action::SyncSoon&);
+  absl::StatusOr<std::shared_ptr<LiveAttempt>> Open(const LaunchBody& body);
   void Adopt(const Launcher::Found& found);
   void Watch(const Fence& fence);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
-  void PumpAll();
+  void PumpRunning();
+  void PumpEnded();
   void Wake();
 
   LoopParts parts_;
   std::function<void(bool)> on_row_;
-  std::function<void()> on_change_;
+  std::function<void(bool)> on_change_;
   int wake_ = -1;
   std::thread thread_;
   mutable std::mutex mutex_;
@@ -72,6 +77,7 @@ class WorkerLoop {
   WorkerState state_;
   std::map<Fence, int> pidfds_;
   std::map<Fence, Ended> ended_;
+  std::chrono::steady_clock::time_point pumped_at_{};
 };
 
 }  // namespace rt::worker
