@@ -12,6 +12,7 @@
 #include "common/cas/mem_store.h"
 #include "common/run/files.h"
 #include "worker/run/launcher.h"
+#include "worker/run/shim_file.h"
 
 namespace rt::worker {
 namespace {
@@ -40,6 +41,15 @@ struct OneNode {
     auto pid = launcher.Launch(body);
     REQUIRE(pid.ok());
     return static_cast<pid_t>(*pid);
+  }
+  // Lets a program go on that said `mkfifo fifo; read x < fifo`.
+  static void LetGo(Launcher& launcher) {
+    const std::string fifo = launcher.DirOf(kFence).work() + "/fifo";
+    for (int i = 0; i < 1'000 && !Exists(fifo); ++i) ::usleep(10'000);
+    FILE* out = ::fopen(fifo.c_str(), "w");  // Waits until the program reads.
+    REQUIRE(out != nullptr);
+    ::fputs("go\n", out);
+    ::fclose(out);
   }
   static ExitFacts Await(Launcher& launcher) {
     pollfd ended{launcher.Watch(kFence), POLLIN, 0};
@@ -87,12 +97,7 @@ TEST_CASE("an exit code and a crash are the program's own under a later daemon a
     OneNode::Start(*first, {"sh", "-c", std::string("mkfifo fifo; ") + script});
     auto second = node.Daemon();
     REQUIRE(second->Recover().size() == 1);
-    const std::string fifo = second->DirOf(kFence).work() + "/fifo";
-    for (int i = 0; i < 1'000 && !Exists(fifo); ++i) ::usleep(10'000);
-    FILE* out = ::fopen(fifo.c_str(), "w");  // Waits until the program reads.
-    REQUIRE(out != nullptr);
-    ::fputs("go\n", out);
-    ::fclose(out);
+    OneNode::LetGo(*second);
     ExitFacts exit = OneNode::Await(*second);
     CHECK(exit.exit_code == code);
     CHECK(exit.signal == signal);
@@ -103,11 +108,13 @@ TEST_CASE("an exit code and a crash are the program's own under a later daemon a
 TEST_CASE("a program that was dead before the daemon came was seen by nobody, whoever writes it") {
   OneNode node;
   auto first = node.Daemon();
-  const pid_t pid = OneNode::Start(*first, {"sh", "-c", "kill -STOP $PPID; exit 3"});
+  const pid_t pid = OneNode::Start(
+      *first, {"sh", "-c", "mkfifo fifo; read x < fifo; kill -STOP $PPID; exit 3"});
+  OneNode::LetGo(*first);
   const ProcessIdentity child = *ReadProcessIdentity(pid);
   for (int i = 0; i < 1'000 && IsAlive(child); ++i) ::usleep(10'000);
   REQUIRE_FALSE(IsAlive(child));
-  auto shim = ReadPidFile(node.Daemon()->DirOf(kFence).shim_pid());
+  auto shim = ReadShimFile(node.Daemon()->DirOf(kFence).shim()).shim;
   REQUIRE(shim.has_value());
   auto second = node.Daemon();
   auto found = second->Recover();

@@ -12,6 +12,7 @@
 #include "common/run/subprocess.h"
 #include "worker/run/launcher.h"
 #include "worker/run/log_reader.h"
+#include "worker/run/shim_file.h"
 
 namespace rt::worker {
 namespace {
@@ -40,7 +41,11 @@ struct Launched {
     REQUIRE(shim.ok());
     return std::move(*shim);
   }
-  std::string Exit() const { return *ReadFile(path + "/exit"); }
+  // What the file says after its lines about processes.
+  std::string Exit() const {
+    const std::string text = *ReadFile(path + "/shim");
+    return text.substr(text.find("exit_code"));
+  }
   std::string Log(const std::string& stream) const {
     LogReader reader(path + "/logs", stream);
     std::string text;
@@ -48,8 +53,8 @@ struct Launched {
     return text;
   }
   ProcessIdentity WaitForPid() const {
-    for (int i = 0; i < 500 && !Exists(path + "/pid"); ++i) ::usleep(10'000);
-    auto identity = ReadPidFile(path + "/pid");
+    for (int i = 0; i < 500 && !ReadShimFile(path + "/shim").program; ++i) ::usleep(10'000);
+    auto identity = ReadShimFile(path + "/shim").program;
     REQUIRE(identity.has_value());
     return *identity;
   }
@@ -59,7 +64,7 @@ TEST_CASE("the exit code and both streams of a program are kept") {
   Launched one;
   Subprocess shim = one.Start({"sh", "-c", "echo out; echo err >&2; exit 7"});
   REQUIRE(shim.Wait(10'000).has_value());
-  CHECK(one.Exit() == "exit_code 7\nsignal 0\nlaunch_failed 0\nreason \n");
+  CHECK(one.Exit() == "exit_code 7\nsignal 0\nlaunch_failed 0\nreason \nended\n");
   CHECK(one.Log("stdout") == "out\n");
   CHECK(one.Log("stderr") == "err\n");
 }
@@ -69,7 +74,26 @@ TEST_CASE("a signal that ends the program is named") {
   Subprocess shim = one.Start({"sleep", "100"});
   ::kill(-one.WaitForPid().pid, SIGTERM);
   REQUIRE(shim.Wait(10'000).has_value());
-  CHECK(one.Exit() == "exit_code 0\nsignal 15\nlaunch_failed 0\nreason \n");
+  CHECK(one.Exit() == "exit_code 0\nsignal 15\nlaunch_failed 0\nreason \nended\n");
+}
+
+TEST_CASE("an end that was not written whole did not happen") {
+  char name[] = "/tmp/rt-shim-XXXXXX";
+  const std::string path = std::string(::mkdtemp(name)) + "/shim";
+  REQUIRE(WriteFileAtomic(path, "shim 1 2 other-boot\nexit_code 3\nsignal 0\nlaun").ok());
+  ShimFile file = ReadShimFile(path);
+  CHECK(file.has_shim);
+  CHECK_FALSE(file.shim.has_value());
+  CHECK_FALSE(file.exit.has_value());
+  REQUIRE(WriteFileAtomic(path, "shim 1 2 b\nexit_code 3\nsignal 0\nreason r\nended\n").ok());
+  REQUIRE(ReadShimFile(path).exit.has_value());
+  CHECK_FALSE(ReadShimFile(path).exit->witnessed);
+  REQUIRE(NoteWitnessed(path).ok());
+  file = ReadShimFile(path);
+  CHECK(file.exit->witnessed);
+  CHECK(file.exit->exit_code == 3);
+  CHECK(file.exit->reason == "r");
+  std::filesystem::remove_all(name);
 }
 
 TEST_CASE("descendants, also those in sessions of their own, die with the program") {
@@ -93,7 +117,7 @@ TEST_CASE("a program that does not exist is a failed launch with its name") {
   REQUIRE(shim.Wait(10'000).has_value());
   CHECK(one.Exit() ==
         "exit_code 127\nsignal 0\nlaunch_failed 1\n"
-        "reason program not found: no-such-program-here: No such file or directory\n");
+        "reason program not found: no-such-program-here: No such file or directory\nended\n");
 }
 
 TEST_CASE("logs are cut into segments, the oldest are dropped, readers go on by offset") {

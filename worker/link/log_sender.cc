@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/run/files.h"
 #include "worker/link/wire.h"
+#include "worker/run/shim_file.h"
 #include "worker/run/log_reader.h"
 
 namespace rt::worker {
@@ -81,9 +82,9 @@ bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
   piece.set_offset(reader->offset());
   if (!writer.Write(piece)) return false;
   while (!stopping_) {
-    // Asked before reading: rt-shim writes its exit file after the last byte.
+    // Asked before reading: rt-shim writes down the end after the last byte.
     const RunDir dir = launcher_.DirOf(fence);
-    const bool ended = !Exists(dir.path) || Exists(dir.exit());
+    const bool ended = !Exists(dir.path) || ReadShimFile(dir.shim()).exit.has_value();
     if (std::string now = launcher_.LogsOf(fence); now != directory) {
       const uint64_t offset = reader->offset();
       directory = now;

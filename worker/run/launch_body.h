@@ -42,22 +42,18 @@ struct LaunchBody {
 Json ToJson(const LaunchBody& body);
 LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json);
 
-// The names inside <state>/attempts/<fence>.
+// The names inside <state>/attempts/<fence>, where the log files are as well.
 struct RunDir {
   std::string path;
   std::string work() const { return path + "/work"; }
   std::string trial() const { return path + "/trial"; }
   std::string checkpoint() const { return path + "/checkpoint"; }
   std::string config() const { return path + "/config.json"; }
-  std::string logs() const { return path + "/logs"; }
   // Written last: from then on the shim may have been started.
   std::string body() const { return path + "/body.json"; }
   std::string spool() const { return path + "/spool"; }
+  std::string shim() const { return path + "/shim"; }  // shim_file.h
   std::string error() const { return path + "/error.json"; }
-  std::string exit() const { return path + "/exit"; }
-  std::string witnessed() const { return path + "/witnessed"; }
-  std::string pid() const { return path + "/pid"; }
-  std::string shim_pid() const { return path + "/shim.pid"; }
 };
 
 Millis WallClock();

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <sstream>
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -18,6 +17,7 @@
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "worker/run/shim_file.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -25,6 +25,8 @@ namespace {
 
 constexpr int kLaunchWaitMs = 10'000;
 constexpr size_t kLogsKept = 1'000;
+constexpr int kShimLooks = 200;
+constexpr int kShimLookUs = 10'000;
 
 std::string NewToken() {
   unsigned char bytes[32];
@@ -36,6 +38,21 @@ absl::Status CopyTree(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
   return error ? ErrnoStatus(error.value(), "copy the bundle to " + to) : absl::OkStatus();
+}
+
+// Removes what is in a directory. Itself it stays: on some file systems every removal makes the
+// creations of the next minute slower, and most programs leave nothing.
+absl::Status EmptyDirectory(const std::string& path) {
+  std::error_code error;
+  std::vector<std::string> entries;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    entries.push_back(entry.path().string());
+  }
+  absl::Status status;
+  for (const std::string& entry : entries) {
+    if (absl::Status removed = RemoveTree(entry); !removed.ok()) status = removed;
+  }
+  return status;
 }
 
 // An unnamed file that holds `text`, to be read from its start.
@@ -76,27 +93,15 @@ bool IsFromOutside(int number) {
          number == SIGQUIT;
 }
 
-ExitFacts ParseExit(const std::string& text) {
-  ExitFacts facts;
-  for (const std::string& line : Split(text, '\n')) {
-    size_t space = line.find(' ');
-    if (space == std::string::npos) continue;
-    const std::string key = line.substr(0, space);
-    const std::string value = line.substr(space + 1);
-    if (key == "exit_code") facts.exit_code = std::atoi(value.c_str());
-    if (key == "signal") facts.signal = std::atoi(value.c_str());
-    if (key == "launch_failed") facts.launch_failed = value == "1";
-    if (key == "reason") facts.reason = value;
+// The shim's file once `ready` likes it, or as it is after 2 s.
+template <class Ready>
+ShimFile AwaitShimFile(const std::string& path, Ready ready) {
+  ShimFile file = ReadShimFile(path);
+  for (int i = 0; i < kShimLooks && !ready(file); ++i) {
+    ::usleep(kShimLookUs);
+    file = ReadShimFile(path);
   }
-  return facts;
-}
-
-bool WaitFor(const std::string& path, const std::string& other, int tries) {
-  for (int i = 0; i < tries; ++i) {
-    if (Exists(path) || Exists(other)) return true;
-    ::usleep(10'000);
-  }
-  return Exists(path) || Exists(other);
+  return file;
 }
 
 // The logs that earlier daemons kept, oldest first.
@@ -114,18 +119,6 @@ std::deque<std::string> FindKeptLogs(const std::string& directory) {
 
 }  // namespace
 
-std::optional<ProcessIdentity> ReadPidFile(const std::string& path) {
-  auto text = ReadFile(path, 4096);
-  auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
-  if (!text.ok() || !boot.ok()) return std::nullopt;
-  std::istringstream in(*text);
-  ProcessIdentity identity;
-  std::string boot_id;
-  if (!(in >> identity.pid >> identity.start_time >> boot_id)) return std::nullopt;
-  if (boot_id != Trim(*boot)) return std::nullopt;
-  return identity;
-}
-
 Launcher::Launcher(LauncherOptions options, BlobStore& store)
     : options_(std::move(options)), store_(store), cache_(options_.state_dir + "/cache", store) {}
 
@@ -135,9 +128,11 @@ RunDir Launcher::DirOf(const Fence& fence) const {
 std::string Launcher::SocketOf(const Fence& fence) const {
   return options_.runtime_dir + "/" + rt::ToString(fence);
 }
+std::string Launcher::KeptOf(const Fence& fence) const {
+  return options_.state_dir + "/logs/" + rt::ToString(fence);
+}
 std::string Launcher::LogsOf(const Fence& fence) const {
-  for (const std::string& path :
-       {DirOf(fence).logs(), options_.state_dir + "/logs/" + rt::ToString(fence)}) {
+  for (const std::string& path : {DirOf(fence).path, KeptOf(fence)}) {
     if (Exists(path)) return path;
   }
   return "";
@@ -146,9 +141,8 @@ std::string Launcher::LogsOf(const Fence& fence) const {
 absl::Status Launcher::Prepare(LaunchBody& body) {
   const RunDir dir = DirOf(body.fence);
   RT_RETURN_IF_ERROR(RemoveTree(dir.path));
-  for (const std::string& path : {dir.path, dir.trial(), dir.logs()}) {
-    RT_RETURN_IF_ERROR(EnsureDirectory(path));
-  }
+  RT_RETURN_IF_ERROR(EnsureDirectory(dir.path));
+  RT_RETURN_IF_ERROR(EnsureDirectory(dir.trial()));
   std::string cwd = dir.work();
   if (!body.bundle.empty()) {
     RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle));
@@ -189,7 +183,7 @@ std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
   list(body.argv);
   list(LaunchEnv(body, dir, SocketOf(body.fence), options_.node, inputs));
   field(cwd);
-  field(dir.logs());
+  field(dir.path);
   field(std::to_string(limits::kLogFileBytesMax));
   field(std::to_string(limits::kLogFilesKept));
   return spec;
@@ -225,13 +219,13 @@ absl::StatusOr<uint64_t> Launcher::Launch(const LaunchBody& body) {
   }
   uint64_t pid = std::strtoull(line.c_str(), nullptr, 10);
   if (pid != 0) return pid;
-  WaitFor(dir.exit(), dir.exit(), 100);
+  AwaitShimFile(dir.shim(), [](const ShimFile& file) { return file.exit.has_value(); });
   ExitFacts facts = ReadExit(fence, true);
   return absl::FailedPreconditionError(facts.reason.empty() ? "rt-shim failed" : facts.reason);
 }
 
 int Launcher::Watch(const Fence& fence) {
-  auto identity = ReadPidFile(DirOf(fence).shim_pid());
+  const auto identity = ReadShimFile(DirOf(fence).shim()).shim;
   if (!identity) return -1;
   int fd = static_cast<int>(::syscall(SYS_pidfd_open, identity->pid, 0u));
   if (fd >= 0 && !IsAlive(*identity)) {
@@ -252,47 +246,48 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
     }
     alive = alive && !ended_unseen_.contains(fence);
   }
-  const RunDir dir = DirOf(fence);
-  auto text = ReadFile(dir.exit(), 1 << 20);
-  if (!text.ok()) {
+  const std::string path = DirOf(fence).shim();
+  const ShimFile file = ReadShimFile(path);
+  if (!file.exit) {
     // Without its shim nobody can say how it ends: end it, and do not blame the trial.
     Signal(fence, true);
     return {.signal = SIGKILL, .witnessed = false, .reason = "its rt-shim was killed"};
   }
-  ExitFacts facts = ParseExit(*text);
+  ExitFacts facts = *file.exit;
   // What killed an earlier daemon may be about to kill its programs, also when we are back first.
   const bool ours_to_judge = started_here || !IsFromOutside(facts.signal);
-  facts.witnessed = (alive && ours_to_judge) || Exists(dir.witnessed());
-  if (facts.witnessed) {
-    absl::Status noted = WriteFileAtomic(dir.witnessed(), "", {.sync = false});
-    if (!noted.ok()) {
-      RT_LOG(kWarning) << MessageOf(noted);
-    }
+  if (facts.witnessed || !alive || !ours_to_judge) return facts;
+  facts.witnessed = true;
+  if (absl::Status noted = NoteWitnessed(path); !noted.ok()) {
+    RT_LOG(kWarning) << MessageOf(noted);
   }
   return facts;
 }
 
 void Launcher::Signal(const Fence& fence, bool kill) {
-  auto identity = ReadPidFile(DirOf(fence).pid());
+  const auto identity = ReadShimFile(DirOf(fence).shim()).program;
   if (identity && IsAlive(*identity)) ::kill(-identity->pid, kill ? SIGKILL : SIGTERM);
 }
 
 void Launcher::Forget(const Fence& fence) {
   const RunDir dir = DirOf(fence);
-  const std::string logs = options_.state_dir + "/logs";
-  absl::Status done = EnsureDirectory(logs);
-  const std::string kept = logs + "/" + rt::ToString(fence);
-  const bool has_logs = ::rename(dir.logs().c_str(), kept.c_str()) == 0;  // It was started.
+  const std::string kept = KeptOf(fence);
   ::unlink(SocketOf(fence).c_str());
-  if (absl::Status removed = RemoveTree(dir.path); !removed.ok()) done = removed;
+  ::unlink(dir.spool().c_str());
+  absl::Status done = EnsureDirectory(options_.state_dir + "/logs");
+  for (const std::string& path : {dir.work(), dir.trial(), dir.checkpoint()}) {
+    if (absl::Status removed = EmptyDirectory(path); !removed.ok()) done = removed;
+  }
+  if (::rename(dir.path.c_str(), kept.c_str()) == 0) {
+    KeepLogs(kept);
+  } else if (errno != ENOENT) {  // It was never prepared.
+    done = RemoveTree(dir.path);
+  }
   if (!done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }
-  {
-    std::lock_guard lock(mutex_);
-    ended_unseen_.erase(fence);
-  }
-  if (has_logs) KeepLogs(kept);
+  std::lock_guard lock(mutex_);
+  ended_unseen_.erase(fence);
 }
 
 void Launcher::KeepLogs(const std::string& path) {
@@ -328,21 +323,20 @@ std::vector<Launcher::Found> Launcher::Recover() {
 std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   const RunDir dir = DirOf(fence);
   if (!Exists(dir.body())) return std::nullopt;  // Not started: the head will ask again.
-  if (!WaitFor(dir.shim_pid(), dir.exit(), 200)) return std::nullopt;
+  ShimFile file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.has_shim; });
+  if (!file.has_shim) return std::nullopt;
   auto text = ReadFile(dir.body());
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (!json.ok()) return std::nullopt;
   Found found{.body = LaunchBodyFrom(fence, *json)};
-  auto shim = ReadPidFile(dir.shim_pid());
-  if (!Exists(dir.exit()) && shim && IsAlive(*shim)) {
-    WaitFor(dir.pid(), dir.exit(), 200);
-    auto child = ReadPidFile(dir.pid());
-    found.pid = child ? static_cast<uint64_t>(child->pid) : 0;
-    if (child && !IsAlive(*child)) {  // Its shim is still writing down what nobody saw.
+  if (!file.exit && file.shim && IsAlive(*file.shim)) {
+    file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.program || now.exit; });
+    found.pid = file.program ? static_cast<uint64_t>(file.program->pid) : 0;
+    if (file.program && !IsAlive(*file.program)) {  // Its shim still writes down what nobody saw.
       std::lock_guard lock(mutex_);
       ended_unseen_.insert(fence);
     }
-    if (!Exists(dir.exit())) return found;
+    if (!ReadShimFile(dir.shim()).exit) return found;
   }
   found.exit = ReadExit(fence, false);
   return found;

@@ -29,7 +29,7 @@ class Launcher {
  public:
   Launcher(LauncherOptions options, BlobStore& store);
 
-  // Makes the run directory: bundle, inputs, checkpoint, configuration. Sets what is ours in `body`.
+  // Makes the run directory: bundle, inputs, checkpoint, configuration. Sets our part of `body`.
   absl::Status Prepare(LaunchBody& body);
   // The user's pid. An error says why nothing runs; it is final. The shim's pidfd follows by Watch.
   absl::StatusOr<uint64_t> Launch(const LaunchBody& body);
@@ -41,7 +41,8 @@ class Launcher {
   // that is taken down kills the daemon and its programs in any order.
   ExitFacts ReadExit(const Fence& fence, bool alive);
   void Signal(const Fence& fence, bool kill);
-  // Removes the run directory; its logs move to <state>/logs/<fence>, the newest 1 000 are kept.
+  // Removes what the program left, and moves the rest of the run directory, with its logs, to
+  // <state>/logs/<fence>: the newest 1 000 are kept.
   void Forget(const Fence& fence);
 
   struct Found {
@@ -58,6 +59,7 @@ class Launcher {
   std::string LogsOf(const Fence& fence) const;
 
  private:
+  std::string KeptOf(const Fence& fence) const;
   std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
                        const std::vector<std::string>& inputs) const;
   std::optional<Found> RecoverOne(const Fence& fence);
@@ -71,8 +73,5 @@ class Launcher {
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
   std::deque<std::string> kept_logs_;  // Oldest first.
 };
-
-// "PID STARTTIME BOOT_ID" as rt-shim writes it; nullopt when absent or of another boot.
-std::optional<ProcessIdentity> ReadPidFile(const std::string& path);
 
 }  // namespace rt::worker

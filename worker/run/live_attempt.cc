@@ -36,7 +36,7 @@ LiveAttempt::LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events)
     : body_(std::move(body)),
       dir_(std::move(dir)),
       events_(std::move(events)),
-      stdout_(dir_.logs(), "stdout") {}
+      stdout_(dir_.path, "stdout") {}
 
 absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, RunDir dir,
                                                                LiveEvents events) {
@@ -153,7 +153,7 @@ Error LiveAttempt::LastWords(const ExitFacts& exit) const {
     if (error_) return *error_;
   }
   if (exit.exit_code == 0 && exit.signal == 0) return {};
-  LogReader reader(dir_.logs(), "stderr");
+  LogReader reader(dir_.path, "stderr");
   reader.SeekToTail(kTailLines);
   std::string text = reader.Read(limits::kErrorBytesMax);
   if (!IsValidUtf8(text)) text = EscapeControl(text);

@@ -1,13 +1,10 @@
 // rt-shim RUN_DIR: the parent of one launch. It outlives the worker daemon, is the subreaper of
 // what it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
 //
-// Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes per
-// log file, files kept. Writes, each by tmp + rename:
-//   shim.pid  "PID STARTTIME BOOT_ID" of the shim, first of all
-//   pid       the same of the user's process, once exec succeeded; also one line on standard output
-//   exit      "key value" lines: exit_code, signal, launch_failed, reason; the last thing it does,
-//             after every descendant is dead and every byte of output is in the log files.
-// The exit file is synced to the disk. The pid files are not: they mean nothing after a reboot.
+// Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes
+// per log file, files kept. Writes RUN_DIR/shim, as worker/run/shim_file.h says, and one line with the
+// identity of the user's process on standard output once exec succeeded. The end is written, and
+// synced, after every descendant is dead and every byte of output is in the log files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,25 +59,21 @@ bool ReadWhole(const std::string& path, std::string& text) {
   return whole;
 }
 
-enum class Sync { kNo, kYes };
+// Appends to the file that worker/run/shim_file.h describes, each call in one write.
+class ShimRecord {
+ public:
+  explicit ShimRecord(const std::string& directory)
+      : directory_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        file_(::openat(directory_, "shim", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)) {}
+  bool Write(const std::string& text) {
+    return ::write(file_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  }
+  bool Sync() { return ::fsync(file_) == 0 && ::fsync(directory_) == 0; }
 
-bool WriteWhole(const std::string& directory, const std::string& name, const std::string& text,
-                Sync sync) {
-  std::string path = directory + "/" + name;
-  std::string tmp = path + ".tmp";
-  int fd = ::open(tmp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  bool ok = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (sync == Sync::kYes) ok = ::fsync(fd) == 0 && ok;
-  ::close(fd);
-  if (!ok || ::rename(tmp.c_str(), path.c_str()) != 0) return false;
-  if (sync == Sync::kNo) return true;
-  int parent = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (parent < 0) return false;
-  ok = ::fsync(parent) == 0;
-  ::close(parent);
-  return ok;
-}
+ private:
+  int directory_;
+  int file_;
+};
 
 bool ReadSpec(int fd, Spec& spec) {
   std::string text;
@@ -272,7 +265,7 @@ int Supervise(pid_t child, int signals, int out, int err, const Spec& spec) {
 
 Ending LaunchFailed(const std::string& reason) { return {127, 0, true, reason}; }
 
-Ending Run(const std::string& directory, const Spec& spec, int signals) {
+Ending Run(ShimRecord& record, const Spec& spec, int signals) {
   Pipe out;
   Pipe err;
   Pipe status;
@@ -292,7 +285,7 @@ Ending Run(const std::string& directory, const Spec& spec, int signals) {
                         spec.argv[0] + ": " + why);
   }
   std::string identity = IdentityOf(child);
-  WriteWhole(directory, "pid", identity, Sync::kNo);
+  record.Write("program " + identity);
   ssize_t ignored = ::write(1, identity.data(), identity.size());
   (void)ignored;
   int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -316,17 +309,19 @@ int ShimMain(const std::string& directory) {
   for (int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT}) sigaddset(&mask, number);
   sigprocmask(SIG_BLOCK, &mask, nullptr);
   int signals = ::signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (!WriteWhole(directory, "shim.pid", IdentityOf(::getpid()), Sync::kNo)) return 1;
+  ShimRecord record(directory);
+  if (!record.Write("shim " + IdentityOf(::getpid()))) return 1;
   Spec spec;
-  Ending ending = ReadSpec(STDIN_FILENO, spec) ? Run(directory, spec, signals)
+  Ending ending = ReadSpec(STDIN_FILENO, spec) ? Run(record, spec, signals)
                                                : LaunchFailed("unreadable launch spec");
   for (char& letter : ending.reason) {
     if (letter == '\n') letter = ' ';
   }
   const std::string text = "exit_code " + std::to_string(ending.exit_code) + "\nsignal " +
                            std::to_string(ending.signal) + "\nlaunch_failed " +
-                           (ending.launch_failed ? "1" : "0") + "\nreason " + ending.reason + "\n";
-  return WriteWhole(directory, "exit", text, Sync::kYes) ? 0 : 1;
+                           (ending.launch_failed ? "1" : "0") + "\nreason " + ending.reason +
+                           "\nended\n";
+  return record.Write(text) && record.Sync() ? 0 : 1;
 }
 
 }  // namespace rt::worker

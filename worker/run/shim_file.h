@@ -1,0 +1,29 @@
+// What rt-shim writes about one launch, <run directory>/shim: lines "KEY VALUE", appended:
+//   shim PID STARTTIME BOOT_ID     first of all
+//   program PID STARTTIME BOOT_ID  the user's process, once exec succeeded
+//   exit_code N, signal N, launch_failed 0|1, reason TEXT, ended
+//                                  in one write, synced: the last thing the shim does
+//   witnessed                      by a daemon that saw it end
+// One file, because a launch should cost few of them. Reading never fails: what is not there is
+// absent, and a torn line counts as not there.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/run/subprocess.h"
+#include "worker/core/worker_core.h"
+
+namespace rt::worker {
+
+struct ShimFile {
+  bool has_shim = false;  // A shim was there, in this boot or an earlier one.
+  std::optional<ProcessIdentity> shim;  // Of this boot only, as the next.
+  std::optional<ProcessIdentity> program;
+  std::optional<ExitFacts> exit;
+};
+ShimFile ReadShimFile(const std::string& path);
+absl::Status NoteWitnessed(const std::string& path);
+
+}  // namespace rt::worker
