@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/limits.h"
 #include "common/base/overloaded.h"
 
 namespace rt::sim {
@@ -136,6 +137,9 @@ void WorkerHost::Perform(const worker::Action& action) {
                    bodies_.erase(a.fence);
                  },
                  [&](const worker::action::SyncNow&) { Daemon(0, [this] { SendSync(); }); },
+                 [&](const worker::action::SyncSoon&) {
+                   Daemon(limits::kSyncDelayMax, [this] { SendSync(); });
+                 },
              },
              action);
 }

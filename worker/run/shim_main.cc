@@ -2,9 +2,9 @@
 // what it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
 //
 // Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes
-// per log file, files kept. Writes RUN_DIR/shim, as worker/run/shim_file.h says, and one line with the
-// identity of the user's process on standard output once exec succeeded. The end is written, and
-// synced, after every descendant is dead and every byte of output is in the log files.
+// per log file, files kept. Writes RUN_DIR/shim, as worker/run/shim_file.h says, and one line with
+// the identity of the user's process on standard output once exec succeeded. The end is written,
+// and synced, after every descendant is dead and every byte of output is in the log files.
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
