@@ -29,26 +29,18 @@ constexpr size_t kPoolThreads = 8;
 constexpr size_t kPoolQueue = 4'096;
 constexpr unsigned kStopSeconds = 5;
 
-// <parent>/rt-<uid>-<hash of the state directory>: ours alone, and short enough for socket paths.
-absl::StatusOr<std::string> MakeRuntimeDir(const std::string& parent,
-                                           const std::string& state_dir) {
+// /tmp/rt-<uid>-<hash of the state directory>: ours alone, and short enough for socket paths.
+absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir) {
   uint64_t hash = 0;
   for (char letter : state_dir) hash = Mix64(hash ^ static_cast<unsigned char>(letter));
-  char name[64];
-  std::snprintf(name, sizeof name, "/rt-%u-%08x", ::getuid(), static_cast<unsigned>(hash));
-  const std::string path = parent + name;
+  char path[64];
+  std::snprintf(path, sizeof path, "/tmp/rt-%u-%08x", ::getuid(), static_cast<unsigned>(hash));
   struct stat info {};
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, path);
-  const bool ours = ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
+  if (::mkdir(path, 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, path);
+  const bool ours = ::lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
                     info.st_uid == ::getuid() && (info.st_mode & 077) == 0;
-  if (!ours) return absl::PermissionDeniedError(path + " belongs to someone else");
-  return path;
-}
-
-// Sockets end with the machine: in memory where there is such a place.
-absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir) {
-  auto in_memory = MakeRuntimeDir("/dev/shm", state_dir);
-  return in_memory.ok() ? in_memory : MakeRuntimeDir("/tmp", state_dir);
+  if (!ours) return absl::PermissionDeniedError(std::string(path) + " belongs to someone else");
+  return std::string(path);
 }
 
 v1::Inventory MakeInventory(const Flags& flags) {
@@ -132,7 +124,6 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   loop.Stop();
   socket.Stop();
   ::unlink((flags.state_dir + "/pid").c_str());
-  ::rmdir(runtime_dir.c_str());  // Fails, and should, while attempts have their sockets in it.
   ::_exit(0);  // Transfers under way are repeated by the next daemon.
 }
 
