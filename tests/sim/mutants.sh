@@ -1,72 +1,120 @@
 #!/usr/bin/env bash
-# Plants bugs in copies of the core's sources, one at a time; the simulator must notice each. Prints how
-# many seeds each took.      mutants.sh BUILD_DIR
-# A bug must be caught by the auditor, or by the liveness that follows the faults: one that the core's
-# own RT_CHECK ends proves nothing about the simulator, and does not pass here.
+# Plants bugs in copies of the cores' sources, one at a time; the simulator must notice each. Prints
+# how many seeds each took.      mutants.sh BUILD_DIR
+# A bug must be caught by the auditor, or by what follows the faults (everything ends, nothing is
+# left): one that the core's own RT_CHECK ends proves nothing about the simulator, and does not
+# pass. docs/simulator.md has the table.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(cd "${1:-$root/build/release}" && pwd)
-seeds_max=${RT_MUTANT_SEEDS:-600}
+seeds_max=${RT_MUTANT_SEEDS:-1000}
+jobs_max=${RT_MUTANT_JOBS:-2}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$build"
 if ! bin/sim 1 "$seeds_max" >"$work/log" 2>&1; then
   cat "$work/log"
-  echo "the core fails without a planted bug: nothing can be said"
+  echo "the cores fail without a planted bug: nothing can be said"
   exit 1
 fi
 link=$(ninja -t commands bin/sim | tail -1)
-failed=0
 
-# mutate NAME FILE PERL: the expression must change the file, and the simulator must fail on a seed.
-mutate() {
-  local source=$root/head/core/$2 copy=$work/$2 compile seed=1 step=25
+# plant WORK FOLDER FILE NAME PERL: the expression must change the file, and the simulator must fail
+# on a seed. Prints one line.
+plant() {
+  local source=$root/$2/$3 copy=$1/$3 compile said
+  mkdir -p "$1"
   cp "$source" "$copy"
-  perl -0pi -e "$3" "$copy"
+  perl -0pi -e "$5" "$copy"
   if cmp -s "$source" "$copy"; then
-    echo "$1: the pattern no longer matches $2"
-    failed=1
-    return
+    echo "$4: the pattern no longer matches $2/$3"
+    return 1
   fi
-  compile=$(ninja -t commands "head/core/CMakeFiles/rt_head_core.dir/$2.o" | tail -1 |
-    sed "s# -o [^ ]*# -o $work/mutant.o#; s# -MF [^ ]*# -MF $work/mutant.d#; s# -c [^ ]*# -c $copy -w#")
-  eval "$compile" >"$work/log" 2>&1 || { cat "$work/log"; failed=1; return; }
+  compile=$(ninja -t commands "$2/CMakeFiles/rt_${2/\//_}.dir/$3.o" | tail -1 |
+    sed "s# -o [^ ]*# -o $1/mutant.o#; s# -MF [^ ]*# -MF $1/mutant.d#; s# -c [^ ]*# -c $copy -w#")
   # The mutant's object stands before the archive, so its member is not taken from there.
-  eval "${link/-o bin\/sim/$work/mutant.o -o $work/sim}" >"$work/log" 2>&1 || {
-    cat "$work/log"; failed=1; return; }
-  while [ "$seed" -le "$seeds_max" ]; do
-    if ! timeout 120 "$work/sim" "$seed" "$step" 1 >"$work/log" 2>&1; then
-      local said
-      said=$(grep -o 'seed [0-9]*.*' "$work/log" | head -1 | cut -c1-100)
-      printf '%-48s %s\n' "$1" "$said"
-      case "$said" in *aborted* | "") echo "  but not by the auditor"; failed=1 ;; esac
-      return
-    fi
-    seed=$((seed + step))
-  done
-  echo "$1: SURVIVED $seeds_max seeds"
-  failed=1
+  if ! eval "$compile" >"$1/log" 2>&1 ||
+    ! eval "${link/-o bin\/sim/$1/mutant.o -o $1/sim}" >"$1/log" 2>&1; then
+    cat "$1/log"
+    return 1
+  fi
+  if timeout 300 "$1/sim" 1 "$seeds_max" 1 >"$1/log" 2>&1; then
+    echo "$4: SURVIVED $seeds_max seeds"
+    return 1
+  fi
+  said=$(grep -o -m 1 'seed [0-9]*.*' "$1/log" | cut -c1-120) || said=
+  printf '%-50s %s\n' "$4" "$said"
+  case "$said" in *aborted* | "") echo "  but not by the auditor"; return 1 ;; esac
 }
 
-mutate "an exit that nobody saw counts as a failure" attempts.cc \
-  's/observed\.witnessed \? AttemptOutcome::kFailed : AttemptOutcome::kLost/AttemptOutcome::kFailed/'
-mutate "an attempt ends before its reports are in" attempts.cc \
+count=0
+failed=0
+# mutate FOLDER FILE NAME PERL: plants it beside what is being tried already.
+mutate() {
+  if [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; then wait -n || failed=1; fi
+  count=$((count + 1))
+  plant "$work/$count" "$1" "$2" "$3" "$4" &
+}
+head_core() { mutate head/core "$@"; }
+worker_core() { mutate worker/core worker_core.cc "$@"; }
+
+head_core attempts.cc "an exit that nobody saw counts as a failure" \
+  's/observed\.witnessed \? (AttemptOutcome::kFailed) : AttemptOutcome::kLost/$1/'
+head_core attempts.cc "an attempt ends before its reports are in" \
   's/live\.accepted\[observed\.fence\.rank\] < observed\.last_seq/false/'
-mutate "leases never run out" nodes.cc 's/deadlines\.begin\(\)->first <= draft\.now/false/'
-mutate "what a node no longer knows is not missed" nodes.cc 's/\n  LoseMissing\(draft, sync\);//'
-mutate "rows after a stop are kept" reports.cc 's/if \(stopping\) continue;//'
-mutate "a row is taken twice" reports.cc \
+head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
+head_core nodes.cc "what a node no longer knows is not missed" 's/\n  LoseMissing\(draft, sync\);//'
+head_core reports.cc "rows after a stop are kept" 's/if \(stopping\) continue;//'
+head_core reports.cc "a row is taken twice" \
   's/row\.seq != settled \+ 1/false/; s/row\.seq <= settled/row.seq < settled/'
-mutate "early stopping forgets to stop" reports.cc 's/bool stops = values/bool stops = false && values/'
-mutate "an attempt resumes from the oldest checkpoint" placement.cc \
+head_core reports.cc "early stopping forgets to stop" \
+  's/bool stops = values/bool stops = false && values/'
+head_core reports.cc "max_t is one step late" 's/\*t >= asha\.max_t/*t > asha.max_t/'
+head_core placement.cc "an attempt resumes from the oldest checkpoint" \
   's/runs\.checkpoints\.back\(\)\.id/runs.checkpoints.front().id/'
-mutate "a gpu has two holders" placement.cc 's/if \(!used\.contains\(gpu\.index\)\)/if (used.size() < 99)/'
-mutate "max_t is one step late" reports.cc 's/\*t >= asha\.max_t/*t > asha.max_t/'
-mutate "a request key is forgotten" experiments.cc \
-  's/known != state\.requests\.end\(\)/false/'
-mutate "a trial is asked to stop twice" trials.cc \
+head_core placement.cc "a gpu has two holders" \
+  's/if \(!used\.contains\(gpu\.index\)\)/if (used.size() < 99)/'
+head_core experiments.cc "a request key is forgotten" 's/known != state\.requests\.end\(\)/false/'
+head_core experiments.cc "a job that is being stopped starts more" \
+  's/job->second\.stop_requested/false/'
+head_core experiments.cc "the time budget is forgotten" 's/draft\.now >= started \+ budget/false/'
+head_core jobs.cc "a lost driver is not launched again" \
+  's/job\.runs\.losses_in_row > limits::kInfraLossesMax/true/'
+head_core jobs.cc "who stops a job leaves its experiments" \
+  's/StopExperiment\(draft, id, StopCause::kUser, [^;]*;/(void)id;/'
+head_core trials.cc "a trial is asked to stop twice" \
   's/ \|\| trial\.stop_cause != StopCause::kNone\) return;/) return;/'
-mutate "one failure too few is allowed" trials.cc 's/trial\.runs\.failures >/trial.runs.failures >=/'
-mutate "the newest checkpoint may be retired" checkpoints.cc \
+head_core trials.cc "one failure too few is allowed" \
+  's/trial\.runs\.failures >/trial.runs.failures >=/'
+head_core checkpoints.cc "the newest checkpoint may be retired" \
   's/all\.end\(\) - 1/all.end()/; s/a\.id < b\.id/a.id > b.id/g'
+head_core checkpoints.cc "the best checkpoint is retired first" \
+  's/std::min_element/std::max_element/'
+head_core desired.cc "a restart begins without its checkpoint" \
+  's/launch\.checkpoint = checkpoint\.manifest;//'
+head_core step.cc "the head starts at a clock that was set back" \
+  's/return std::max\(wall, state\.time\)/(void)state; return wall/'
+head_core apply.cc "the best of superseded rows is remembered" \
+  's/trial\.has_best = from != nullptr && from->has_best;//'
+head_core apply.cc "failures are not counted" 's/runs\.failures \+= failed \? 1 : 0;/(void)failed;/'
+head_core apply.cc "a join token works twice" \
+  's/(event::TokenUsed& e\) \{ )state\(\)\.tokens\.erase\(e\.token\);/$1(void)e;/'
+head_core apply.cc "a rung forgets who was stopped there" \
+  's/if \(std::isnan\(e\.value\)\) return;/if (e.stopped || std::isnan(e.value)) return;/'
+head_core apply.cc "a budget runs from the creation on" \
+  's/(\.results_dir = e\.results_dir, \.created_at = at)\}/$1, .started_at = at}/'
+head_core apply.cc "the journal's time is forgotten" 's/world\.state\.time = std::max[^;]*;//'
+worker_core "a daemon launches again what it finds running" \
+  's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
+worker_core "an exit file is ignored" \
+  's/recovered\.exit \? Stage::kDraining : Stage::kRunning/Stage::kRunning/'
+worker_core "SIGKILL never comes" 's/actions_\.push_back\(action::Signal\{fence, true\}\);//'
+worker_core "a living program is forgotten" \
+  's/const bool ended = [^;]*;/const bool ended = attempt.stage != Stage::kPreparing;/'
+worker_core "what may succeed later is given up" 's/prepared\.transient\)/false)/'
+worker_core "the last rows of a program are not waited for" \
+  's/attempt->last_seq = drained\.last_seq;//'
+
+for pid in $(jobs -p); do wait "$pid" || failed=1; done
+echo "$count planted bugs"
 exit $failed

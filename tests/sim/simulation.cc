@@ -160,7 +160,7 @@ std::string Simulation::DrawExperiment() {
 void Simulation::Submit() {
   auto request = std::make_unique<Request>();
   request->key = "request-" + std::to_string(requests_.size());
-  if (sim_.rng.Chance(0.2)) {
+  if (sim_.rng.Chance(0.25)) {
     input::SubmitJob job{"ann", R"({"name":"drive","argv":["python","drive.py"]})", request->key};
     if (sim_.rng.Chance(0.5)) {
       job.spec = R"({"name":"drive","argv":["python"],"resources":{"cpu":1}})";
@@ -179,11 +179,12 @@ void Simulation::Submit() {
   Ask(requests_.size() - 1);
 }
 
-// A driver's script: it starts an experiment at two of its steps, under keys that follow from its
+// A driver's script: it starts an experiment at three of its steps, under keys that follow from its
 // job, so that one that is run again finds what it had started.
 void Simulation::Drive(JobId job, double step, std::function<bool()> lives) {
-  if (job.value % 2 == 0 || (step != 2 && step != 5)) return;
-  const std::string key = "job-" + std::to_string(job.value) + (step == 2 ? "/0" : "/1");
+  if (job.value % 2 == 0 || (step != 2 && step != 5 && step != 8)) return;
+  const std::string key =
+      "job-" + std::to_string(job.value) + "/" + std::to_string(static_cast<int>(step));
   size_t index = 0;
   while (index < requests_.size() && requests_[index]->key != key) ++index;
   if (index == requests_.size()) {
