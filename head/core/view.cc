@@ -260,6 +260,7 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
        {"pending", PendingOf(core, facts)},
        {"journal", Json::MakeObject({{"seq", Json(state.seq)},
                                      {"durable_seq", Json(facts.durable_seq)},
+                                     {"bytes_synced", Json(facts.bytes_synced)},
                                      {"shipped_seq", Json()}})}});
 }
 

@@ -1,0 +1,80 @@
+"""The end-to-end figures: bench.py [--peers] NAME… (run.sh prepares what it needs)."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import tempfile
+import time
+
+import digits
+import reports
+import start
+import trials
+from rt_cluster import BIN, ROOT
+
+BENCHES = {
+    "trials_1s": trials.trials_1s,
+    "reports": reports.reports,
+    "shell_trials": trials.shell_trials,
+    "digits": digits.digits,
+    "submit": start.submit,
+    "idle": start.idle,
+}
+PROGRAMS = {"core": "bench_core", "restart": "bench_restart"}  # They print their own lines.
+
+
+def fsync_us() -> float:
+    """Median of appending 4 KiB and syncing it, where the clusters' journals will be."""
+    took = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(200):
+            file.write(b"x" * 4096)
+            file.flush()
+            begin = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - begin)
+    return statistics.median(took) * 1e6
+
+
+def processor() -> str:
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def header() -> None:
+    commit = subprocess.run(["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT,
+                            capture_output=True, text=True).stdout.strip() or "unknown"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    print(f"# {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC, commit {commit}")
+    print(f"# {processor()}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB, "
+          f"Linux {platform.release()}, Python {platform.python_version()}")
+    print(f"# fdatasync of 4 KiB: {fsync_us():.0f} us; load before: {load}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--peers", action="store_true", help="measure Ray in the same run")
+    args = parser.parse_args()
+    unknown = set(args.names) - {*BENCHES, *PROGRAMS}
+    if unknown:
+        parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are "
+                     f"{', '.join([*BENCHES, *PROGRAMS])}")
+    header()
+    for name in args.names or [*BENCHES, *PROGRAMS]:
+        if name in BENCHES:
+            BENCHES[name](args.peers)
+        else:
+            subprocess.run([str(BIN / PROGRAMS[name])], check=True)
+
+
+main()

@@ -1,0 +1,66 @@
+"""What others take for the same work: recorded on the machine that docs/benchmarks.md describes, or,
+with --peers, measured now with Ray from PyPI in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+
+from rt_cluster import ROOT
+
+VENV = ROOT / "build/ray-venv"
+WANTED = "ray[tune,default] scikit-learn"
+RECORDED = "recorded, Ray 2.60"
+
+
+def _python() -> pathlib.Path:
+    """The interpreter that has Ray."""
+    installed = VENV / ".installed"
+    python = VENV / "bin/python"
+    if not installed.exists() or installed.read_text() != WANTED:
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet",
+                        "--disable-pip-version-check", *WANTED.split()], check=True)
+        installed.write_text(WANTED)
+    return python
+
+
+def _measure(name: str) -> str:
+    """"VALUE UNIT (measured now, Ray VERSION)"; why not, if Ray fails."""
+    python = _python()
+    script = pathlib.Path(__file__).resolve().parent / "ray_peer.py"
+    done = subprocess.run([str(python), str(script), name], capture_output=True, text=True,
+                          timeout=900, stdin=subprocess.DEVNULL)
+    answers = [line for line in done.stdout.splitlines() if line.startswith("PEER ")]
+    if done.returncode != 0 or not answers:
+        tail = (done.stdout + done.stderr).strip().splitlines()[-1:]
+        return f"Ray failed with {done.returncode}: {' '.join(tail)[:200]}"
+    return f"{answers[-1].removeprefix('PEER ')}, measured now"
+
+
+def shell_trials(measure: bool) -> str:
+    ray = _measure("shell_trials") if measure else f"1.0 trials/s ({RECORDED})"
+    return f"{ray}; HyperQueue 0.27: 600 trials/s (recorded)"
+
+
+def trials_1s(measure: bool) -> str:
+    return _measure("trials_1s") if measure else f"+217 %, reusing processes ({RECORDED})"
+
+
+def reports(measure: bool) -> str:
+    return _measure("reports") if measure else f"870 reports/s ({RECORDED})"
+
+
+def digits(measure: bool) -> str:
+    if measure:
+        return _measure("digits")
+    return f"79.3 s; 10.1 s reusing processes ({RECORDED})"
+
+
+def submit(measure: bool) -> str:
+    return _measure("submit") if measure else f"17.7 s ({RECORDED})"
+
+
+def idle(measure: bool) -> str:
+    return _measure("idle") if measure else f"1565 MB ({RECORDED})"

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The figures of docs/benchmarks.md, one line each: BENCH name value unit bar LIMIT peer TEXT.
+#   tests/bench/run.sh [NAME…] [--peers]
+# NAME: trials_1s reports shell_trials digits submit idle core restart; without one, all of them.
+# --peers installs Ray in a virtual environment of its own and measures it in the same run.
+# Builds what it needs. A figure is only worth its machine: run it where nothing else runs.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cmake --preset release >/dev/null
+log=build/release/bench-build.log
+targets=(rt_cli rt-head rt_worker rt_shim
+  bench_sleep_trial bench_report_trial bench_core bench_restart)
+if ! cmake --build --preset release --target "${targets[@]}" >"$log" 2>&1; then
+  tail -40 "$log" >&2
+  exit 1
+fi
+venv=build/bench-venv
+wanted="cloudpickle numpy scikit-learn"
+if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
+  [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+  # shellcheck disable=SC2086
+  "$venv/bin/pip" install --quiet --disable-pip-version-check $wanted
+  echo "$wanted" >"$venv/.installed"
+fi
+exec "$venv/bin/python" tests/bench/bench.py "$@"
