@@ -1,5 +1,5 @@
-"""What others take for the same work: recorded on the machine that docs/benchmarks.md describes, or,
-with --peers, measured now with Ray from PyPI in a virtual environment of its own."""
+"""What others take for the same work: recorded on the machine that docs/benchmarks.md describes,
+or, with --peers, measured now with Ray from PyPI in a virtual environment of its own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// The smallest client of the trial socket (docs/trial-protocol.md) that a benchmark needs: blocking,
-// lines in and out. Any trouble ends the program with a message, which fails its trial.
+// The smallest client of the trial socket (docs/trial-protocol.md) that a benchmark needs:
+// blocking, lines in and out. Any trouble ends the program with a message, which fails its trial.
 #pragma once
 
 #include <sys/socket.h>
