@@ -90,6 +90,10 @@ class Cluster:
         os.kill(pid, number)
         return pid
 
+    def node(self, name: str) -> Any:
+        """The node of a worker: ids count in the order of joining, which is by chance."""
+        return next(one for one in self.json("node", "list")["items"] if one["name"] == name)
+
     def logs(self) -> str:
         out = []
         for path in sorted((self.home / "home").glob("clusters/*/*/log")):

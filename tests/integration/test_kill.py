@@ -67,7 +67,7 @@ class KillTest(unittest.TestCase):
 
     def test_worker_with_all_its_trials(self) -> None:
         search = self.search(checkpoint_every=2)
-        trials = search.running(node=1)
+        trials = search.running(self.cluster.node("worker-1")["id"])
         root = str(self.cluster.home / "home/clusters/it/worker-1")
         pids = [self.cluster.pid("worker-1")]
         pids += [pid for pid, text in self.cluster.leftovers().items()

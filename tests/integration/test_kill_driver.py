@@ -45,10 +45,12 @@ class KillDriverTest(unittest.TestCase):
     def job(self, number: int) -> dict:
         return self.cluster.json("job", "show", str(number))
 
-    def member(self, job: int) -> tuple[int, int]:
-        """(pid, node) of the job's driver."""
+    def member(self, job: int) -> tuple[int, str]:
+        """The pid of the job's driver, and the name of its worker."""
         member = self.job(job)["attempts"][-1]["members"][0]
-        return member["pid"], member["node_id"]
+        nodes = self.cluster.json("node", "list")["items"]
+        names = {node["id"]: node["name"] for node in nodes}
+        return member["pid"], names[member["node_id"]]
 
     def await_job(self, number: int) -> dict:
         return wait_until("the job has ended", lambda: (
@@ -74,11 +76,11 @@ class KillDriverTest(unittest.TestCase):
     def test_worker_and_shim_under_a_driver(self) -> None:
         search = self.search()
         job = self.submit(search)
-        pid, node = self.member(job)
-        root = str(self.cluster.home / f"home/clusters/it/worker-{node}")
+        pid, worker = self.member(job)
+        root = str(self.cluster.home / "home/clusters/it" / worker)
         shims = [one for one, text in self.cluster.leftovers().items()
                  if "rt-shim" in text and root in text]
-        for one in [self.cluster.pid(f"worker-{node}"), *shims, pid]:
+        for one in [self.cluster.pid(worker), *shims, pid]:
             try:
                 os.kill(one, signal.SIGKILL)
             except ProcessLookupError:
@@ -93,7 +95,7 @@ class KillDriverTest(unittest.TestCase):
     def test_daemons_under_a_driver(self) -> None:
         search = self.search()
         job = self.submit(search)
-        self.cluster.kill(f"worker-{self.member(job)[1]}")
+        self.cluster.kill(self.member(job)[1])
         search.wait_done(10)
         self.cluster.kill("head")
         search.check()
