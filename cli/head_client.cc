@@ -90,7 +90,10 @@ absl::StatusOr<std::unique_ptr<HeadClient>> ConnectTo(const Home& home, const st
     if (local) {
       if (!home.IsUp(name))
         return absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up"));
-      RT_RETURN_IF_ERROR(LocalCluster(home.ClusterDirectory(name)).EnsureHead());
+      if (absl::Status alive = LocalCluster(home.ClusterDirectory(name)).EnsureHead(); !alive.ok())
+        return WithHint(absl::UnavailableError(ToAbsl("the head of '" + name +
+                                                      "' does not come up: " + MessageOf(alive))),
+                        HintOf(alive));
     }
     return home.Load(name);
   });

@@ -103,7 +103,12 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
-  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, HeadLoop::Options{}));
+  HeadLoop::Options loop;
+  loop.on_fatal = [directory = options.state_dir](const absl::Status& status) {
+    RT_LOG(kError) << ExplainJournalFailure(directory, status);
+    _exit(1);  // Memory is ahead of the disk: replay is the recovery.
+  };
+  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop)));
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
   auto flushed = [loop = head.loop.get()](uint64_t seq) {
     loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
@@ -179,6 +184,7 @@ absl::Status Run(const HeadOptions& options) {
   RT_RETURN_IF_ERROR(EnsureDirectory(options.state_dir));
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options.state_dir);
   if (!lock.ok()) return Annotate(lock.status(), "another head runs here");
+  RT_RETURN_IF_ERROR(ReserveSpace(options.state_dir));
   RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
   RT_ASSIGN_OR_RETURN(ClusterCa ca, LoadOrCreateCa(options.state_dir));
   Ends ends = PrepareEnds(options.lifeline);
@@ -227,6 +233,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   absl::Status status = rt::Run(*options);
-  std::fprintf(stderr, "rt-head: %s\n", rt::MessageOf(status).c_str());
+  std::string hint = rt::HintOf(status);
+  std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),
+               hint.empty() ? "" : "\n");
   return 1;
 }

@@ -1,5 +1,7 @@
 #include "head/state_dir.h"
 
+#include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/base/json.h"
@@ -12,10 +14,19 @@ namespace {
 
 constexpr Millis kYear = Millis{365} * 86'400'000;
 constexpr Bytes kSmallFileMax = 64 << 10;
+constexpr off_t kReserveBytes = 256 << 10;  // Some thousand lines of log.
 
 std::string ReadLine(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path, kSmallFileMax);
   return text.ok() ? std::string(Trim(*text)) : "";
+}
+
+std::string ReserveOf(const std::string& state_dir) { return state_dir + "/reserve"; }
+
+std::string FreeText(const std::string& state_dir) {
+  struct statvfs disk {};
+  if (statvfs(state_dir.c_str(), &disk) != 0) return "";
+  return " (" + std::to_string(uint64_t{disk.f_bavail} * disk.f_frsize) + " bytes are free)";
 }
 
 }  // namespace
@@ -68,6 +79,29 @@ absl::Status WriteWhereabouts(const std::string& state_dir, const Reached& reach
   RT_RETURN_IF_ERROR(WriteFileAtomic(state_dir + "/pid", std::to_string(getpid()) + "\n"));
   RT_RETURN_IF_ERROR(WriteFileAtomic(state_dir + "/listen", ToString(reached.listen) + "\n"));
   return WriteFileAtomic(state_dir + "/address", ToString(reached.advertise) + "\n");
+}
+
+absl::Status ReserveSpace(const std::string& state_dir) {
+  const std::string path = ReserveOf(state_dir);
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, "create " + path);
+  int error = posix_fallocate(fd, 0, kReserveBytes);
+  close(fd);
+  if (error == 0) return absl::OkStatus();
+  absl::Status failed = ErrnoStatus(error, "the state directory " + state_dir +
+                                               FreeText(state_dir));
+  unlink(path.c_str());
+  return WithHint(failed, "free some space there, then start the head again");
+}
+
+std::string ExplainJournalFailure(const std::string& state_dir, const absl::Status& status) {
+  const std::string free = FreeText(state_dir);
+  unlink(ReserveOf(state_dir).c_str());
+  std::string text = "the journal in " + state_dir + free + " cannot be written: " +
+                     MessageOf(status) + ". The head ends here; nothing that was acknowledged is ";
+  text += "lost, and trials go on. ";
+  return text + (absl::IsResourceExhausted(status) ? "Free some space there, then start it again."
+                                                   : "Mend the disk, then start it again.");
 }
 
 void RemovePid(const std::string& state_dir) { unlink((state_dir + "/pid").c_str()); }

@@ -35,4 +35,10 @@ struct Reached {
 absl::Status WriteWhereabouts(const std::string& state_dir, const Reached& reached);
 void RemovePid(const std::string& state_dir);
 
+// A file that is given up when the disk is full, so that there is room to say so in the log. Made
+// again at every start: an error when there is no room for it, and then it is given up as well.
+absl::Status ReserveSpace(const std::string& state_dir);
+// What to tell people about a journal that cannot be written; gives up the reserve.
+std::string ExplainJournalFailure(const std::string& state_dir, const absl::Status& status);
+
 }  // namespace rt

@@ -1,5 +1,7 @@
 """Parties that are stopped for a while instead of killed, a full disk, a second head."""
 
+import ctypes
+import errno
 import os
 import pathlib
 import signal
@@ -76,6 +78,74 @@ class StoppedTest(unittest.TestCase):
         """Whether its first attempt has a process."""
         return any(f"RT_TRIAL_ID={trial}\0" in text and "RT_ATTEMPT=1\0" in text
                    for text in self.cluster.leftovers().values())
+
+
+class SecondHeadTest(unittest.TestCase):
+    def test_a_second_head_is_refused(self) -> None:
+        cluster = Cluster(workers=1)
+        self.addCleanup(cluster.close)
+        cluster.up()
+        folder = cluster.home / "home/clusters/it/head"
+        before = cluster.json("status")["cluster"]
+        done = subprocess.run([str(BIN / "rt-head"), "--state-dir", str(folder)], text=True,
+                              capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("another head runs here", done.stderr)
+        self.assertIn(f"in use by process {cluster.pid('head')} (rt-head)", done.stderr)
+        after = cluster.json("status")["cluster"]
+        for key in ("epoch", "started_at", "head_address"):
+            self.assertEqual(after[key], before[key])
+
+
+class FullDiskTest(unittest.TestCase):
+    """The head's state directory lies on a disk of its own, a small tmpfs in a mount namespace of
+    this process and its children."""
+
+    def setUp(self) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        clone_newns = 0x20000
+        if libc.unshare(clone_newns) != 0:
+            raise OSError(ctypes.get_errno(), "unshare: this test needs CAP_SYS_ADMIN")
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+        self.cluster = Cluster()
+        self.disk = self.cluster.home / "disk"
+        self.disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=0700", "tmpfs",
+                        str(self.disk)], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=True)
+        folder = self.cluster.home / "home/clusters/it"
+        folder.mkdir(mode=0o700, parents=True)
+        (folder / "head").symlink_to(self.disk)
+        self.cluster.up()
+        self.addCleanup(self.cluster.close)
+
+    def fill(self) -> pathlib.Path:
+        path = self.disk / "ballast"
+        with open(path, "wb", buffering=0) as ballast:
+            for size in (1 << 20, 4096, 1):
+                try:
+                    while True:
+                        ballast.write(b"0" * size)
+                except OSError as error:
+                    self.assertEqual(error.errno, errno.ENOSPC)
+        return path
+
+    def test_the_journals_disk_is_full(self) -> None:
+        search = Search(self.cluster, "full", verdict_every=3, checkpoint_every=4)
+        search.submit()
+        search.wait_done(3)
+        pid = self.cluster.pid("head")
+        ballast = self.fill()
+        wait_until("the head has ended", lambda: not pathlib.Path(f"/proc/{pid}").exists())
+        log = (self.disk / "log").read_text()
+        self.assertIn("cannot be written", log)
+        self.assertIn("Free some space there, then start it again.", log)
+        done = self.cluster.rt("status", check=False)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("does not come up", done.stderr)
+        self.assertIn("free some space there", done.stderr.lower())
+        ballast.unlink()
+        search.check()
 
 
 if __name__ == "__main__":
