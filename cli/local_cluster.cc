@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/run/runtime_dir.h"
 
 namespace rt {
 namespace {
@@ -195,6 +196,13 @@ std::vector<ProcessIdentity> LocalCluster::Daemons() const {
   return alive;
 }
 
+// The sockets of workers that could not remove them themselves.
+void LocalCluster::RemoveRuntimeDirs() const {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error))
+    if (entry.is_directory(error)) RemoveTree(RuntimeDirOf(entry.path().string())).IgnoreError();
+}
+
 absl::Status LocalCluster::WaitGone(Millis wait_for) const {
   Millis deadline = SteadyMillis() + wait_for;
   while (!Daemons().empty() && SteadyMillis() < deadline) SleepFor(kPoll);
@@ -209,6 +217,7 @@ absl::Status LocalCluster::WaitGone(Millis wait_for) const {
       return absl::InternalError(ToAbsl("daemons below " + directory_ + " do not end"));
     SleepFor(kPoll);
   }
+  RemoveRuntimeDirs();
   return absl::OkStatus();
 }
 

@@ -29,11 +29,12 @@ class LocalCluster {
   absl::Status EnsureHead() const;
   absl::StatusOr<Context> Load() const { return LoadHeadContext(directory_ + "/head"); }
   // Waits for the daemons to be gone, kills what is left after `wait_for` ms, and then whatever
-  // they had started. Removes nothing.
+  // they had started. Removes their sockets, nothing else.
   absl::Status WaitGone(Millis wait_for) const;
 
  private:
   absl::Status StartHead() const;
+  void RemoveRuntimeDirs() const;
   std::vector<ProcessIdentity> Daemons() const;
 
   std::string directory_;

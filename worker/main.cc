@@ -10,12 +10,12 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/remote_store.h"
 #include "common/run/files.h"
+#include "common/run/runtime_dir.h"
 #include "worker/flags.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
@@ -28,20 +28,6 @@ namespace {
 constexpr size_t kPoolThreads = 8;
 constexpr size_t kPoolQueue = 4'096;
 constexpr unsigned kStopSeconds = 5;
-
-// /tmp/rt-<uid>-<hash of the state directory>: ours alone, and short enough for socket paths.
-absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir) {
-  uint64_t hash = 0;
-  for (char letter : state_dir) hash = Mix64(hash ^ static_cast<unsigned char>(letter));
-  char path[64];
-  std::snprintf(path, sizeof path, "/tmp/rt-%u-%08x", ::getuid(), static_cast<unsigned>(hash));
-  struct stat info {};
-  if (::mkdir(path, 0700) != 0 && errno != EEXIST) return ErrnoStatus(errno, path);
-  const bool ours = ::lstat(path, &info) == 0 && S_ISDIR(info.st_mode) &&
-                    info.st_uid == ::getuid() && (info.st_mode & 077) == 0;
-  if (!ours) return absl::PermissionDeniedError(std::string(path) + " belongs to someone else");
-  return std::string(path);
-}
 
 v1::Inventory MakeInventory(const Flags& flags) {
   v1::Inventory inventory;
@@ -124,6 +110,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   loop.Stop();
   socket.Stop();
   ::unlink((flags.state_dir + "/pid").c_str());
+  ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
   ::_exit(0);  // Transfers under way are repeated by the next daemon.
 }
 

@@ -80,6 +80,9 @@ inline constexpr uint64_t kSnapshotEveryEvents = 100'000;
 inline constexpr size_t kBundleFilesMax = 100'000;
 inline constexpr Bytes kBundleBytesMax = Bytes{2} << 30;
 inline constexpr size_t kPathBytesMax = 4'096;
+// Unpacked bundles and inputs that a worker keeps for the next attempt beside those in use.
+inline constexpr size_t kCachedTreesMax = 64;
+inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;
 
 // Logs of one attempt's stream: bytes per file, files kept.
 inline constexpr Bytes kLogFileBytesMax = 32 << 20;

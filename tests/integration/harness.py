@@ -44,6 +44,15 @@ def driver_python() -> str:
     return str(python)
 
 
+def mix64(value: int) -> int:
+    """common/base/rng.h"""
+    mask = (1 << 64) - 1
+    value = (value + 0x9e3779b97f4a7c15) & mask
+    value = ((value ^ (value >> 30)) * 0xbf58476d1ce4e5b9) & mask
+    value = ((value ^ (value >> 27)) * 0x94d049bb133111eb) & mask
+    return value ^ (value >> 31)
+
+
 class Cluster:
     """`rt up` on this machine; `rt down` and a check for leftovers in close()."""
 
@@ -164,12 +173,26 @@ class Cluster:
         path = pathlib.Path(experiment["results_dir"]) / trial["name"] / "result.json"
         return [json.loads(line) for line in path.read_text().splitlines()]
 
+    def runtime_dirs(self) -> list[pathlib.Path]:
+        """Where the workers' sockets lie: common/run/runtime_dir.cc."""
+        found = []
+        for worker in (self.home / "home/clusters/it").glob("worker-*"):
+            value = 0
+            for byte in str(worker).encode():
+                value = mix64(value ^ byte)
+            found.append(pathlib.Path(f"/tmp/rt-{os.getuid()}-{value & 0xffffffff:08x}"))
+        return found
+
     def close(self) -> None:
         """`rt down`; fails when a process or a directory of the cluster is left."""
         try:
+            sockets = self.runtime_dirs()
+            assert sockets and all(path.is_dir() for path in sockets), sockets
             self.rt("down", str(self.yaml))
             left = {pid: text[:200] for pid, text in self.leftovers().items()}
             assert not left, f"left behind: {left}"
+            kept = [path for path in sockets if path.exists()]
+            assert not kept, f"left behind: {kept}"
         finally:
             for pid in self.leftovers():
                 try:

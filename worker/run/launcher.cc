@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -145,7 +146,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   RT_RETURN_IF_ERROR(EnsureDirectory(dir.trial()));
   std::string cwd = dir.work();
   if (!body.bundle.empty()) {
-    RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle));
+    RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle, body.fence));
     RT_RETURN_IF_ERROR(CopyTree(cached, dir.work()));
     if (!body.cwd.empty()) cwd += "/" + body.cwd;
   } else if (!body.cwd.empty()) {
@@ -155,7 +156,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   }
   std::vector<std::string> inputs;
   for (const LaunchInput& input : body.inputs) {
-    RT_ASSIGN_OR_RETURN(std::string path, cache_.Get(input.manifest));
+    RT_ASSIGN_OR_RETURN(std::string path, cache_.Get(input.manifest, body.fence));
     inputs.push_back(path);
   }
   if (!body.checkpoint.empty()) {
@@ -286,6 +287,7 @@ void Launcher::Forget(const Fence& fence) {
   if (!done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }
+  cache_.Release(fence);
   std::lock_guard lock(mutex_);
   ended_unseen_.erase(fence);
 }
@@ -310,6 +312,11 @@ std::vector<Launcher::Found> Launcher::Recover() {
   for (const auto& entry : fs::directory_iterator(options_.state_dir + "/attempts", error)) {
     if (auto fence = ParseFence(entry.path().filename().string())) fences.push_back(*fence);
   }
+  for (const auto& entry : fs::directory_iterator(options_.runtime_dir, error)) {
+    auto fence = ParseFence(entry.path().filename().string());
+    const bool used = fence && std::find(fences.begin(), fences.end(), *fence) != fences.end();
+    if (!used) ::unlink(entry.path().c_str());  // The socket of what an earlier daemon forgot.
+  }
   for (const Fence& fence : fences) {
     if (auto one = RecoverOne(fence)) {
       found.push_back(std::move(*one));
@@ -329,6 +336,7 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (!json.ok()) return std::nullopt;
   Found found{.body = LaunchBodyFrom(fence, *json)};
+  for (const LaunchInput& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {
     file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.program || now.exit; });
     found.pid = file.program ? static_cast<uint64_t>(file.program->pid) : 0;

@@ -1,41 +1,143 @@
 #include "worker/run/tree_cache.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
+namespace fs = std::filesystem;
+namespace {
 
-absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest) {
+constexpr char kPart[] = ".part";     // Is being fetched.
+constexpr char kEvicted[] = ".gone";  // Is being removed.
+
+// A digest as the name of a directory.
+std::string NameOf(const std::string& manifest) {
   std::string name;
   for (char letter : manifest) {
     name += std::isalnum(static_cast<unsigned char>(letter)) != 0 ? letter : '_';
   }
+  return name;
+}
+
+Bytes SizeOf(const std::string& path) {
+  Bytes bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat info {};
+    if (::lstat(at->path().c_str(), &info) == 0) bytes += info.st_size;
+  }
+  return bytes;
+}
+
+void Remove(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    if (absl::Status removed = RemoveTree(path); !removed.ok()) {
+      RT_LOG(kWarning) << MessageOf(removed);
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fence& user) {
+  const std::string name = NameOf(manifest);
   const std::string path = directory_ + "/" + name;
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !fetching_.contains(manifest); });
-  if (Exists(path)) return path;
-  fetching_.insert(manifest);
+  changed_.wait(lock, [&] { return !fetching_.contains(name); });
+  users_[user].insert(name);
+  if (Exists(path)) {
+    ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // Only its place in the queue.
+    return path;
+  }
+  fetching_.insert(name);
   lock.unlock();
   absl::Status fetched = Fetch(manifest, path);
   lock.lock();
-  fetching_.erase(manifest);
+  fetching_.erase(name);
   changed_.notify_all();
   if (!fetched.ok()) return fetched;
+  const std::vector<std::string> evicted = Evict();
+  lock.unlock();
+  Remove(evicted);
   return path;
 }
 
+void TreeCache::Keep(const std::string& manifest, const Fence& user) {
+  std::lock_guard lock(mutex_);
+  users_[user].insert(NameOf(manifest));
+}
+
+void TreeCache::Release(const Fence& user) {
+  std::lock_guard lock(mutex_);
+  users_.erase(user);
+}
+
 absl::Status TreeCache::Fetch(const std::string& manifest, const std::string& path) {
-  const std::string part = path + ".part";
+  const std::string part = path + kPart;
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
   RT_RETURN_IF_ERROR(RemoveTree(part));
   RT_RETURN_IF_ERROR(RestoreTree(store_, manifest, part));
   if (std::rename(part.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename " + part);
   return absl::OkStatus();
+}
+
+std::vector<TreeCache::Entry> TreeCache::Entries() {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (const auto& one : fs::directory_iterator(directory_, error)) {
+    Entry entry{.name = one.path().filename().string()};
+    struct stat info {};
+    if (entry.name.ends_with(kPart) || ::lstat(one.path().c_str(), &info) != 0) continue;
+    entry.used_at = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+    auto known = sizes_.find(entry.name);
+    if (known == sizes_.end()) known = sizes_.emplace(entry.name, SizeOf(one.path())).first;
+    entry.bytes = known->second;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<std::string> TreeCache::Evict() {
+  std::vector<Entry> entries = Entries();
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used_at > b.used_at; });
+  std::set<std::string> used;
+  for (const auto& [user, names] : users_) used.insert(names.begin(), names.end());
+  std::vector<std::string> evicted;
+  size_t trees = 0;
+  Bytes bytes = 0;
+  for (const Entry& entry : entries) {
+    const std::string path = directory_ + "/" + entry.name;
+    if (entry.name.ends_with(kEvicted)) {  // An earlier daemon was interrupted.
+      evicted.push_back(path);
+      continue;
+    }
+    const bool fits = trees < bounds_.trees && bytes + entry.bytes <= bounds_.bytes;
+    if (used.contains(entry.name) || fits) {
+      ++trees;
+      bytes += entry.bytes;
+      continue;
+    }
+    sizes_.erase(entry.name);
+    if (std::rename(path.c_str(), (path + kEvicted).c_str()) == 0) {
+      evicted.push_back(path + kEvicted);
+    } else {
+      RT_LOG(kWarning) << MessageOf(ErrnoStatus(errno, "rename " + path));
+    }
+  }
+  return evicted;
 }
 
 }  // namespace rt::worker

@@ -1,32 +1,56 @@
 // Bundles and inputs, unpacked once per digest below one directory and never written afterwards.
-// Thread-safe; two callers of one digest wait for one download.
+// A tree stays while an attempt uses it; of the others the most recently used are kept, within
+// bounds. Thread-safe; two callers of one digest wait for one download.
 #pragma once
 
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/base/limits.h"
 #include "common/cas/blob_store.h"
 
 namespace rt::worker {
 
+struct TreeCacheBounds {
+  size_t trees = limits::kCachedTreesMax;
+  Bytes bytes = limits::kCachedTreeBytesMax;
+};
+
 class TreeCache {
  public:
-  TreeCache(std::string directory, BlobStore& store)
-      : directory_(std::move(directory)), store_(store) {}
-  // The directory that holds the tree. Blocks while bytes travel.
-  absl::StatusOr<std::string> Get(const std::string& manifest);
+  TreeCache(std::string directory, BlobStore& store, TreeCacheBounds bounds = {})
+      : directory_(std::move(directory)), store_(store), bounds_(bounds) {}
+  // The directory that holds the tree; it stays until Release(user). Blocks while bytes travel.
+  absl::StatusOr<std::string> Get(const std::string& manifest, const Fence& user);
+  // The same for a tree that an attempt of an earlier daemon uses.
+  void Keep(const std::string& manifest, const Fence& user);
+  void Release(const Fence& user);
 
  private:
+  struct Entry {
+    std::string name;
+    int64_t used_at = 0;  // Nanoseconds since the epoch.
+    Bytes bytes = 0;
+  };
   absl::Status Fetch(const std::string& manifest, const std::string& path);
+  std::vector<Entry> Entries();
+  // Takes what is beyond the bounds out of the cache; the paths are to be removed.
+  std::vector<std::string> Evict();
 
   const std::string directory_;
   BlobStore& store_;
+  const TreeCacheBounds bounds_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::string> fetching_;
+  std::set<std::string> fetching_;                // Names, as all below.
+  std::map<Fence, std::set<std::string>> users_;
+  std::map<std::string, Bytes> sizes_;
 };
 
 }  // namespace rt::worker

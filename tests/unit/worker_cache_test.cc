@@ -1,0 +1,94 @@
+// The cache of unpacked trees, on a store in memory.
+#include <catch2/catch.hpp>
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "common/cas/mem_store.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+#include "worker/run/tree_cache.h"
+
+namespace rt::worker {
+namespace {
+
+Fence Attempt(uint32_t number) {
+  return {{Owner::Of(TrialId{ExperimentId{1}, 0}), number, 1}, 0};
+}
+
+struct Trees {
+  std::string path;
+  MemStore store;
+  Trees() {
+    char name[] = "/tmp/rt-cache-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Trees() { std::filesystem::remove_all(path); }
+  // The manifest of a tree of `bytes` bytes.
+  std::string Make(const std::string& name, size_t bytes) {
+    const std::string source = path + "/source-" + name;
+    REQUIRE(EnsureDirectory(source).ok());
+    REQUIRE(WriteFileAtomic(source + "/" + name, std::string(bytes, 'x')).ok());
+    auto tree = StoreTree(store, source, {});
+    REQUIRE(tree.ok());
+    return tree->manifest;
+  }
+  std::string directory() const { return path + "/cache"; }
+  size_t kept() const {
+    auto all = std::filesystem::directory_iterator(directory());
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+};
+
+TEST_CASE("beyond its bounds the cache gives up the trees that were used longest ago") {
+  Trees trees;
+  TreeCache cache(trees.directory(), trees.store, {.trees = 2});
+  std::vector<std::string> paths;
+  for (uint32_t i = 1; i <= 3; ++i) {
+    auto path = cache.Get(trees.Make("t" + std::to_string(i), 10), Attempt(i));
+    REQUIRE(path.ok());
+    paths.push_back(*path);
+    cache.Release(Attempt(i));
+    if (i == 2) REQUIRE(cache.Get(trees.Make("t1", 10), Attempt(1)).ok());  // Used again.
+    cache.Release(Attempt(1));
+  }
+  CHECK(Exists(paths[0] + "/t1"));
+  CHECK_FALSE(Exists(paths[1]));
+  CHECK(Exists(paths[2] + "/t3"));
+  CHECK(trees.kept() == 2);
+}
+
+TEST_CASE("a tree that an attempt uses is never given up, also one of an earlier daemon's") {
+  Trees trees;
+  const std::string old = trees.Make("old", 10);
+  std::string path;
+  {
+    TreeCache cache(trees.directory(), trees.store);
+    path = *cache.Get(old, Attempt(1));
+  }
+  TreeCache cache(trees.directory(), trees.store, {.trees = 1});
+  cache.Keep(old, Attempt(1));
+  REQUIRE(cache.Get(trees.Make("a", 10), Attempt(2)).ok());
+  REQUIRE(cache.Get(trees.Make("b", 10), Attempt(2)).ok());
+  CHECK(Exists(path));
+  CHECK(trees.kept() == 3);  // All in use.
+  cache.Release(Attempt(1));
+  cache.Release(Attempt(2));
+  REQUIRE(cache.Get(trees.Make("c", 10), Attempt(3)).ok());
+  CHECK_FALSE(Exists(path));
+  CHECK(trees.kept() == 1);
+}
+
+TEST_CASE("the cache is bounded in bytes as well") {
+  Trees trees;
+  TreeCache cache(trees.directory(), trees.store, {.bytes = 100'000});
+  for (uint32_t i = 1; i <= 5; ++i) {
+    REQUIRE(cache.Get(trees.Make("t" + std::to_string(i), 40'000), Attempt(i)).ok());
+    cache.Release(Attempt(i));
+  }
+  CHECK(trees.kept() == 2);
+}
+
+}  // namespace
+}  // namespace rt::worker
