@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import shutil
+import signal
 import sys
 from typing import Any, Collection, Optional
 
@@ -34,8 +36,8 @@ def read_story(path: pathlib.Path) -> Story:
              for key in ("start", "acked", "verdict", "committed", "end")}
     told = [step for note in notes for key, step in note.items()
             if key in ("acked", "verdict", "committed")]
-    assert len(steps["start"]) == 1, f"{path}: {notes}"
-    return Story(int(path.suffix[1:]), steps["start"][0], told, steps["verdict"],
+    assert len(steps["start"]) <= 1, f"{path}: {notes}"
+    return Story(int(path.suffix[1:]), sum(steps["start"]), told, steps["verdict"],
                  steps["committed"], bool(steps["end"]))
 
 
@@ -97,6 +99,25 @@ class Search:
             member = shown["attempts"][-1]["members"][0]
             if shown["state"] == "RUNNING" and member["pid"]:
                 found.append({**shown, "pid": member["pid"], "node": member["node_id"]})
+        return found
+
+    def catch(self, committed: int = 0, node: Optional[int] = None) -> dict[str, Any]:
+        """A trial that runs (on that node), stopped by SIGSTOP after so many checkpoints."""
+        def one() -> Optional[dict[str, Any]]:
+            for trial in self.running(node):
+                try:
+                    os.kill(trial["pid"], signal.SIGSTOP)
+                    stat = pathlib.Path(f"/proc/{trial['pid']}/stat")
+                    wait_until("it stopped", lambda: stat.read_text().split()[2] in "TZX")
+                    stories = self.stories(trial)
+                    if stories and not stories[-1].ended and \
+                            len(stories[-1].committed) >= committed:
+                        return trial
+                    os.kill(trial["pid"], signal.SIGCONT)
+                except (ProcessLookupError, FileNotFoundError):
+                    continue
+            return None
+        found: dict[str, Any] = wait_until("a trial is caught", one)
         return found
 
     def stories(self, trial: dict[str, Any]) -> list[Story]:

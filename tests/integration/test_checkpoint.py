@@ -79,8 +79,7 @@ class CheckpointTest(unittest.TestCase):
         search.submit()
         search.wait_done(3)
         node = self.cluster.node("burning")["id"]
-        wait_until("one there has a checkpoint", lambda: any(
-            self.show(trial["id"])["checkpoints"] for trial in search.running(node)))
+        caught = search.catch(committed=1, node=node)
         mark = str(folder) + "/"
         worker.kill()
         worker.wait()
@@ -95,12 +94,12 @@ class CheckpointTest(unittest.TestCase):
         self.assertEqual(self.cluster.node("burning")["state"], "LOST")
         lost = [self.show(trial["id"]) for trial in self.cluster.trials(search.number)
                 if trial["attempt"] != 1]
-        self.assertTrue(lost)
+        self.assertIn(caught["id"], [trial["id"] for trial in lost])
         for trial in lost:
             self.assertEqual(trial["failures"], 0)
             self.assertEqual(trial["attempts"][0]["members"][0]["node_id"], node)
             self.assertEqual([a["outcome"] for a in trial["attempts"]], ["LOST", "SUCCEEDED"])
-        self.assertTrue(any(search.stories(trial)[-1].start > 0 for trial in lost))
+        self.assertGreater(search.stories(caught)[-1].start, 0)
 
     def join(self, folder: pathlib.Path, cpus: int) -> subprocess.Popen:
         """A worker started by hand: nobody starts it again."""

@@ -47,7 +47,7 @@ class KillTest(unittest.TestCase):
 
     def test_trial(self) -> None:
         search = self.search()
-        trial = search.running()[0]
+        trial = search.catch()
         os.kill(trial["pid"], signal.SIGKILL)
         search.check(failed=[trial["id"]])
         hit = self.cluster.json("trial", "show", trial["id"])
@@ -56,9 +56,7 @@ class KillTest(unittest.TestCase):
 
     def test_trial_that_may_fail_goes_on_from_its_checkpoint(self) -> None:
         search = self.search(checkpoint_every=2, options="max_failures: 1")
-        trial = search.running()[0]
-        wait_until("it has a checkpoint",
-                   lambda: self.cluster.json("trial", "show", trial["id"])["checkpoints"])
+        trial = search.catch(committed=1)
         os.kill(trial["pid"], signal.SIGKILL)
         search.check(restarted=[trial["id"]])
         hit = self.cluster.json("trial", "show", trial["id"])
