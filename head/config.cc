@@ -1,5 +1,7 @@
 #include "head/config.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "common/base/json.h"
@@ -68,6 +70,20 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
     status = ReadProvider(*provider, config);
   if (!status.ok()) return Annotate(status, file);
   return config;
+}
+
+absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config) {
+  std::vector<Resources> types;
+  for (const LocalWorker& worker : config.workers) {
+    absl::StatusOr<Resources> resources = ParseResourcesFlag(worker.resources);
+    if (!resources.ok()) return Annotate(resources.status(), "provider/workers/" + worker.name);
+    if (resources->cpu == 0) return std::vector<Resources>{};
+    // As the worker itself does; it runs on this machine.
+    if (resources->memory == 0)
+      resources->memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    types.push_back(*std::move(resources));
+  }
+  return types;
 }
 
 }  // namespace rt

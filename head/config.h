@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/spec/resources.h"
 #include "head/providers/local_provider.h"
 
 namespace rt {
@@ -18,5 +19,8 @@ struct HeadConfig {
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);
+
+// What the workers of the configuration have; empty when one of them takes what it finds.
+absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config);
 
 }  // namespace rt

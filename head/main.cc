@@ -103,6 +103,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
+  RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;
   loop.on_fatal = [directory = options.state_dir](const absl::Status& status) {
     RT_LOG(kError) << ExplainJournalFailure(directory, status);

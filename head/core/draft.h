@@ -79,7 +79,9 @@ struct Waiting {
 };
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
 const Resources& ResourcesOf(const World& world, const Owner& owner);
-// An error when nodes are known and even an empty one could not hold it.
-absl::Status CheckPossible(const State& state, const Resources& wanted);
+// An error when the cluster's configuration says which nodes there can be, and neither one of them
+// nor one that joined otherwise could hold it. Without a configuration a larger node may join any
+// time: then it waits, and WhyWaiting says for what.
+absl::Status CheckPossible(const Core& core, const Resources& wanted);
 
 }  // namespace rt

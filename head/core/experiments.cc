@@ -52,7 +52,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
-  RT_RETURN_IF_ERROR(CheckPossible(state, spec.resources));
+  RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   ExperimentId id{state.next_experiment};
   std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;
   std::string results_dir = UniqueResultsDir(state, wanted + "/" + spec.name);

@@ -40,6 +40,8 @@ struct StartHead {
   std::string cluster_id;  // Used only when the journal is new.
   std::string cluster_name;
   std::string version;
+  // What the nodes that the configuration can bring have, one entry per kind; empty: unknown.
+  std::vector<Resources> node_types = {};
 };
 struct CreateToken {
   std::string token;

@@ -21,7 +21,7 @@ absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input) {
   }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
   RT_ASSIGN_OR_RETURN(JobSpec spec, ParseJobSpec(json));
-  RT_RETURN_IF_ERROR(CheckPossible(state, spec.resources));
+  RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   JobId id{state.next_job};
   draft.Emit(event::JobSubmitted{id, input.owner, input.spec, input.request_key});
   draft.out.answer.job = id;

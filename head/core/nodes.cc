@@ -121,6 +121,7 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
     if (node.ready && !node.lost && !node.gone)
       SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
   }
+  draft.soft().node_types = input.node_types;
   draft.soft().try_place = true;
 }
 

@@ -54,22 +54,29 @@ struct Largest {
   Resources most;  // Of each kind, over all nodes.
   size_t nodes = 0;
   bool fits = false;
+
+  void Consider(const Resources& total, const Resources& wanted) {
+    ++nodes;
+    fits = fits || wanted.Fits(total);
+    most.cpu = std::max(most.cpu, total.cpu);
+    most.gpu = std::max(most.gpu, total.gpu);
+    most.memory = std::max(most.memory, total.memory);
+    for (const auto& [name, units] : total.custom)
+      most.custom[name] = std::max(most.custom[name], units);
+  }
 };
 
-Largest LargestNode(const State& state, const Resources& wanted) {
+// OK when a node that is known, or that the configuration can bring, could hold it when empty; also
+// when nothing is known yet.
+absl::Status CheckFits(const Core& core, const Resources& wanted) {
   Largest largest;
-  for (const auto& [id, node] : state.nodes) {
-    if (node.gone || !node.ready) continue;
-    ++largest.nodes;
-    const Resources& total = node.inventory.resources;
-    largest.fits = largest.fits || wanted.Fits(total);
-    largest.most.cpu = std::max(largest.most.cpu, total.cpu);
-    largest.most.gpu = std::max(largest.most.gpu, total.gpu);
-    largest.most.memory = std::max(largest.most.memory, total.memory);
-    for (const auto& [name, units] : total.custom)
-      largest.most.custom[name] = std::max(largest.most.custom[name], units);
-  }
-  return largest;
+  for (const auto& [id, node] : core.world.state.nodes)
+    if (!node.gone && node.ready) largest.Consider(node.inventory.resources, wanted);
+  for (const Resources& type : core.soft.node_types) largest.Consider(type, wanted);
+  if (largest.nodes == 0 || largest.fits) return absl::OkStatus();
+  return Invalid("asks for " + Describe(wanted) + "; the largest node has " +
+                     Describe(largest.most),
+                 "ask for less, or add a node that is large enough");
 }
 
 }  // namespace
@@ -80,12 +87,8 @@ const Resources& ResourcesOf(const World& world, const Owner& owner) {
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 
-absl::Status CheckPossible(const State& state, const Resources& wanted) {
-  Largest largest = LargestNode(state, wanted);
-  if (largest.nodes == 0 || largest.fits) return absl::OkStatus();
-  return Invalid("asks for " + Describe(wanted) + "; the largest node has " +
-                     Describe(largest.most),
-                 "ask for less, or add a node that is large enough");
+absl::Status CheckPossible(const Core& core, const Resources& wanted) {
+  return core.soft.node_types.empty() ? absl::OkStatus() : CheckFits(core, wanted);
 }
 
 void Place(Draft& draft) {
@@ -130,7 +133,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   if (usable == 0)
     return {"none of the " + std::to_string(known) + " nodes can take work now",
             "a node that comes back"};
-  if (absl::Status possible = CheckPossible(world.state, wanted); !possible.ok())
+  if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
   if (nearest.empty()) return {"about to be placed", "nothing is missing"};
   return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free",

@@ -270,6 +270,7 @@ struct SoftNode {
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
 };
 struct Soft {
+  std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
   std::map<NodeId, SoftNode> nodes;
   std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.

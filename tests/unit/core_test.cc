@@ -213,11 +213,31 @@ TEST_CASE("core: a request key gives the same answer twice") {
   CHECK(again.records.empty());
 }
 
-TEST_CASE("core: an impossible request is refused and names the largest node") {
+TEST_CASE("core: what no node of the configuration can hold is refused, naming the largest") {
   Story story;
-  Outcome outcome = story.Do(input::CreateExperiment{
-      .spec = R"({"experiment":"e","command":["x"],"resources":{"gpu":4}})",
-      .results_root = "/r"});
-  CHECK(!outcome.verdict.ok());
-  CHECK(MessageOf(outcome.verdict) == "asks for 4 gpus; the largest node has 2 cpus");
+  const auto ask = [&](int gpus) {
+    return story.Do(input::CreateExperiment{
+        .spec = R"({"experiment":"e","command":["x"],"resources":{"gpu":)" + std::to_string(gpus) +
+                "}}",
+        .results_root = "/r"}).verdict;
+  };
+  story.Do(input::StartHead{"c", "test", "1", {{.cpu = 2 * kUnit}, {.gpu = 2 * kUnit}}});
+  CHECK(MessageOf(ask(4)) == "asks for 4 gpus; the largest node has 2 cpus, 2 gpus");
+  CHECK(ask(2).ok());  // A node of that kind has not joined yet; it may.
+}
+
+TEST_CASE("core: without a configuration a large request waits for a node that may join") {
+  Story story;
+  const ExperimentId id = story.Create(R"(,"resources":{"gpu":4})");
+  story.SyncTwice();
+  CHECK(story.StateOf(0) == "PENDING");
+  auto view = TrialView(story.core, {.now = story.now}, {id, 0});
+  CHECK(view->Find("waiting")->GetString("reason") ==
+        "asks for 4 gpus; the largest node has 2 cpus");
+  story.Do(input::CreateToken{"tok2", "worker", 1000, ""});
+  const NodeId big = story.Do(input::UseToken{"tok2", "n2"}).answer.node;
+  input::Sync sync{.node = big, .incarnation = 1, .sync_seq = 1};
+  sync.inventory.resources = {.cpu = kUnit, .gpu = 4 * kUnit};
+  story.Do(sync);
+  CHECK(story.StateOf(0) == "STARTING");
 }
