@@ -2,6 +2,7 @@
 
 #include "common/base/rng.h"
 #include "common/base/status.h"
+#include "head/journal/chain.h"
 #include "head/journal/codec.h"
 #include "head/journal/shape.h"
 #include "rt/store/journal.pb.h"
@@ -155,4 +156,14 @@ TEST_CASE("codec: an unknown event type is refused by name") {
   absl::Status status = DecodeRecord(message.SerializeAsString()).status();
   CHECK(absl::IsFailedPrecondition(status));
   CHECK(MessageOf(status).find("999") != std::string::npos);
+}
+
+TEST_CASE("chain: SHA-256 of the hash before and the body") {
+  // The test vector of FIPS 180-2, cut in two.
+  constexpr char kExpected[] =
+      "\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17"
+      "\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad";
+  CHECK(Chain("a", "bc") == std::string(kExpected, kHashBytes));
+  CHECK(Chain("", "abc") == Chain("abc", ""));
+  CHECK(Chain("", "abd") != Chain("", "abc"));
 }
