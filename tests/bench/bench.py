@@ -7,8 +7,10 @@ import datetime
 import os
 import pathlib
 import platform
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -61,6 +63,7 @@ def header() -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that clusters are taken down.
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--peers", action="store_true", help="measure Ray in the same run")
