@@ -59,6 +59,7 @@ absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory) {
   RT_ASSIGN_OR_RETURN(std::string address,
                       ReadFile(head_directory + "/address", kSmallFileMax));
   context.address = std::string(Trim(address));
+  context.local_directory = std::filesystem::path(head_directory).parent_path().string();
   return context;
 }
 

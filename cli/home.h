@@ -20,6 +20,7 @@ struct Context {
   std::string name;
   std::string cluster_id;
   std::string address;  // host:port
+  std::string local_directory;  // Of the cluster, when its daemons run on this machine.
   Credentials credentials;
 };
 

@@ -19,6 +19,7 @@
 #include "worker/flags.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
+#include "worker/link/local_address.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
 
@@ -31,6 +32,7 @@ constexpr unsigned kStopSeconds = 5;
 
 v1::Inventory MakeInventory(const Flags& flags) {
   v1::Inventory inventory;
+  inventory.set_address(LocalAddressTowards(flags.head));
   inventory.mutable_resources()->set_cpu(flags.resources.cpu);
   inventory.mutable_resources()->set_gpu(flags.resources.gpu);
   inventory.mutable_resources()->set_memory(flags.resources.memory);

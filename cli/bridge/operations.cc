@@ -31,7 +31,12 @@ absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
 }
 
 absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
-  return Json::MakeObject({{"cluster", client.context().name}, {"version", RT_VERSION}});
+  const Context context = client.context();
+  return Json::MakeObject({{"cluster", context.name},
+                           {"version", RT_VERSION},
+                           {"local_directory", context.local_directory.empty()
+                                                   ? Json()
+                                                   : Json(context.local_directory)}});
 }
 
 absl::StatusOr<Json> ExperimentCreate(HeadClient& client, const Json& request) {
@@ -106,8 +111,8 @@ absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
   std::string path = request.GetString("path");
   if (path.empty()) return Invalid("path is required");
   TreeOptions options{.honour_ignore_files = request.GetBool("honour_ignore_files")};
-  absl::StatusOr<Home> home = Home::Open();
   if (options.honour_ignore_files) {
+    absl::StatusOr<Home> home = Home::Open();
     if (home.ok()) options.exclude.push_back(home->root());
     options.exclude.push_back(ResultsRoot());
     std::erase(options.exclude, AbsolutePath(path));

@@ -55,7 +55,8 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   ExperimentId id{state.next_experiment};
   std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;
-  std::string results_dir = UniqueResultsDir(state, wanted + "/" + spec.name);
+  std::string results_dir = UniqueResultsDir(
+      state, input.reserved_dir.empty() ? wanted + "/" + spec.name : input.reserved_dir);
   draft.Emit(event::ExperimentCreated{id, input.owner, input.job, input.spec, input.request_key,
                                       spec.seed.value_or(input.drawn_seed), results_dir});
   draft.out.answer.experiment = id;

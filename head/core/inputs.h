@@ -107,6 +107,7 @@ struct CreateExperiment {
   std::string request_key;
   uint64_t drawn_seed = 0;   // Used when the spec has none.
   std::string results_root;  // Absolute; used when the spec has no results_dir.
+  std::string reserved_dir;  // Made for it already; empty: the first name that no other has.
 };
 struct StopExperiment {
   ExperimentId experiment;

@@ -7,6 +7,8 @@
 namespace rt {
 namespace {
 
+constexpr size_t kTagBytesMax = 130;  // It stands in every row; Ray cuts its names there too.
+
 const char* OutcomeName(AttemptOutcome outcome) {
   switch (outcome) {
     case AttemptOutcome::kSucceeded:
@@ -107,6 +109,37 @@ std::string DateText(Millis at) {
     if (c == ':') c = '-';
   }
   return text;
+}
+
+const Json* ValueAt(const Json& tree, const std::vector<PathStep>& path) {
+  const Json* value = &tree;
+  for (const PathStep& step : path) {
+    if (const std::string* key = std::get_if<std::string>(&step)) {
+      value = value->is_object() ? value->Find(*key) : nullptr;
+    } else {
+      const size_t index = std::get<size_t>(step);
+      const bool there = value->is_array() && index < value->array().size();
+      value = there ? &value->array()[index] : nullptr;
+    }
+    if (value == nullptr) return nullptr;
+  }
+  return value;
+}
+
+// "3_lr=0.1,width=64": the trial's number and what was drawn for it, keys by their last step.
+std::string DrawnTag(const Space& space, uint32_t number, const Json& config) {
+  std::string tag = std::to_string(number);
+  char separator = '_';
+  for (const Variable& variable : space.variables) {
+    const Json* value = ValueAt(config, variable.path);
+    if (value == nullptr) continue;
+    const PathStep& last = variable.path.back();
+    const std::string* key = std::get_if<std::string>(&last);
+    const std::string name = key != nullptr ? *key : std::to_string(std::get<size_t>(last));
+    tag += separator + name + "=" + (value->is_string() ? value->AsString() : value->Dump());
+    separator = ',';
+  }
+  return tag.substr(0, kTagBytesMax);
 }
 
 void SetIfAbsent(Json& row, std::string_view key, Json value) {
@@ -225,6 +258,9 @@ Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Ro
     SetIfAbsent(result, "node_ip", node->second.inventory.address);
   }
   SetIfAbsent(result, "config", ParsedOrNull(trial.params));
+  const auto& index = core.world.index.experiments.at(trial.id.experiment);
+  SetIfAbsent(result, "experiment_tag",
+              DrawnTag(index.spec.space, trial.id.number, *result.Find("config")));
   return result;
 }
 

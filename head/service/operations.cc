@@ -5,6 +5,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/service/results_dir.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -105,13 +106,25 @@ void Operations::CreateExperiment(NewExperiment request, JsonDone done) {
   absl::Status size = CheckSize("the spec", request.spec.size(), limits::kSpecBytesMax);
   if (size.ok()) size = CheckSize("request_key", request.key.size(), limits::kNameBytesMax);
   if (!size.ok()) return done(size);
+  absl::StatusOr<Json> json = Json::Parse(request.spec);
+  if (!json.ok()) return done(json.status());
+  absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(*json);
+  if (!spec.ok()) return done(spec.status());
+  absl::StatusOr<std::string> reserved = ReserveResultsDir(*spec, settings_.results_root);
+  if (!reserved.ok()) return done(reserved.status());
+  auto answered = [reserved = *reserved, done = std::move(done)](absl::StatusOr<Json> answer) {
+    const bool used = answer.ok() && answer->GetString("results_dir") == reserved;
+    if (!used) ReleaseResultsDir(reserved);
+    done(std::move(answer));
+  };
   Post(input::CreateExperiment{.owner = std::move(request.owner),
                                .job = request.job,
                                .spec = std::move(request.spec),
                                .request_key = std::move(request.key),
                                .drawn_seed = DrawSeed(),
-                               .results_root = settings_.results_root},
-       std::move(done));
+                               .results_root = settings_.results_root,
+                               .reserved_dir = *reserved},
+       std::move(answered));
 }
 
 void Operations::GetExperiment(ExperimentId id, JsonDone done) {

@@ -186,6 +186,12 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
   }
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
     closing_.insert(ended->trial);
+    if (ended->end == TrialEnd::kFailed) {
+      const absl::Status status = WriteError(DirectoryOf(ended->trial), *ended);
+      if (!status.ok()) {
+        RT_LOG(kError) << "results: " << status.message();
+      }
+    }
   }
   if (const auto* decided = std::get_if<event::ExperimentDecided>(&record.event)) {
     decided_.insert(replica_.world.state.experiments.at(decided->experiment).results_dir);

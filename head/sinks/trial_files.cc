@@ -176,4 +176,13 @@ absl::Status WriteParams(const std::string& directory, const std::string& params
   return ReplaceFile(directory + "/params.json", json.ok() ? json->Pretty() + "\n" : params);
 }
 
+absl::Status WriteError(const std::string& directory, const event::TrialEnded& ended) {
+  RT_RETURN_IF_ERROR(MakeDirectory(directory));
+  std::string text = ended.error.traceback;
+  if (text.empty()) text = ended.error.kind + ": " + ended.error.message;
+  if (ended.error.kind.empty() && ended.error.message.empty()) text = ended.reason;
+  if (!text.ends_with('\n')) text += '\n';
+  return ReplaceFile(directory + "/error.txt", text);
+}
+
 }  // namespace rt

@@ -1,6 +1,7 @@
 // What one trial leaves in its directory: result.json (a JSON line per row), progress.csv (the
-// same, flattened, without the configuration) and params.json. Rows are collected and written in
-// one go; a key that appears late makes progress.csv need all rows again. For the sinks' thread.
+// same, flattened, without the configuration), params.json, and error.txt when it failed. Rows are
+// collected and written in one go; a key that appears late makes progress.csv need all rows again.
+// For the sinks' thread.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/json.h"
+#include "head/core/events.h"
 #include "head/sinks/cursor.h"
 
 namespace rt {
@@ -40,6 +42,8 @@ class TrialFiles {
 
 // Makes the directory and writes params.json.
 absl::Status WriteParams(const std::string& directory, const std::string& params);
+// Makes the directory and writes error.txt: the traceback, or what is known instead of one.
+absl::Status WriteError(const std::string& directory, const event::TrialEnded& ended);
 // Replaces a file by rename, so that nobody sees half of it.
 absl::Status ReplaceFile(const std::string& path, const std::string& text);
 

@@ -1,0 +1,12 @@
+// The address of this machine that the head's machine sees it under: what `rt node list` and the
+// results call the node's ip. No packet is sent for it.
+#pragma once
+
+#include <string>
+
+namespace rt::worker {
+
+// `head` is "host:port". Empty when the name cannot be resolved or there is no route.
+std::string LocalAddressTowards(const std::string& head);
+
+}  // namespace rt::worker
