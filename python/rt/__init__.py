@@ -11,17 +11,34 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rt._errors import RtError, TrialError
-from rt._runtime import init, is_initialized, shutdown
+from rt._runtime import (
+    available_resources,
+    cluster_resources,
+    init,
+    is_initialized,
+    shutdown,
+)
 
 if TYPE_CHECKING:
-    from rt import train, tune
+    from rt import air, train, tune
 
 __version__ = "0.1.0"
-__all__ = ["RtError", "TrialError", "init", "is_initialized", "shutdown", "train", "tune"]
+__all__ = [
+    "RtError",
+    "TrialError",
+    "air",
+    "available_resources",
+    "cluster_resources",
+    "init",
+    "is_initialized",
+    "shutdown",
+    "train",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Imports `rt.tune` and `rt.train` when they are first asked for."""
-    if name in ("tune", "train"):
+    """Imports `rt.tune`, `rt.train` and `rt.air` when they are first asked for."""
+    if name in ("air", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
     raise AttributeError(f"module 'rt' has no attribute {name!r}")

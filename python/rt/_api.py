@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import warnings
+from collections.abc import Iterator
 from typing import Any, Optional
 
 from rt import _session
-from rt._checkpoint import Checkpoint
+from rt._checkpoint import Checkpoint, scratch_dir
 
 
 def report(
@@ -30,9 +33,32 @@ def report(
     if session is None:
         warnings.warn("report() does nothing outside a trial", stacklevel=2)
         return
-    session.report({**(metrics or {}), **named}, checkpoint)
+    global _pending
+    filled, _pending = _pending, None
+    if checkpoint is None and filled is not None:
+        checkpoint = Checkpoint(filled)
+    try:
+        session.report({**(metrics or {}), **named}, checkpoint)
+    finally:
+        if filled is not None:
+            shutil.rmtree(filled, ignore_errors=True)
     if checkpoint is not None:
         session.checkpoint_served()
+
+
+_pending: Optional[str] = None  # What checkpoint_dir() filled; goes with the next report.
+
+
+@contextlib.contextmanager
+def checkpoint_dir(step: Optional[int] = None) -> Iterator[str]:
+    """The older way to make a checkpoint: fill this directory, then report(...).
+
+    `with tune.checkpoint_dir(step=3) as path: torch.save(...)`. The step is the report's own.
+    """
+    global _pending
+    path = scratch_dir(".checkpoint-", os.environ.get("RT_TRIAL_DIR") or None)
+    yield path
+    _pending = path
 
 
 def get_checkpoint() -> Optional[Checkpoint]:

@@ -55,11 +55,22 @@ class Checkpoint:
     def path(self) -> str:
         """A local directory with the files; raises RtError when they cannot be fetched."""
         if self._path is None:
-            target = scratch_dir("rt-checkpoint-")
+            self._fetch_to(scratch_dir("rt-checkpoint-"))
+        assert self._path is not None
+        return self._path
+
+    def _fetch_to(self, target: str) -> None:
+        """Fetches the files into `target`, which is the checkpoint's path from then on."""
+        if self._path is None:
+            os.makedirs(target, exist_ok=True)
             if self._fetch is not None:
                 self._fetch(target)
             self._path = target
-        return self._path
+
+    @property
+    def value(self) -> str:
+        """The older name of `path`."""
+        return self.path
 
     def to_directory(self, path: Union[str, os.PathLike[str], None] = None) -> str:
         """Copies the files into `path` (made if need be; a fresh one by default); returns it."""
@@ -90,4 +101,5 @@ class Checkpoint:
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def __repr__(self) -> str:
-        return f"Checkpoint(path={self._path!r})"
+        where = self._path if self._path is not None else "in the cluster's store"
+        return f"Checkpoint({where})"

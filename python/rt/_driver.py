@@ -43,6 +43,7 @@ class Driver(Protocol):
     """One connection to a head."""
 
     embedded: bool  # The head lives and dies with this process.
+    embedded_dir: str  # Where an embedded cluster's daemons keep their files; else empty.
     inside_job: bool
     id: str  # The job's id, or a random text.
 
@@ -65,6 +66,7 @@ class BridgeDriver:
         import subprocess
 
         self.embedded = embedded
+        self.embedded_dir = ""
         self.id = secrets.token_hex(8)
         self._lock = threading.RLock()
         self._next_id = 0
@@ -77,8 +79,8 @@ class BridgeDriver:
             raise RtError(f"{argv[0]} cannot be started: {error}", "UNAVAILABLE") from error
         os.register_at_fork(after_in_child=self._forget_in_child)
         self.hello = self.call("hello") or {}
-        if isinstance(self.hello, dict) and self.hello.get("driver_id"):
-            self.id = str(self.hello["driver_id"])
+        if embedded:
+            self.embedded_dir = str(self.hello.get("local_directory") or "")
 
     def _forget_in_child(self) -> None:
         """A forked child must not hold the bridge's input open."""
@@ -134,6 +136,7 @@ class SocketDriver:
     """Speaks with the worker daemon of the job (or trial) that this process belongs to."""
 
     embedded = False
+    embedded_dir = ""
     inside_job = True
 
     def __init__(self, path: str, token: str, deadline_s: float = RECONNECT_DEADLINE_S) -> None:

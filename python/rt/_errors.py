@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from types import TracebackType
 from typing import Any, Optional
 
 
@@ -28,6 +31,50 @@ class TrialError(RtError):
         self.kind = kind
         self.message = message
         self.traceback = traceback
+
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_hides_frames = False
+
+
+def hide_own_frames() -> None:
+    """Lets what this package raises end a script without showing the package's own frames.
+
+    Only how an uncaught exception is printed changes, and only for refusals, failed searches and
+    Ctrl-C; whatever printed before is still called. Safe to repeat.
+    """
+    global _hides_frames
+    if _hides_frames:
+        return
+    _hides_frames = True
+    shown_before = sys.excepthook
+
+    def show(kind: type[BaseException], error: BaseException, tb: Optional[TracebackType]) -> None:
+        if isinstance(error, (RtError, ValueError, KeyboardInterrupt)) and _raised_here(tb):
+            tb = _without_own(tb)
+            error.__traceback__ = tb
+        shown_before(kind, error, tb)
+
+    sys.excepthook = show
+
+
+def _is_own(tb: TracebackType) -> bool:
+    return tb.tb_frame.f_code.co_filename.startswith(_OWN)
+
+
+def _raised_here(tb: Optional[TracebackType]) -> bool:
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and _is_own(tb)
+
+
+def _without_own(tb: Optional[TracebackType]) -> Optional[TracebackType]:
+    if tb is None:
+        return None
+    rest = _without_own(tb.tb_next)
+    if _is_own(tb):
+        return rest
+    return TracebackType(rest, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
 
 
 def error_from_reply(error: Optional[dict[str, Any]]) -> Exception:

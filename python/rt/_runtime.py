@@ -86,6 +86,29 @@ def shutdown(*_: Any, **__: Any) -> None:
     _driver.close()
 
 
+def cluster_resources() -> dict[str, float]:
+    """What the cluster has in all, such as {"CPU": 4.0, "memory": ...}; connects if need be."""
+    return _resources("total")
+
+
+def available_resources() -> dict[str, float]:
+    """The same less what trials and jobs hold now."""
+    return _resources("free")
+
+
+def _resources(which: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    status = _driver.get().call("cluster_status")
+    listed = dict(status.get("resources") or {})
+    listed.update(listed.pop("custom", None) or {})
+    for name, amount in listed.items():
+        total, used = float(amount["total"]), float(amount["used"])
+        ray_name = {"cpu": "CPU", "gpu": "GPU", "memory_bytes": "memory"}.get(name) or name
+        if total:
+            found[ray_name] = total if which == "total" else total - used
+    return found
+
+
 def is_initialized() -> bool:
     """Whether init() was called, or a search has connected."""
     return _initialized or _driver.is_open()

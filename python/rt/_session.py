@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections import deque
@@ -35,6 +36,7 @@ class Session:
     def __init__(self, path: str, token: str, deadline_s: float = RECONNECT_DEADLINE_S) -> None:
         self._path = path
         self._token = token
+        self._hostname = socket.gethostname()
         self._deadline_s = deadline_s
         self._lock = threading.RLock()
         self._unacked: deque[tuple[int, bytes]] = deque()
@@ -67,6 +69,7 @@ class Session:
         self._time_s = 0.0
         self._last = time.monotonic()
         self._totals: dict[str, float] = {}
+        self._timesteps = 0
 
     @property
     def iteration(self) -> float:
@@ -144,6 +147,8 @@ class Session:
         self._since_restore += 1
         for unit in ("timesteps", "episodes"):
             amount = number_at(metrics, f"{unit}_this_iter")
+            if amount is not None and unit == "timesteps":
+                self._timesteps += int(amount)
             if amount is not None:
                 self._totals[unit] = self._totals.get(unit, 0) + amount
                 metrics.setdefault(f"{unit}_total", self._totals[unit])
@@ -157,7 +162,9 @@ class Session:
             "time_total_s": self._time_base_s + self._time_s,
             "time_since_restore": self._time_s,
             "iterations_since_restore": self._since_restore,
+            "timesteps_since_restore": self._timesteps,
             "done": bool(metrics.get("done", False)),
+            "hostname": self._hostname,
         }
 
     def _rule_met(self, row: dict[str, Any]) -> bool:
@@ -312,9 +319,17 @@ class Session:
     def handle_signals(self, raises: bool) -> None:
         """SIGTERM ends the trial (`raises`: at once, else after the step); SIGUSR2 is a notice."""
 
-        def terminate(_number: int, _frame: Any) -> None:
+        own_pid = os.getpid()
+
+        def terminate(number: int, _frame: Any) -> None:
+            if os.getpid() != own_pid:  # A child of the trial ends as usual.
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
+                return
             self._terminated = True
-            if raises and not self.busy:
+            # A trial that ended already is cleaning up: that must not be broken off.
+            if raises and not self.busy and not self.ended:
+                self.ended = True
                 raise TrialStopped()
 
         def notice(_number: int, _frame: Any) -> None:

@@ -160,7 +160,8 @@ def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
 def sample_from(func: Callable[..., Any]) -> Domain:
     """Not available: raises ValueError that says what to do instead."""
     raise ValueError(
-        "sample_from is not available: draw from a fixed domain, and compute the rest in the trial"
+        "sample_from is not available: draw with tune.uniform, tune.choice or another primitive, "
+        "and compute what depends on the draw inside the trainable, from its config"
     )
 
 

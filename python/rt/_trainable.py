@@ -8,12 +8,13 @@ A subclass defines one spelling; the base class makes the new names call the old
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pickle
 import shutil
 import tempfile
-from typing import Any, Optional, Union
+from typing import Any, Callable, Optional, Union
 
 _DICT_FILE = "_dict_checkpoint.pkl"
 _NOTES_FILE = ".rt_trainable.json"
@@ -162,6 +163,17 @@ class Trainable:
     def stop(self) -> None:
         """Cleans up."""
         self.cleanup()
+
+
+def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
+    """Whether a function trainable is of the older kind: `def train(config, checkpoint_dir=None)`.
+
+    It is given the directory of the checkpoint to go on from, or None.
+    """
+    try:
+        return "checkpoint_dir" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _path_inside(path: str, root: str) -> str:

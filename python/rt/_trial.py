@@ -14,13 +14,13 @@ import shutil
 import sys
 import tempfile
 import traceback
-from typing import Any, Callable
+from typing import Any, Callable, Optional
 
 from rt import _api, _session
 from rt._checkpoint import Checkpoint
 from rt._json import numbers
 from rt._session import Session, TrialStopped
-from rt._trainable import Trainable
+from rt._trainable import Trainable, takes_checkpoint_dir
 from rt._values import restore_values
 
 PAYLOAD_FILE = "trainable.pkl"
@@ -72,12 +72,21 @@ def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
 
 def run_function(function: Callable[..., Any], config: dict[str, Any]) -> None:
     """Calls the function; a dict or number that it returns, or yields, is reported."""
-    result = function(*_arguments(function, config))
+    arguments = _arguments(function, config)
+    if takes_checkpoint_dir(function):
+        result = function(*arguments, checkpoint_dir=_restored_dir())
+    else:
+        result = function(*arguments)
     if inspect.isgenerator(result):
         for item in result:
             _report_returned(item)
     elif result is not None:
         _report_returned(result)
+
+
+def _restored_dir() -> Optional[str]:
+    restored = _api.get_checkpoint()
+    return restored.path if restored is not None else None
 
 
 def _arguments(function: Callable[..., Any], config: dict[str, Any]) -> list[Any]:

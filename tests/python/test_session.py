@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +141,35 @@ def test_the_worker_may_say_stop_at_any_time(tmp_path: Path) -> None:
     with pytest.raises(TrialStopped):
         tune.report({"a": 1})
     wait_until(lambda: worker.spooled == 1)
+
+
+def test_sigterm_ends_a_function_once_and_leaves_its_cleaning_up_alone(tmp_path: Path) -> None:
+    _, session = open_session(tmp_path)
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR2)
+    try:
+        session.handle_signals(raises=True)
+        with pytest.raises(TrialStopped):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)  # Cut short.
+        os.kill(os.getpid(), signal.SIGTERM)  # Nothing is raised any more.
+        assert session.terminated
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGUSR2, before[1])
+
+
+def test_a_child_of_the_trial_ends_by_sigterm_as_usual(tmp_path: Path) -> None:
+    _, session = open_session(tmp_path)
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR2)
+    try:
+        session.handle_signals(raises=True)
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+            os._exit(0)
+        os.kill(child, signal.SIGTERM)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGUSR2, before[1])

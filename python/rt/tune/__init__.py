@@ -1,9 +1,19 @@
 """rt.tune: hyperparameter search under the names of Ray Tune."""
 
-from rt._api import TrialContext, checkpoint_requested, get_checkpoint, get_context, report
+import sys
+
+from rt._api import (
+    TrialContext,
+    checkpoint_dir,
+    checkpoint_requested,
+    get_checkpoint,
+    get_context,
+    report,
+)
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from rt._errors import TrialError, TuneError
+from rt._paths import alias
 from rt._space import (
     choice,
     grid_search,
@@ -20,22 +30,36 @@ from rt._space import (
     uniform,
 )
 from rt._trainable import Trainable
-from rt.tune import error, logger, schedulers, search
+from rt.tune import error, logger, progress_reporter, schedulers, search
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._tuner import Tuner, run
-from rt.tune._wrap import register_trainable, with_parameters, with_resources
+from rt.tune._wrap import (
+    PlacementGroupFactory,
+    register_trainable,
+    with_parameters,
+    with_resources,
+)
+from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter
 from rt.tune.schedulers import create_scheduler
 from rt.tune.search import create_searcher
 
 TuneContext = TrialContext
+get_trial_dir = get_context().get_trial_dir
+get_trial_id = get_context().get_trial_id
+get_trial_name = get_context().get_trial_name
+get_trial_resources = get_context().get_trial_resources
 
 __all__ = [
+    "CLIReporter",
     "Checkpoint",
     "CheckpointConfig",
     "ExperimentAnalysis",
     "FailureConfig",
+    "JupyterNotebookReporter",
+    "PlacementGroupFactory",
+    "ProgressReporter",
     "Result",
     "ResultGrid",
     "RunConfig",
@@ -46,6 +70,7 @@ __all__ = [
     "TuneContext",
     "TuneError",
     "Tuner",
+    "checkpoint_dir",
     "checkpoint_requested",
     "choice",
     "create_scheduler",
@@ -53,10 +78,15 @@ __all__ = [
     "error",
     "get_checkpoint",
     "get_context",
+    "get_trial_dir",
+    "get_trial_id",
+    "get_trial_name",
+    "get_trial_resources",
     "grid_search",
     "logger",
     "lograndint",
     "loguniform",
+    "progress_reporter",
     "qlograndint",
     "qloguniform",
     "qrandint",
@@ -74,3 +104,32 @@ __all__ = [
     "with_parameters",
     "with_resources",
 ]
+
+_PRIMITIVES = [
+    "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint",
+    "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
+]  # fmt: skip
+_SEARCHERS = ["BasicVariantGenerator", "ConcurrencyLimiter", "create_searcher"]
+_SCHEDULERS = ["ASHAScheduler", "AsyncHyperBandScheduler"]
+
+alias(
+    [sys.modules[__name__], search, schedulers],
+    {
+        "rt.tune.analysis": ["ExperimentAnalysis"],
+        "rt.tune.registry": ["register_trainable"],
+        "rt.tune.result_grid": ["ResultGrid"],
+        "rt.tune.sample": _PRIMITIVES,
+        "rt.tune.schedulers.async_hyperband": _SCHEDULERS,
+        "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
+        "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
+        "rt.tune.search.concurrency_limiter": ["ConcurrencyLimiter"],
+        "rt.tune.search.sample": _PRIMITIVES,
+        "rt.tune.search.variant_generator": ["grid_search"],
+        "rt.tune.suggest": _SEARCHERS,
+        "rt.tune.suggest.basic_variant": ["BasicVariantGenerator"],
+        "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
+        "rt.tune.tune": ["run"],
+        "rt.tune.tune_config": ["TuneConfig"],
+        "rt.tune.tuner": ["Tuner"],
+    },
+)

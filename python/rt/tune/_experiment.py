@@ -8,12 +8,15 @@ import hashlib
 import inspect
 import json
 import os
+import shutil
 import sys
+import warnings
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from rt import _driver, _runtime
 from rt._config import RunConfig
+from rt._errors import hide_own_frames
 from rt._json import clean, unboxed
 from rt._pack import import_path, write_payload
 from rt._space import encode_space
@@ -50,7 +53,11 @@ class TuneConfig:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', not {self.mode!r}")
         if self.trial_name_creator or self.trial_dirname_creator:
-            raise ValueError("trial_name_creator and trial_dirname_creator are not available")
+            warnings.warn(
+                "trial_name_creator and trial_dirname_creator change nothing: a trial is called "
+                "<trainable>_<experiment>_<number>",
+                stacklevel=3,
+            )
 
 
 @dataclass
@@ -210,12 +217,20 @@ def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool)
 
 def run_search(request: Request) -> TrialSet:
     """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
+    hide_own_frames()
     request.trainable = lookup(request.trainable)
     spec, table, dated = build_spec(request)
     payload = _write_payload(request, spec, table)
     driver = _driver.get()
-    spec["inputs"] = [{"manifest": driver.push_dir(payload), "env": "RT_TRAINABLE"}]
+    try:
+        manifest = driver.push_dir(payload)
+    finally:
+        shutil.rmtree(payload, ignore_errors=True)
+    spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
+    # As in Ray: trials that run side by side would otherwise each start a thread per core.
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, int(spec["resources"]["cpu"])))
+    spec["env"].setdefault("OMP_NUM_THREADS", threads)
     path = import_path(outside_job=not driver.inside_job)
     if path:
         spec["env"].setdefault("PYTHONPATH", path)
@@ -231,6 +246,9 @@ def run_search(request: Request) -> TrialSet:
     experiment.setdefault("results_dir", created.get("results_dir"))
     metric, mode = _metric_and_mode(request.tune)
     trials = TrialSet(experiment, items, table, metric, mode)
+    progress.failures(trials)
+    if driver.embedded:
+        trials.save_files(driver.embedded_dir)
     _check_outcome(trials)
     return trials
 
@@ -245,7 +263,7 @@ def _check_outcome(trials: TrialSet) -> None:
         return
     for trial in trials:
         if trial.state == "COMPLETED" and trial.value(metric, "max", "last", False) is None:
-            known = ", ".join(trials.reported_metrics()) or "nothing"
+            known = trials.reported_text()
             raise ValueError(
                 f"trial {trial.trial_id} ended without the metric {metric!r}; reported: {known}"
             )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from types import FrameType
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from rt._driver import Driver
 from rt._json import shown
+from rt.tune._trials import Trial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
 PRINT_EVERY_S = 5.0
@@ -66,25 +70,31 @@ class Progress:
             text += f"; best {metric}={best['value']:.6g} with {shown(best.get('params'))}"
         return text
 
+    def failures(self, trials: Iterable[Trial]) -> None:
+        """Shows the first failed trial's traceback, and how many failed."""
+        failed = [trial for trial in trials if trial.state == "FAILED"]
+        if failed and not self._quiet:
+            self.say(f"{len(failed)} failed; the first of them, {failed[0].error}")
+
     def interrupted(self) -> None:
         """Says what the first Ctrl-C does, and how to go on later."""
-        print("rt: stopping after the current steps; Ctrl-C again stops at once", file=sys.stderr)
+        text = "rt: stopping after the current steps; Ctrl-C again stops at once\n"
         if self._embedded:
-            print(
-                f"rt: what was reported is kept in {self._results_dir}; a search on a cluster "
-                "(rt up, then RT_CLUSTER=NAME) can be resumed, one in a plain script starts anew",
-                file=sys.stderr,
-                flush=True,
-            )
+            text += f"rt: reports and checkpoints are kept in {self._results_dir}; to resume,"
         else:
-            print(f"rt: resume with: rt exp resume {self._id}", file=sys.stderr, flush=True)
+            text += f"rt: reports and checkpoints stay (rt exp show {self._id}); to resume,"
+        text += " run the script again: it starts a new search\n"
+        # Not through sys.stderr: this runs in a signal handler, perhaps in the midst of a print.
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode())
 
 
 class _Interrupts:
     """While entered: the first SIGINT is noted, the second raises KeyboardInterrupt."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[], None]) -> None:
         self.requested = False
+        self._say = say
         self._previous: Any = None
         self._installed = False
 
@@ -102,13 +112,14 @@ class _Interrupts:
         if self.requested:
             raise KeyboardInterrupt
         self.requested = True
+        self._say()
 
 
 def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict[str, Any]:
     """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C."""
     seen: Any = ""
     stopping = False
-    with _Interrupts() as interrupts:
+    with _Interrupts(progress.interrupted) as interrupts:
         while True:
             experiment = driver.call(
                 "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=HOLD_MS
@@ -119,7 +130,6 @@ def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict
                 return dict(experiment)
             if interrupts.requested and not stopping:
                 stopping = True
-                progress.interrupted()
                 driver.call(
                     "experiment_stop",
                     experiment_id=experiment_id,

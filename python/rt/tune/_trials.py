@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any, Optional
 
@@ -14,6 +15,7 @@ from rt import _driver
 from rt._checkpoint import Checkpoint
 from rt._errors import RtError, TrialError
 from rt._json import flatten, numbers
+from rt._logs import save_logs
 from rt._values import ValueTable, restore_values
 
 _STATES = {
@@ -24,7 +26,14 @@ _STATES = {
     "FAILED": "ERROR",
 }
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
-_NEVER_METRICS = {"done", "config", "trial_id", "date", "hostname", "node_ip", "pid", "timestamp"}
+_NEVER_METRICS = {
+    "done", "config", "trial_id", "date", "hostname", "node_ip", "pid", "timestamp",
+    "experiment_tag", "checkpoint_dir_name", "should_checkpoint",
+}  # fmt: skip
+FILLED_IN = {
+    "training_iteration", "time_this_iter_s", "time_total_s", "time_since_restore",
+    "iterations_since_restore", "timesteps_since_restore",
+}  # fmt: skip
 
 
 class Trial:
@@ -35,6 +44,7 @@ class Trial:
         self._rows: Optional[list[dict[str, Any]]] = None
         self._last: Optional[dict[str, Any]] = None
         self._detail: Optional[dict[str, Any]] = None
+        self._checkpoints: Optional[list[tuple[Checkpoint, dict[str, Any]]]] = None
         self.trial_id = str(item.get("id"))
         self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
         self.status = _STATES.get(str(item.get("state")), str(item.get("state")))
@@ -90,6 +100,8 @@ class Trial:
         """The newest row with the fields that rt fills in; empty when nothing was reported."""
         if self._last is None:
             self._last = self._with_config(self._item.get("metrics") or {})
+            if self._last and self.state == "COMPLETED":
+                self._last["done"] = True  # A function that returned says so after its last row.
         return self._last
 
     last_result = last_metrics
@@ -107,6 +119,11 @@ class Trial:
     @property
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """Committed checkpoints, oldest first, each with the row that it came with."""
+        if self._checkpoints is None:
+            self._checkpoints = self._list_checkpoints()
+        return list(self._checkpoints)
+
+    def _list_checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         found = []
         for item in self.detail.get("checkpoints") or []:
             if str(item.get("state") or "COMMITTED").upper() not in ("COMMITTED", "KEPT"):
@@ -176,6 +193,23 @@ class TrialSet:
     def __iter__(self) -> Iterator[Trial]:
         return iter(self.trials)
 
+    def save_files(self, cluster_dir: str) -> None:
+        """Copies an embedded cluster's logs and checkpoints into the trials' directories.
+
+        Under Ray's names: stdout, stderr, checkpoint_000000 and so on. What cannot be copied is
+        said on standard error.
+        """
+        for trial in self.trials:
+            if not os.path.isdir(trial.path):
+                continue
+            try:
+                if cluster_dir:
+                    save_logs(cluster_dir, trial.trial_id, trial.path)
+                for number, (checkpoint, _) in enumerate(trial.checkpoints):
+                    checkpoint._fetch_to(os.path.join(trial.path, f"checkpoint_{number:06d}"))
+            except (OSError, RtError) as error:
+                print(f"rt: {trial.path}: {error}", file=sys.stderr, flush=True)
+
     def load_all(self) -> None:
         """Reads what could be asked for later: the connection is about to end."""
         for trial in self.trials:
@@ -194,17 +228,23 @@ class TrialSet:
             names.update(flatten(row))
         return sorted(names - _NEVER_METRICS)
 
+    def reported_text(self) -> str:
+        """Those names as a sentence has them; what rt filled in comes after the trials' own."""
+        names = self.reported_metrics()
+        own = ", ".join(name for name in names if name not in FILLED_IN) or "nothing"
+        filled = ", ".join(name for name in names if name in FILLED_IN)
+        return f"{own} (filled in by rt: {filled})" if filled else own
+
     def missing(self, metric: str) -> ValueError:
         """The error for a metric that nobody reported."""
-        known = ", ".join(self.reported_metrics()) or "nothing"
+        known = self.reported_text()
         return ValueError(f"no trial reported the metric {metric!r}; reported: {known}")
 
     def chosen_metric(self, metric: Optional[str]) -> str:
         """`metric`, or the experiment's. Raises ValueError when there is neither."""
         chosen = metric or self.metric
         if not chosen:
-            known = ", ".join(self.reported_metrics()) or "nothing"
-            raise ValueError(f"name a metric; the trials reported: {known}")
+            raise ValueError(f"name a metric; the trials reported: {self.reported_text()}")
         return chosen
 
     def best(

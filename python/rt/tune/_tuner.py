@@ -12,7 +12,7 @@ from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig, run_search
 from rt.tune._results import ResultGrid
 from rt.tune._trials import TrialSet
-from rt.tune._wrap import lookup
+from rt.tune._wrap import PlacementGroupFactory, lookup
 
 
 class Tuner:
@@ -175,6 +175,8 @@ def _old_checkpoints(
 def _old_resources(resources: Any) -> Optional[dict[str, Any]]:
     if resources is None:
         return None
+    if isinstance(resources, PlacementGroupFactory):
+        resources = resources.required_resources
     if not isinstance(resources, dict):
         kind = type(resources).__name__
         raise ValueError(f"resources_per_trial must be one dict for all trials, not {kind}")

@@ -6,7 +6,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional
 
-from rt._trainable import Trainable
+from rt._trainable import Trainable, takes_checkpoint_dir
 
 _registry: dict[str, Any] = {}
 _RESOURCES = "_rt_resources"
@@ -56,7 +56,31 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
         _rename(Parametrised, base)
         return Parametrised
-    return _copied(trainable, lambda config: trainable(config, **kwargs))
+    return _copied(trainable, kwargs)
+
+
+class PlacementGroupFactory:
+    """Resources as a list of bundles. A trial is one process on one node: it asks for their sum.
+
+    Raises ValueError when there is no bundle, or the strategy would spread them over nodes.
+    """
+
+    def __init__(self, bundles: list[dict[str, float]], strategy: str = "PACK", **_: Any) -> None:
+        if not bundles or not all(isinstance(bundle, dict) for bundle in bundles):
+            raise ValueError("PlacementGroupFactory takes a list of dicts such as {'CPU': 1}")
+        if "SPREAD" in strategy:
+            raise ValueError(f"strategy {strategy!r}: a trial runs on one node")
+        self.bundles = bundles
+        self.strategy = strategy
+
+    @property
+    def required_resources(self) -> dict[str, float]:
+        """The sum of the bundles."""
+        total: dict[str, float] = {}
+        for bundle in self.bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0) + amount
+        return total
 
 
 def with_resources(trainable: Any, resources: Any) -> Any:
@@ -65,6 +89,8 @@ def with_resources(trainable: Any, resources: Any) -> Any:
     Raises ValueError for resources that are not one dict for all trials.
     """
     trainable = lookup(trainable)
+    if isinstance(resources, PlacementGroupFactory):
+        resources = resources.required_resources
     if not isinstance(resources, dict):
         kind = type(resources).__name__
         raise ValueError(f"with_resources takes one dict for all trials, not {kind}")
@@ -73,7 +99,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
         derived = type(base.__name__, (base,), {_RESOURCES: dict(resources)})
         _rename(derived, base)
         return derived
-    wrapped = _copied(trainable, trainable)
+    wrapped = _copied(trainable, {})
     setattr(wrapped, _RESOURCES, dict(resources))
     return wrapped
 
@@ -89,10 +115,14 @@ def _rename(derived: type, base: type) -> None:
     derived.__module__ = base.__module__
 
 
-def _copied(function: Callable[..., Any], call: Callable[..., Any]) -> Callable[..., Any]:
-    def wrapper(config: dict[str, Any]) -> Any:
-        return call(config)
+def _copied(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    def plain(config: dict[str, Any]) -> Any:
+        return function(config, **parameters)
 
+    def restoring(config: dict[str, Any], checkpoint_dir: Optional[str] = None) -> Any:
+        return function(config, checkpoint_dir=checkpoint_dir, **parameters)
+
+    wrapper: Any = restoring if takes_checkpoint_dir(function) else plain
     inner = function
     while isinstance(inner, functools.partial):
         inner = inner.func

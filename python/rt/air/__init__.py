@@ -1,0 +1,20 @@
+"""rt.air: the names that Ray 2.x lists under ray.air; the same as in rt.train."""
+
+import sys
+
+from rt._checkpoint import Checkpoint
+from rt._config import CheckpointConfig, FailureConfig, RunConfig
+from rt._paths import alias
+from rt.air import session
+from rt.tune._results import Result
+
+__all__ = ["Checkpoint", "CheckpointConfig", "FailureConfig", "Result", "RunConfig", "session"]
+
+alias(
+    [sys.modules[__name__]],
+    {
+        "rt.air.checkpoint": ["Checkpoint"],
+        "rt.air.config": ["CheckpointConfig", "FailureConfig", "RunConfig"],
+        "rt.air.result": ["Result"],
+    },
+)

@@ -1,0 +1,31 @@
+"""Progress reporters: accepted for scripts written for Ray. rt prints lines of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ProgressReporter:
+    """The base of the reporters below. Takes any arguments, and changes nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._columns: list[str] = []
+
+    def add_metric_column(self, metric: str, representation: Any = None) -> None:
+        """Notes the column; nothing shows it."""
+        self._columns.append(metric)
+
+    def add_parameter_column(self, parameter: str, representation: Any = None) -> None:
+        """Notes the column; nothing shows it."""
+        self._columns.append(parameter)
+
+
+class CLIReporter(ProgressReporter):
+    """Accepted and needless: a line is printed whenever something changed, every 5 s at most."""
+
+
+class JupyterNotebookReporter(ProgressReporter):
+    """Accepted and needless, like CLIReporter."""
+
+
+__all__ = ["CLIReporter", "JupyterNotebookReporter", "ProgressReporter"]

@@ -1,5 +1,0 @@
-"""The module path under which Ray has BasicVariantGenerator."""
-
-from rt.tune.search import BasicVariantGenerator
-
-__all__ = ["BasicVariantGenerator"]

@@ -1,0 +1,115 @@
+"""What scripts written for Ray import, and the smaller promises of those names."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_worker import FakeWorker
+from rt import _errors, _session, tune
+from rt._logs import save_logs
+from rt._session import Session
+from rt._trial import run_function
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("rt", "init shutdown is_initialized cluster_resources available_resources tune train air"),
+        ("rt.air", "session Checkpoint CheckpointConfig FailureConfig RunConfig Result"),
+        ("rt.air.config", "CheckpointConfig FailureConfig RunConfig"),
+        ("rt.air.session", "report get_checkpoint get_trial_id get_trial_name get_world_rank"),
+        ("rt.train", "report get_checkpoint get_context Checkpoint RunConfig FailureConfig"),
+        ("rt.tune", "CLIReporter JupyterNotebookReporter PlacementGroupFactory checkpoint_dir"),
+        ("rt.tune.analysis", "ExperimentAnalysis"),
+        ("rt.tune.logger", "DEFAULT_LOGGERS JsonLoggerCallback CSVLoggerCallback pretty_print"),
+        ("rt.tune.registry", "register_trainable"),
+        ("rt.tune.result_grid", "ResultGrid"),
+        ("rt.tune.schedulers", "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler"),
+        ("rt.tune.schedulers.async_hyperband", "ASHAScheduler"),
+        ("rt.tune.search", "BasicVariantGenerator ConcurrencyLimiter"),
+        ("rt.tune.search.basic_variant", "BasicVariantGenerator"),
+        ("rt.tune.search.sample", "uniform choice randint"),
+        ("rt.tune.suggest", "ConcurrencyLimiter"),
+        ("rt.tune.trainable", "Trainable with_parameters"),
+        ("rt.tune.tuner", "Tuner"),
+    ],
+)
+def test_a_module_path_of_ray_has_its_names(path: str, names: str) -> None:
+    module = importlib.import_module(path)
+    assert [name for name in names.split() if not hasattr(module, name)] == []
+
+
+def test_bundles_are_summed_and_never_spread() -> None:
+    bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 2, "GPU": 1}])
+    wrapped = tune.with_resources(lambda config: None, bundles)
+    assert wrapped._rt_resources == {"CPU": 3, "GPU": 1}
+    with pytest.raises(ValueError, match="one node"):
+        tune.PlacementGroupFactory([{"CPU": 1}], strategy="STRICT_SPREAD")
+
+
+def test_a_filled_checkpoint_dir_goes_with_the_next_report(tmp_path: Path) -> None:
+    worker = FakeWorker(str(tmp_path))
+    session = _session.current = Session(worker.path, worker.token, deadline_s=10)
+    with tune.checkpoint_dir(step=1) as path:
+        Path(path, "weights").write_text("1")
+    tune.report(loss=1)
+    tune.report(loss=2)
+    session.barrier()
+    assert [report.get("checkpoint") for report in worker.reports] == [path, None]
+    assert not Path(path).exists()
+
+
+def test_an_older_function_is_given_the_checkpoint_dir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def older(config: dict[str, Any], checkpoint_dir: Any = None, data: Any = None) -> None:
+        seen.append((checkpoint_dir, data))
+
+    run_function(older, {})
+    monkeypatch.setenv("RT_CHECKPOINT_DIR", str(tmp_path))
+    run_function(tune.with_parameters(older, data=3), {})
+    assert seen == [(None, None), (str(tmp_path), 3)]
+
+
+def test_an_uncaught_refusal_is_shown_without_our_frames(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
+    monkeypatch.setattr(_errors, "_hides_frames", False)
+    _errors.hide_own_frames()
+    shown = []
+    for call in (lambda: tune.uniform(2, 1), lambda: int("x")):
+        try:
+            call()
+        except ValueError as error:
+            sys.excepthook(type(error), error, error.__traceback__)
+            shown.append(capsys.readouterr().err)
+            traceback.clear_frames(error.__traceback__)
+    assert "_space.py" not in shown[0] and "must be below" in shown[0]
+    assert "test_names.py" in shown[0] and "test_names.py" in shown[1]
+
+
+def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
+    for place, text in (
+        ("worker-1/logs/t1-0.a10.r0/stdout.000000000000.log", "d"),
+        ("worker-1/logs/t1-0.a2.r0/stdout.000000000000.log", "a"),
+        ("worker-1/logs/t1-0.a2.r0/stdout.000000000001.log", "b"),
+        ("worker-1/attempts/t1-0.a3.r0/stdout.000000000000.log", "c"),
+        ("worker-1/logs/t1-0.a2.r0/stderr.000000000000.log", ""),
+        ("worker-1/logs/t1-01.a1.r0/stdout.000000000000.log", "other"),
+    ):
+        path = tmp_path / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    results = tmp_path / "results"
+    results.mkdir()
+    save_logs(str(tmp_path), "1/0", str(results))
+    assert (results / "stdout").read_text() == "abcd"
+    assert not (results / "stderr").exists()
