@@ -1,0 +1,99 @@
+"""The examples, run as their README says, on real data. Some need PyTorch in build/venv."""
+
+import ast
+import re
+import subprocess
+import unittest
+
+from harness import ROOT
+from script import PYTHON, Place
+
+EXAMPLES = ROOT / "examples"
+HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch, sklearn"],
+                           capture_output=True).returncode == 0
+
+
+class Examples(unittest.TestCase):
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+
+    def run_example(self, name: str, *args: str) -> str:
+        done = self.place.run_file(EXAMPLES / name, *args)
+        self.place.wait_gone()
+        return done.stdout
+
+    def best(self, text: str) -> dict:
+        return ast.literal_eval(re.search(r"[Bb]est config\w*[^{]*(\{.*\})", text).group(1))
+
+
+class DigitsTest(Examples):
+    def search(self, *args: str) -> tuple[dict, float, int]:
+        """The best configuration, its accuracy, and the reports of all trials."""
+        text = self.run_example("digits/digits.py", *args)
+        self.assertIn("failed: 0", text)
+        rows = [line for path in self.place.results.glob("*/*/result.json")
+                for line in path.read_text().splitlines()]
+        return self.best(text), float(re.search(r"best accuracy: ([\d.]+)", text)[1]), len(rows)
+
+    def test_grid(self) -> None:
+        for api in ("function", "class"):
+            with self.subTest(api=api):
+                before = len(list(self.place.results.glob("*/*/result.json")))
+                best, accuracy, _ = self.search("--method", "grid", "--api", api, "--epochs", "5")
+                self.assertEqual(len(list(self.place.results.glob("*/*/result.json"))), before + 6)
+                self.assertIn(best["lr"], (0.0003, 0.001, 0.01))
+                self.assertGreater(accuracy, 0.9)
+
+    def test_random(self) -> None:
+        best, accuracy, rows = self.search("--method", "random", "--samples", "4", "--epochs", "4")
+        self.assertEqual(rows, 16)
+        self.assertEqual(best["width"] % 8, 0)
+        self.assertGreater(accuracy, 0.5)
+
+    def test_asha_with_functions(self) -> None:
+        _, accuracy, rows = self.search("--samples", "8", "--epochs", "9")
+        self.assertLess(rows, 8 * 9)  # Some were stopped early.
+        self.assertGreater(accuracy, 0.9)
+
+    def test_asha_and_random_with_classes(self) -> None:
+        for method in ("asha", "random"):
+            _, accuracy, _ = self.search("--api", "class", "--method", method, "--samples", "4",
+                                         "--epochs", "9")
+            self.assertGreater(accuracy, 0.8)
+        folders = self.place.results.glob("*/*/checkpoint_000000/_dict_checkpoint.pkl")
+        self.assertGreater(len(list(folders)), 0)
+
+
+class ListingsTest(Examples):
+    def test_objective_that_returns_a_dict(self) -> None:
+        best = ast.literal_eval(self.run_example("listings/tuner_objective.py").strip())
+        self.assertEqual(best["a"], 0.001)
+        self.assertIn(best["b"], (1, 2, 3))
+
+    def test_init_first(self) -> None:
+        self.assertIn("x", self.best(self.run_example("listings/init_first.py")))
+
+
+@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
+class TorchTest(Examples):
+    def test_class_listing(self) -> None:
+        best = self.best(self.run_example("listings/class_mnist.py"))
+        self.assertIn(best["lr"], (0.001, 0.01, 0.1))
+        folder = next(self.place.results.iterdir()).name
+        for trial in range(3):
+            rows = self.place.rows(folder, trial)
+            self.assertEqual([row["training_iteration"] for row in rows], list(range(1, 51)))
+
+    def test_function_listing(self) -> None:
+        best = self.best(self.run_example("listings/function_mnist.py"))
+        self.assertEqual(set(best), {"lr", "momentum"})
+
+    def test_digits_in_pytorch(self) -> None:
+        text = self.run_example("digits_torch/digits_torch.py", "--samples", "4", "--epochs", "6")
+        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
+        self.assertEqual(self.best(text)["epochs"], 6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+"""Searches from Python against known answers: ASHA's golden trace, grids, seeds, stops, results."""
+
+import json
+import pathlib
+import unittest
+
+from script import Place
+
+ASHA = """
+import json, os, sys, time
+from rt import tune
+from rt.tune.schedulers import ASHAScheduler
+
+grace, max_t, factor, count = json.loads(sys.argv[1])
+turns = sys.argv[2]
+
+def wait(path):
+    end = time.monotonic() + 120
+    while not os.path.exists(path):
+        assert time.monotonic() < end, path
+        time.sleep(0.002)
+
+def objective(config):
+    me = config["i"]
+    done = lambda i, t: os.path.join(turns, f"{i}.{t}")
+    try:
+        for t in range(1, max_t + 1):
+            # Round-robin: after everyone's previous turn, and after this turn of those before me.
+            for other in range(count):
+                turn = t if other < me else t - 1
+                if turn:
+                    wait(done(other, turn))
+            tune.report({"score": (7 * me) % 16 + t / 16})
+            open(done(me, t), "w").close()
+    finally:
+        for t in range(1, max_t + 1):  # Nobody waits for one that was stopped.
+            open(done(me, t), "w").close()
+
+results = tune.Tuner(
+    tune.with_resources(objective, {"cpu": 0.1}),
+    param_space={"i": tune.grid_search(list(range(count)))},
+    tune_config=tune.TuneConfig(metric="score", mode="max", scheduler=ASHAScheduler(
+        grace_period=grace, max_t=max_t, reduction_factor=factor)),
+).fit()
+print(json.dumps([each.metrics["training_iteration"] for each in results]))
+"""
+
+RESULTS = """
+import json, os
+from rt import tune
+
+class Steps(tune.Trainable):
+    def setup(self, config):
+        self.value = config["a"]
+    def step(self):
+        self.value += 1
+        row = {"value": self.value, "timesteps_this_iter": 10}
+        return {**row, "late": 1} if self.iteration >= 2 else row
+    def save_checkpoint(self, directory):
+        return {"value": self.value}
+    def load_checkpoint(self, state):
+        self.value = state["value"]
+
+analysis = tune.run(Steps, name="steps", config={"a": tune.grid_search([0, 10]), "net": {"w": 3}},
+                    stop={"training_iteration": 5}, checkpoint_freq=2, keep_checkpoints_num=1,
+                    metric="value", mode="max")
+best = analysis.best_trial
+print(json.dumps([best.last_result, best.checkpoint.path, best.logdir]))
+"""
+
+
+class SearchTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+
+    def stops(self, *shape: int) -> dict[int, set[int]]:
+        turns = self.place.work / "-".join(map(str, shape))
+        turns.mkdir()
+        ended = self.place.said(ASHA, json.dumps(shape), str(turns))
+        found: dict[int, set[int]] = {}
+        for trial, iteration in enumerate(ended):
+            found.setdefault(iteration, set()).add(trial)
+        return found
+
+    def test_asha_stops_exactly_whom_the_golden_trace_says(self) -> None:
+        self.assertEqual(self.stops(2, 16, 2, 10),
+                         {2: {3, 5, 7}, 4: {8}, 16: {0, 1, 2, 4, 6, 9}})
+        self.assertEqual(self.stops(1, 27, 3, 12),
+                         {1: {3, 5, 7, 8, 10}, 3: {6}, 9: {11}, 27: {0, 1, 2, 4, 9}})
+
+    def test_the_first_grid_variable_varies_fastest_and_samples_repeat_the_grid(self) -> None:
+        configs = self.place.said("""
+import json
+from rt import tune
+space = {"b": tune.grid_search([1, 2]), "a": {"z": tune.grid_search(["x", "y", "z"])}, "c": 0}
+results = tune.Tuner(lambda config: 1, param_space=space,
+                     tune_config=tune.TuneConfig(num_samples=2)).fit()
+print(json.dumps([[each.config["a"]["z"], each.config["b"]] for each in results]))
+""")
+        once = [[z, b] for b in (1, 2) for z in "xyz"]
+        self.assertEqual(configs, once + once)
+
+    def test_a_seed_draws_the_same_configurations_again(self) -> None:
+        text = """
+import json, sys
+from rt import tune
+from rt.tune.search.basic_variant import BasicVariantGenerator
+space = {"u": tune.uniform(0, 1), "l": tune.loguniform(1e-4, 1), "r": tune.randint(0, 1000),
+         "c": tune.choice(["a", "b", "c"]), "n": [tune.randn(), {"q": tune.quniform(0, 1, 0.25)}]}
+results = tune.Tuner(lambda config: 1, param_space=space, tune_config=tune.TuneConfig(
+    num_samples=6, search_alg=BasicVariantGenerator(random_state=int(sys.argv[1])))).fit()
+print(json.dumps([each.config for each in results]))
+"""
+        first, again, other = (self.place.said(text, seed) for seed in ("5", "5", "6"))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+        self.assertEqual(len({each["u"] for each in first}), 6)
+
+    def test_results_have_their_fields_files_and_checkpoints(self) -> None:
+        last, checkpoint, folder = self.place.said(RESULTS)
+        self.assertEqual(last["training_iteration"], 5)
+        self.assertEqual((last["value"], last["timesteps_total"], last["late"]), (15, 50, 1))
+        self.assertEqual(last["timesteps_since_restore"], 50)
+        self.assertEqual(last["iterations_since_restore"], 5)
+        self.assertEqual(last["config"], {"a": 10, "net": {"w": 3}})
+        self.assertEqual((last["experiment_tag"], last["done"]), ("1_a=10", True))
+        self.assertEqual((last["trial_id"], last["node_ip"]), ("1/1", "127.0.0.1"))
+        for key in ("time_this_iter_s", "time_total_s", "time_since_restore", "timestamp", "pid"):
+            self.assertIsInstance(last[key], (int, float), key)
+        for key in ("date", "hostname"):
+            self.assertTrue(last[key], key)
+        rows = self.place.rows("steps", 1)
+        self.assertEqual([row["training_iteration"] for row in rows], [1, 2, 3, 4, 5])
+        head, *lines = (pathlib.Path(folder) / "progress.csv").read_text().splitlines()
+        self.assertIn("late", head.split(","))
+        self.assertEqual(len(lines), 5)
+        params = json.loads((pathlib.Path(folder) / "params.json").read_text())
+        self.assertEqual(params, {"a": 10, "net": {"w": 3}})
+        # Its store went with the cluster; the checkpoint stayed.
+        self.assertTrue(checkpoint.startswith(folder), checkpoint)
+        self.assertTrue((pathlib.Path(checkpoint) / "_dict_checkpoint.pkl").exists())
+
+    def test_an_older_function_goes_on_from_its_checkpoint_dir(self) -> None:
+        ended = self.place.said("""
+import json, os
+from functools import partial
+import rt as ray
+from rt import tune
+from rt.tune import CLIReporter
+from rt.tune.suggest import ConcurrencyLimiter
+
+def train(config, checkpoint_dir=None, data_dir=None):
+    start = 0
+    if checkpoint_dir:
+        with open(os.path.join(checkpoint_dir, "epoch")) as file:
+            start = int(file.read()) + 1
+    for epoch in range(start, 6):
+        if epoch == 3 and start == 0 and config["fails"]:
+            raise RuntimeError("once")
+        with tune.checkpoint_dir(epoch) as path:
+            with open(os.path.join(path, "epoch"), "w") as file:
+                file.write(str(epoch))
+        tune.report(loss=6 - epoch, start=start, data=data_dir)
+
+ray.init(num_cpus=2)
+analysis = tune.run(partial(train, data_dir="/data"), max_failures=1, metric="loss", mode="min",
+                    config={"fails": tune.grid_search([True, False])}, keep_checkpoints_num=1,
+                    resources_per_trial={"cpu": 1, "gpu": 0}, verbose=1,
+                    progress_reporter=CLIReporter(metric_columns=["loss"]))
+print(json.dumps([[t.last_result[k] for k in ("start", "training_iteration", "loss", "data")]
+                  for t in analysis.trials] + [os.listdir(analysis.best_checkpoint.value)]))
+""")
+        self.assertEqual(ended, [[3, 6, 1, "/data"], [0, 6, 1, "/data"], ["epoch"]])
+
+    def test_mistakes_are_value_errors_that_say_what_to_do(self) -> None:
+        said = self.place.said("""
+import json
+from rt import tune
+def objective(config):
+    return {"score": config["a"]}
+said = []
+def refused(call):
+    try:
+        call()
+    except ValueError as error:
+        said.append(str(error))
+results = tune.Tuner(objective, param_space={"a": 1}).fit()
+refused(lambda: results.get_best_result(metric="scoer", mode="min"))
+refused(lambda: tune.run(objective, config={"a": 1}, metric="loss", mode="min"))
+refused(lambda: tune.run(objective, config={"a": tune.sample_from(lambda spec: 1)}))
+refused(lambda: tune.run(objective, config={"a": 1}, resources_per_trial={"gpu": 64}))
+print(json.dumps(said))
+""")
+        self.assertEqual(len(said), 4, said)
+        for text in said[:2]:
+            self.assertIn("reported: score", text)
+        self.assertIn("inside the trainable", said[2])
+        self.assertIn("64 gpus", said[3])
+
+
+if __name__ == "__main__":
+    unittest.main()
