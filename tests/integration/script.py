@@ -89,13 +89,14 @@ class Place:
         found = set()
         for pid in self.processes():
             try:
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+                words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
             except OSError:
                 continue
             for word in words:
-                path = pathlib.Path(word)
-                if word.startswith("/tmp/rt-") and path.name.startswith("worker-"):
-                    found |= {path.parent, (path / "run").resolve()}
+                if word.startswith("RT_SOCKET="):  # In the directory of the worker's sockets.
+                    found.add(pathlib.Path(word.removeprefix("RT_SOCKET=")).parent)
+                if word.startswith("RT_TRIAL_DIR="):  # <cluster>/worker-1/attempts/<one>/trial
+                    found.add(pathlib.Path(word.removeprefix("RT_TRIAL_DIR=")).parents[3])
         return sorted(path for path in found if path.exists())
 
     def wait_gone(self, deadline_s: float = 15) -> None:

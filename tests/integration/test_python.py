@@ -15,7 +15,8 @@ from rt import tune
 
 def objective(config):
     for step in range(config["steps"]):
-        tune.report({"v": config["x"] * (step + 1), "dir": os.environ["RT_TRIAL_DIR"]})
+        tune.report({"v": config["x"] * (step + 1), "dir": os.environ["RT_TRIAL_DIR"],
+                     "sockets": os.path.dirname(os.environ["RT_SOCKET"])})
         time.sleep(config["pause"])
 
 def search(steps=3, pause=0.0, **run):
@@ -65,7 +66,7 @@ def environment(pid):
 results = search(name="ends{code}")
 cluster = Path(results[0].metrics["dir"]).parents[3]
 identity = sorted(path.name for path in (cluster / "worker-1/credentials").iterdir())
-worker = str((cluster / "worker-1/run").resolve())
+worker = results[0].metrics["sockets"]
 values = [each.metrics["v"] for each in results]
 print(json.dumps([values, str(cluster), names(), identity, worker]), flush=True)
 {end}
