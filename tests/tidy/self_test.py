@@ -50,6 +50,8 @@ PLANTED = [
     ("a function of 72 lines", "cli/x.h", "namespace a {\nvoid F() {\n" + "f();\n" * 70 + "}\n}\n"),
     ("a function of 72 lines", "cli/y.h", "X::X(int a)\n    : a_{a} {\n" + "f();\n" * 70 + "}\n"),
     ("left-over mark", "cli/x.h", "// TO" "DO: later\n"),
+    ("a hidden test", "tests/unit/x.h", 'TEST_CASE("a [b]", "[.][slow]") {\n}\n'),
+    ("a hidden test", "tests/unit/x.h", 'TEST_CASE("a", "[x][!mayfail]") {\n}\n'),
     ("is in no CMakeLists.txt", "cli/forgotten.cc", "int x;\n"),
     ("other fields of NodeLost", "docs/journal.md", "| `NodeLost` | node | it is lost |\n"),
     ("no row for NodeLost", "docs/journal.md", "NodeLost\n"),

@@ -83,6 +83,7 @@ THIRD_PARTY_FREE = ("tests/",)
 
 SHELL_TOKENS = re.compile(r"(?<![\w.>:])(?:std::|::)?(system|popen)\s*\(")
 MARKS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
+HIDDEN_TEST = re.compile(r'TEST_CASE\([^;{]*?"[^";{]*\[(?:\.|!(?:hide|mayfail|shouldfail))')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", "node_modules", ".venv", "venv"}
 TEXT = {".cc", ".h", ".c", ".py", ".sh", ".proto", ".cmake", ".md", ".txt", ".yaml", ".json"}
@@ -244,6 +245,13 @@ def check_marks(tree: Tree) -> None:
             tree.say(path, line_of(text, match.start()), f"left-over mark {match.group(0)}")
 
 
+def check_hidden_tests(tree: Tree) -> None:
+    """No Catch2 test is left out, or allowed to fail, by its tags."""
+    for path, text in tree.cpp().items():
+        for match in HIDDEN_TEST.finditer(text):
+            tree.say(path, line_of(text, match.start()), "a hidden test: let it run, or remove it")
+
+
 def check_targets(tree: Tree) -> None:
     """Every .cc stands in the CMakeLists.txt (or .cmake) of its folder or of one above."""
     lists = {p: t for p, t in tree.files.items()
@@ -294,8 +302,8 @@ def check_events(tree: Tree) -> None:
 
 def check_all(root: Path) -> list[str]:
     tree = Tree(root)
-    for check in (check_layers, check_shell, check_lengths, check_marks, check_targets,
-                  check_events):
+    for check in (check_layers, check_shell, check_lengths, check_marks, check_hidden_tests,
+                  check_targets, check_events):
         check(tree)
     return sorted(set(tree.found))
 
