@@ -37,6 +37,7 @@ v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place)
   request.mutable_owner()->set_group(options.owner.group);
   request.mutable_owner()->set_number(options.owner.number);
   request.set_stream(options.stream);
+  request.set_node(options.node.value);
   request.set_follow(options.follow);
   request.set_attempt(place.attempt);
   request.set_offset(place.offset);

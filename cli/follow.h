@@ -13,6 +13,7 @@ namespace rt {
 
 struct FollowOptions {
   Owner owner;
+  NodeId node;         // Not 0: the log of its daemon instead.
   std::string stream;  // stdout or stderr
   bool follow = true;
   int64_t tail_lines = 0;

@@ -26,6 +26,8 @@ std::shared_ptr<grpc::Channel> HeadClient::BulkChannel() {
 absl::Status HeadClient::Refresh() {
   std::lock_guard one_at_a_time(locate_mutex_);
   RT_ASSIGN_OR_RETURN(Context context, locate_());
+  RT_RETURN_IF_ERROR(Annotate(CheckOwnCertificate(context.credentials),
+                              "the context '" + context.name + "'"));
   std::lock_guard lock(mutex_);
   bool same = channel_ != nullptr && context.address == context_.address &&
               context.cluster_id == context_.cluster_id;
@@ -74,6 +76,10 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
     if (absl::IsDeadlineExceeded(status))
       return absl::UnavailableError("the head does not answer");
     if (!absl::IsUnavailable(status)) return status;
+    // Trying again would not help: whoever answers has no certificate of the context's CA.
+    if (MessageOf(status).find("certificate verify failed") != std::string::npos)
+      return absl::UnauthenticatedError(
+          ToAbsl(context().address + " is not the head of '" + context().name + "'"));
     Millis now = SteadyMillis();
     if (give_up_at == 0) give_up_at = now + kRetryFor;
     if (now > give_up_at)

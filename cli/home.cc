@@ -117,7 +117,13 @@ absl::Status Home::SetCurrent(const std::string& name) const {
   return WriteFileAtomic(root_ + "/current", name + "\n");
 }
 
+bool Home::IsName(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos &&
+         name.size() <= 255;
+}
+
 absl::Status Home::Forget(const std::string& name) const {
+  if (!IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
   if (Current() == name) RT_RETURN_IF_ERROR(RemoveTree(root_ + "/current"));
   return RemoveTree(ClusterDirectory(name));
 }
@@ -134,18 +140,24 @@ absl::StatusOr<Context> Home::Load(const std::string& name) const {
 }
 
 absl::Status Home::Add(const std::string& name, const std::string& from) const {
+  absl::StatusOr<Context> context = LoadDirectory(from);
+  if (!context.ok()) return Annotate(context.status(), "context in " + from);
+  context->name = name;
+  return Add(*context);
+}
+
+absl::Status Home::Add(const Context& context) const {
+  const std::string& name = context.name;
+  if (!IsName(name)) return Invalid("a context's name has no '/' and does not start with '.'");
   if (IsLocal(name))
     return absl::AlreadyExistsError(ToAbsl("'" + name + "' is a cluster of this machine"));
-  if (name.empty() || name.find('/') != std::string::npos || name.starts_with('.'))
-    return Invalid("a context's name has no '/' and does not start with '.'");
-  RT_RETURN_IF_ERROR(Annotate(LoadDirectory(from).status(), "context in " + from));
   std::string target = ClusterDirectory(name) + "/context";
   RT_RETURN_IF_ERROR(EnsureDirectory(target));
-  for (const char* file : {"ca.pem", "cert.pem", "key.pem", "context.json"}) {
-    RT_ASSIGN_OR_RETURN(std::string text, ReadFile(from + "/" + file, kSmallFileMax));
-    RT_RETURN_IF_ERROR(WriteFileAtomic(target + "/" + file, text));
-  }
-  return absl::OkStatus();
+  RT_RETURN_IF_ERROR(WriteCredentials(target, context.credentials));
+  Json json = Json::MakeObject({{"name", name},
+                                {"cluster_id", context.cluster_id},
+                                {"address", context.address}});
+  return WriteFileAtomic(target + "/context.json", json.Pretty() + "\n");
 }
 
 }  // namespace rt

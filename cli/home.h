@@ -33,6 +33,8 @@ class Home {
   const std::string& root() const { return root_; }
   std::string ClusterDirectory(const std::string& name) const;
   std::vector<std::string> ClusterNames() const;
+  // A name that may become a directory's.
+  static bool IsName(const std::string& name);
   bool IsLocal(const std::string& name) const;  // Has a head of its own here.
   bool IsUp(const std::string& name) const;     // Marked as up, or an added context.
   // `flag`, else RT_CLUSTER, else the current context. Unavailable when there is none, or it is
@@ -43,7 +45,9 @@ class Home {
   absl::Status Forget(const std::string& name) const;  // Also when it is current.
   // Reads certificates and address; for a local cluster the address is head/address, live.
   absl::StatusOr<Context> Load(const std::string& name) const;
+  // Knows one more: a copy of the directory `from`, or what a token was redeemed for.
   absl::Status Add(const std::string& name, const std::string& from) const;
+  absl::Status Add(const Context& context) const;
 
  private:
   std::string root_;

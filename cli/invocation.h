@@ -20,6 +20,7 @@ struct Invocation {
 
   bool start = false, stop = false, detach = false, follow = false, local = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
+  std::string head, token_file;
   int cpus = 0, gpus = 0;
   int64_t limit = 0, tail = 0;
 };

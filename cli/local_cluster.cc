@@ -24,24 +24,6 @@ namespace {
 constexpr Millis kHeadStartMax = 20'000;  // A loaded machine and a journal to replay.
 constexpr Millis kPoll = 20;
 
-// Closed, and with it unlocked, at the end of the scope.
-class StartLock {
- public:
-  explicit StartLock(const std::string& path)
-      : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-    if (fd_ >= 0)
-      while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
-  }
-  ~StartLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  StartLock(const StartLock&) = delete;
-  StartLock& operator=(const StartLock&) = delete;
-
- private:
-  int fd_;
-};
-
 class OwnedFd {
  public:
   explicit OwnedFd(int fd) : fd_(fd) {}
@@ -81,6 +63,17 @@ bool BelongsTo(const std::string& process, const std::string& directory) {
   return false;
 }
 
+}  // namespace
+
+StartLock::StartLock(const std::string& path)
+    : fd_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  if (fd_ >= 0)
+    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) continue;
+}
+StartLock::~StartLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
 void KillStrays(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
@@ -89,8 +82,6 @@ void KillStrays(const std::string& directory) {
       kill(pid, SIGKILL);
   }
 }
-
-}  // namespace
 
 Millis NowMillis() {
   using namespace std::chrono;
@@ -125,19 +116,6 @@ absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {
   }
   if (!IsAlive(recorded)) return NotFound(path + ": the process is gone");
   return recorded;
-}
-
-absl::Status LocalCluster::Configure(const std::string& name,
-                                     const std::vector<WorkerShape>& workers) const {
-  Json list = Json::MakeArray();
-  for (const WorkerShape& worker : workers)
-    list.Append(Json::MakeObject({{"name", worker.name}, {"resources", worker.resources}}));
-  Json config = Json::MakeObject(
-      {{"cluster_name", name},
-       {"results_root", ResultsRoot()},
-       {"provider", Json::MakeObject({{"type", "local"}, {"workers", std::move(list)}})}});
-  RT_RETURN_IF_ERROR(EnsureDirectory(directory_ + "/head"));
-  return WriteFileAtomic(directory_ + "/config.json", config.Pretty() + "\n");
 }
 
 bool LocalCluster::HeadIsAlive() const {

@@ -22,7 +22,9 @@ class LocalCluster {
       : directory_(std::move(directory)), lifeline_fd_(lifeline_fd) {}
 
   const std::string& directory() const { return directory_; }
-  // Writes config.json for the head.
+  // Writes config.json for the head. When it changes under a living head, that ends (the next
+  // EnsureHead starts it anew), and so do the daemons of workers that change; those that are no
+  // longer wanted go with all they run.
   absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers) const;
   bool HeadIsAlive() const;
   // Starts the head unless it is alive, and waits until it has written its address.
@@ -33,6 +35,7 @@ class LocalCluster {
   absl::Status WaitGone(Millis wait_for) const;
 
  private:
+  absl::Status Retire(const std::string& old_config, const std::string& new_config) const;
   absl::Status StartHead() const;
   void RemoveRuntimeDirs() const;
   std::vector<ProcessIdentity> Daemons() const;
@@ -47,5 +50,21 @@ absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path);
 Millis NowMillis();      // Wall clock.
 Millis SteadyMillis();   // For deadlines.
 void SleepFor(Millis span);
+// SIGTERM, SIGKILL after 10 s; returns when it is gone.
+absl::Status EndDaemon(const std::string& pid_file);
+// Kills what the cluster's daemons started below `directory`, and the daemons themselves.
+void KillStrays(const std::string& directory);
+
+// Closed, and with it unlocked, at the end of the scope.
+class StartLock {
+ public:
+  explicit StartLock(const std::string& path);
+  ~StartLock();
+  StartLock(const StartLock&) = delete;
+  StartLock& operator=(const StartLock&) = delete;
+
+ private:
+  int fd_;
+};
 
 }  // namespace rt

@@ -28,10 +28,8 @@ class CommandLine {
     app_.fallthrough();
     app_.set_version_flag("--version", "rt " RT_VERSION);
     app_.add_option("-c,--cluster", invocation_.cluster, "The cluster (else RT_CLUSTER, current)");
-    app_.add_option("-o,--output", output_, "table, json or quiet")
-        ->check(CLI::IsMember({"table", "json", "quiet"}));
-    app_.add_option("--color", color_, "auto, always or never")
-        ->check(CLI::IsMember({"auto", "always", "never"}));
+    app_.add_option("-o,--output", output_, "table, json or quiet");
+    app_.add_option("--color", color_, "auto, always or never");
     app_.add_flag("-v,--verbose", invocation_.verbose, "Say more");
     app_.footer("Examples:\n  rt up cluster.yaml\n  rt submit train.py -- --lr 0.1\n"
                 "  rt submit search.yaml\n  rt status\n  rt down");
@@ -58,7 +56,7 @@ class CommandLine {
     } catch (const CLI::ParseError& error) {
       return Explain(error, words);
     }
-    Settle();
+    RT_RETURN_IF_ERROR(Settle());
     CLI::App* chosen = &app_;
     while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands()[0];
     auto found = verbs_.find(chosen);
@@ -83,8 +81,8 @@ class CommandLine {
     app->add_option(name, invocation_.words, what);
   }
   CLI::App* AddNoun(const std::string& name, const std::string& alias, const std::string& what) {
-    CLI::App* noun = Add(&app_, name, what, nullptr,
-                         "  rt " + name + " list\n  rt " + name + " show last");
+    std::string show = alias.empty() ? "" : "\n  rt " + name + " show last";
+    CLI::App* noun = Add(&app_, name, what, nullptr, "  rt " + name + " list" + show);
     if (!alias.empty()) noun->alias(alias);
     noun->require_subcommand(1);
     return noun;
@@ -128,8 +126,7 @@ class CommandLine {
   void AddLogFlags(CLI::App* app) {
     app->add_flag("-f,--follow", invocation_.follow, "Go on until it ends");
     app->add_option("--tail", invocation_.tail, "From so many lines before the end");
-    app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given")
-        ->check(CLI::IsMember({"stdout", "stderr"}));
+    app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given");
   }
   void AddNouns() {
     CLI::App* experiment = AddNoun("exp", "e", "Experiments");
@@ -150,25 +147,31 @@ class CommandLine {
     CLI::App* node = AddNoun("node", "n", "Nodes");
     AddList(node, RunNodeList);
     AddOne(node, "show", "All that is known of it", RunNodeShow);
+    AddOne(node, "logs", "What its daemon says", RunNodeLogs);
   }
   void AddRest() {
-    CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job", RunLogs,
-                         "  rt logs -f 1/4\n  rt logs j3");
-    Words(logs, "TRIAL|JOB", "1/4, j3");
+    CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job, or a daemon's",
+                         RunLogs, "  rt logs -f 1/4\n  rt logs j3\n  rt logs worker-1");
+    Words(logs, "TRIAL|JOB|NODE", "1/4, j3, worker-1");
     AddLogFlags(logs);
     CLI::App* context = AddNoun("context", "", "The clusters that this user knows");
     Add(context, "list", "All of them", RunContextList, "  rt context list");
     Words(Add(context, "use", "Make one current", RunContextUse, "  rt context use lab"), "NAME",
           "Its name");
     CLI::App* add = Add(context, "add", "Know one more", RunContextAdd,
-                        "  rt context add lab --from /var/lib/rt-head/admin");
+                        "  rt context add lab --from /var/lib/rt-head/admin\n"
+                        "  rt context add lab --head lab.lan:7070 --token-file token");
     Words(add, "NAME", "Its name");
     add->add_option("--from", invocation_.from, "The admin directory of its head");
+    add->add_option("--head", invocation_.head, "ADDR:PORT of its head, with --token-file");
+    add->add_option("--token-file", invocation_.token_file,
+                    "Holds the text of a user's token; - is standard input");
     CLI::App* token = AddNoun("token", "", "Join tokens (admin only)");
     CLI::App* create = Add(token, "create", "Print a single-use token", RunTokenCreate,
                            "  rt token create --role worker --ttl 1h");
     create->add_option("--role", invocation_.role, "worker, user, viewer or admin");
     create->add_option("--ttl", invocation_.ttl, "How long it can be used, such as 90m");
+    Add(token, "list", "Those that can still be used", RunTokenList, "  rt token list");
     Words(Add(token, "revoke", "Make a token useless", RunTokenRevoke, "  rt token revoke ID"),
           "ID", "Its id");
     CLI::App* bridge = Add(&app_, "bridge", "JSON lines on standard input, for drivers", RunBridge,
@@ -189,17 +192,45 @@ class CommandLine {
            words[i + 1] == "json"))
         invocation_.output = Output::kJson;
   }
-  void Settle() {
+  absl::Status Settle() {
+    RT_RETURN_IF_ERROR(CheckChoice("--output", output_, {"table", "json", "quiet"}));
+    RT_RETURN_IF_ERROR(CheckChoice("--color", color_, {"auto", "always", "never"}));
+    if (!invocation_.stream.empty())
+      RT_RETURN_IF_ERROR(CheckChoice("--stream", invocation_.stream, {"stdout", "stderr"}));
     if (output_ == "json") invocation_.output = Output::kJson;
     if (output_ == "quiet") invocation_.output = Output::kQuiet;
     bool plain = std::getenv("NO_COLOR") != nullptr || isatty(2) == 0;
     invocation_.color = color_ == "always" || (color_ == "auto" && !plain);
     SetLogLevel(invocation_.verbose ? LogLevel::kDebug : LogLevel::kWarning);
+    return absl::OkStatus();
   }
-  // An unknown word where a verb belongs gets a suggestion.
+  static absl::Status CheckChoice(const std::string& flag, const std::string& value,
+                                  const std::vector<std::string>& choices) {
+    if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+    std::string near = DidYouMean(value, choices);
+    return Invalid(flag + ": '" + value + "' is not one of " + Join(choices, ", "), near);
+  }
+  // The flags of this level and of those above it.
+  static std::vector<std::string> FlagsAt(const CLI::App* level) {
+    std::vector<std::string> flags;
+    for (; level != nullptr; level = level->get_parent())
+      for (const CLI::Option* option : level->get_options()) {
+        for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+        for (const std::string& name : option->get_snames()) flags.push_back("-" + name);
+      }
+    return flags;
+  }
+  // An unknown flag, or an unknown word where a verb belongs, gets a suggestion.
   absl::Status Explain(const CLI::ParseError& error, const std::vector<std::string>& words) {
     CLI::App* level = &app_;
     while (!level->get_subcommands().empty()) level = level->get_subcommands()[0];
+    std::vector<std::string> flags = FlagsAt(level);
+    for (const std::string& word : words) {
+      std::string flag = word.substr(0, word.find('='));
+      bool known = std::find(flags.begin(), flags.end(), flag) != flags.end();
+      if (word.starts_with("--") && !known)
+        return Invalid("unknown flag '" + flag + "'", Or(DidYouMean(flag, flags), HelpOf(level)));
+    }
     std::vector<std::string> known;
     for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
       known.push_back(app->get_name());
@@ -210,11 +241,19 @@ class CommandLine {
       if (value || words[i].starts_with("-") || words[i] == level->get_name() ||
           level->check_name(words[i]))
         continue;
-      std::string hint = DidYouMean(words[i], known);
       return Invalid("unknown command '" + words[i] + "'",
-                     hint.empty() ? "see rt --help" : hint);
+                     Or(DidYouMean(words[i], known), HelpOf(level)));
     }
-    return Invalid(error.what(), "see rt --help");
+    return Invalid(error.what(), HelpOf(level));
+  }
+  static std::string Or(std::string text, const std::string& otherwise) {
+    return text.empty() ? otherwise : text;
+  }
+  static std::string HelpOf(const CLI::App* level) {
+    std::string words;
+    for (; level != nullptr; level = level->get_parent())
+      words = level->get_name() + (words.empty() ? "" : " ") + words;
+    return "see " + words + " --help";
   }
 
   CLI::App app_;

@@ -51,15 +51,25 @@ absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
       chosen.insert(number);
       found = true;
     }
-    if (!found) return NotFound("there is no " + std::string(noun) + " " + part);
+    std::string gap = noun.ends_with('/') ? "" : " ";
+    if (!found) return NotFound("there is no " + std::string(noun) + gap + part);
   }
   return std::vector<uint64_t>(chosen.begin(), chosen.end());
 }
 
-TrialSelector SplitTrialSelector(std::string_view text) {
-  size_t slash = text.find('/');
-  if (slash == std::string_view::npos) return {"", std::string(text)};
-  return {std::string(text.substr(0, slash)), std::string(text.substr(slash + 1))};
+std::vector<TrialSelector> SplitTrialSelectors(std::string_view text) {
+  std::vector<TrialSelector> selectors;
+  for (const std::string& part : Split(text, ',')) {
+    size_t slash = part.find('/');
+    if (slash != std::string::npos) {
+      selectors.push_back({part.substr(0, slash), part.substr(slash + 1)});
+    } else if (selectors.empty()) {
+      selectors.push_back({"", part});
+    } else {
+      selectors.back().numbers += "," + part;
+    }
+  }
+  return selectors;
 }
 
 }  // namespace rt

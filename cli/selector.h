@@ -17,11 +17,11 @@ absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
                                                     const std::vector<uint64_t>& known,
                                                     std::string_view noun);
 
-// "2/0-3" -> {2, "0-3"}; "4" -> {nullopt, "4"}.
+// "2/0-3" -> {"2", "0-3"}; "4" -> {"", "4"}; "2/0,3,5/1" -> {"2", "0,3"}, {"5", "1"}.
 struct TrialSelector {
   std::string experiment;  // Empty: the newest.
   std::string numbers;
 };
-TrialSelector SplitTrialSelector(std::string_view text);
+std::vector<TrialSelector> SplitTrialSelectors(std::string_view text);
 
 }  // namespace rt

@@ -62,7 +62,23 @@ absl::Status WaitEnded(HeadClient& client, const Mine& mine) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> OthersLive(HeadClient& client, const Mine& mine) {
+// FailedPrecondition when the request refuses to disturb what is open; whatever else the head says,
+// nothing is left.
+absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster,
+                      const v1::ShutdownRequest& request) {
+  absl::Status asked =
+      client.Call<v1::ClusterService>(&v1::ClusterService::Stub::Shutdown, request, kShutdownMax)
+          .status();
+  if (absl::IsFailedPrecondition(asked)) return asked;
+  // From here on no client may find the head dead and start it again.
+  RT_RETURN_IF_ERROR(RemoveTree(cluster.directory() + "/up"));
+  return cluster.WaitGone(asked.ok() ? kGoneMax : 0);
+}
+
+enum class Use { kIdle, kMine, kOthers };
+
+// Who still lives on the cluster: nobody, only what our own job left behind, or others as well.
+absl::StatusOr<Use> UseOf(HeadClient& client, const Mine& mine) {
   RT_ASSIGN_OR_RETURN(Json jobs, ListJobs(client));
   RT_ASSIGN_OR_RETURN(Json experiments, ListExperiments(client));
   auto is_mine = [](const Json& item, const char* key, uint64_t id) {
@@ -70,14 +86,18 @@ absl::StatusOr<bool> OthersLive(HeadClient& client, const Mine& mine) {
   };
   if (const Json* items = jobs.Find("items"))
     for (const Json& job : items->array())
-      if (!IsTerminal(job.GetString("state")) && !is_mine(job, "id", mine.job)) return true;
+      if (!IsTerminal(job.GetString("state")) && !is_mine(job, "id", mine.job))
+        return Use::kOthers;
+  Use use = Use::kIdle;
   if (const Json* items = experiments.Find("items"))
-    for (const Json& experiment : items->array())
-      if (!IsTerminal(experiment.GetString("state")) &&
-          !is_mine(experiment, "id", mine.experiment) &&
-          !is_mine(experiment, "job_id", mine.job))
-        return true;
-  return false;
+    for (const Json& experiment : items->array()) {
+      if (IsTerminal(experiment.GetString("state"))) continue;
+      bool ours = is_mine(experiment, "id", mine.experiment) ||
+                  is_mine(experiment, "job_id", mine.job);
+      if (!ours) return Use::kOthers;
+      use = Use::kMine;
+    }
+  return use;
 }
 
 absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
@@ -85,19 +105,24 @@ absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   if (!home.IsUp(name)) return TearDown(home, name);  // Its client vanished before it was up.
   RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
   RT_RETURN_IF_ERROR(WaitEnded(*client, mine));
-  RT_ASSIGN_OR_RETURN(bool used, OthersLive(*client, mine));
-  return used ? absl::OkStatus() : TearDown(home, name);
+  RT_ASSIGN_OR_RETURN(Use use, UseOf(*client, mine));
+  if (use == Use::kOthers) return absl::OkStatus();
+  if (use == Use::kIdle) {
+    // The head itself looks once more: somebody may just have submitted.
+    v1::ShutdownRequest request;
+    request.set_only_if_idle(true);
+    absl::Status down = ShutDown(*client, LocalCluster(home.ClusterDirectory(name)), request);
+    if (absl::IsFailedPrecondition(down)) return absl::OkStatus();
+    RT_RETURN_IF_ERROR(down);
+    return home.Forget(name);
+  }
+  return TearDown(home, name);
 }
 
 }  // namespace
 
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
-  absl::Status asked = client
-                           .Call<v1::ClusterService>(&v1::ClusterService::Stub::Shutdown,
-                                                     v1::ShutdownRequest(), kShutdownMax)
-                           .status();
-  absl::Status gone = cluster.WaitGone(asked.ok() ? kGoneMax : 0);
-  return gone;
+  return ShutDown(client, cluster, v1::ShutdownRequest());
 }
 
 absl::Status TearDown(const Home& home, const std::string& name) {

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <future>
+#include <set>
 
 #include "common/base/check.h"
 #include "common/base/log.h"
@@ -149,8 +150,31 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   return absl::OkStatus();
 }
 
+// Workers of this machine that the configuration no longer names: `rt up` has ended them.
+void RemoveUnnamedWorkers(const std::string& cluster_dir, const HeadConfig& config, Head& head) {
+  std::set<std::string> named;
+  for (const LocalWorker& worker : config.workers) named.insert(cluster_dir + "/" + worker.name);
+  auto read = [&](const Core& core, std::vector<NodeId>& gone) {
+    for (const auto& [id, node] : core.world.state.nodes) {
+      const std::string& place = node.inventory.state_dir;
+      if (!node.gone && place.starts_with(cluster_dir + "/") && !named.contains(place))
+        gone.push_back(id);
+    }
+  };
+  std::vector<NodeId> gone;
+  std::promise<void> known;
+  head.loop->Query([&](const Core& core) { read(core, gone); },
+                   [&](const absl::Status&) { known.set_value(); });
+  known.get_future().get();
+  for (NodeId id : gone)
+    head.loop->Post(input::RemoveNode{id, "no longer in the cluster's configuration"},
+                    [](const absl::Status&, const Answer&) {});
+}
+
 void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& head) {
   if (config.workers.empty()) return;
+  std::string cluster_dir = std::filesystem::path(options.state_dir).parent_path().string();
+  RemoveUnnamedWorkers(cluster_dir, config, head);
   HostPort local = head.reached.listen;
   if (local.host == "0.0.0.0") local.host = "127.0.0.1";
   if (local.host == "[::]") local.host = "[::1]";
@@ -163,7 +187,7 @@ void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& he
     return token->text;
   };
   head.provider = LocalProvider::Start(
-      {.cluster_dir = std::filesystem::path(options.state_dir).parent_path().string(),
+      {.cluster_dir = cluster_dir,
        .program = BesideUs("rt-worker"),
        .head_address = ToString(local),
        .workers = config.workers,

@@ -33,6 +33,7 @@ constexpr unsigned kStopSeconds = 5;
 v1::Inventory MakeInventory(const Flags& flags) {
   v1::Inventory inventory;
   inventory.set_address(LocalAddressTowards(flags.head));
+  inventory.set_state_dir(flags.state_dir);
   inventory.mutable_resources()->set_cpu(flags.resources.cpu);
   inventory.mutable_resources()->set_gpu(flags.resources.gpu);
   inventory.mutable_resources()->set_memory(flags.resources.memory);

@@ -29,11 +29,13 @@ ExitCode RunJobStop(const Invocation& invocation);
 ExitCode RunJobLogs(const Invocation& invocation);
 ExitCode RunNodeList(const Invocation& invocation);
 ExitCode RunNodeShow(const Invocation& invocation);
+ExitCode RunNodeLogs(const Invocation& invocation);
 
 ExitCode RunContextList(const Invocation& invocation);
 ExitCode RunContextUse(const Invocation& invocation);
 ExitCode RunContextAdd(const Invocation& invocation);
 ExitCode RunTokenCreate(const Invocation& invocation);
+ExitCode RunTokenList(const Invocation& invocation);
 ExitCode RunTokenRevoke(const Invocation& invocation);
 
 }  // namespace rt

@@ -1,11 +1,13 @@
 #include "cli/commands/common.h"
 
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include "cli/follow.h"
 #include "cli/selector.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -19,13 +21,30 @@ std::vector<uint64_t> IdsOf(const Json& reply) {
 }
 
 // A name instead of a number: the newest item of that name.
-std::string SelectorOf(std::string selector, const Json& reply) {
+std::string ByName(std::string selector, const Json& reply) {
   if (selector.empty()) return "last";
   const Json* items = reply.Find("items");
   if (items == nullptr || !items->is_array()) return selector;
   for (auto item = items->array().rbegin(); item != items->array().rend(); ++item)
     if (item->GetString("name") == selector) return std::to_string(item->GetInt("id"));
   return selector;
+}
+
+absl::Status AddTrials(HeadClient& client, uint64_t experiment, const std::string& numbers,
+                       std::set<TrialId>& trials) {
+  v1::ListTrialsRequest request;
+  request.set_experiment(experiment);
+  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                      &v1::ExperimentService::Stub::ListTrials, request));
+  std::vector<uint64_t> known;
+  if (const Json* items = reply.Find("items"))
+    for (const Json& item : items->array())
+      known.push_back(static_cast<uint64_t>(item.GetInt("number")));
+  std::string noun = "trial " + std::to_string(experiment) + "/";
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
+                      SelectNumbers(numbers.empty() ? "last" : numbers, known, noun));
+  for (uint64_t number : chosen) trials.insert({{experiment}, static_cast<uint32_t>(number)});
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -58,33 +77,23 @@ absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id) {
 
 absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(client));
-  return SelectNumbers(SelectorOf(std::move(selector), reply), IdsOf(reply), "experiment");
+  return SelectNumbers(ByName(std::move(selector), reply), IdsOf(reply), "experiment");
 }
 
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
-  return SelectNumbers(SelectorOf(std::move(selector), reply), IdsOf(reply), "job");
+  return SelectNumbers(ByName(std::move(selector), reply), IdsOf(reply), "job");
 }
 
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
-  TrialSelector selector = SplitTrialSelector(text);
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
-                      ChooseExperiments(client, selector.experiment));
-  std::vector<TrialId> trials;
-  for (uint64_t experiment : experiments) {
-    v1::ListTrialsRequest request;
-    request.set_experiment(experiment);
-    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
-                                        &v1::ExperimentService::Stub::ListTrials, request));
-    std::vector<uint64_t> known;
-    if (const Json* items = reply.Find("items"))
-      for (const Json& item : items->array())
-        known.push_back(static_cast<uint64_t>(item.GetInt("number")));
-    std::string numbers = selector.numbers.empty() ? "last" : selector.numbers;
-    RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, SelectNumbers(numbers, known, "trial"));
-    for (uint64_t number : chosen) trials.push_back({{experiment}, static_cast<uint32_t>(number)});
+  std::set<TrialId> trials;
+  for (const TrialSelector& selector : SplitTrialSelectors(text)) {
+    RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
+                        ChooseExperiments(client, selector.experiment));
+    for (uint64_t experiment : experiments)
+      RT_RETURN_IF_ERROR(AddTrials(client, experiment, selector.numbers, trials));
   }
-  return trials;
+  return std::vector<TrialId>(trials.begin(), trials.end());
 }
 
 void PrintJson(const Json& json) {
@@ -129,6 +138,8 @@ int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items)
 std::string FirstWord(const Invocation& invocation) {
   return invocation.words.empty() ? "" : invocation.words[0];
 }
+
+std::string SelectorOf(const Invocation& invocation) { return Join(invocation.words, ","); }
 
 ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner) {
   std::atomic<bool> finished = !invocation.follow;

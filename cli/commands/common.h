@@ -32,6 +32,7 @@ int PrintList(const Invocation& invocation, Noun noun, Json reply);
 int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items);
 void PrintJson(const Json& json);
 std::string FirstWord(const Invocation& invocation);
+std::string SelectorOf(const Invocation& invocation);  // Several words are one selector.
 ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner);
 
 }  // namespace rt

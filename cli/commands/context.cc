@@ -1,12 +1,25 @@
-// `rt context list`, `rt context use NAME`, `rt context add NAME --from DIR`.
+// `rt context list`, `rt context use NAME`, `rt context add NAME --from DIR`, or with the token of
+// `rt token create --role user|viewer|admin`.
 #include <cstdio>
 
 #include "cli/commands/common.h"
+#include "cli/join.h"
 #include "cli/render/table.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/files.h"
 
 namespace rt {
+namespace {
+
+constexpr Bytes kTokenBytesMax = 64 << 10;
+
+// "-": standard input, so that the token need not touch a disk.
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  return ReadFile(path == "-" ? "/dev/stdin" : path, kTokenBytesMax);
+}
+
+}  // namespace
 
 ExitCode RunContextList(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
@@ -40,11 +53,20 @@ ExitCode RunContextUse(const Invocation& invocation) {
 }
 
 ExitCode RunContextAdd(const Invocation& invocation) {
-  if (invocation.words.empty() || invocation.from.empty())
-    return Invalid("a context needs a name and a directory",
+  bool copy = !invocation.from.empty();
+  bool redeem = !invocation.token_file.empty() && !invocation.head.empty();
+  if (invocation.words.size() != 1 || copy == redeem)
+    return Invalid("a context needs a name, and a directory or a token with its head's address",
                    "rt context add lab --from /var/lib/rt-head/admin");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
-  RT_RETURN_IF_ERROR(home.Add(FirstWord(invocation), AbsolutePath(invocation.from)));
+  if (copy) {
+    RT_RETURN_IF_ERROR(home.Add(FirstWord(invocation), AbsolutePath(invocation.from)));
+  } else {
+    RT_ASSIGN_OR_RETURN(std::string token, ReadToken(invocation.token_file));
+    RT_ASSIGN_OR_RETURN(Context context,
+                        RedeemToken(token, invocation.head, FirstWord(invocation)));
+    RT_RETURN_IF_ERROR(home.Add(context));
+  }
   if (home.Current().empty()) RT_RETURN_IF_ERROR(home.SetCurrent(FirstWord(invocation)));
   return kExitOk;
 }

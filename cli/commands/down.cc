@@ -19,6 +19,7 @@ ExitCode RunDown(const Invocation& invocation) {
   if (name.empty()) name = invocation.cluster;
   if (name.empty()) name = home.Current();
   if (name.empty()) return kExitOk;  // Nothing runs.
+  if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
   if (Exists(home.ClusterDirectory(name) + "/context"))
     return Invalid("'" + name + "' is the context of a cluster elsewhere",
                    "run 'rt down' where that cluster was started");

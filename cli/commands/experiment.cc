@@ -9,7 +9,7 @@ namespace rt {
 ExitCode RunExperimentShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
-                      ChooseExperiments(*client, FirstWord(invocation)));
+                      ChooseExperiments(*client, SelectorOf(invocation)));
   std::vector<Json> items;
   for (uint64_t id : chosen) {
     RT_ASSIGN_OR_RETURN(Json item, GetExperiment(*client, id));
@@ -22,7 +22,7 @@ ExitCode RunExperimentStop(const Invocation& invocation) {
   if (invocation.words.empty()) return Invalid("which experiment?", "rt exp stop 3");
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
-                      ChooseExperiments(*client, FirstWord(invocation)));
+                      ChooseExperiments(*client, SelectorOf(invocation)));
   for (uint64_t id : chosen) {
     v1::StopRequest request;
     request.set_experiment(id);

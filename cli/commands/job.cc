@@ -8,7 +8,7 @@ namespace rt {
 
 ExitCode RunJobShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, SelectorOf(invocation)));
   std::vector<Json> items;
   for (uint64_t id : chosen) {
     RT_ASSIGN_OR_RETURN(Json item, GetJob(*client, id));
@@ -20,7 +20,7 @@ ExitCode RunJobShow(const Invocation& invocation) {
 ExitCode RunJobStop(const Invocation& invocation) {
   if (invocation.words.empty()) return Invalid("which job?", "rt job stop 3");
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, SelectorOf(invocation)));
   for (uint64_t id : chosen) {
     v1::StopJobRequest request;
     request.set_job(id);
@@ -34,7 +34,7 @@ ExitCode RunJobStop(const Invocation& invocation) {
 
 ExitCode RunJobLogs(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("logs are of one job", "rt job logs 3");
   return CopyLogs(*client, invocation, Owner::Of(JobId{chosen[0]}));
 }

@@ -61,6 +61,9 @@ absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
   arguments.insert(arguments.end(), invocation.arguments.begin(), invocation.arguments.end());
   if (parsed.submission.experiment.has_value() && !arguments.empty())
     return Invalid("an experiment YAML takes no arguments", "put them into its 'command'");
+  if (!parsed.submission.experiment.has_value()) {
+    RT_ASSIGN_OR_RETURN(parsed.submission.argv, ArgvOf(parsed.submission));
+  }
   return parsed;
 }
 
@@ -85,7 +88,8 @@ absl::StatusOr<std::string> FindProgram(const std::string& name) {
 }
 
 absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home& home,
-                                                 std::vector<std::string> exclude) {
+                                                 std::vector<std::string> exclude,
+                                                 bool verbose) {
   std::error_code error;
   std::string cwd = std::filesystem::current_path(error).string();
   if (error) return Invalid("the working directory is gone");
@@ -95,6 +99,10 @@ absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home&
   RemoteStore store(client.BulkChannel());
   RT_ASSIGN_OR_RETURN(StoredTree tree,
                       StoreTree(store, cwd, {.honour_ignore_files = true, .exclude = exclude}));
+  if (verbose)
+    std::fprintf(stderr, "rt: bundle %s: %zu files, %lld bytes, %zu chunks pushed\n",
+                 tree.manifest.c_str(), tree.files, static_cast<long long>(tree.bytes),
+                 store.chunks_pushed());
   return tree.manifest;
 }
 
@@ -157,7 +165,9 @@ ExitCode RunSubmit(const Invocation& invocation) {
       RT_ASSIGN_OR_RETURN(Watcher started, Watcher::ForCluster(name));
       watcher.emplace(std::move(started));
     }
-    RT_RETURN_IF_ERROR(BringUp(home, *parsed.cluster, !was_up && !invocation.stop).status());
+    // One that is up stays as it is, whatever the file says now.
+    if (!was_up)
+      RT_RETURN_IF_ERROR(BringUp(home, *parsed.cluster, !invocation.stop).status());
   }
   ExitCode code = kExitOk;
   {

@@ -18,12 +18,18 @@ namespace rt {
 struct Submission {
   std::string script;                   // As typed.
   std::vector<std::string> arguments;   // Of the script, exactly.
+  std::vector<std::string> argv;        // Of the job: interpreter, script, arguments.
   std::optional<ExperimentFile> experiment;  // Set when the script is an experiment YAML.
 };
 
-// Snapshots the working directory into the head's store; the bundle's digest.
+// Snapshots the working directory into the head's store; the bundle's digest. `verbose`: says on
+// standard error how much travelled.
 absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home& home,
-                                                 std::vector<std::string> exclude);
+                                                 std::vector<std::string> exclude,
+                                                 bool verbose);
+// The job's argv: the script below the bundle's root when it is there, absolute otherwise. An error
+// names what is missing.
+absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission);
 absl::StatusOr<std::string> FindProgram(const std::string& name);  // Absolute, from PATH.
 // SIGINT must be blocked (BlockInterrupts) before the first thread starts.
 void BlockInterrupts();

@@ -1,5 +1,6 @@
 // `rt submit EXPERIMENT.yaml`: creates the experiment and waits for it.
 #include <cstdio>
+#include <set>
 
 #include "cli/commands/submit.h"
 #include "common/base/status.h"
@@ -34,7 +35,8 @@ absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation
     json.Set("results_dir", AbsolutePath(results));
     exclude.push_back(AbsolutePath(results));
   }
-  RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, exclude));
+  RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, exclude,
+                                                               invocation.verbose));
   json.Set("bundle", bundle);
   return json;
 }
@@ -64,6 +66,27 @@ absl::StatusOr<Json> Watch(HeadClient& client, uint64_t id) {
     shown = line;
     if (IsTerminal(state)) return reply;
   }
+}
+
+// The names of what the trials did report, when none reported the experiment's metric.
+absl::Status CheckMetric(HeadClient& client, const Json& experiment) {
+  std::string metric = experiment.GetString("metric");
+  const Json* best = experiment.Find("best");
+  if (metric.empty() || (best != nullptr && best->is_object())) return absl::OkStatus();
+  v1::ListTrialsRequest request;
+  request.set_experiment(static_cast<uint64_t>(experiment.GetInt("id")));
+  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                      &v1::ExperimentService::Stub::ListTrials, request));
+  std::set<std::string> names;
+  if (const Json* items = reply.Find("items"); items != nullptr && items->is_array())
+    for (const Json& trial : items->array())
+      if (const Json* metrics = trial.Find("metrics"); metrics != nullptr && metrics->is_object())
+        for (const auto& [name, value] : metrics->object())
+          if (value.is_number()) names.insert(name);
+  std::vector<std::string> reported(names.begin(), names.end());
+  if (reported.empty()) return absl::OkStatus();
+  return NotFound("no trial reported the metric '" + metric + "'",
+                  "reported: " + Join(reported, ", "));
 }
 
 void PrintOutcome(const Invocation& invocation, const Json& experiment) {
@@ -119,6 +142,8 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
     return kExitOwnFailure;
   }
   PrintOutcome(invocation, *outcome);
+  if (absl::Status metric = CheckMetric(client, *outcome); !metric.ok())
+    std::fprintf(stderr, "rt: %s\nhint: %s\n", MessageOf(metric).c_str(), HintOf(metric).c_str());
   if (attendance.interrupts.happened()) return kExitInterrupted;
   return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;
 }

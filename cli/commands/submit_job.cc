@@ -17,43 +17,10 @@ namespace {
 constexpr Millis kHold = 10'000;
 constexpr Millis kDrainMax = 20'000;  // For the rest of the output once the job has ended.
 
-// The script as the job's argv names it: below the bundle's root when it is there, absolute else.
-absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const std::string& script = submission.script;
-  bool plain_name = script.find('/') == std::string::npos;
-  bool exists = fs::is_regular_file(script, error);
-  std::vector<std::string> argv;
-  if (!exists && plain_name && !script.ends_with(".py")) {
-    absl::StatusOr<std::string> program = FindProgram(script);
-    if (!program.ok()) return Invalid(script + ": no such file, nor a program in the PATH");
-    argv = {*program};
-  } else if (!exists) {
-    return Invalid(script + ": no such file");
-  } else {
-    std::string absolute = AbsolutePath(script);
-    std::string root = fs::current_path(error).string();
-    bool inside = absolute.starts_with(root == "/" ? root : root + "/");
-    std::string relative = fs::path(absolute).lexically_relative(root).string();
-    if (script.ends_with(".py")) {
-      RT_ASSIGN_OR_RETURN(std::string python, FindProgram("python3"));
-      argv = {python, inside ? relative : absolute};
-    } else if (access(script.c_str(), X_OK) == 0) {
-      argv = {inside ? "./" + relative : absolute};
-    } else {
-      return Invalid(script + ": neither a Python script nor executable",
-                     "chmod +x " + script);
-    }
-  }
-  argv.insert(argv.end(), submission.arguments.begin(), submission.arguments.end());
-  return argv;
-}
-
 Json SpecOf(const Invocation& invocation, const Submission& submission,
-            const std::vector<std::string>& argv, const std::string& bundle) {
+            const std::string& bundle) {
   Json list = Json::MakeArray();
-  for (const std::string& argument : argv) list.Append(argument);
+  for (const std::string& argument : submission.argv) list.Append(argument);
   Json env = Json::MakeObject({{"PYTHONUNBUFFERED", "1"}});  // Output as it is made.
   if (const char* path = std::getenv("PYTHONPATH"); path != nullptr && *path != 0)
     env.Set("PYTHONPATH", path);
@@ -134,12 +101,44 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string& script = submission.script;
+  bool plain_name = script.find('/') == std::string::npos;
+  bool exists = fs::is_regular_file(script, error);
+  std::vector<std::string> argv;
+  if (!exists && plain_name && !script.ends_with(".py")) {
+    absl::StatusOr<std::string> program = FindProgram(script);
+    if (!program.ok()) return Invalid(script + ": no such file, nor a program in the PATH");
+    argv = {*program};
+  } else if (!exists) {
+    return Invalid(script + ": no such file");
+  } else {
+    std::string absolute = AbsolutePath(script);
+    std::string root = fs::current_path(error).string();
+    bool inside = absolute.starts_with(root == "/" ? root : root + "/");
+    std::string relative = fs::path(absolute).lexically_relative(root).string();
+    if (script.ends_with(".py")) {
+      RT_ASSIGN_OR_RETURN(std::string python, FindProgram("python3"));
+      argv = {python, inside ? relative : absolute};
+    } else if (access(script.c_str(), X_OK) == 0) {
+      argv = {inside ? "./" + relative : absolute};
+    } else {
+      return Invalid(script + ": neither a Python script nor executable",
+                     "chmod +x " + script);
+    }
+  }
+  argv.insert(argv.end(), submission.arguments.begin(), submission.arguments.end());
+  return argv;
+}
+
 ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
                    const Submission& submission, const Attendance& attendance) {
-  RT_ASSIGN_OR_RETURN(std::vector<std::string> argv, ArgvOf(submission));
-  RT_ASSIGN_OR_RETURN(std::string bundle, PushWorkingDirectory(client, home, {}));
+  RT_ASSIGN_OR_RETURN(std::string bundle,
+                      PushWorkingDirectory(client, home, {}, invocation.verbose));
   v1::SubmitJobRequest request;
-  request.set_spec(SpecOf(invocation, submission, argv, bundle).Dump());
+  request.set_spec(SpecOf(invocation, submission, bundle).Dump());
   request.set_request_key(RandomHex(16));
   RT_ASSIGN_OR_RETURN(v1::SubmitJobReply reply, client.Call<v1::JobService>(
                                                     &v1::JobService::Stub::Submit, request));

@@ -1,7 +1,8 @@
-// `rt token create`, `rt token revoke`.
+// `rt token create`, `rt token list`, `rt token revoke`.
 #include <cstdio>
 
 #include "cli/commands/common.h"
+#include "cli/render/table.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
@@ -24,6 +25,24 @@ ExitCode RunTokenCreate(const Invocation& invocation) {
     PrintJson(Json::MakeObject({{"id", reply.id()}, {"token", reply.token()}}));
   else
     std::printf("%s\n", reply.token().c_str());
+  return kExitOk;
+}
+
+ExitCode RunTokenList(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(Json reply, client->Ask<v1::ClusterService>(
+                                      &v1::ClusterService::Stub::ListTokens, v1::Empty()));
+  if (invocation.output == Output::kJson) {
+    PrintJson(reply);
+    return kExitOk;
+  }
+  Table table({"ID", "ROLE", "EXPIRES"});
+  const Json* items = reply.Find("items");
+  for (const Json& item : items == nullptr ? Json::Array() : items->array()) {
+    if (invocation.output == Output::kQuiet) std::puts(item.GetString("id").c_str());
+    table.Add({item.GetString("id"), item.GetString("role"), item.GetString("expires_at")});
+  }
+  if (invocation.output == Output::kTable) std::fputs(table.Render().c_str(), stdout);
   return kExitOk;
 }
 

@@ -18,7 +18,7 @@ v1::TrialRef RefOf(TrialId id) {
 
 ExitCode RunTrialShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
   std::vector<Json> items;
   for (TrialId id : chosen) {
     RT_ASSIGN_OR_RETURN(Json item, client->Ask<v1::ExperimentService>(
@@ -31,7 +31,7 @@ ExitCode RunTrialShow(const Invocation& invocation) {
 ExitCode RunTrialStop(const Invocation& invocation) {
   if (invocation.words.empty()) return Invalid("which trial?", "rt trial stop 1/4");
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
   for (TrialId id : chosen) {
     v1::StopTrialRequest request;
     *request.mutable_trial() = RefOf(id);
@@ -46,7 +46,7 @@ ExitCode RunTrialStop(const Invocation& invocation) {
 
 ExitCode RunTrialLogs(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("logs are of one trial", "rt trial logs 1/4");
   return CopyLogs(*client, invocation, Owner::Of(chosen[0]));
 }

@@ -10,6 +10,8 @@
 namespace rt {
 namespace {
 
+}  // namespace
+
 std::string CellText(const Json* value) {
   if (value == nullptr || value->is_null()) return "-";
   if (value->is_string()) return value->AsString();
@@ -20,6 +22,8 @@ std::string CellText(const Json* value) {
   }
   return value->Dump();
 }
+
+namespace {
 
 std::string SpanText(double seconds) {
   char text[32];
@@ -125,14 +129,6 @@ std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocat
   Table table(Header(noun));
   for (const Json& item : items) table.Add(Row(noun, item));
   return table.Render();
-}
-
-std::string RenderDetails(const Json& item) {
-  std::string text;
-  if (!item.is_object()) return item.Dump() + "\n";
-  for (const auto& [key, value] : item.object())
-    text += key + ": " + EscapeControl(CellText(&value)) + "\n";
-  return text;
 }
 
 std::string RenderStatus(const Json& status, const Invocation& invocation) {

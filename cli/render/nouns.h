@@ -14,9 +14,11 @@ enum class Noun { kExperiment, kTrial, kJob, kNode };
 
 // A table, or with --output quiet the ids, one a line.
 std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocation& invocation);
-// "name: value" lines; nested values as JSON.
+// A line per field, at most 100 columns wide; nested values as JSON, long ones on several lines.
 std::string RenderDetails(const Json& item);
 std::string RenderStatus(const Json& status, const Invocation& invocation);
+// One value as a cell; "-" for null and for nothing.
+std::string CellText(const Json* value);
 // "RUNNING 3, PENDING 5".
 std::string CountsText(const Json* counts);
 // "2 min ago" for an ISO time; "-" for null.

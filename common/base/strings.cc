@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 namespace rt {
 namespace {
@@ -42,16 +43,18 @@ size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
+// Two neighbours that changed places count as one edit (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> before, above, row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
+    before = std::exchange(above, row);
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+      size_t substitute = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, substitute});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
     }
   }
   return row[b.size()];
@@ -177,7 +180,14 @@ std::optional<std::string> NearestWord(std::string_view word,
     least = distance;
     nearest = candidate;
   }
-  return nearest;
+  if (nearest.has_value()) return nearest;
+  // "experiment" for "exp": a word that goes on after a candidate, or a candidate cut short.
+  for (const std::string& candidate : candidates) {
+    size_t common = std::min(word.size(), candidate.size());
+    if (common >= 3 && word.substr(0, common) == std::string_view(candidate).substr(0, common))
+      return candidate;
+  }
+  return std::nullopt;
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {

@@ -236,6 +236,18 @@ absl::StatusOr<std::string> SignCsr(const KeyPair& ca, const std::string& csr_pe
   return Issue(ca, key, identity, valid_for, {});
 }
 
+absl::Status CheckOwnCertificate(const Credentials& credentials) {
+  RT_ASSIGN_OR_RETURN(Certificate own, ParseCertificate(credentials.own.certificate_pem));
+  RT_ASSIGN_OR_RETURN(Certificate ca, ParseCertificate(credentials.ca_pem));
+  if (X509_verify(own.get(), X509_get0_pubkey(ca.get())) != 1) {
+    ERR_clear_error();
+    return absl::UnauthenticatedError("the certificate was issued by the CA of another cluster");
+  }
+  if (X509_cmp_current_time(X509_get0_notAfter(own.get())) < 0)
+    return absl::UnauthenticatedError("the certificate has expired");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem) {
   RT_ASSIGN_OR_RETURN(Certificate certificate, ParseCertificate(certificate_pem));
   Names names(static_cast<GENERAL_NAMES*>(

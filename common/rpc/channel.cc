@@ -28,6 +28,8 @@ constexpr int kMetadataBytesMax = 64 << 10;
 void PrepareGrpc() {
   // Synchronous clients drop healthy connections without it: shared toolchain notes, keepalive.
   ::setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", 0);
+  // Its own lines would mix with ours on standard error; every failure comes back as a status.
+  ::setenv("GRPC_VERBOSITY", "NONE", 0);
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,

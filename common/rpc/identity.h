@@ -38,6 +38,9 @@ absl::StatusOr<std::string> CreateCsr(const std::string& key_pem);        // PEM
 absl::StatusOr<std::string> SignCsr(const KeyPair& ca, const std::string& csr_pem,
                                     const Identity& identity, Millis valid_for);
 absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem);
+// Unauthenticated when the head would refuse our own certificate: its time is over (by this
+// machine's clock), or another CA than the one beside it issued it.
+absl::Status CheckOwnCertificate(const Credentials& credentials);
 
 absl::Status WriteCredentials(const std::string& directory, const Credentials& credentials);
 absl::StatusOr<Credentials> ReadCredentials(const std::string& directory);

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -28,6 +29,7 @@ constexpr size_t kDigestsPerQuestion = 10'000;
 struct RemoteStore::Impl {
   std::unique_ptr<v1::BlobService::Stub> stub;
   Millis retry_for;
+  std::atomic<size_t> chunks_pushed = 0;
 
   // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE.
   template <class Attempt>
@@ -116,9 +118,13 @@ absl::StatusOr<std::vector<std::string>> RemoteStore::FindMissing(
 
 absl::Status RemoteStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
-  return impl_->Retry(
+  absl::Status pushed = impl_->Retry(
       [&](grpc::ClientContext& context) { return impl_->Push(context, digest, bytes); });
+  if (pushed.ok()) ++impl_->chunks_pushed;
+  return pushed;
 }
+
+size_t RemoteStore::chunks_pushed() const { return impl_->chunks_pushed; }
 
 absl::StatusOr<std::string> RemoteStore::GetChunk(const std::string& digest) {
   std::string bytes;

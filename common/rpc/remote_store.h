@@ -30,6 +30,7 @@ class RemoteStore : public BlobStore {
   absl::StatusOr<std::string> GetChunk(const std::string& digest) override;
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
+  size_t chunks_pushed() const;  // By this object.
 
  private:
   struct Impl;

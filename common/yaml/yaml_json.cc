@@ -88,14 +88,14 @@ class Builder : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     RequireValue(mark);
-    Place(mark, true);
+    Place(mark);
     Add(mark, Json(), anchor);
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto found = anchors_.find(anchor);
     if (found == anchors_.end()) throw Refusal{mark, "an alias inside its own anchor"};
     RequireValue(mark);
-    Place(mark, true);
+    Place(mark);
     values_ += CountValues(found->second);
     Add(mark, Json(found->second), 0);
   }
@@ -106,7 +106,7 @@ class Builder : public YAML::EventHandler {
       TakeKey(mark, value);
       return;
     }
-    Place(mark, true);
+    Place(mark);
     Add(mark, tag == "!" ? Json(value) : PlainScalar(value), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -151,10 +151,10 @@ class Builder : public YAML::EventHandler {
         frame.value.is_array() ? std::to_string(frame.value.array().size()) : frame.key;
     return frame.path.empty() ? last : frame.path + "/" + last;
   }
-  void Place(const YAML::Mark& mark, bool scalar) {
+  void Place(const YAML::Mark& mark) {
     bool keyed = !stack_.empty() && stack_.back().value.is_object();
     const YAML::Mark& key = keyed ? stack_.back().key_mark : mark;
-    const YAML::Mark& value = scalar && mark.line == key.line ? mark : key;
+    const YAML::Mark& value = mark.line == key.line ? mark : key;
     document_.places[PathOfNext()] = {key.line + 1, key.column + 1, value.line + 1,
                                       value.column + 1};
   }
@@ -178,7 +178,7 @@ class Builder : public YAML::EventHandler {
     RequireValue(mark);
     if (stack_.size() >= static_cast<size_t>(limits::kNestingMax))
       throw Refusal{mark, "nested too deeply"};
-    Place(mark, false);
+    Place(mark);
     Frame frame;
     frame.value = std::move(empty);
     frame.path = PathOfNext();
@@ -254,7 +254,9 @@ absl::StatusOr<YamlDocument> ParseYamlFile(const std::string& filename) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return Invalid(filename + ": cannot be read");
   text.resize(static_cast<size_t>(file.gcount()));
-  return ParseYaml(text, filename);
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYaml(text, filename));
+  if (document.value.is_null()) return Invalid(filename + ": the file is empty");
+  return document;
 }
 
 YamlKind KindOf(const YamlDocument& document) {

@@ -35,7 +35,8 @@ struct NodeInventory {
   std::string version;
   std::string boot_id;
   uint64_t pid = 0;
-  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid);
+  std::string state_dir;  // Of its daemon, on the node.
+  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid, state_dir);
 };
 
 // Where one rank of an attempt runs.

@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "head/core/draft.h"
 
 namespace rt {
@@ -66,6 +67,22 @@ struct Largest {
   }
 };
 
+// Each kind of which no node has enough: what is wanted of it, and the most that one has.
+std::vector<std::pair<Resources, std::string>> Shortages(const Resources& wanted,
+                                                         const Resources& most) {
+  std::vector<std::pair<Resources, std::string>> kinds;
+  if (wanted.cpu > most.cpu) kinds.push_back({{.cpu = wanted.cpu}, FormatUnits(most.cpu)});
+  if (wanted.gpu > most.gpu) kinds.push_back({{.gpu = wanted.gpu}, FormatUnits(most.gpu)});
+  if (wanted.memory > most.memory)
+    kinds.push_back({{.memory = wanted.memory}, Describe({.memory = most.memory})});
+  for (const auto& [name, units] : wanted.custom) {
+    auto found = most.custom.find(name);
+    int64_t there = found == most.custom.end() ? 0 : found->second;
+    if (units > there) kinds.push_back({{.custom = {{name, units}}}, FormatUnits(there)});
+  }
+  return kinds;
+}
+
 // OK when a node that is known, or that the configuration can bring, could hold it when empty; also
 // when nothing is known yet.
 absl::Status CheckFits(const Core& core, const Resources& wanted) {
@@ -74,9 +91,15 @@ absl::Status CheckFits(const Core& core, const Resources& wanted) {
     if (!node.gone && node.ready) largest.Consider(node.inventory.resources, wanted);
   for (const Resources& type : core.soft.node_types) largest.Consider(type, wanted);
   if (largest.nodes == 0 || largest.fits) return absl::OkStatus();
-  return Invalid("asks for " + Describe(wanted) + "; the largest node has " +
-                     Describe(largest.most),
-                 "ask for less, or add a node that is large enough");
+  const std::string hint = "ask for less, or add a node that is large enough";
+  std::vector<std::string> asked, has;
+  for (const auto& [wish, most] : Shortages(wanted, largest.most)) {
+    asked.push_back(Describe(wish));
+    has.push_back(most);
+  }
+  if (asked.empty()) return Invalid("no single node has " + Describe(wanted), hint);
+  return Invalid("asks for " + Join(asked, " and ") + "; the largest node has " +
+                     Join(has, " and "), hint);
 }
 
 }  // namespace

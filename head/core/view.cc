@@ -312,6 +312,21 @@ absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id)
   return item;
 }
 
+Json TokenListView(const Core& core, const HeadFacts& facts) {
+  std::map<std::pair<Millis, std::string>, Json> by_expiry;
+  for (const auto& [id, token] : core.world.state.tokens) {
+    if (token.expires_at <= facts.now) continue;
+    by_expiry[{token.expires_at, id}] = Json::MakeObject({{"id", id},
+                                                          {"role", token.role},
+                                                          {"pool", TextOrNull(token.pool)},
+                                                          {"expires_at",
+                                                           TimeOrNull(token.expires_at)}});
+  }
+  Json list = Json::MakeArray();
+  for (auto& [expiry, item] : by_expiry) list.Append(std::move(item));
+  return Listing(std::move(list));
+}
+
 Json NodeListView(const Core& core, const HeadFacts&) {
   return ListOf(core.world.state.nodes, [&](const Node& item) { return NodeItem(core, item); });
 }

@@ -30,6 +30,8 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
 Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);
 Json NodeListView(const Core& core, const HeadFacts& facts);
+// The unused and unexpired ones, by expiry.
+Json TokenListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId id);
 
 // Interface names: "PENDING", "RUNNING", …

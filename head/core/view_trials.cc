@@ -94,6 +94,25 @@ Json CheckpointsOf(const Runs& runs) {
   return list;
 }
 
+// On the nodes, oldest attempt first: where rt-shim begins each stream (worker/run/shim_log.h). The
+// daemon moves the directory when it forgets the attempt.
+Json LogPathsOf(const Core& core, const Trial& trial) {
+  Json paths = Json::MakeArray();
+  for (const Attempt& attempt : trial.runs.attempts) {
+    for (const Member& member : attempt.members) {
+      auto node = core.world.state.nodes.find(member.node);
+      bool started = attempt.pids.at(member.rank) != 0;
+      if (!started || node == core.world.state.nodes.end()) continue;
+      Fence fence{{Owner::Of(trial.id), attempt.number, attempt.generation}, member.rank};
+      std::string directory = node->second.inventory.state_dir +
+                              (attempt.ended_at == 0 ? "/attempts/" : "/logs/") + ToString(fence);
+      for (const char* stream : {"stdout", "stderr"})
+        paths.Append(directory + "/" + stream + ".000000000000.log");
+    }
+  }
+  return paths;
+}
+
 Json ErrorOf(const Trial& trial) {
   const ErrorInfo& error = trial.error;
   if (error.kind.empty() && error.message.empty() && error.traceback.empty()) return Json();
@@ -234,7 +253,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   item.Set("error", ErrorOf(*trial));
   std::string directory =
       experiment.results_dir + "/" + TrialName(experiment, index, id.number);
-  item.Set("log_paths", Json::MakeArray());
+  item.Set("log_paths", LogPathsOf(core, *trial));
   item.Set("results_dir", directory);
   item.Set("lost_gpu_s", 0.0);
   return item;

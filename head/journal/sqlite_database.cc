@@ -1,6 +1,8 @@
 #include "head/journal/sqlite_database.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include "common/base/status.h"
 
@@ -8,6 +10,9 @@ namespace rt {
 
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path,
                                                                      bool readonly) {
+  // Made here with our mode: SQLite would make it readable for all; -wal and -shm take after it.
+  int fd = readonly ? -1 : ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd >= 0) ::close(fd);
   sqlite3* handle = nullptr;
   const int flags = (readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) |
                     SQLITE_OPEN_NOMUTEX;

@@ -20,6 +20,7 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"ClusterService/ListNodes", kReaders},
       {"ClusterService/GetNode", kReaders},
       {"ClusterService/CreateToken", kAdmin},
+      {"ClusterService/ListTokens", kAdmin},
       {"ClusterService/RevokeToken", kAdmin},
       {"ClusterService/Join", kJoin},
       {"ClusterService/Shutdown", kAdmin},

@@ -52,6 +52,15 @@ class ClusterService final : public v1::ClusterService::CallbackService {
                       });
     });
   }
+  Reactor* ListTokens(Context* context, const v1::Empty*, v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ClusterService/ListTokens", [&](auto&, Reactor* reactor) {
+      edge_.operations.Ask(
+          [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+            return TokenListView(core, facts);
+          },
+          AnswerJsonTo(reactor, reply));
+    });
+  }
   Reactor* RevokeToken(Context* context, const v1::RevokeTokenRequest* request,
                        v1::Empty*) override {
     return Unary(edge_, context, "ClusterService/RevokeToken", [&](auto&, Reactor* reactor) {

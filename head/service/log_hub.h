@@ -30,6 +30,7 @@ struct LogQuery {
   uint64_t offset = 0;
   int64_t tail_lines = 0;
   bool follow = false;
+  bool daemon = false;  // The worker's own log.
 };
 
 // One worker's stream on its way to one reader.

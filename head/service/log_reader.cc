@@ -58,11 +58,22 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   return target;
 }
 
+// The daemon of a node has one log; it counts as the first attempt of nobody.
+absl::StatusOr<Target> FindDaemon(const Core& core, NodeId id) {
+  auto node = core.world.state.nodes.find(id);
+  if (node == core.world.state.nodes.end() || node->second.gone)
+    return NotFound("there is no node " + std::to_string(id.value));
+  if (node->second.lost)
+    return absl::FailedPreconditionError("node '" + node->second.name + "' is lost");
+  return Target{.found = true, .attempt = {{}, 1, 1}, .node = id, .node_name = node->second.name};
+}
+
 class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                         public std::enable_shared_from_this<LogReader> {
  public:
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
-      : edge_(edge), owner_(owner), exact_(request.attempt()), stream_(request.stream()),
+      : edge_(edge), owner_(owner), node_{request.node()},
+        exact_(node_.value == 0 ? request.attempt() : 0), stream_(request.stream()),
         follow_(request.follow()), offset_(request.offset()), tail_lines_(request.tail_lines()) {}
 
   void Start() {
@@ -89,8 +100,10 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                      const Core& core, const HeadFacts&,
                      bool last) -> std::optional<absl::StatusOr<Json>> {
       if (delay > 0 && !last) return std::nullopt;
-      auto found = FindTarget(core, self->owner_, self->exact_, self->at_least_,
-                              self->in_order_);
+      auto found = self->node_.value != 0
+                       ? FindDaemon(core, self->node_)
+                       : FindTarget(core, self->owner_, self->exact_, self->at_least_,
+                                    self->in_order_);
       if (!found.ok()) return absl::StatusOr<Json>(found.status());
       *target = *found;
       bool settled = found->found || found->terminal || !self->follow_ || last;
@@ -120,7 +133,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       }
       attempt_ = target.attempt;
       in_order_ = true;
-      LogQuery query{{attempt_, 0}, stream_, offset_, tail_lines_, follow_};
+      LogQuery query{{attempt_, 0}, stream_, offset_, tail_lines_, follow_, node_.value != 0};
       std::tie(relay_id_, relay_) = edge_.logs.Add(target.node, query);
       relay = relay_;
     }
@@ -169,7 +182,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   }
 
   void NextAttempt(uint32_t after) {
-    if (!follow_ || exact_ != 0) return End(final_);
+    if (!follow_ || exact_ != 0 || node_.value != 0) return End(final_);
     at_least_ = after + 1;
     in_order_ = true;
     Seek(0);
@@ -260,6 +273,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
 
   Edge& edge_;
   const Owner owner_;
+  const NodeId node_;  // Not 0: the log of its daemon.
   const uint32_t exact_;
   const std::string stream_;
   const bool follow_;
@@ -292,9 +306,10 @@ class Refused final : public grpc::ServerWriteReactor<v1::LogChunk> {
 
 grpc::ServerWriteReactor<v1::LogChunk>* StartLogReader(Edge& edge,
                                                        const v1::ReadLogRequest& request) {
-  absl::StatusOr<Owner> owner = FromWire(request.owner());
+  bool daemon = request.node() != 0;
+  absl::StatusOr<Owner> owner = daemon ? Owner{} : FromWire(request.owner());
   absl::Status status = owner.status();
-  if (status.ok() && request.stream() != "stdout" && request.stream() != "stderr")
+  if (status.ok() && !daemon && request.stream() != "stdout" && request.stream() != "stderr")
     status = Invalid("stream is 'stdout' or 'stderr', not '" + request.stream() + "'");
   if (!status.ok()) return new Refused(status);
   auto reader = std::make_shared<LogReader>(edge, *owner, request);

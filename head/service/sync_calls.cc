@@ -61,6 +61,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
         request->set_offset(open.query.offset);
         request->set_tail_lines(open.query.tail_lines);
         request->set_follow(open.query.follow);
+        request->set_daemon(open.query.daemon);
       }
     }
     Finish(ToGrpc(answer.status));

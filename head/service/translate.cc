@@ -36,6 +36,7 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   inventory.version = wire.version();
   inventory.boot_id = wire.boot_id();
   inventory.pid = wire.pid();
+  inventory.state_dir = wire.state_dir();
   return inventory;
 }
 

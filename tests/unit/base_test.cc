@@ -58,6 +58,8 @@ TEST_CASE("strings: sizes, durations, near words, base64") {
   CHECK(!ParseDurationSeconds("soon"));
   CHECK(DidYouMean("num_sampels", {"num_samples", "metric"}) == "did you mean 'num_samples'?");
   CHECK(DidYouMean("zebra", {"num_samples", "metric"}).empty());
+  CHECK(DidYouMean("shwo", {"list", "show"}) == "did you mean 'show'?");
+  CHECK(DidYouMean("experiment", {"job", "exp"}) == "did you mean 'exp'?");
   for (std::string text : {"", "a", "ab", "abc", "abcd"})
     CHECK(Base64Decode(Base64Encode(text)) == text);
   CHECK(FromHex(ToHex("\x01\xff")) == "\x01\xff");

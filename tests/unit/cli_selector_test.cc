@@ -22,9 +22,13 @@ TEST_CASE("selector: what is not there is not found, what is malformed is refuse
 }
 
 TEST_CASE("selector: a trial's experiment stands before the slash") {
-  CHECK(SplitTrialSelector("2/0-3").experiment == "2");
-  CHECK(SplitTrialSelector("2/0-3").numbers == "0-3");
-  CHECK(SplitTrialSelector("4").experiment.empty());
+  auto split = SplitTrialSelectors("2/0-3,7,5/1");
+  REQUIRE(split.size() == 2);
+  CHECK(split[0].experiment == "2");
+  CHECK(split[0].numbers == "0-3,7");
+  CHECK(split[1].experiment == "5");
+  CHECK(split[1].numbers == "1");
+  CHECK(SplitTrialSelectors("4").front().experiment.empty());
 }
 
 TEST_CASE("shell words: quotes and backslashes, and nothing else") {

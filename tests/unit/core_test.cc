@@ -233,7 +233,7 @@ TEST_CASE("core: without a configuration a large request waits for a node that m
   CHECK(story.StateOf(0) == "PENDING");
   auto view = TrialView(story.core, {.now = story.now}, {id, 0});
   CHECK(view->Find("waiting")->GetString("reason") ==
-        "asks for 4 gpus; the largest node has 2 cpus");
+        "asks for 4 gpus; the largest node has 0");
   story.Do(input::CreateToken{"tok2", "worker", 1000, ""});
   const NodeId big = story.Do(input::UseToken{"tok2", "n2"}).answer.node;
   input::Sync sync{.node = big, .incarnation = 1, .sync_seq = 1};

@@ -18,6 +18,7 @@ absl::StatusOr<Credentials> ReadOrJoin(const JoinOptions& options) {
   }
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(options.token_file, 1 << 20));
   RT_ASSIGN_OR_RETURN(JoinToken token, DecodeJoinToken(std::string(Trim(text))));
+  RT_RETURN_IF_ERROR(Annotate(CheckOwnCertificate(token.credentials), "the join token"));
   RT_ASSIGN_OR_RETURN(std::string key, CreateKey());
   RT_ASSIGN_OR_RETURN(std::string csr, CreateCsr(key));
   auto channel = MakeChannel(options.head, token.credentials, token.cluster_id, false);

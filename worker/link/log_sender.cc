@@ -4,6 +4,7 @@
 
 #include "common/base/limits.h"
 #include "common/run/files.h"
+#include "worker/link/own_log.h"
 #include "worker/link/wire.h"
 #include "worker/run/shim_file.h"
 #include "worker/run/log_reader.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr size_t kJobsMax = 64;
 constexpr useconds_t kLookUs = 25'000;  // How often a followed file is looked at.
 constexpr size_t kPieceBytes = 256u << 10;
+// After so many looks in vain an empty piece asks whether anybody still reads.
+constexpr int kQuietLooks = 40;
 
 }  // namespace
 
@@ -59,7 +62,8 @@ void LogSender::Take(const v1::SyncReply& reply) {
 void LogSender::Send(Job& job) {
   v1::Empty reply;
   auto writer = stub_->SendLog(&job.context, &reply);
-  if (Follow(job, *writer)) writer->WritesDone();
+  const bool daemon = job.request.daemon();
+  if (daemon ? FollowDaemon(job, *writer) : Follow(job, *writer)) writer->WritesDone();
   writer->Finish();
 }
 
@@ -81,7 +85,7 @@ bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
   // An empty first piece attaches the stream before there is anything to say.
   piece.set_offset(reader->offset());
   if (!writer.Write(piece)) return false;
-  while (!stopping_) {
+  for (int quiet = 0; !stopping_;) {
     // Asked before reading: rt-shim writes down the end after the last byte.
     const RunDir dir = launcher_.DirOf(fence);
     const bool ended = !Exists(dir.path) || ReadShimFile(dir.shim()).exit.has_value();
@@ -94,14 +98,47 @@ bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
     std::string bytes = reader->Read(kPieceBytes);
     piece.set_end(bytes.empty() && (ended || !job.request.follow()));
     piece.set_offset(reader->offset() - bytes.size());
-    const bool nothing = bytes.empty() && !piece.end();
+    const bool nothing = bytes.empty() && !piece.end() && ++quiet < kQuietLooks;
     if (!nothing) {
+      quiet = 0;
       piece.set_data(std::move(bytes));
       if (!writer.Write(piece)) return false;
       if (piece.end()) return true;
     } else {
       ::usleep(kLookUs);
     }
+  }
+  return false;
+}
+
+// Our own log, when standard error goes to a file; it has no end while we live.
+bool LogSender::FollowDaemon(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
+  v1::LogPiece piece;
+  piece.set_id(job.request.id());
+  OwnLog log;
+  if (!log.is_file()) {
+    piece.set_error("this daemon does not log to a file; try journalctl on its machine");
+    piece.set_end(true);
+    return writer.Write(piece);
+  }
+  uint64_t offset = job.request.offset();
+  if (job.request.tail_lines() > 0) offset = log.OffsetOfTail(job.request.tail_lines());
+  piece.set_offset(offset);
+  if (!writer.Write(piece)) return false;  // Attaches the stream.
+  for (int quiet = 0; !stopping_;) {
+    std::string bytes = log.Read(offset, kPieceBytes);
+    piece.set_end(bytes.empty() && !job.request.follow());
+    piece.set_offset(offset);
+    offset += bytes.size();
+    const bool nothing = bytes.empty() && !piece.end() && ++quiet < kQuietLooks;
+    if (nothing) {
+      ::usleep(kLookUs);
+      continue;
+    }
+    quiet = 0;
+    piece.set_data(std::move(bytes));
+    if (!writer.Write(piece)) return false;
+    if (piece.end()) return true;
   }
   return false;
 }

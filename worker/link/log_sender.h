@@ -32,6 +32,7 @@ class LogSender {
   };
   void Send(Job& job);
   bool Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer);
+  bool FollowDaemon(Job& job, grpc::ClientWriter<v1::LogPiece>& writer);
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   Launcher& launcher_;

@@ -14,7 +14,7 @@ namespace {
 bool IsPrivate(std::string_view name) {
   return name.starts_with("GRPC_") || name == "RT_TOKEN" || name == "RT_SOCKET" ||
          name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_CHECKPOINT_DIR" ||
-         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG";
+         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE";
 }
 
 }  // namespace
@@ -56,6 +56,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   env["RT_TOKEN"] = body.token;
   env["RT_TRIAL_DIR"] = dir.trial();
   env["RT_BIN"] = node.bin_dir;
+  if (!body.bundle.empty()) env["RT_BUNDLE"] = body.bundle;  // A driver's experiments inherit it.
   if (!body.checkpoint.empty()) env["RT_CHECKPOINT_DIR"] = dir.checkpoint();
   for (size_t i = 0; i < inputs.size(); ++i) env[body.inputs[i].env] = inputs[i];
   if (!node.python_dir.empty()) {
