@@ -109,7 +109,7 @@ resources: {{cpu: 2}}
         self.assertEqual(status["nodes"], {"total": 2, "by_state": {"READY": 2}})
         self.assertEqual(set(status["resources"]), {"cpu", "gpu", "memory_bytes", "custom"})
         self.assertEqual(status["resources"]["cpu"], {"total": 4, "used": 4})
-        self.assertEqual(set(status["journal"]), {"seq", "durable_seq", "shipped_seq"})
+        self.check_item(status["journal"], ["seq", "durable_seq", "shipped_seq"])
         self.check_item(status["experiments"][0], EXPERIMENT)
         self.check_item(status["jobs"][0], JOB)
         self.assertEqual([item["id"] for item in status["pending"]],
@@ -328,24 +328,13 @@ command: [{sys.executable}, -c, "import time; time.sleep(600)"]
         self.assertNotEqual(second, self.cluster.pid("head"))
         self.assertEqual(worker, self.cluster.pid("worker-1"))
 
-    def sockets(self) -> list[pathlib.Path]:
-        """The runtime directories of this cluster's workers, by what listens there."""
-        pid = self.cluster.pid("worker-1")
-        inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
-        found = []
-        for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
-            words = line.split()
-            if len(words) == 8 and f"socket:[{words[6]}]" in inodes:
-                found.append(pathlib.Path(words[7]).parent)
-        return found
-
     def test_down_leaves_nothing_and_is_no_error_twice(self) -> None:
         self.cluster.submit("runs", f"""
 experiment: runs
 command: [{sys.executable}, -c, "import time; time.sleep(600)"]
 """)
         wait_until("it runs", lambda: self.cluster.trials(1)[0]["state"] == "RUNNING")
-        sockets = self.sockets()
+        sockets = self.cluster.runtime_dirs()
         self.assertTrue(sockets)
         self.cluster.rt("down", str(self.cluster.yaml))
         self.assertEqual(self.cluster.leftovers(), {})
