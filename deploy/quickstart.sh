@@ -33,14 +33,16 @@ rt up "$cluster"
 rt node list
 
 say "the digits search (examples/digits/digits.py)"
-(cd examples/digits && rt submit digits.py)
+(cd examples/digits && rt submit digits.py) | tee build/quickstart.out
 rt trial list
 
 say "the end of the cluster"
 trap - EXIT
 rt down "$cluster"
 say "done: the search and its cluster took $(($(date +%s) - started)) s; the results are in ~/rt_results"
+tail -n 2 build/quickstart.out
 cat <<NEXT
+
 Next:
   export RT_BIN=$PWD/build/release/bin PYTHONPATH=$PWD/python PATH=$PWD/build/release/bin:\$PATH
   build/venv/bin/python your_search.py     # any Ray Tune script with 'from rt import tune'
