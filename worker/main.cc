@@ -22,6 +22,7 @@
 #include "worker/link/local_address.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
+#include "worker/run/incarnation.h"
 
 namespace rt::worker {
 namespace {
@@ -75,6 +76,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
   RT_RETURN_IF_ERROR(
       WriteFileAtomic(flags.state_dir + "/pid", std::to_string(::getpid()) + "\n"));
+  RT_ASSIGN_OR_RETURN(uint64_t incarnation, NextIncarnation(flags.state_dir));
   RT_ASSIGN_OR_RETURN(std::string runtime_dir, MakeRuntimeDir(flags.state_dir));
   RT_ASSIGN_OR_RETURN(Credentials credentials,
                       ReadOrJoin({flags.head, flags.token_file, flags.name,
@@ -99,7 +101,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
                     if (sync_now == nullptr) return;
                     urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
                   });
-  SyncLoop sync(control, loop, logs, MakeInventory(flags));
+  SyncLoop sync(control, loop, logs, MakeInventory(flags), incarnation);
   sync_now = &sync;
   socket.Start();
   loop.Start();

@@ -36,7 +36,9 @@ struct NodeInventory {
   std::string boot_id;
   uint64_t pid = 0;
   std::string state_dir;  // Of its daemon, on the node.
-  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid, state_dir);
+  uint64_t incarnation = 0;  // Of the daemon; a later daemon of the node has a greater one.
+  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid, state_dir,
+            incarnation);
 };
 
 // Where one rank of an attempt runs.

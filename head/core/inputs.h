@@ -58,7 +58,8 @@ struct UseToken {
   std::string name;  // The node's, may be empty.
 };
 
-// The worker's whole view. `incarnation` is drawn anew by each daemon process.
+// The worker's whole view. `incarnation` grows with each daemon process of the node; it also stands
+// in the inventory, where it outlives the head.
 struct Sync {
   NodeId node;
   uint64_t incarnation = 0;

@@ -73,6 +73,8 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   if (found == draft.state().nodes.end() || found->second.gone)
     return NotFound("this node is not part of the cluster", "join it again with a new token");
   const Node& node = found->second;
+  // A late word of a daemon that has a successor: believing it would undo what that one said.
+  if (sync.inventory.incarnation < node.inventory.incarnation) return absl::OkStatus();
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
   if (same_daemon && sync.sync_seq <= soft.sync_seq) return absl::OkStatus();  // Overtaken.

@@ -84,7 +84,8 @@ grpc::ServerUnaryReactor* SyncCalls::Start(grpc::CallbackServerContext* context,
 void SyncCalls::Begin(NodeId node, Newest call) {
   std::lock_guard lock(mutex_);
   Newest& newest = newest_[node];
-  if (newest.incarnation != call.incarnation || newest.sync_seq < call.sync_seq) newest = call;
+  const auto order = [](const Newest& c) { return std::pair(c.incarnation, c.sync_seq); };
+  if (order(newest) < order(call)) newest = call;
 }
 
 bool SyncCalls::IsNewest(NodeId node, Newest call) {

@@ -137,6 +137,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   sync.incarnation = request.incarnation();
   sync.sync_seq = request.sync_seq();
   RT_ASSIGN_OR_RETURN(sync.inventory, InventoryFromWire(request.inventory()));
+  sync.inventory.incarnation = sync.incarnation;
   for (const auto& wire : request.observed()) {
     RT_ASSIGN_OR_RETURN(Observed observed, ObservedFromWire(wire));
     sync.observed.push_back(std::move(observed));

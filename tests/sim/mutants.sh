@@ -63,6 +63,8 @@ head_core attempts.cc "an exit that nobody saw counts as a failure" \
 head_core attempts.cc "an attempt ends before its reports are in" \
   's/live\.accepted\[observed\.fence\.rank\] < observed\.last_seq/false/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
+head_core nodes.cc "a daemon with a successor is believed" \
+  's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
 head_core nodes.cc "what a node no longer knows is not missed" 's/\n  LoseMissing\(draft, sync\);//'
 head_core reports.cc "rows after a stop are kept" 's/if \(stopping\) continue;//'
 head_core reports.cc "a row is taken twice" \

@@ -230,6 +230,7 @@ void WorkerHost::SendSync() {
   sync.node = node_;
   sync.incarnation = node_.value * 1'000'000 + daemon_life_;
   sync.sync_seq = sync_open_ = ++sync_seq_;
+  sync.inventory.incarnation = sync.incarnation;
   sync.inventory.resources = size_;
   sync.inventory.address = name_ + ":1";
   sync.inventory.version = "0.1.0";

@@ -226,6 +226,19 @@ TEST_CASE("core: what no node of the configuration can hold is refused, naming t
   CHECK(ask(2).ok());  // A node of that kind has not joined yet; it may.
 }
 
+TEST_CASE("core: a late Sync of a daemon that has a successor is not believed") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  input::Sync older = story.SyncInput();
+  older.observed.clear();  // It did not know of the trial yet.
+  input::Sync newer = story.SyncInput();
+  newer.incarnation = newer.inventory.incarnation = 8;
+  story.Do(newer);
+  CHECK(story.Do(older).records.empty());
+  CHECK(story.StateOf(0) == "RUNNING");
+}
+
 TEST_CASE("core: without a configuration a large request waits for a node that may join") {
   Story story;
   const ExperimentId id = story.Create(R"(,"resources":{"gpu":4})");

@@ -34,13 +34,12 @@ struct SyncLoop::Call {
 };
 
 SyncLoop::SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
-                   v1::Inventory inventory)
+                   v1::Inventory inventory, uint64_t incarnation)
     : stub_(v1::WorkerService::NewStub(channel)),
       loop_(loop),
       logs_(logs),
       inventory_(std::move(inventory)),
-      // 63 bits, so that it also fits signed columns.
-      incarnation_(std::strtoull(RandomHex(8).c_str(), nullptr, 16) >> 1),
+      incarnation_(incarnation),
       hold_(limits::kSyncHold) {}
 
 SyncLoop::~SyncLoop() { Stop(); }

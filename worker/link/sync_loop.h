@@ -20,7 +20,7 @@ namespace rt::worker {
 class SyncLoop {
  public:
   SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
-           v1::Inventory inventory);
+           v1::Inventory inventory, uint64_t incarnation);
   ~SyncLoop();
   void Start();
   void Stop();
