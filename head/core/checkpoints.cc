@@ -19,14 +19,19 @@ bool WorseThan(const Checkpoint& a, const Checkpoint& b, const CheckpointPolicy&
   return left != right ? left < right : a.id < b.id;
 }
 
+// Keeps the best `num_to_keep` by the policy, and the newest beside them if it is not one of them:
+// the first are what people want, the last is where the trial goes on from.
 void Retire(Draft& draft, const Owner& owner, const CheckpointPolicy& policy) {
   if (!policy.num_to_keep.has_value()) return;
+  const auto worse = [&](const Checkpoint& a, const Checkpoint& b) {
+    return WorseThan(a, b, policy);
+  };
   const std::vector<Checkpoint>& all = FindRuns(draft.state(), owner)->checkpoints;
   while (all.size() > static_cast<size_t>(*policy.num_to_keep) && all.size() > 1) {
-    // The newest is never retired: it is where the trial goes on from.
-    auto worst = std::min_element(
-        all.begin(), all.end() - 1,
-        [&](const Checkpoint& a, const Checkpoint& b) { return WorseThan(a, b, policy); });
+    const bool newest_is_worst =
+        std::min_element(all.begin(), all.end(), worse)->id == all.back().id;
+    if (newest_is_worst && all.size() == static_cast<size_t>(*policy.num_to_keep) + 1) return;
+    auto worst = std::min_element(all.begin(), all.end() - 1, worse);
     draft.Emit(event::CheckpointRetired{owner, worst->id});
   }
 }

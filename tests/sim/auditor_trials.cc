@@ -349,12 +349,23 @@ void Auditor::On(const event::CheckpointRetired& e) {
   Must(spec.keep > 0 && kept >= spec.keep, "not more is retired than the policy says");
 }
 
+// By score the newest may stand beside the best, because the trial goes on from it; then it is the
+// worst of them.
 void Auditor::CheckKept(const Owner& owner) {
-  const int64_t keep = ExperimentOf(owner.trial().experiment).spec.keep;
+  const AuditedSpec& spec = ExperimentOf(owner.trial().experiment).spec;
   const auto& all = OwnerOf(owner).checkpoints;
   const int64_t kept = std::count_if(all.begin(), all.end(),
                                      [](const CheckpointBook& c) { return !c.retired; });
-  Must(keep == 0 || kept <= keep, "no more checkpoints are kept than the policy says");
+  if (spec.keep == 0 || kept <= spec.keep) return;
+  Must(spec.scored && kept == spec.keep + 1, "no more checkpoints are kept than the policy says");
+  const CheckpointBook& newest = all.back();
+  for (const CheckpointBook& other : all) {
+    if (other.retired || &other == &newest) continue;
+    const bool is_better = other.score && other.score != newest.score &&
+                           (!newest.score || (spec.score_maximise ? *other.score > *newest.score
+                                                                  : *other.score < *newest.score));
+    Must(is_better, "one that is kept beyond the policy is the newest and the worst");
+  }
 }
 
 }  // namespace rt::sim
