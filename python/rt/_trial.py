@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import sys
 import tempfile
 import traceback
@@ -205,10 +206,14 @@ def main() -> int:
         return EXIT_FAILED
     _session.current = session
     try:
-        return run_trial(session)
+        code = run_trial(session)
     except (ConnectionError, RuntimeError) as error:
         print(f"rt: the worker was lost: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        code = EXIT_FAILED
+    # The outcome is known: a stop that arrives while the interpreter ends must not rewrite it. (It
+    # would put SIGTERM's default back; one that is ignored stays ignored.)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return code
 
 
 if __name__ == "__main__":
