@@ -277,6 +277,8 @@ bool Json::GetBool(std::string_view key, bool otherwise) const {
   return found != nullptr && found->is_bool() ? found->AsBool() : otherwise;
 }
 
+void Json::Append(Json value) { array().push_back(std::move(value)); }
+
 std::string Json::Dump() const {
   std::string out;
   Write(*this, Style{}, 0, out);

@@ -65,7 +65,7 @@ class Json {
   Json& operator[](std::string_view key);
   void Set(std::string_view key, Json value) { (*this)[key] = std::move(value); }
   bool Erase(std::string_view key);
-  void Append(Json value) { array().push_back(std::move(value)); }
+  void Append(Json value);
   // Forgiving reads for messages whose shape was checked elsewhere: the default when absent or of
   // another type.
   std::string GetString(std::string_view key, std::string_view otherwise = "") const;

@@ -38,7 +38,7 @@ const char* BaseName(const char* file) {
 void SetLogLevel(LogLevel level) { g_level = level; }
 LogLevel GetLogLevel() { return g_level; }
 
-LogLine::LogLine(LogLevel level, const char* file, int line) : level_(level) {
+LogLine::LogLine(LogLevel level, const char* file, int line) {
   static constexpr char kLetters[] = "DIWE";
   stream_ << kLetters[static_cast<int>(level)] << " " << FormatTime(WallClock()) << " "
           << BaseName(file) << ":" << line << "] ";
