@@ -163,10 +163,15 @@ def test_a_child_of_the_trial_ends_by_sigterm_as_usual(tmp_path: Path) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGUSR2)
     try:
         session.handle_signals(raises=True)
+        ready, told = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(told, b"!")  # Python forgets what came while it forked.
             while True:  # A single pause() could begin just after the signal came.
                 time.sleep(0.01)
+        os.read(ready, 1)
+        os.close(ready)
+        os.close(told)
         os.kill(child, signal.SIGTERM)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM
