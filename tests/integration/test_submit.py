@@ -1,5 +1,6 @@
 """`rt submit`: what travels, what comes back, and who survives whom."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -55,6 +56,13 @@ class SubmitTest(unittest.TestCase):
             job = self.cluster.json("job", "show", str(number))
             return job if job["state"] in states else None
         return wait_until(f"job {number} is {states}", there)
+
+    def test_no_output_is_missed_however_soon_it_comes(self) -> None:
+        # A log may be asked for in the very message that starts its program.
+        script = self.write("say.py", "print('said')\n")
+        with concurrent.futures.ThreadPoolExecutor(12) as pool:
+            done = list(pool.map(lambda _: self.submit(script), range(48)))
+        self.assertEqual([one.stdout for one in done], ["said\n"] * 48)
 
     def test_streams_stay_apart_and_unprefixed(self) -> None:
         script = self.write("streams.py", """

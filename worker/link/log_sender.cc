@@ -27,17 +27,28 @@ LogSender::~LogSender() { Stop(); }
 
 void LogSender::Stop() {
   stopping_ = true;
-  std::lock_guard lock(mutex_);
-  for (auto& [id, job] : jobs_) job->context.TryCancel();
-  for (auto& [id, job] : jobs_) job->thread.join();
-  jobs_.clear();
+  std::map<uint64_t, std::unique_ptr<Job>> jobs;
+  {
+    std::lock_guard lock(mutex_);
+    jobs.swap(jobs_);
+  }
+  for (auto& [id, job] : jobs) job->context.TryCancel();
+  for (auto& [id, job] : jobs) job->thread.join();
 }
 
 void LogSender::Take(const v1::SyncReply& reply) {
   std::lock_guard lock(mutex_);
   if (stopping_ || reply.epoch() < epoch_) return;
-  if (reply.epoch() > epoch_) answered_.clear();  // Another head counts anew.
+  if (reply.epoch() > epoch_) {  // Another head counts anew.
+    answered_.clear();
+    version_ = 0;
+  }
   epoch_ = reply.epoch();
+  if (reply.version() >= version_) {
+    version_ = reply.version();
+    wanted_.clear();
+    for (const v1::Desired& one : reply.desired()) wanted_.insert(FromWire(one.fence()));
+  }
   for (auto at = jobs_.begin(); at != jobs_.end();) {
     if (!at->second->done) {
       ++at;
@@ -67,12 +78,29 @@ void LogSender::Send(Job& job) {
   writer->Finish();
 }
 
+bool LogSender::IsWanted(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  return wanted_.contains(fence);
+}
+
+// The reply that asks for a log may be the one that asks for its attempt: then nothing has been
+// prepared yet, and the log is waited for as long as the head wants the attempt here.
+std::string LogSender::AwaitLogs(const Fence& fence) {
+  while (!stopping_) {
+    const bool wanted = IsWanted(fence);  // Asked first: a short attempt may end in between.
+    std::string directory = launcher_.LogsOf(fence);
+    if (!directory.empty() || !wanted) return directory;
+    ::usleep(kLookUs);
+  }
+  return "";
+}
+
 // False when the stream broke: the reader left, or the head did.
 bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
   const Fence fence = FromWire(job.request.fence());
   v1::LogPiece piece;
   piece.set_id(job.request.id());
-  std::string directory = launcher_.LogsOf(fence);
+  std::string directory = AwaitLogs(fence);
   const bool known_stream = job.request.stream() == "stdout" || job.request.stream() == "stderr";
   if (directory.empty() || !known_stream) {
     piece.set_error(known_stream ? "this node has no logs of it (any more)" : "no such stream");

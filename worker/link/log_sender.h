@@ -32,12 +32,16 @@ class LogSender {
   };
   void Send(Job& job);
   bool Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer);
+  std::string AwaitLogs(const Fence& fence);
+  bool IsWanted(const Fence& fence);
   bool FollowDaemon(Job& job, grpc::ClientWriter<v1::LogPiece>& writer);
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   Launcher& launcher_;
   std::mutex mutex_;
   uint64_t epoch_ = 0;
+  uint64_t version_ = 0;    // Of `wanted_`.
+  std::set<Fence> wanted_;  // What the head last said to run here.
   std::set<uint64_t> answered_;
   std::map<uint64_t, std::unique_ptr<Job>> jobs_;
   std::atomic<bool> stopping_{false};
