@@ -22,7 +22,9 @@ struct Invocation {
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
   std::string head, token_file;
   int cpus = 0, gpus = 0;
-  int64_t limit = 0, tail = 0;
+  int64_t limit = 0, tail = 0, samples = 0;
+  std::string time;
+  bool failed = false, from_scratch = false;
 };
 
 // Exit codes of interface.md.

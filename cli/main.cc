@@ -115,13 +115,14 @@ class CommandLine {
     list->add_option("--limit", invocation_.limit, "At most so many")->check(CLI::PositiveNumber);
     return list;
   }
-  void AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb) {
+  CLI::App* AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb) {
     CLI::App* app = Add(noun, name, what, verb,
                         "  rt " + noun->get_name() + " " + name + " last\n  rt " +
                             noun->get_name() + " " + name + " 3,5-8");
     Words(app, "SELECTOR", "Ids such as 3,5-8, last, all, or a name");
-    if (name == "stop") app->add_option("--reason", invocation_.reason, "Why");
+    if (name == "stop" || name == "pause") app->add_option("--reason", invocation_.reason, "Why");
     if (name == "logs") AddLogFlags(app);
+    return app;
   }
   void AddLogFlags(CLI::App* app) {
     app->add_flag("-f,--follow", invocation_.follow, "Go on until it ends");
@@ -133,11 +134,26 @@ class CommandLine {
     AddList(experiment, RunExperimentList);
     AddOne(experiment, "show", "All that is known of it", RunExperimentShow);
     AddOne(experiment, "stop", "Stop it and its trials", RunExperimentStop);
+    AddOne(experiment, "pause", "Let its trials save and end, to go on later", RunExperimentPause);
+    CLI::App* resume = AddOne(experiment, "resume", "Go on with one that is paused or was stopped",
+                              RunExperimentResume);
+    resume->add_flag("--failed", invocation_.failed, "Trials that failed go on as well");
+    resume->add_flag("--restart-failed", invocation_.from_scratch,
+                     "Trials that failed start from scratch");
+    CLI::App* extend = AddOne(experiment, "extend", "Add trials or time, also to one that is over",
+                              RunExperimentExtend);
+    extend->add_option("--samples", invocation_.samples, "So many more samples of its space")
+        ->check(CLI::PositiveNumber);
+    extend->add_option("--time", invocation_.time, "So much more time, such as 30m");
     CLI::App* trial = AddNoun("trial", "t", "Trials; an id is EXPERIMENT/NUMBER");
     AddList(trial, RunTrialList)
         ->add_option("--exp", invocation_.experiment, "Those of this experiment");
     AddOne(trial, "show", "All that is known of it", RunTrialShow);
     AddOne(trial, "stop", "Stop it", RunTrialStop);
+    AddOne(trial, "pause", "Let it save and end, to go on later", RunTrialPause);
+    AddOne(trial, "resume", "Go on with one that is paused", RunTrialResume);
+    AddOne(trial, "retry", "Run one that failed or was stopped again", RunTrialRetry)
+        ->add_flag("--from-scratch", invocation_.from_scratch, "Without its checkpoints");
     AddOne(trial, "logs", "Its output", RunTrialLogs);
     CLI::App* job = AddNoun("job", "j", "Jobs");
     AddList(job, RunJobList);

@@ -103,6 +103,31 @@ absl::StatusOr<Json> TrialStop(HeadClient& client, const Json& request) {
   return Json::MakeObject();
 }
 
+absl::StatusOr<Json> TrialPause(HeadClient& client, const Json& request) {
+  v1::StopTrialRequest message;
+  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
+  message.set_reason(request.GetString("reason", "paused by the driver"));
+  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::PauseTrial, message).status());
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> TrialResume(HeadClient& client, const Json& request) {
+  RT_ASSIGN_OR_RETURN(v1::TrialRef message, TrialOf(request));
+  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::ResumeTrial, message).status());
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> ExperimentResume(HeadClient& client, const Json& request) {
+  static const std::map<std::string, uint32_t> kinds = {{"keep", 0}, {"retry", 1}, {"restart", 2}};
+  auto kind = kinds.find(request.GetString("failed", "keep"));
+  if (kind == kinds.end()) return Invalid("failed must be keep, retry or restart");
+  v1::ResumeRequest message;
+  message.set_experiment(ExperimentOf(request));
+  message.set_failed(kind->second);
+  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::Resume, message).status());
+  return Json::MakeObject();
+}
+
 absl::StatusOr<Json> ClusterStatus(HeadClient& client, const Json&) {
   return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::Status, v1::Empty());
 }
@@ -141,6 +166,9 @@ const std::map<std::string, Operation>& Operations() {
       {"trial_get", TrialGet},
       {"trial_rows", TrialRows},
       {"trial_stop", TrialStop},
+      {"trial_pause", TrialPause},
+      {"trial_resume", TrialResume},
+      {"experiment_resume", ExperimentResume},
       {"cluster_status", ClusterStatus},
       {"blob_push_dir", BlobPushDir},
       {"blob_pull_dir", BlobPullDir}};

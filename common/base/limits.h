@@ -70,6 +70,8 @@ inline constexpr Millis kStallAfter = 400;
 
 // From the request to stop until SIGKILL.
 inline constexpr Millis kStopGrace = 5'000;
+// How long a program that is being paused may take to save before it is asked to end.
+inline constexpr Millis kSuspendGrace = 30'000;
 // Attempts of one owner that machines (not the trial) ended in a row before it is called poison.
 inline constexpr uint32_t kInfraLossesMax = 100;
 

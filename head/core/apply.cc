@@ -149,6 +149,7 @@ struct Applier {
     experiment.decided_seq = seq;
     experiment.end = e.end;
     experiment.reason = e.reason;
+    Halt(experiment);
     world.index.open_experiments.erase(e.experiment);
     world.index.unflushed_experiments.insert(e.experiment);
   }
@@ -157,6 +158,87 @@ struct Applier {
     experiment.ended = true;
     experiment.ended_at = at;
     world.index.unflushed_experiments.erase(e.experiment);
+  }
+
+  // The clock of its time budget stands still from here on.
+  void Halt(Experiment& experiment) {
+    if (experiment.halted_at == 0) experiment.halted_at = at;
+  }
+  void GoOn(Experiment& experiment) {
+    experiment.halted_total += at - experiment.halted_at;
+    experiment.halted_at = 0;
+  }
+  void operator()(const event::ExperimentPaused& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.paused = true;
+    experiment.pause_reason = e.reason;
+    Halt(experiment);
+    const ExperimentIndex& index = world.index.experiments.at(e.experiment);
+    for (uint32_t number : index.live) experiment.trials[number].runs.live()->suspending = true;
+    for (uint32_t number : index.pending) RemoveReady(world, Owner::Of({e.experiment, number}));
+  }
+  void operator()(const event::ExperimentResumed& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.paused = false;
+    experiment.pause_reason.clear();
+    GoOn(experiment);
+    for (uint32_t number : world.index.experiments.at(e.experiment).pending)
+      AddIfWanted(experiment, experiment.trials[number]);
+  }
+  void operator()(const event::ExperimentExtended& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.extended = true;
+    experiment.num_samples = e.num_samples;
+    experiment.time_budget = e.time_budget;
+    ExtendSpec(experiment, world.index.experiments.at(e.experiment).spec);
+  }
+  void operator()(const event::ExperimentReopened& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    experiment.decided = experiment.ended = experiment.paused = false;
+    experiment.end = ExperimentEnd::kNone;
+    experiment.stop_cause = StopCause::kNone;
+    experiment.stop_reason.clear();
+    experiment.pause_reason.clear();
+    experiment.reason.clear();
+    experiment.ended_at = 0;
+    GoOn(experiment);
+    world.index.unflushed_experiments.erase(e.experiment);
+    world.index.open_experiments.insert(e.experiment);
+  }
+  void AddIfWanted(const Experiment& experiment, const Trial& trial) {
+    if (WantsNodes(experiment, trial)) AddReady(world, Owner::Of(trial.id));
+  }
+  void operator()(const event::TrialPaused& e) {
+    Trial& trial = TrialOf(e.trial);
+    trial.pause_cause = e.cause;
+    trial.pause_reason = e.reason;
+    if (Attempt* live = trial.runs.live()) live->suspending = true;
+    RemoveReady(world, Owner::Of(e.trial));
+    ReleaseHeld(world, e.trial.experiment);
+  }
+  void operator()(const event::TrialResumed& e) {
+    Trial& trial = TrialOf(e.trial);
+    trial.pause_cause = PauseCause::kNone;
+    trial.pause_reason.clear();
+    AddIfWanted(state().experiments.at(e.trial.experiment), trial);
+  }
+  void operator()(const event::TrialRetried& e) {
+    Trial& trial = TrialOf(e.trial);
+    RT_CHECK(trial.end != TrialEnd::kNone);
+    ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
+    UncountEnd(index, trial.end);
+    index.pending.insert(e.trial.number);
+    trial.end = TrialEnd::kNone;
+    trial.stop_cause = StopCause::kNone;
+    trial.pause_cause = PauseCause::kNone;
+    trial.stop_reason.clear();
+    trial.pause_reason.clear();
+    trial.reason.clear();
+    trial.error = {};
+    trial.ended_at = 0;
+    trial.runs.failures = 0;
+    trial.runs.losses_in_row = 0;
+    AddIfWanted(state().experiments.at(e.trial.experiment), trial);
   }
 
   void operator()(const event::TrialCreated& e) {
@@ -169,13 +251,14 @@ struct Applier {
     trial.created_at = at;
     experiment.trials.push_back(std::move(trial));
     world.index.experiments.at(e.trial.experiment).pending.insert(e.trial.number);
-    AddReady(world, Owner::Of(e.trial));
+    AddIfWanted(experiment, experiment.trials.back());
   }
   void operator()(const event::TrialStopRequested& e) {
     Trial& trial = TrialOf(e.trial);
     trial.stop_cause = e.cause;
     trial.stop_reason = e.reason;
     RemoveReady(world, Owner::Of(e.trial));
+    ReleaseHeld(world, e.trial.experiment);
   }
   void operator()(const event::TrialEnded& e) {
     Trial& trial = TrialOf(e.trial);
@@ -188,6 +271,7 @@ struct Applier {
     index.pending.erase(e.trial.number);
     CountEnd(index, e.end);
     RemoveReady(world, Owner::Of(e.trial));
+    ReleaseHeld(world, e.trial.experiment);
   }
 
   // The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
@@ -270,11 +354,12 @@ struct Applier {
       ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
       index.live.erase(trial.id.number);
       index.pending.insert(trial.id.number);
-      wants_nodes = trial.stop_cause == StopCause::kNone;
+      wants_nodes = WantsNodes(state().experiments.at(trial.id.experiment), trial);
     } else {
       wants_nodes = !state().jobs.at(owner.job()).stop_requested;
     }
     if (wants_nodes) AddReady(world, owner);
+    if (owner.is_trial()) ReleaseHeld(world, owner.trial().experiment);
   }
 
   void operator()(const event::ReportsAccepted& e) {

@@ -14,8 +14,17 @@ bool StopWanted(const State& state, const Owner& owner) {
   return FindTrial(state, owner.trial())->stop_cause != StopCause::kNone;
 }
 
-AttemptOutcome OutcomeOf(const State& state, const Observed& observed) {
+constexpr int kSigKill = 9, kSigTerm = 15, kExitTerm = 128 + kSigTerm;
+
+// A daemon that was started again meanwhile does not know that it had sent the signal.
+bool WasSuspended(const Attempt& live, const Observed& observed) {
+  return live.suspending && (observed.suspended || observed.signal == kSigTerm ||
+                             observed.signal == kSigKill || observed.exit_code == kExitTerm);
+}
+
+AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
+  if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
   return observed.witnessed ? AttemptOutcome::kFailed : AttemptOutcome::kLost;
@@ -35,7 +44,7 @@ void TryEnd(Draft& draft, NodeId node, const Observed& observed, const Attempt& 
     return;
   }
   EndAttempt(draft, {.attempt = observed.fence.attempt,
-                     .outcome = OutcomeOf(draft.state(), observed),
+                     .outcome = OutcomeOf(draft.state(), live, observed),
                      .exit_code = observed.exit_code,
                      .signal = observed.signal,
                      .reason = ReasonOf(observed),

@@ -80,10 +80,12 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
   if (index == world.index.nodes.end()) return desired;
   for (const Fence& fence : index->second.attempts) {
     const Owner& owner = fence.attempt.owner;
-    bool stop = owner.is_job()
-                    ? world.state.jobs.at(owner.job()).stop_requested
-                    : FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
-    desired.push_back({fence, stop});
+    if (owner.is_job()) {
+      desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested, false});
+      continue;
+    }
+    const Trial& trial = *FindTrial(world.state, owner.trial());
+    desired.push_back({fence, trial.stop_cause != StopCause::kNone, trial.runs.live()->suspending});
   }
   return desired;
 }

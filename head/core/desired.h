@@ -15,6 +15,7 @@ namespace rt {
 struct DesiredAttempt {
   Fence fence;
   bool stop = false;  // End it: SIGTERM to the group, SIGKILL after the grace.
+  bool suspend = false;  // Let it save, then end it.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 

@@ -19,6 +19,8 @@ struct Draft {
   Soft& soft() { return core.soft; }
   // Applies the event and marks the workers whose desired state it changes.
   void Emit(Event event);
+  // Its workers hear of a change at once.
+  void MarkDirty(const Owner& owner);
 };
 
 // nodes.cc
@@ -55,6 +57,14 @@ absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
 void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& reason);
 void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended);
 TrialEnd EndFor(StopCause cause);
+
+// suspend.cc
+absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input);
+absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& input);
+absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& input);
+absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input);
+absl::Status OnResumeTrial(Draft& draft, const input::ResumeTrial& input);
+absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input);
 
 // attempts.cc
 void OnObserved(Draft& draft, NodeId node, const Observed& observed);

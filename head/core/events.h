@@ -57,6 +57,7 @@ enum class AttemptOutcome : uint32_t {
   kLost = 3,        // Its node was lost, or its daemon was not alive to see the exit.
   kStopped = 4,     // Ended because somebody asked.
   kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
+  kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
 };
 
 enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
@@ -73,6 +74,9 @@ enum class StopCause : uint32_t {
   kBudget = 5,      // The experiment's time budget ran out.
   kMaxT = 6,        // The scheduler's max_t was reached: COMPLETED.
 };
+
+// Who decided that a trial is not to run for now.
+enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
 
 // A user's exception, as the process that raised it described it.
 struct ErrorInfo {
@@ -295,6 +299,47 @@ struct CheckpointRetired {
   RT_FIELDS(CheckpointRetired, owner, checkpoint);
 };
 
+// From here on none of its trials is to run: those that live are being suspended (they save and
+// end), no new ones are made, its time budget stands still.
+struct ExperimentPaused {
+  ExperimentId experiment;
+  std::string reason;
+  RT_FIELDS(ExperimentPaused, experiment, reason);
+};
+struct ExperimentResumed {
+  ExperimentId experiment;
+  RT_FIELDS(ExperimentResumed, experiment);
+};
+// It may make more trials or take more time than its spec says; both are the new totals.
+struct ExperimentExtended {
+  ExperimentId experiment;
+  int64_t num_samples = 0;
+  Millis time_budget = 0;  // 0: none.
+  RT_FIELDS(ExperimentExtended, experiment, num_samples, time_budget);
+};
+// It was decided, and is open again. Its clock stood still meanwhile.
+struct ExperimentReopened {
+  ExperimentId experiment;
+  RT_FIELDS(ExperimentReopened, experiment);
+};
+// It is not to run until TrialResumed; a live attempt is being suspended.
+struct TrialPaused {
+  TrialId trial;
+  PauseCause cause = PauseCause::kNone;
+  std::string reason;
+  RT_FIELDS(TrialPaused, trial, cause, reason);
+};
+struct TrialResumed {
+  TrialId trial;
+  RT_FIELDS(TrialResumed, trial);
+};
+// It had ended, and waits for nodes again, with its failures forgiven; it goes on from its newest
+// checkpoint.
+struct TrialRetried {
+  TrialId trial;
+  RT_FIELDS(TrialRetried, trial);
+};
+
 }  // namespace event
 
 using Event = std::variant<
@@ -304,7 +349,9 @@ using Event = std::variant<
     event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentDecided,
     event::ExperimentEnded, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
     event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
-    event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired>;
+    event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
+    event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
+    event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

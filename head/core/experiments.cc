@@ -90,7 +90,8 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const ExperimentSpec& spec = index.spec;
   for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
-    if (experiment.decided || experiment.stop_cause != StopCause::kNone) return;
+    if (experiment.decided || experiment.paused || experiment.stop_cause != StopCause::kNone)
+      return;
     size_t open = index.pending.size() + index.live.size();
     if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
     if (index.pending.size() >= limits::kPendingTrialsMax) return;
@@ -138,8 +139,10 @@ void CheckBudgets(Draft& draft) {
   const std::set<ExperimentId> open = draft.index().open_experiments;
   for (ExperimentId id : open) {
     Millis budget = draft.index().experiments.at(id).spec.time_budget;
-    Millis started = draft.state().experiments.at(id).started_at;
-    if (budget > 0 && started > 0 && draft.now >= started + budget)
+    const Experiment& experiment = draft.state().experiments.at(id);
+    const bool runs = experiment.started_at > 0 && experiment.halted_at == 0;
+    if (budget > 0 && runs &&
+        draft.now >= experiment.started_at + experiment.halted_total + budget)
       StopExperiment(draft, id, StopCause::kBudget, "the time budget ran out");
   }
   std::vector<NodeId> expired;

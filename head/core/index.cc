@@ -14,6 +14,12 @@ Resources FreeOf(const World& world, NodeId id) {
   return free;
 }
 
+// As many of its trials run or wait as may run at once.
+bool IsFull(const ExperimentIndex& experiment) {
+  const int64_t most = experiment.spec.max_concurrent;
+  return most > 0 && experiment.ready + experiment.live.size() >= static_cast<uint64_t>(most);
+}
+
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
   if (node.listed) index.free.erase({node.listed_gpu, node.listed_cpu, id});
   node.listed = false;
@@ -68,6 +74,14 @@ void RefreshFree(World& world, NodeId id) {
 void AddReady(World& world, const Owner& owner) {
   Index& index = world.index;
   if (index.ready_arrival.contains(owner)) return;
+  if (owner.is_trial()) {
+    ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
+    if (IsFull(experiment)) {
+      experiment.held.insert(owner.trial().number);
+      return;
+    }
+    ++experiment.ready;
+  }
   uint64_t arrival = index.next_arrival++;
   index.ready_arrival[owner] = arrival;
   index.ready[ResourcesOf(world, owner)].by_arrival[arrival] = owner;
@@ -76,11 +90,25 @@ void AddReady(World& world, const Owner& owner) {
 void RemoveReady(World& world, const Owner& owner) {
   Index& index = world.index;
   auto arrival = index.ready_arrival.find(owner);
+  if (owner.is_trial()) {
+    ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
+    experiment.held.erase(owner.trial().number);
+    if (arrival != index.ready_arrival.end()) --experiment.ready;
+  }
   if (arrival == index.ready_arrival.end()) return;
   auto queue = index.ready.find(ResourcesOf(world, owner));
   queue->second.by_arrival.erase(arrival->second);
   if (queue->second.by_arrival.empty()) index.ready.erase(queue);
   index.ready_arrival.erase(arrival);
+}
+
+void ReleaseHeld(World& world, ExperimentId id) {
+  ExperimentIndex& experiment = world.index.experiments.at(id);
+  while (!experiment.held.empty() && !IsFull(experiment)) {
+    const uint32_t number = *experiment.held.begin();
+    experiment.held.erase(number);
+    AddReady(world, Owner::Of(TrialId{id, number}));
+  }
 }
 
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
@@ -138,6 +166,28 @@ void CountEnd(ExperimentIndex& index, TrialEnd end) {
   }
 }
 
+void UncountEnd(ExperimentIndex& index, TrialEnd end) {
+  switch (end) {
+    case TrialEnd::kCompleted:
+      --index.completed;
+      return;
+    case TrialEnd::kStopped:
+      --index.stopped;
+      return;
+    case TrialEnd::kFailed:
+      --index.failed;
+      return;
+    case TrialEnd::kNone:
+      return;
+  }
+}
+
+void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec) {
+  if (!experiment.extended) return;
+  spec.num_samples = experiment.num_samples;
+  spec.time_budget = experiment.time_budget;
+}
+
 void IndexExperiment(World& world, const Experiment& experiment) {
   auto json = Json::Parse(experiment.spec_text);
   RT_CHECK(json.ok());
@@ -145,6 +195,7 @@ void IndexExperiment(World& world, const Experiment& experiment) {
   RT_CHECK_BECAUSE(spec.ok(), "a journalled spec must stay valid");
   ExperimentIndex& index = world.index.experiments[experiment.id];
   index.spec = *std::move(spec);
+  ExtendSpec(experiment, index.spec);
   if (!experiment.decided) world.index.open_experiments.insert(experiment.id);
   if (experiment.decided && !experiment.ended)
     world.index.unflushed_experiments.insert(experiment.id);
@@ -169,13 +220,14 @@ void Reindex(World& world) {
   for (const auto& [id, experiment] : world.state.experiments) {
     IndexExperiment(world, experiment);
     ExperimentIndex& index = world.index.experiments.at(id);
+    for (const Trial& trial : experiment.trials)
+      if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
     for (const Trial& trial : experiment.trials) {
       CountEnd(index, trial.end);
       bool live = trial.runs.live() != nullptr;
-      if (live) index.live.insert(trial.id.number);
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,
-                  trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone);
+                  WantsNodes(experiment, trial));
     }
     FindBest(index, experiment);
   }

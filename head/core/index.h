@@ -9,6 +9,8 @@ namespace rt {
 void RefreshFree(World& world, NodeId node);
 void AddReady(World& world, const Owner& owner);
 void RemoveReady(World& world, const Owner& owner);
+// After one of its trials no longer runs or waits: another may, under max_concurrent.
+void ReleaseHeld(World& world, ExperimentId id);
 // A live attempt takes or gives back its members' resources.
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
@@ -16,6 +18,9 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
 void RefreshBest(World& world, TrialId changed);
 void IndexExperiment(World& world, const Experiment& experiment);
 void IndexJob(World& world, const Job& job);
+void UncountEnd(ExperimentIndex& index, TrialEnd end);
+// The spec as it stands after ExperimentExtended.
+void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec);
 void CountEnd(ExperimentIndex& index, TrialEnd end);
 
 }  // namespace rt

@@ -28,6 +28,7 @@ struct Observed {
   int32_t signal = 0;
   bool witnessed = true;  // The daemon was alive when it exited.
   bool launch_failed = false;
+  bool suspended = false;  // It ended because it was asked to save and end.
   uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
   std::string reason;     // For people: "program not found: …".
   ErrorInfo error;
@@ -118,6 +119,34 @@ struct StopTrial {
   TrialId trial;
   std::string reason;
 };
+struct PauseExperiment {
+  ExperimentId experiment;
+  std::string reason;
+};
+// Of one that is paused; or of one that was stopped, whose trials that were cut off go on.
+struct ResumeExperiment {
+  // What becomes of the trials that failed.
+  enum class Failed : uint8_t { kKeep = 0, kRetry = 1, kRestart = 2 };
+  ExperimentId experiment;
+  Failed failed = Failed::kKeep;
+};
+struct ExtendExperiment {
+  ExperimentId experiment;
+  int64_t add_samples = 0;
+  Millis add_time = 0;
+};
+struct PauseTrial {
+  TrialId trial;
+  PauseCause cause = PauseCause::kUser;
+  std::string reason;
+};
+struct ResumeTrial {
+  TrialId trial;
+};
+struct RetryTrial {
+  TrialId trial;
+  bool from_scratch = false;  // Without its checkpoints.
+};
 // The sinks are durable up to and including this event.
 struct SinksFlushed {
   uint64_t seq = 0;
@@ -130,7 +159,9 @@ using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
                  input::Sync, input::Disconnected, input::RemoveNode, input::Report,
                  input::CommitCheckpoint, input::SubmitJob, input::StopJob, input::CreateExperiment,
-                 input::StopExperiment, input::StopTrial, input::SinksFlushed, input::Tick>;
+                 input::StopExperiment, input::StopTrial, input::PauseExperiment,
+                 input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
+                 input::ResumeTrial, input::RetryTrial, input::SinksFlushed, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

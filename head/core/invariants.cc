@@ -107,9 +107,10 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
 
 void CheckInvariants(const Core& core) {
   const World& world = core.world;
-  size_t live = 0, held = 0;
+  size_t live = 0, held_by_nodes = 0;
   for (const auto& [id, experiment] : world.state.experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
+    uint64_t ready = 0;
     for (const Trial& trial : experiment.trials) {
       bool over = trial.end != TrialEnd::kNone;
       CheckRuns(trial.runs, over);
@@ -118,16 +119,22 @@ void CheckInvariants(const Core& core) {
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.decided);
+      const bool waits = world.index.ready_arrival.contains(Owner::Of(trial.id));
+      const bool held = index.held.contains(trial.id.number);
+      RT_CHECK(!(waits && held) && (waits || held) == WantsNodes(experiment, trial));
+      ready += waits ? 1 : 0;
     }
     RT_CHECK(!experiment.ended || experiment.decided);
+    RT_CHECK((experiment.halted_at != 0) == (experiment.paused || experiment.decided));
+    RT_CHECK(ready == index.ready);
     CheckBest(experiment, index);
   }
   for (const auto& [id, job] : world.state.jobs) {
     CheckRuns(job.runs, job.end != JobEnd::kNone);
     live += job.runs.live() != nullptr ? 1 : 0;
   }
-  for (const auto& [id, index] : world.index.nodes) held += index.attempts.size();
-  RT_CHECK(live == held);
+  for (const auto& [id, index] : world.index.nodes) held_by_nodes += index.attempts.size();
+  RT_CHECK(live == held_by_nodes);
   CheckNodes(world);
 }
 

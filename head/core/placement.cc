@@ -102,6 +102,23 @@ absl::Status CheckFits(const Core& core, const Resources& wanted) {
                      Join(has, " and "), hint);
 }
 
+// Of a trial that is not to run for now, or is just being suspended.
+Waiting WhyPaused(const State& state, const Owner& owner) {
+  if (!owner.is_trial()) return {};
+  const Trial* trial = FindTrial(state, owner.trial());
+  const Experiment& experiment = state.experiments.at(owner.trial().experiment);
+  if (trial == nullptr || trial->end != TrialEnd::kNone) return {};
+  auto because = [](const std::string& reason) { return reason.empty() ? "" : ": " + reason; };
+  if (trial->pause_cause != PauseCause::kNone)
+    return {"paused" + because(trial->pause_reason),
+            trial->pause_cause == PauseCause::kUser ? "rt trial resume " + ToString(trial->id)
+                                                    : "who paused it"};
+  if (experiment.paused)
+    return {"its experiment is paused" + because(experiment.pause_reason),
+            "rt exp resume " + std::to_string(experiment.id.value)};
+  return {};
+}
+
 }  // namespace
 
 const Resources& ResourcesOf(const World& world, const Owner& owner) {
@@ -140,6 +157,10 @@ void Place(Draft& draft) {
 
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
+  if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
+  if (owner.is_trial() &&
+      world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
+    return {"max_concurrent trials of its experiment run already", "the end of one of them"};
   if (!world.index.ready_arrival.contains(owner)) return {};
   const Resources& wanted = ResourcesOf(world, owner);
   size_t usable = 0, known = 0;

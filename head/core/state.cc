@@ -2,6 +2,12 @@
 
 namespace rt {
 
+bool WantsNodes(const Experiment& experiment, const Trial& trial) {
+  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone &&
+         trial.pause_cause == PauseCause::kNone && !experiment.paused &&
+         trial.runs.live() == nullptr;
+}
+
 const Trial* FindTrial(const State& state, TrialId id) {
   auto experiment = state.experiments.find(id.experiment);
   if (experiment == state.experiments.end()) return nullptr;

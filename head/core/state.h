@@ -55,8 +55,9 @@ struct Attempt {
   int32_t exit_code = 0;
   int32_t signal = 0;
   std::string reason;
+  bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
-            accepted, outcome, exit_code, signal, reason);
+            accepted, outcome, exit_code, signal, reason, suspending);
 };
 
 // What trials and jobs have in common: attempts, of which the last may be live.
@@ -104,9 +105,11 @@ struct Trial {
   ErrorInfo error;
   Millis created_at = 0;
   Millis ended_at = 0;
+  PauseCause pause_cause = PauseCause::kNone;  // Not kNone: not to run.
+  std::string pause_reason;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
-            ended_at);
+            ended_at, pause_cause, pause_reason);
 };
 
 // One rung of an early-stopping bracket.
@@ -139,9 +142,17 @@ struct Experiment {
   Millis created_at = 0;
   Millis started_at = 0;  // First placement.
   Millis ended_at = 0;
+  bool paused = false;  // None of its trials is to run.
+  std::string pause_reason;
+  Millis halted_at = 0;    // While it is paused or decided: since when.
+  Millis halted_total = 0;  // How long it was, before; its time budget does not count it.
+  bool extended = false;    // The next two stand instead of the spec's.
+  int64_t num_samples = 0;
+  Millis time_budget = 0;
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
-            started_at, ended_at);
+            started_at, ended_at, paused, pause_reason, halted_at, halted_total, extended,
+            num_samples, time_budget);
 };
 
 struct Job {
@@ -202,6 +213,8 @@ struct ExperimentIndex {
   ExperimentSpec spec;
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
+  uint64_t ready = 0;                       // Trials in Index::ready.
+  std::set<uint32_t> held;                  // They want nodes; max_concurrent is reached.
   uint64_t completed = 0, stopped = 0, failed = 0;
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
   double best_value = 0;                    // Of best_trial, when it was last looked at.
@@ -278,6 +291,8 @@ struct Soft {
   bool try_place = false;  // Something changed since the last placement round.
 };
 
+// Whether the trial would run if it had nodes.
+bool WantsNodes(const Experiment& experiment, const Trial& trial);
 const Trial* FindTrial(const State& state, TrialId id);
 Trial* FindTrial(State& state, TrialId id);
 const Runs* FindRuns(const State& state, const Owner& owner);

@@ -17,17 +17,11 @@ Owner OwnerTouchedBy(const Event& event) {
           [](const event::AttemptPlaced& e) { return e.attempt.owner; },
           [](const event::AttemptEnded& e) { return e.attempt.owner; },
           [](const event::TrialStopRequested& e) { return Owner::Of(e.trial); },
+          [](const event::TrialPaused& e) { return Owner::Of(e.trial); },
           [](const event::JobStopRequested& e) { return Owner::Of(e.job); },
           [](const auto&) { return Owner{}; },
       },
       event);
-}
-
-void MarkDirty(Draft& draft, const Owner& owner) {
-  const Runs* runs = FindRuns(draft.state(), owner);
-  const Attempt* live = runs == nullptr ? nullptr : runs->live();
-  if (live == nullptr) return;
-  for (const Member& member : live->members) draft.soft().dirty.insert(member.node);
 }
 
 // Whether the event can make room or bring work.
@@ -35,6 +29,9 @@ bool InvitesPlacement(const Event& event) {
   return std::holds_alternative<event::TrialCreated>(event) ||
          std::holds_alternative<event::JobSubmitted>(event) ||
          std::holds_alternative<event::AttemptEnded>(event) ||
+         std::holds_alternative<event::ExperimentResumed>(event) ||
+         std::holds_alternative<event::TrialResumed>(event) ||
+         std::holds_alternative<event::TrialRetried>(event) ||
          std::holds_alternative<event::NodeReady>(event) ||
          std::holds_alternative<event::NodeResumed>(event);
 }
@@ -65,6 +62,12 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
           [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
           [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
+          [&](const input::PauseExperiment& m) { return OnPauseExperiment(d, m); },
+          [&](const input::ResumeExperiment& m) { return OnResumeExperiment(d, m); },
+          [&](const input::ExtendExperiment& m) { return OnExtendExperiment(d, m); },
+          [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
+          [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
+          [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
           [&](const input::SinksFlushed& m) {
             OnSinksFlushed(d, m.seq);
             return absl::OkStatus();
@@ -81,12 +84,19 @@ absl::Status Dispatch(Draft& d, const Input& input) {
 
 }  // namespace
 
+void Draft::MarkDirty(const Owner& owner) {
+  const Runs* runs = FindRuns(state(), owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr) return;
+  for (const Member& member : live->members) soft().dirty.insert(member.node);
+}
+
 void Draft::Emit(Event event) {
   Owner owner = OwnerTouchedBy(event);
   Record record{state().seq + 1, now, std::move(event)};
-  if (owner.kind != Owner::Kind::kNone) MarkDirty(*this, owner);
+  if (owner.kind != Owner::Kind::kNone) MarkDirty(owner);
   Apply(core.world, record);
-  if (owner.kind != Owner::Kind::kNone) MarkDirty(*this, owner);
+  if (owner.kind != Owner::Kind::kNone) MarkDirty(owner);
   if (InvitesPlacement(record.event)) soft().try_place = true;
   out.records.push_back(std::move(record));
 }

@@ -64,6 +64,8 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
         if (trial.runs.losses_in_row > limits::kInfraLossesMax)
           end(TrialEnd::kFailed, "its machines were lost too often in a row");
         break;
+      case AttemptOutcome::kSuspended:
+        break;
       case AttemptOutcome::kNone:
         RT_CHECK(false);
     }

@@ -52,6 +52,13 @@ Json BestOf(const Core& core, const Experiment& experiment) {
                            {"step", NumberOrInt(trial.best_iteration)}});
 }
 
+std::string ReasonOf(const Experiment& experiment) {
+  if (!experiment.reason.empty()) return experiment.reason;
+  if (!experiment.stop_reason.empty()) return experiment.stop_reason;
+  if (!experiment.paused) return "";
+  return experiment.pause_reason.empty() ? "paused" : "paused: " + experiment.pause_reason;
+}
+
 Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& experiment) {
   const ExperimentSpec& spec = core.world.index.experiments.at(experiment.id).spec;
   std::optional<uint64_t> total = spec.TrialsTotal();
@@ -61,8 +68,7 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   item.Set("owner", experiment.owner);
   item.Set("job_id", experiment.job.value == 0 ? Json() : Json(experiment.job.value));
   item.Set("state", ExperimentStateName(core, experiment));
-  item.Set("reason", TextOrNull(experiment.reason.empty() ? experiment.stop_reason
-                                                          : experiment.reason));
+  item.Set("reason", TextOrNull(ReasonOf(experiment)));
   item.Set("metric", TextOrNull(spec.metric));
   item.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
   item.Set("search", "basic");
@@ -201,9 +207,11 @@ Json ListOf(const Map& items, F&& make) {
 
 }  // namespace
 
-const char* ExperimentStateName(const Core&, const Experiment& experiment) {
+const char* ExperimentStateName(const Core& core, const Experiment& experiment) {
   if (experiment.ended) return EndName(experiment.end);
   if (experiment.stop_cause != StopCause::kNone) return "STOPPING";
+  if (experiment.paused && core.world.index.experiments.at(experiment.id).live.empty())
+    return "PAUSED";
   return experiment.started_at == 0 ? "PENDING" : "RUNNING";
 }
 

@@ -21,6 +21,8 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "STOPPED";
     case AttemptOutcome::kLaunchFailed:
       return "LAUNCH_FAILED";
+    case AttemptOutcome::kSuspended:
+      return "SUSPENDED";
     case AttemptOutcome::kNone:
       break;
   }
@@ -193,7 +195,7 @@ Json AttemptsOf(const Runs& runs) {
   return list;
 }
 
-const char* TrialStateName(const Core&, const Trial& trial) {
+const char* TrialStateName(const Core& core, const Trial& trial) {
   switch (trial.end) {
     case TrialEnd::kCompleted:
       return "COMPLETED";
@@ -206,8 +208,10 @@ const char* TrialStateName(const Core&, const Trial& trial) {
   }
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
   const Attempt* live = trial.runs.live();
-  if (live == nullptr) return "PENDING";
-  return live->started_at == 0 ? "STARTING" : "RUNNING";
+  if (live != nullptr) return live->started_at == 0 ? "STARTING" : "RUNNING";
+  const bool paused = trial.pause_cause != PauseCause::kNone ||
+                      core.world.state.experiments.at(trial.id.experiment).paused;
+  return paused ? "PAUSED" : "PENDING";
 }
 
 std::string TrialName(const Experiment& experiment, const ExperimentIndex& index,

@@ -27,6 +27,10 @@ std::string SeenOf(const Json& json) {
   return seen->is_string() ? seen->AsString() : seen->Dump();
 }
 
+std::string ReasonIn(const Json& json) {
+  return json.GetString("reason").substr(0, limits::kReasonBytesMax);
+}
+
 // Runs `start` with the trial that "trial_id" names.
 template <class Start>
 void WithTrial(const Call& call, JsonDone done, Start start) {
@@ -86,6 +90,24 @@ void StopTrial(const Call& call, JsonDone done) {
   WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
     call.tools.operations.StopTrial(id, call.json.GetString("reason"), std::move(next));
   });
+}
+void PauseTrial(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.Change(
+        input::PauseTrial{id, PauseCause::kScheduler, ReasonIn(call.json)}, std::move(next));
+  });
+}
+void ResumeTrial(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.Change(input::ResumeTrial{id}, std::move(next));
+  });
+}
+void ResumeExperiment(const Call& call, JsonDone done) {
+  absl::StatusOr<input::ResumeExperiment::Failed> failed =
+      FailedFrom(call.json.GetString("failed", "keep"));
+  if (!failed.ok()) return done(failed.status());
+  call.tools.operations.Change(input::ResumeExperiment{ExperimentOf(call.json), *failed},
+                               std::move(done));
 }
 void Status(const Call& call, JsonDone done) {
   call.tools.operations.Ask(
@@ -154,6 +176,8 @@ const std::map<std::string, Handler>& Handlers() {
       {"experiment_wait", Wait},           {"experiment_stop", StopExperiment},
       {"trial_list", ListTrials},          {"trial_get", GetTrial},
       {"trial_rows", TrialRows},           {"trial_stop", StopTrial},
+      {"trial_pause", PauseTrial},         {"trial_resume", ResumeTrial},
+      {"experiment_resume", ResumeExperiment},
       {"cluster_status", Status},          {"blob_find_missing", FindMissing},
       {"blob_put_chunk", PutChunk},        {"blob_put_manifest", PutManifest},
       {"blob_get_manifest", GetManifest},  {"blob_get_chunk", GetChunk},

@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/service/services.h"
 #include "rt/v1/experiment.grpc.pb.h"
@@ -8,6 +11,10 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
+template <class Request>
+std::string ReasonIn(const Request& request) {
+  return request.reason().substr(0, limits::kReasonBytesMax);
+}
 TrialId IdOf(const v1::TrialRef& ref) { return {{ref.experiment()}, ref.number()}; }
 
 class ExperimentService final : public v1::ExperimentService::CallbackService {
@@ -72,6 +79,32 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
       edge_.operations.StopTrial(IdOf(request->trial()), request->reason(), AnswerTo(reactor));
     });
   }
+  Reactor* Pause(Context* context, const v1::StopRequest* request, v1::Empty*) override {
+    return Change(context, "ExperimentService/Pause",
+                  input::PauseExperiment{{request->experiment()}, ReasonIn(*request)});
+  }
+  Reactor* Resume(Context* context, const v1::ResumeRequest* request, v1::Empty*) override {
+    using Failed = input::ResumeExperiment::Failed;
+    const auto failed = static_cast<Failed>(std::min<uint32_t>(request->failed(), 2));
+    return Change(context, "ExperimentService/Resume",
+                  input::ResumeExperiment{{request->experiment()}, failed});
+  }
+  Reactor* Extend(Context* context, const v1::ExtendRequest* request, v1::Empty*) override {
+    return Change(context, "ExperimentService/Extend",
+                  input::ExtendExperiment{{request->experiment()}, request->add_samples(),
+                                          request->add_time_ms()});
+  }
+  Reactor* PauseTrial(Context* context, const v1::StopTrialRequest* request, v1::Empty*) override {
+    return Change(context, "ExperimentService/PauseTrial",
+                  input::PauseTrial{IdOf(request->trial()), PauseCause::kUser, ReasonIn(*request)});
+  }
+  Reactor* ResumeTrial(Context* context, const v1::TrialRef* request, v1::Empty*) override {
+    return Change(context, "ExperimentService/ResumeTrial", input::ResumeTrial{IdOf(*request)});
+  }
+  Reactor* RetryTrial(Context* context, const v1::RetryTrialRequest* request, v1::Empty*) override {
+    return Change(context, "ExperimentService/RetryTrial",
+                  input::RetryTrial{IdOf(request->trial()), request->from_scratch()});
+  }
   Reactor* ReadRows(Context* context, const v1::ReadRowsRequest* request,
                    v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/ReadRows", [&](auto&, Reactor* reactor) {
@@ -81,6 +114,12 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   }
 
  private:
+  Reactor* Change(Context* context, const char* method, Input input) {
+    return Unary(edge_, context, method, [&](auto&, Reactor* reactor) {
+      edge_.operations.Change(std::move(input), AnswerTo(reactor));
+    });
+  }
+
   Edge& edge_;
 };
 

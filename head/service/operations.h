@@ -41,6 +41,8 @@ class Operations {
   void ListTrials(ExperimentId id, JsonDone done);  // 0: all.
   void GetTrial(TrialId id, JsonDone done);
   void StopTrial(TrialId id, const std::string& reason, JsonDone done);
+  // Inputs that change something and answer nothing: pausing, resuming, extending, retrying.
+  void Change(Input input, JsonDone done) { Post(std::move(input), std::move(done)); }
   // {"rows": […], "more": bool}: an answer is cut near 2 MiB; ask again after the last iteration.
   void ReadRows(TrialId id, double after_iteration, JsonDone done);
   void SubmitJob(const std::string& owner, const std::string& spec, const std::string& key,

@@ -50,6 +50,7 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   observed.signal = wire.signal();
   observed.witnessed = wire.witnessed();
   observed.launch_failed = wire.launch_failed();
+  observed.suspended = wire.suspended();
   observed.last_seq = wire.last_seq();
   observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
   observed.error.kind = wire.error().kind().substr(0, limits::kNameBytesMax);
@@ -183,6 +184,7 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     auto* added = reply->add_desired();
     *added->mutable_fence() = ToWire(desired.fence);
     added->set_stop(desired.stop);
+    added->set_suspend(desired.suspend);
     if (auto body = bodies.find(desired.fence); body != bodies.end())
       *added->mutable_body() = ToWire(*body->second);
   }
@@ -198,6 +200,14 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply) {
     added->set_stop_seq(verdict.stop_seq);
     added->set_reason(verdict.reason);
   }
+}
+
+absl::StatusOr<input::ResumeExperiment::Failed> FailedFrom(const std::string& name) {
+  using Failed = input::ResumeExperiment::Failed;
+  if (name == "keep") return Failed::kKeep;
+  if (name == "retry") return Failed::kRetry;
+  if (name == "restart") return Failed::kRestart;
+  return Invalid("'" + name + "' is none of keep, retry and restart");
 }
 
 }  // namespace rt

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
@@ -44,6 +44,8 @@ class Session:
         self._notice_end: Optional[float] = None
         self._terminated = False
         self._stop_told = False
+        self._pause_told = False
+        self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
         self._wire = Wire.dial(path, deadline_s)
         self.busy = False  # Inside report(): a signal handler must not raise now.
@@ -87,6 +89,11 @@ class Session:
         """Whether the step in hand is the last: SIGTERM, or the worker said stop."""
         return self._terminated or self._stop_told
 
+    @property
+    def pausing(self) -> bool:
+        """Whether the trial is to save and end, to go on later."""
+        return self._pause_told
+
     def milestone_ahead(self, metrics: dict[str, Any]) -> bool:
         """Whether a report of `metrics` now would wait for a verdict."""
         row = dict(metrics)
@@ -113,9 +120,20 @@ class Session:
                 stop = self._report(clean(metrics), checkpoint)
             finally:
                 self.busy = False
+        self._saves = self._saves or checkpoint is not None
         if stop or (self.stopping and not self.defers_stop):
             self.ended = True
             raise TrialStopped()
+        # Who never saves has nothing to wait for.
+        if self._pause_told and not self.defers_stop and (checkpoint or not self._saves):
+            self.end_paused()
+
+    def end_paused(self) -> NoReturn:
+        """Tells the daemon that the trial ends because it was asked to pause, and ends it."""
+        with self._lock:
+            self._send(dump({"op": "paused"}))
+            self.ended = True
+        raise TrialStopped()
 
     def _report(self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint]) -> bool:
         row = self._filled(metrics)
@@ -215,6 +233,10 @@ class Session:
             self._notice_end = time.monotonic() + float(left_s)
         elif op == "stop":
             self._stop_told = True
+        elif op == "pause":
+            self._pause_told = True
+            left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
+            self._notice_end = time.monotonic() + float(left_s)
         error = message.get("error")
         if error:
             text = error.get("message") if isinstance(error, dict) else error
@@ -306,6 +328,7 @@ class Session:
 
     def checkpoint_requested(self) -> Optional[float]:
         """Seconds until a wanted checkpoint must have been reported, or None when none is."""
+        self._saves = True
         with self._lock:
             self._read_without_blocking()
         if self._notice_end is None:

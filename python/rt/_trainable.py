@@ -126,6 +126,13 @@ class Trainable:
         self.log_result(result)
         return result
 
+    @property
+    def can_save(self) -> bool:
+        """Whether the subclass defines how it is saved, in either spelling."""
+        own = type(self)
+        new = own.save_checkpoint is not Trainable.save_checkpoint
+        return new or own._save is not Trainable._save
+
     def save(self, checkpoint_dir: Optional[str] = None) -> str:
         """Makes a checkpoint in the directory (a fresh one by default) and returns its path."""
         target = checkpoint_dir or tempfile.mkdtemp(prefix="rt-checkpoint-")

@@ -139,16 +139,19 @@ def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, A
 def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any]) -> None:
     result = trainable.train()
     frequency = int(payload.get("checkpoint_frequency") or 0)
-    last = session.stopping or session.ends_with(result)
-    wanted = bool(frequency) and trainable.iteration % frequency == 0
+    wanted = _api.checkpoint_requested() is not None and trainable.can_save
+    ends = session.stopping or session.ends_with(result)
+    last = ends or session.pausing
+    wanted = wanted or bool(frequency) and trainable.iteration % frequency == 0
     wanted = wanted or bool(result.get("should_checkpoint"))
-    wanted = wanted or _api.checkpoint_requested() is not None
     if payload.get("checkpoint_at_end"):
         wanted = wanted or last or session.milestone_ahead(result)
     if not wanted:
         _api.report(result)
     else:
         _report_checkpoint(trainable, result)
+    if session.pausing and not ends:
+        session.end_paused()
     if last:
         session.ended = True
         raise TrialStopped()

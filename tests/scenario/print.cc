@@ -86,7 +86,8 @@ std::string Print(const Record& record) {
 std::string Print(const std::vector<DesiredAttempt>& desired) {
   std::string text = "desired:";
   for (const DesiredAttempt& wanted : desired) {
-    text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "");
+    text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
+            (wanted.suspend ? " (suspend)" : "");
   }
   return desired.empty() ? "desired: nothing" : text;
 }

@@ -73,6 +73,7 @@ class Story {
   void Report(std::istream& words);
   void Observe(const std::string& verb, std::istream& words);
   void Stop(std::istream& words);
+  void Change(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
   void Submit(const std::string& verb, std::istream& words);
 
@@ -164,7 +165,9 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     observed.phase = Observed::Phase::kExited;
     observed.exit_code = Next<int32_t>(words);
     observed.last_seq = Next<uint64_t>(words);
-    observed.witnessed = Rest(words) != "unseen";
+    const std::string how = Rest(words);
+    observed.witnessed = how != "unseen";
+    observed.suspended = how == "suspended";
   }
   Sync(node);
 }
@@ -177,6 +180,26 @@ void Story::Stop(std::istream& words) {
     Give(input::StopJob{{std::stoull(id)}, "by hand"});
   } else {
     Give(input::StopExperiment{{std::stoull(id)}, "by hand"});
+  }
+}
+
+void Story::Change(const std::string& verb, std::istream& words) {
+  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
+  const TrialId trial = ParseTrialId(id).value_or(TrialId{});
+  const bool is_trial = noun == "trial";
+  const ExperimentId experiment{is_trial ? 0 : std::stoull(id)};
+  if (verb == "retry") {
+    Give(input::RetryTrial{trial});
+  } else if (verb == "extend") {
+    Give(input::ExtendExperiment{experiment, Next<int64_t>(words), 0});
+  } else if (verb == "pause" && is_trial) {
+    Give(input::PauseTrial{trial, PauseCause::kUser, "by hand"});
+  } else if (verb == "pause") {
+    Give(input::PauseExperiment{experiment, "by hand"});
+  } else if (is_trial) {
+    Give(input::ResumeTrial{trial});
+  } else {
+    Give(input::ResumeExperiment{experiment});
   }
 }
 
@@ -233,6 +256,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     commit.row.metrics = Rest(words);
     commit.bytes = 1'000;
     Give(commit);
+  } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {
+    Change(verb, words);
   } else if (verb == "stop") {
     Stop(words);
   } else if (verb == "wait") {

@@ -1,5 +1,6 @@
 #include "tests/sim/auditor.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace rt::sim {
@@ -173,8 +174,10 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
            "somebody asked the experiment or its job to stop");
       break;
     case StopCause::kBudget:
-      Must(budget > 0 && experiment.started_at > 0 && at_ >= experiment.started_at + budget,
+      Must(budget > 0 && experiment.started_at > 0 &&
+               at_ >= experiment.started_at + experiment.halted_total + budget,
            "the time budget ran out");
+      Must(experiment.halted_at == 0, "a clock that stands still runs out of nothing");
       break;
     case StopCause::kExperiment:
       Must(experiment.spec.fail_fast && experiment.failed_trials > 0, "a trial failed: fail_fast");
@@ -192,6 +195,7 @@ void Auditor::On(const event::ExperimentDecided& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
   Must(!experiment.decided, "an experiment is decided once");
   experiment.decided = true;
+  if (experiment.halted_at == 0) experiment.halted_at = at_;
   for (const TrialBook& trial : experiment.trials) {
     Must(trial.runs.over, "every trial of a decided experiment has ended");
   }
@@ -246,6 +250,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.live, "one live attempt per owner");
   Must(!owner.over, "what is over does not run again");
   Must(!owner.stop_requested, "what was asked to stop is not started again");
+  Must(!owner.paused, "what is paused is not started");
+  owner.suspending = false;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   Must(!e.members.empty(), "an attempt has a member");
   owner.live = true;
@@ -281,8 +287,10 @@ void Auditor::CheckStart(TrialId id) {
                         : std::pair{checkpoints.back().attempt, checkpoints.back().seq};
   while (!kept.empty() && std::pair{kept.back().attempt, kept.back().seq} > from) kept.pop_back();
   const Millis budget = experiment.spec.time_budget;
+  Must(!experiment.paused && !experiment.decided, "only an open search starts trials");
   if (experiment.started_at == 0) experiment.started_at = at_;
-  const Millis may_know = std::max(experiment.started_at + budget, truth_->head_awake_since);
+  const Millis may_know = std::max(experiment.started_at + experiment.halted_total + budget,
+                                   truth_->head_awake_since);
   Must(budget == 0 || at_ <= may_know + kBudgetSlack, "nothing starts after the time budget");
   ++experiment.live;
   Must(experiment.spec.max_concurrent == 0 || experiment.live <= experiment.spec.max_concurrent,
@@ -314,6 +322,10 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(owner.stop_requested, "somebody asked it to stop");
     return;
   }
+  if (e.outcome == AttemptOutcome::kSuspended) {
+    Must(owner.suspending, "only who was asked to save and end is suspended");
+    if (!truth_->runs.contains({e.attempt, 0})) return;  // It was never started.
+  }
   for (uint32_t rank = 0; rank < owner.members.size(); ++rank) {
     const Fence fence{e.attempt, rank};
     auto it = truth_->runs.find(fence);
@@ -331,6 +343,97 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted(fence) >= run.rows.size(),
          "an attempt ends once its reports are accepted");
   }
+}
+
+// --- pausing, and going on ----------------------------------------------------------------------
+
+bool Auditor::Asked(const std::string& what, const std::string& id) const {
+  return truth_->asked.contains(what + " " + id);
+}
+void Auditor::On(const event::ExperimentPaused& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(!experiment.decided && !experiment.stop_requested && !experiment.paused,
+       "an open search is paused");
+  Must(Asked("pause", std::to_string(e.experiment.value)), "somebody asked for the pause");
+  experiment.paused = true;
+  experiment.halted_at = at_;
+  for (TrialBook& trial : experiment.trials) trial.runs.suspending |= trial.runs.live;
+}
+void Auditor::On(const event::ExperimentResumed& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(experiment.paused && !experiment.decided, "a paused search is resumed");
+  Must(Asked("resume", std::to_string(e.experiment.value)), "somebody asked it to go on");
+  experiment.paused = false;
+  experiment.halted_total += at_ - experiment.halted_at;
+  experiment.halted_at = 0;
+}
+void Auditor::On(const event::ExperimentExtended& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(Asked("extend", std::to_string(e.experiment.value)), "somebody asked for more");
+  const uint64_t total = experiment.spec.grid * static_cast<uint64_t>(e.num_samples);
+  Must(total >= *experiment.spec.trials_total, "an extended search loses no trial");
+  Must(e.time_budget >= experiment.spec.time_budget, "nor time");
+  experiment.spec.trials_total = total;
+  experiment.spec.time_budget = e.time_budget;
+}
+void Auditor::On(const event::ExperimentReopened& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  const std::string id = std::to_string(e.experiment.value);
+  Must(experiment.decided, "only what is over is opened again");
+  Must(Asked("extend", id) || Asked("resume", id) || Asked("retry a trial of", id),
+       "somebody asked for more");
+  experiment.decided = experiment.ended = experiment.stop_requested = experiment.paused = false;
+  experiment.cause = StopCause::kNone;
+  experiment.halted_total += at_ - experiment.halted_at;
+  experiment.halted_at = 0;
+}
+void Auditor::On(const event::TrialPaused& e) {
+  OwnerBook& runs = TrialOf(e.trial).runs;
+  Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
+  Must(Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  runs.paused = true;
+  runs.suspending |= runs.live;
+}
+void Auditor::On(const event::TrialResumed& e) {
+  OwnerBook& runs = TrialOf(e.trial).runs;
+  Must(runs.paused && !runs.over, "a paused trial is resumed");
+  Must(Asked("resume", ToString(e.trial)), "somebody asked it to go on");
+  runs.paused = false;
+}
+void Auditor::On(const event::TrialRetried& e) {
+  TrialBook& trial = TrialOf(e.trial);
+  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
+  Must(trial.runs.over && trial.end != TrialEnd::kCompleted,
+       "who failed or was stopped is retried");
+  Must(!experiment.decided, "nothing runs in a search that is over");
+  if (trial.end == TrialEnd::kFailed) --experiment.failed_trials;
+  trial.runs.over = trial.runs.stop_requested = trial.runs.paused = false;
+  trial.runs.failures = 0;
+  trial.end = TrialEnd::kNone;
+  trial.cause = StopCause::kNone;
+  trial.must_stop = trial.may_stop = trial.discarded = false;
+  if (Asked("restart", ToString(e.trial))) {
+    const auto& all = trial.runs.checkpoints;
+    const bool any = std::any_of(all.begin(), all.end(), [](auto& c) { return !c.retired; });
+    if (!any) trial.runs.checkpoints.clear();
+  }
+}
+std::vector<TrialId> Auditor::PausedTrials() const {
+  std::vector<TrialId> paused;
+  for (const auto& [id, experiment] : experiments_) {
+    for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
+      const OwnerBook& runs = experiment.trials[number].runs;
+      if (runs.paused && !runs.over) paused.push_back({id, number});
+    }
+  }
+  return paused;
+}
+std::vector<ExperimentId> Auditor::PausedExperiments() const {
+  std::vector<ExperimentId> paused;
+  for (const auto& [id, experiment] : experiments_) {
+    if (experiment.paused && !experiment.decided) paused.push_back(id);
+  }
+  return paused;
 }
 
 // --- the end ------------------------------------------------------------------------------------

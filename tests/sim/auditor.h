@@ -20,6 +20,7 @@ namespace rt::sim {
 // What the auditor reads from an experiment's JSON, by itself.
 struct AuditedSpec {
   Resources resources;
+  uint64_t grid = 1;  // Configurations per sample.
   std::optional<uint64_t> trials_total;
   int64_t max_failures = 0;
   int64_t max_concurrent = 0;
@@ -49,6 +50,8 @@ class Auditor {
   void ExpectAllOver() const;
 
   bool AllOver() const;
+  std::vector<TrialId> PausedTrials() const;
+  std::vector<ExperimentId> PausedExperiments() const;
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
   // What a worker is about to start is what was decided: it goes on from where it should.
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
@@ -92,6 +95,8 @@ class Auditor {
     std::vector<CheckpointBook> checkpoints;
     bool stop_requested = false;
     bool over = false;
+    bool paused = false;      // Not to run.
+    bool suspending = false;  // The live attempt was asked to save and end.
   };
   struct TrialBook {
     OwnerBook runs;
@@ -103,6 +108,7 @@ class Auditor {
     std::vector<std::pair<double, double>> batch_rungs;  // Recorded in it: milestone, value.
     std::set<double> before;               // Recorded before this transaction.
     bool must_stop = false, may_stop = false;
+    TrialEnd end = TrialEnd::kNone;
     bool discarded = false;                // A row was settled and not kept.
     bool reached_end = false;              // A kept row met max_t or the stop rule.
   };
@@ -113,7 +119,8 @@ class Auditor {
     Millis started_at = 0;
     std::vector<TrialBook> trials;
     std::map<std::pair<uint32_t, double>, std::vector<double>> rungs;
-    bool stop_requested = false, decided = false, ended = false;
+    bool stop_requested = false, decided = false, ended = false, paused = false;
+    Millis halted_at = 0, halted_total = 0;
     int live = 0;
     uint64_t failed_trials = 0;
   };
@@ -149,6 +156,13 @@ class Auditor {
   void On(const event::RungRecorded& e);
   void On(const event::CheckpointCommitted& e);
   void On(const event::CheckpointRetired& e);
+  void On(const event::ExperimentPaused& e);
+  void On(const event::ExperimentResumed& e);
+  void On(const event::ExperimentExtended& e);
+  void On(const event::ExperimentReopened& e);
+  void On(const event::TrialPaused& e);
+  void On(const event::TrialResumed& e);
+  void On(const event::TrialRetried& e);
 
   void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Release(OwnerBook& owner, const AttemptId& attempt);
@@ -165,6 +179,7 @@ class Auditor {
   ExperimentBook& ExperimentOf(ExperimentId id);
   TrialBook& TrialOf(TrialId id);
   OwnerBook& OwnerOf(const Owner& owner);
+  bool Asked(const std::string& what, const std::string& id) const;
   OwnerBook& LiveOf(const AttemptId& attempt);
   void Must(bool ok, const char* rule) const;
 

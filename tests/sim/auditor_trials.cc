@@ -53,14 +53,13 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   auto json = Json::Parse(text);
   Require(json.ok(), "an experiment's spec in the journal is JSON");
   spec.resources = ResourcesFrom(json->Find("resources"), 10'000);
-  uint64_t grid = 1;
   if (const Json* space = json->Find("space")) {
     for (const auto& [name, domain] : space->object()) {
-      if (domain.Find("grid") != nullptr) grid *= domain.Find("grid")->array().size();
+      if (domain.Find("grid") != nullptr) spec.grid *= domain.Find("grid")->array().size();
     }
   }
   const int64_t samples = json->GetInt("num_samples", 1);
-  if (samples > 0) spec.trials_total = grid * static_cast<uint64_t>(samples);
+  if (samples > 0) spec.trials_total = spec.grid * static_cast<uint64_t>(samples);
   spec.max_failures = json->GetInt("max_failures");
   spec.max_concurrent = json->GetInt("max_concurrent");
   spec.fail_fast = json->GetBool("fail_fast");
@@ -95,6 +94,7 @@ std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
 void Auditor::On(const event::TrialCreated& e) {
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   Must(!experiment.decided && !experiment.stop_requested, "only an open search proposes");
+  Must(!experiment.paused, "a search that is paused proposes nothing");
   Must(e.trial.number == experiment.trials.size(), "trials count up");
   Must(!experiment.spec.trials_total || e.trial.number < *experiment.spec.trials_total,
        "not more trials than were asked for");
@@ -131,6 +131,7 @@ void Auditor::On(const event::TrialEnded& e) {
   Must(!trial.runs.over, "each trial has exactly one end");
   Must(!trial.runs.live, "a trial that ended has no live attempt");
   trial.runs.over = true;
+  trial.end = e.end;
   const bool by_rule = trial.cause == StopCause::kRule || trial.cause == StopCause::kMaxT;
   const int64_t allowed = experiment.spec.max_failures;
   switch (e.end) {
@@ -331,7 +332,8 @@ void Auditor::On(const event::CheckpointRetired& e) {
   auto book = std::find_if(owner.checkpoints.begin(), owner.checkpoints.end(),
                            [&](const CheckpointBook& c) { return c.id == e.checkpoint; });
   Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
-  Must(book + 1 != owner.checkpoints.end(), "the newest checkpoint is kept");
+  Must(book + 1 != owner.checkpoints.end() || Asked("restart", ToString(e.owner.trial())),
+       "the newest checkpoint is kept");
   book->retired = true;
   const AuditedSpec& spec = ExperimentOf(e.owner.trial().experiment).spec;
   int64_t kept = 0;
@@ -346,6 +348,7 @@ void Auditor::On(const event::CheckpointRetired& e) {
                                                                 : *other.score > *book->score)));
     Must(is_older ? other.id > book->id : !is_worse, "the worst by the policy is retired");
   }
+  if (Asked("restart", ToString(e.owner.trial()))) return;  // It starts from scratch.
   Must(spec.keep > 0 && kept >= spec.keep, "not more is retired than the policy says");
 }
 

@@ -27,6 +27,8 @@ const char* FaultName(Fault fault) {
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
     case Fault::kStopRequested: return "person asked to stop";
+    case Fault::kPauseRequested: return "person paused";
+    case Fault::kReopened: return "person extended, resumed or retried";
     case Fault::kCount: break;
   }
   return "?";
@@ -54,6 +56,8 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.trial_failed = upto(0.08);
   plan.launch_failed = upto(0.08);
   plan.stop_requested = upto(0.10);
+  plan.paused = upto(0.20);
+  plan.reopened = upto(0.20);
   return plan;
 }
 

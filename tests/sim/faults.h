@@ -34,6 +34,8 @@ enum class Fault : size_t {
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
   kStopRequested,    // A person stopped a trial, a job or an experiment.
+  kPauseRequested,   // A person paused a trial or an experiment.
+  kReopened,         // A person extended or resumed a search that was over, or retried a trial.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -48,7 +50,9 @@ struct Histogram {
   uint64_t Total() const {
     uint64_t total = 0;
     for (uint64_t count : counts) total += count;
-    return total - counts[static_cast<size_t>(Fault::kStopRequested)];  // Legal, not a fault.
+    for (Fault legal : {Fault::kStopRequested, Fault::kPauseRequested, Fault::kReopened})
+      total -= counts[static_cast<size_t>(legal)];
+    return total;
   }
 };
 
@@ -59,7 +63,7 @@ struct FaultPlan {
   double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
   double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
-  double trial_failed = 0, launch_failed = 0, stop_requested = 0;
+  double trial_failed = 0, launch_failed = 0, stop_requested = 0, paused = 0, reopened = 0;
 
   static FaultPlan Draw(Rng& rng);
 };

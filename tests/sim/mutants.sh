@@ -79,11 +79,19 @@ head_core placement.cc "a gpu has two holders" \
 head_core experiments.cc "a request key is forgotten" 's/known != state\.requests\.end\(\)/false/'
 head_core experiments.cc "a job that is being stopped starts more" \
   's/job->second\.stop_requested/false/'
-head_core experiments.cc "the time budget is forgotten" 's/draft\.now >= started \+ budget/false/'
+head_core experiments.cc "the time budget is forgotten" 's/draft\.now >= experiment\.started_at[^)]*/false/'
 head_core jobs.cc "a lost driver is not launched again" \
   's/job\.runs\.losses_in_row > limits::kInfraLossesMax/true/'
 head_core jobs.cc "who stops a job leaves its experiments" \
   's/StopExperiment\(draft, id, StopCause::kUser, [^;]*;/(void)id;/'
+head_core state.cc "a paused trial is started" \
+  's/trial\.pause_cause == PauseCause::kNone && //'
+head_core experiments.cc "a paused search proposes" 's/experiment\.paused \|\| //'
+head_core experiments.cc "the clock of a paused search goes on" \
+  's/ \+ experiment\.halted_total \+ budget/ + budget/'
+head_core attempts.cc "a trial that was suspended has failed" \
+  's/if \(WasSuspended\(live, observed\)\) return AttemptOutcome::kSuspended;/(void)WasSuspended;/'
+worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 head_core trials.cc "a trial is asked to stop twice" \
   's/ \|\| trial\.stop_cause != StopCause::kNone\) return;/) return;/'
 head_core trials.cc "one failure too few is allowed" \

@@ -31,6 +31,10 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
+  if (run.pausing && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
+    run.paused = true;
+    return EndProcess(fence, run.pid, 0, 0);
+  }
   if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
     return EndProcess(fence, run.pid, 1, 0);
@@ -100,7 +104,9 @@ void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code,
     const uint64_t seq = run->second.seq;
     Feed(worker::input::Exited{fence, *run->second.exit});  // May forget the run.
     Daemon(sim_.Between(0, 30), [this, fence, seq] {
-      if (runs_.contains(fence)) Feed(worker::input::Drained{fence, seq, {}});
+      auto ended = runs_.find(fence);
+      if (ended == runs_.end()) return;
+      Feed(worker::input::Drained{fence, seq, {}, ended->second.paused});
     });
   });
 }

@@ -40,6 +40,7 @@ struct Truth {
   std::set<std::string> manifests;  // Durable in the store.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
+  std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.
 };
 

@@ -54,7 +54,7 @@ std::string Simulation::Run() {
 }
 
 void Simulation::ExpectNothingLeft() {
-  sim_.calm = true;  // Neither faults nor new work.
+  sim_.calm = closing_ = true;  // Neither faults nor new work.
   const Millis until = sim_.now + kCleanupLimit;
   auto is_clean = [](const auto& host) { return host->IsClean(); };
   while (!std::all_of(hosts_.begin(), hosts_.end(), is_clean)) {
@@ -83,6 +83,7 @@ void Simulation::BecomeCalm() {
 void Simulation::CalamitiesLater() {
   sim_.At(sim_.Between(500, 1'500), [this] {
     AskToStop();
+    AskToPause();
     if (sim_.calm) return CalamitiesLater();  // People go on.
     if (sim_.Strikes(sim_.plan.head_stopped, Fault::kHeadStopped)) {
       head_.Stop(sim_.Between(200, 5'000));
@@ -91,6 +92,7 @@ void Simulation::CalamitiesLater() {
     if (head_.up() && sim_.rng.Chance(sim_.plan.head_crashed)) {
       sim_.At(sim_.Between(0, 300), [this] { head_.Crash(); });
     }
+    AskForMore();
     for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > 0);
     if (sim_.rng.Chance(0.1)) Submit();
     CalamitiesLater();
@@ -262,6 +264,61 @@ void Simulation::AskToStop() {
     sim_.truth.experiment_stops.insert(ExperimentId{request.id});
   }
   sim_.Call([this, stop](const Sim::Reply&) { head_.Post(stop, {}); });
+}
+
+void Simulation::AskOnce(const std::string& what, const Input& input) {
+  sim_.truth.asked.insert(what);
+  sim_.Call([this, input](const Sim::Reply&) {
+    if (!closing_) head_.Post(input, {});
+  });
+}
+
+// People pause, and sooner or later let everything go on that is paused.
+void Simulation::AskToPause() {
+  for (ExperimentId id : auditor_.PausedExperiments()) {
+    if (sim_.rng.Chance(0.3))
+      AskOnce("resume " + std::to_string(id.value), input::ResumeExperiment{id});
+  }
+  for (TrialId id : auditor_.PausedTrials()) {
+    if (sim_.rng.Chance(0.3)) AskOnce("resume " + ToString(id), input::ResumeTrial{id});
+  }
+  if (requests_.empty() || sim_.calm || !sim_.rng.Chance(sim_.plan.paused)) return;
+  const Request& request = *requests_[sim_.rng.Below(requests_.size())];
+  if (!request.answered || std::holds_alternative<input::SubmitJob>(request.input)) return;
+  sim_.faults.Add(Fault::kPauseRequested);
+  const ExperimentId experiment{request.id};
+  if (sim_.rng.Chance(0.5)) {
+    AskOnce("pause " + std::to_string(experiment.value),
+            input::PauseExperiment{experiment, "for now"});
+  } else {
+    const TrialId trial{experiment, static_cast<uint32_t>(sim_.rng.Below(4))};
+    AskOnce("pause " + ToString(trial), input::PauseTrial{trial, PauseCause::kUser, "for now"});
+  }
+}
+
+void Simulation::AskForMore() {
+  if (requests_.empty() || !sim_.rng.Chance(sim_.plan.reopened)) return;
+  const Request& request = *requests_[sim_.rng.Below(requests_.size())];
+  if (!request.answered || std::holds_alternative<input::SubmitJob>(request.input)) return;
+  sim_.faults.Add(Fault::kReopened);
+  const ExperimentId experiment{request.id};
+  const std::string id = std::to_string(experiment.value);
+  switch (sim_.rng.Below(3)) {
+    case 0: {
+      const Millis time = sim_.rng.Chance(0.5) ? 5'000 : 0;
+      return AskOnce("extend " + id, input::ExtendExperiment{experiment, 1, time});
+    }
+    case 1: {
+      const auto failed = static_cast<input::ResumeExperiment::Failed>(sim_.rng.Below(2));
+      return AskOnce("resume " + id, input::ResumeExperiment{experiment, failed});
+    }
+    default: {
+      const TrialId trial{experiment, static_cast<uint32_t>(sim_.rng.Below(4))};
+      const bool from_scratch = sim_.rng.Chance(0.3);
+      if (from_scratch) sim_.truth.asked.insert("restart " + ToString(trial));
+      return AskOnce("retry a trial of " + id, input::RetryTrial{trial, from_scratch});
+    }
+  }
 }
 
 }  // namespace rt::sim

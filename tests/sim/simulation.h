@@ -44,6 +44,10 @@ class Simulation {
   void CalamitiesLater();
   void StrikeNode(WorkerHost& host, bool may_leave);
   void AskToStop();
+  void AskToPause();
+  void AskForMore();
+  // Says that somebody asks for it, and asks, once.
+  void AskOnce(const std::string& what, const Input& input);
   void BecomeCalm();
   bool Finished();
   void ExpectNothingLeft();
@@ -55,6 +59,7 @@ class Simulation {
   HeadHost head_;
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::vector<std::unique_ptr<Request>> requests_;
+  bool closing_ = false;  // Nobody asks for anything any more.
 };
 
 }  // namespace rt::sim

@@ -32,7 +32,8 @@ void WorkerHost::StartDaemon() {
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] {
       auto it = runs_.find(fence);
-      if (it != runs_.end()) Feed(worker::input::Drained{fence, it->second.seq, {}});
+      if (it == runs_.end()) return;
+      Feed(worker::input::Drained{fence, it->second.seq, {}, it->second.paused});
     });
   }
   Daemon(sim_.Between(5, 100), [this] { SendSync(); });
@@ -130,6 +131,7 @@ void WorkerHost::Perform(const worker::Action& action) {
                    Daemon(sim_.Between(1, 60), [this, fence = a.fence] { Launch(fence); });
                  },
                  [&](const worker::action::Signal& a) { SignalRun(a.fence, a.kill); },
+                 [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
@@ -176,6 +178,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
   run.checkpoint_every = sim_.rng.Below(5);
   run.obedient = sim_.rng.Chance(0.7);
+  run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
@@ -191,6 +194,14 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   sim_.At(kill ? 1 : sim_.Between(5, 400), [this, fence, pid = it->second.pid, signal] {
     EndProcess(fence, pid, 0, signal);
   });
+}
+
+void WorkerHost::SuspendRun(const Fence& fence) {
+  auto it = runs_.find(fence);
+  if (it == runs_.end() || !it->second.alive) return;
+  it->second.pausing = it->second.hears;
+  if (it->second.hears) return;
+  Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
 }
 
 // --- control ------------------------------------------------------------------------------------
@@ -253,6 +264,7 @@ void WorkerHost::SendSync() {
     observed.signal = seen.exit.signal;
     observed.witnessed = seen.exit.witnessed;
     observed.launch_failed = seen.exit.launch_failed;
+    observed.suspended = seen.suspended;
     observed.last_seq = seen.last_seq;
     observed.reason = seen.exit.reason;
     sync.observed.push_back(std::move(observed));
@@ -289,7 +301,8 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
   for (const DesiredAttempt& wanted : reply.desired) {
-    desired.attempts.push_back({wanted.fence, wanted.stop, bodies_.contains(wanted.fence)});
+    desired.attempts.push_back({
+        wanted.fence, wanted.stop, bodies_.contains(wanted.fence), wanted.suspend});
   }
   Feed(desired);
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
@@ -364,7 +377,9 @@ void WorkerHost::SendCommit(const Fence& fence) {
         Daemon(0, [this, fence, manifest] {
           auto run = runs_.find(fence);
           if (run == runs_.end() || !run->second.commit) return;
-          if (run->second.commit->manifest == manifest) run->second.commit.reset();
+          if (run->second.commit->manifest != manifest) return;
+          run->second.commit.reset();
+          Feed(worker::input::Saved{fence});
         });
       });
     });

@@ -47,6 +47,9 @@ class WorkerHost {
     bool obedient = true;  // Ends on SIGTERM.
     bool stubborn = false;  // Once it is asked to end it hangs until SIGKILL.
     bool hangs = false;
+    bool hears = true;     // Is connected: a wish to save and end reaches it.
+    bool pausing = false;  // It did.
+    bool paused = false;   // It said that it ends for that.
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // report() waits for it.
   };
@@ -58,6 +61,7 @@ class WorkerHost {
   void Prepare(const Fence& fence);
   void Launch(const Fence& fence);
   void SignalRun(const Fence& fence, bool kill);
+  void SuspendRun(const Fence& fence);
 
   void Join();
   void SendSync();

@@ -11,6 +11,7 @@ namespace {
 constexpr Millis kRetryFirst = 50;
 constexpr Millis kRetryMost = 1'000;
 constexpr int32_t kSigTerm = 15;
+constexpr char kNotStarted[] = "stopped before it was started";
 
 // One Step: the inputs change the attempts, Advance draws the consequences.
 class Stepper {
@@ -36,8 +37,8 @@ class Stepper {
   void On(const input::Prepared& prepared) {
     AttemptState* attempt = Find(prepared.fence, {Stage::kPreparing});
     if (attempt == nullptr) return;
-    if (attempt->stop) {
-      NeverStarted(*attempt, "stopped before it was started");
+    if (attempt->stop || attempt->suspend) {
+      NeverStarted(*attempt, kNotStarted);
     } else if (prepared.ok) {
       attempt->stage = Stage::kLaunching;
       actions_.push_back(action::Launch{prepared.fence});
@@ -76,8 +77,16 @@ class Stepper {
     attempt->stage = Stage::kExited;
     attempt->last_seq = drained.last_seq;
     attempt->error = drained.error;
+    attempt->paused = attempt->paused || drained.paused;
     changed_ = true;
     Advance(drained.fence);
+  }
+
+  void On(const input::Saved& saved) {
+    AttemptState* attempt = Find(saved.fence, {Stage::kRunning});
+    if (attempt == nullptr) return;
+    attempt->saved = true;
+    Advance(saved.fence);
   }
 
   void On(const input::Recovered& recovered) {
@@ -105,6 +114,7 @@ class Stepper {
     if (found != state_.attempts.end()) {
       found->second.wanted = true;
       found->second.stop = found->second.stop || item.stop;
+      found->second.suspend = found->second.suspend || item.suspend;
       return;
     }
     if (!item.has_body) {
@@ -113,8 +123,9 @@ class Stepper {
     }
     AttemptState& attempt = state_.attempts[item.fence];
     attempt.stop = item.stop;
-    if (item.stop) {
-      NeverStarted(attempt, "stopped before it was started");
+    attempt.suspend = item.suspend;
+    if (item.stop || item.suspend) {
+      NeverStarted(attempt, kNotStarted);
     } else {
       actions_.push_back(action::Prepare{item.fence});
     }
@@ -130,6 +141,7 @@ class Stepper {
   void NeverStarted(AttemptState& attempt, const std::string& reason) {
     attempt.stage = Stage::kExited;
     attempt.exit = ExitFacts{.signal = kSigTerm, .reason = reason};
+    attempt.paused = attempt.suspend;
     changed_ = true;
   }
 
@@ -144,19 +156,32 @@ class Stepper {
   void Advance(Fence fence) {
     AttemptState& attempt = state_.attempts.at(fence);
     if (attempt.stage == Stage::kRetrying) {
-      if (attempt.stop) {
-        NeverStarted(attempt, "stopped before it was started");
+      if (attempt.stop || attempt.suspend) {
+        NeverStarted(attempt, kNotStarted);
       } else if (now_ >= attempt.retry_at) {
         attempt.stage = Stage::kPreparing;
         actions_.push_back(action::Prepare{fence});
       }
     }
-    if (attempt.stage == Stage::kRunning && attempt.stop) SignalAsDue(fence, attempt);
+    if (attempt.stage == Stage::kRunning && attempt.stop) {
+      SignalAsDue(fence, attempt);
+    } else if (attempt.stage == Stage::kRunning && attempt.suspend) {
+      SuspendAsDue(fence, attempt);
+    }
     const bool ended = attempt.stage == Stage::kDraining || attempt.stage == Stage::kExited;
     if (!attempt.wanted && ended) {
       actions_.push_back(action::Forget{fence});
       state_.attempts.erase(fence);
       changed_soon_ = true;
+    }
+  }
+
+  void SuspendAsDue(const Fence& fence, AttemptState& attempt) {
+    if (!attempt.suspend_at) {
+      attempt.suspend_at = now_;
+      actions_.push_back(action::Suspend{fence});
+    } else if (attempt.saved || now_ - *attempt.suspend_at >= limits::kSuspendGrace) {
+      SignalAsDue(fence, attempt);
     }
   }
 
@@ -207,6 +232,7 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
     Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid};
     if (attempt.stage == Stage::kExited) {
       observed.exit = attempt.exit;
+      observed.suspended = attempt.paused || (attempt.suspend && attempt.term_at.has_value());
       observed.last_seq = attempt.last_seq;
       observed.error = attempt.error;
     }

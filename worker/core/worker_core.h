@@ -13,8 +13,10 @@
 // disk, then the first Sync.
 //
 // Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
-// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. An absent one is forgotten when it
-// has ended; a desired one that ended stays observed until the head no longer desires it.
+// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. One with `suspend` is told to save
+// and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. An absent
+// one is forgotten when it has ended; a desired one that ended stays observed until the head no
+// longer desires it.
 #pragma once
 
 #include <cstdint>
@@ -54,6 +56,7 @@ struct Observed {
   Phase phase = Phase::kPreparing;
   uint64_t pid = 0;  // Of the user's process.
   ExitFacts exit;    // The rest only when exited.
+  bool suspended = false;  // It ended because it was asked to save and end.
   uint64_t last_seq = 0;
   Error error;
   friend bool operator==(const Observed&, const Observed&) = default;
@@ -64,6 +67,7 @@ struct DesiredAttempt {
   Fence fence;
   bool stop = false;
   bool has_body = false;  // What is needed to start it is at hand.
+  bool suspend = false;
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -88,6 +92,11 @@ struct Drained {
   Fence fence;
   uint64_t last_seq = 0;  // Of its spool; 0: it reported nothing.
   Error error;
+  bool paused = false;  // It said that it ended because it was asked to.
+};
+// What was asked to save has saved, or never will: it cannot be told.
+struct Saved {
+  Fence fence;
 };
 // Found on disk after the daemon's start: running (pid), or ended meanwhile (exit).
 struct Recovered {
@@ -99,7 +108,7 @@ struct Tick {};
 }  // namespace input
 
 using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
-                                 input::Drained, input::Recovered, input::Tick>;
+                                 input::Drained, input::Saved, input::Recovered, input::Tick>;
 
 namespace action {
 struct Prepare {
@@ -114,6 +123,11 @@ struct Signal {
   Fence fence;
   bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
   friend bool operator==(const Signal&, const Signal&) = default;
+};
+// Tell it to save and end. Answered by Saved once a checkpoint is committed, or it cannot be told.
+struct Suspend {
+  Fence fence;
+  friend bool operator==(const Suspend&, const Suspend&) = default;
 };
 // Close its socket, remove its run directory and spool (its logs are kept).
 struct Forget {
@@ -130,8 +144,8 @@ struct SyncSoon {
 };
 }  // namespace action
 
-using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Forget,
-                            action::SyncNow, action::SyncSoon>;
+using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Suspend,
+                            action::Forget, action::SyncNow, action::SyncSoon>;
 
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
@@ -148,6 +162,10 @@ struct AttemptState {
   uint64_t pid = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
+  bool suspend = false;  // Sticky.
+  std::optional<Millis> suspend_at;  // When it was told to save and end.
+  bool saved = false;
+  bool paused = false;  // It said that it ended for that.
   std::optional<Millis> term_at;  // When SIGTERM was sent.
   std::optional<Millis> kill_at;
   ExitFacts exit;

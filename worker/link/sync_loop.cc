@@ -150,7 +150,7 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   std::vector<LaunchBody> bodies;
   for (const v1::Desired& one : reply.desired()) {
     const Fence fence = FromWire(one.fence());
-    desired.attempts.push_back({fence, one.stop(), one.has_body()});
+    desired.attempts.push_back({fence, one.stop(), one.has_body(), one.suspend()});
     if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

@@ -54,6 +54,7 @@ struct RunDir {
   std::string spool() const { return path + "/spool"; }
   std::string shim() const { return path + "/shim"; }  // shim_file.h
   std::string error() const { return path + "/error.json"; }
+  std::string paused() const { return path + "/paused"; }
 };
 
 Millis WallClock();

@@ -74,6 +74,17 @@ absl::StatusOr<int> MemoryFile(std::string_view text) {
   return fd;
 }
 
+// Whether the process has a handler for the signal, whose default would end it.
+bool Catches(pid_t pid, int number) {
+  constexpr std::string_view kCaught = "SigCgt:\t";
+  auto status = ReadFile("/proc/" + std::to_string(pid) + "/status");
+  if (!status.ok()) return false;
+  const size_t at = status->find(kCaught);
+  if (at == std::string::npos) return false;
+  const uint64_t mask = std::strtoull(status->c_str() + at + kCaught.size(), nullptr, 16);
+  return (mask >> (number - 1) & 1) != 0;
+}
+
 // Waits for the shim's line on `fd`; empty at its end.
 std::string ReadLine(int fd) {
   std::string line;
@@ -268,6 +279,12 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
 void Launcher::Signal(const Fence& fence, bool kill) {
   const auto identity = ReadShimFile(DirOf(fence).shim()).program;
   if (identity && IsAlive(*identity)) ::kill(-identity->pid, kill ? SIGKILL : SIGTERM);
+}
+
+bool Launcher::Notify(const Fence& fence) {
+  const auto identity = ReadShimFile(DirOf(fence).shim()).program;
+  if (!identity || !IsAlive(*identity) || !Catches(identity->pid, SIGUSR2)) return false;
+  return ::kill(identity->pid, SIGUSR2) == 0;
 }
 
 void Launcher::Forget(const Fence& fence) {

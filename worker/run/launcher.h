@@ -41,6 +41,8 @@ class Launcher {
   // that is taken down kills the daemon and its programs in any order.
   ExitFacts ReadExit(const Fence& fence, bool alive);
   void Signal(const Fence& fence, bool kill);
+  // SIGUSR2, a wish for a checkpoint, if the program listens for it; whether it does.
+  bool Notify(const Fence& fence);
   // Removes what the program left, and moves the rest of the run directory, with its logs, to
   // <state>/logs/<fence>: the newest 1 000 are kept.
   void Forget(const Fence& fence);

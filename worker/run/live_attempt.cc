@@ -1,5 +1,7 @@
 #include "worker/run/live_attempt.h"
 
+#include <utility>
+
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -51,6 +53,7 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
       return Invalid(std::string("report_regex: ") + error.what());
     }
   }
+  live->said_paused_ = Exists(live->dir_.paused());
   auto text = ReadFile(live->dir_.error(), 1 << 20);
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (json.ok()) {
@@ -124,6 +127,30 @@ void LiveAttempt::NoteStop(const std::string& reason) {
   std::lock_guard lock(mutex_);
   if (!standing_.stop) standing_.reason = reason;
   standing_.stop = true;
+}
+
+bool LiveAttempt::NotePause(std::function<void()> saved) {
+  std::lock_guard lock(mutex_);
+  standing_.pause = true;
+  on_saved_ = std::move(saved);
+  return connections_ > 0;
+}
+
+void LiveAttempt::SayPaused() {
+  absl::Status saved = WriteFileAtomic(dir_.paused(), "", {.sync = false});
+  if (!saved.ok()) {
+    RT_LOG(kWarning) << MessageOf(saved);
+  }
+  said_paused_ = true;
+}
+
+void LiveAttempt::NoteSaved() {
+  std::function<void()> saved;
+  {
+    std::lock_guard lock(mutex_);
+    saved = std::exchange(on_saved_, nullptr);
+  }
+  if (saved) saved();
 }
 
 Standing LiveAttempt::standing() const {

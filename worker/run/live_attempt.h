@@ -29,6 +29,7 @@ struct Standing {
   uint64_t stop_seq = 0;
   std::string reason;
   bool stale = false;
+  bool pause = false;  // It is asked to save and end.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
@@ -61,6 +62,11 @@ class LiveAttempt {
   void Release();
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
+  // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
+  bool NotePause(std::function<void()> saved);
+  void NoteSaved();
+  void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
+  bool said_paused() const { return said_paused_; }
   Standing standing() const;
 
   void SetError(const Error& error);  // What the trial itself said went wrong.
@@ -89,11 +95,13 @@ class LiveAttempt {
   std::unique_ptr<Spool> spool_;
   std::atomic<int> connections_{0};
   std::atomic<bool> listener_closed_{false};
+  std::atomic<bool> said_paused_{false};
   std::optional<std::regex> regex_;
   std::mutex adding_;  // One row's iteration follows from the one before it.
   mutable std::mutex mutex_;
   Standing standing_;
   std::optional<Error> error_;
+  std::function<void()> on_saved_;
   LogReader stdout_;  // The loop's thread only, as is the next.
   std::string partial_;
 };

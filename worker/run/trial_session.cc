@@ -103,6 +103,7 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
                                               {"stop", standing.stop || standing.stale},
                                               {"reason", standing.reason}}));
   }
+  if (op == "paused") return connection.attempt->SayPaused();
   if (op == "error") {
     connection.attempt->SetError({message.GetString("kind"), message.GetString("message"),
                                   message.GetString("traceback")});
@@ -172,6 +173,7 @@ void TrialSocket::StoreCheckpoint(Connection& connection, const std::string& pat
               wants_verdict] {
     absl::StatusOr<uint64_t> number = Commit(store_, head_, *attempt, path, row);
     attempt->Release();
+    if (number.ok()) attempt->NoteSaved();
     Post([this, id, number, wait, wants_verdict] {
       auto found = connections_.find(id);
       if (found == connections_.end()) return;

@@ -265,6 +265,11 @@ void TrialSocket::AnswerAcks(Connection& connection) {
 void TrialSocket::AnswerWaits(Connection& connection) {
   const Standing standing = connection.attempt->standing();
   const bool stop = standing.stop || standing.stale;
+  if (standing.pause && connection.greeted && !connection.pause_told) {
+    connection.pause_told = true;
+    Send(connection, Json::MakeObject({{"op", "pause"},
+                                       {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
+  }
   std::erase_if(connection.waits, [&](const Wait& wait) {
     if (!stop && standing.acked_seq < wait.spool_seq) return false;
     Send(connection, Json::MakeObject({{"op", "verdict"},

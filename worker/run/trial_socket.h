@@ -55,6 +55,7 @@ class TrialSocket {
     bool finishing = false;
     bool polled = false;
     bool stop_told = false;
+    bool pause_told = false;
     uint64_t ack = 0;  // Of a row that is spooled and not yet acknowledged.
     std::vector<Wait> waits;
   };

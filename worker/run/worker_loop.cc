@@ -223,6 +223,20 @@ void WorkerLoop::Perform(const action::Signal& signal) {
   parts_.launcher.Signal(signal.fence, signal.kill);
 }
 
+// What speaks on the socket, or listens for SIGUSR2, saves by itself; the rest cannot be told.
+void WorkerLoop::Perform(const action::Suspend& suspend) {
+  const Fence fence = suspend.fence;
+  auto live = parts_.attempts.Find(fence);
+  const bool hears = live != nullptr && live->NotePause([this, fence] {
+    Post(input::Saved{fence});
+  });
+  if (parts_.launcher.Notify(fence) || hears) {
+    parts_.socket.Wake();
+    return;
+  }
+  Post(input::Saved{fence});
+}
+
 void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.socket.Close(forget.fence);
   parts_.attempts.Remove(forget.fence);
@@ -268,7 +282,8 @@ void WorkerLoop::PumpEnded() {
     if (!live->IsSocketDone()) continue;
     live->PumpStdout(true);
     live->Hurry();
-    Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit)});
+    Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),
+                        live->said_paused()});
   }
 }
 

@@ -1,0 +1,196 @@
+// Pausing and going on, of trials and experiments: suspend -> commit -> resume is one primitive.
+// And what is over and begins anew: a search that is extended or resumed, a trial that is retried.
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+using Failed = input::ResumeExperiment::Failed;
+
+absl::StatusOr<const Experiment*> Find(Draft& draft, ExperimentId id) {
+  auto found = draft.state().experiments.find(id);
+  if (found == draft.state().experiments.end())
+    return NotFound("there is no experiment " + std::to_string(id.value));
+  return &found->second;
+}
+
+absl::StatusOr<const Trial*> Find(Draft& draft, TrialId id) {
+  const Trial* trial = FindTrial(draft.state(), id);
+  if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
+  return trial;
+}
+
+absl::Status Refuse(const std::string& what, const std::string& hint) {
+  return WithHint(absl::FailedPreconditionError(what), hint);
+}
+
+absl::Status CheckOpen(const Experiment& experiment) {
+  const std::string name = "experiment " + std::to_string(experiment.id.value);
+  if (experiment.decided)
+    return Refuse(name + " is over", "resume or extend it");
+  if (experiment.stop_cause != StopCause::kNone)
+    return Refuse(name + " is stopping", "wait until it is over");
+  return absl::OkStatus();
+}
+
+// Ended with its experiment, not by what it did itself.
+bool WasCutOff(const Trial& trial) {
+  return trial.end == TrialEnd::kStopped &&
+         (trial.stop_cause == StopCause::kNone || trial.stop_cause == StopCause::kExperiment ||
+          trial.stop_cause == StopCause::kBudget);
+}
+
+void Retry(Draft& draft, const Trial& trial, bool from_scratch) {
+  const TrialId id = trial.id;
+  while (from_scratch && !trial.runs.checkpoints.empty())
+    draft.Emit(event::CheckpointRetired{Owner::Of(id), trial.runs.checkpoints.front().id});
+  draft.Emit(event::TrialRetried{id});
+}
+
+bool Reruns(const Trial& trial, Failed failed) {
+  return WasCutOff(trial) || (trial.end == TrialEnd::kFailed && failed != Failed::kKeep);
+}
+
+// The search is open again, and what was cut off goes on.
+void Reopen(Draft& draft, ExperimentId id, Failed failed) {
+  draft.Emit(event::ExperimentReopened{id});
+  const Experiment& experiment = draft.state().experiments.at(id);
+  for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
+    const Trial& trial = experiment.trials[number];
+    if (Reruns(trial, failed)) Retry(draft, trial, trial.end == TrialEnd::kFailed &&
+                                                       failed == Failed::kRestart);
+  }
+  ProposeTrials(draft, id);
+  DecideIfOver(draft, id);
+}
+
+// Whether the search has something left to do once it is reopened.
+bool HasMore(Draft& draft, const Experiment& experiment, Failed failed) {
+  for (const Trial& trial : experiment.trials)
+    if (Reruns(trial, failed)) return true;
+  std::optional<uint64_t> total = draft.index().experiments.at(experiment.id).spec.TrialsTotal();
+  return !total || experiment.trials.size() < *total;
+}
+
+// Of its time budget; the clock stands still while it is paused or over.
+Millis UsedTime(const Draft& draft, const Experiment& experiment) {
+  if (experiment.started_at == 0) return 0;
+  const Millis until = experiment.halted_at == 0 ? draft.now : experiment.halted_at;
+  return until - experiment.halted_total - experiment.started_at;
+}
+
+absl::Status CheckBudgetLeft(Draft& draft, const Experiment& experiment) {
+  const Millis budget = draft.index().experiments.at(experiment.id).spec.time_budget;
+  if (budget == 0 || UsedTime(draft, experiment) < budget) return absl::OkStatus();
+  return Refuse("the time budget of experiment " + std::to_string(experiment.id.value) +
+                    " is used up",
+                "give it more: rt exp extend " + std::to_string(experiment.id.value) +
+                    " --time 30m");
+}
+
+}  // namespace
+
+absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input) {
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
+  RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+  if (experiment->paused) return absl::OkStatus();
+  draft.Emit(event::ExperimentPaused{input.experiment, input.reason});
+  for (uint32_t number : draft.index().experiments.at(input.experiment).live)
+    draft.MarkDirty(Owner::Of(TrialId{input.experiment, number}));
+  return absl::OkStatus();
+}
+
+absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& input) {
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
+  if (!experiment->decided) {
+    RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+    if (!experiment->paused)
+      return Refuse("experiment " + std::to_string(input.experiment.value) + " is not paused", "");
+    draft.Emit(event::ExperimentResumed{input.experiment});
+    ProposeTrials(draft, input.experiment);
+    return absl::OkStatus();
+  }
+  RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
+  if (!HasMore(draft, *experiment, input.failed)) {
+    return Refuse(
+        "experiment " + std::to_string(input.experiment.value) + " has nothing left to do",
+        "rt exp extend adds trials or time; rt exp resume --failed retries failed trials");
+  }
+  Reopen(draft, input.experiment, input.failed);
+  return absl::OkStatus();
+}
+
+absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& input) {
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
+  if (!experiment->decided) RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+  const ExperimentSpec& spec = draft.index().experiments.at(input.experiment).spec;
+  if (input.add_samples < 0 || input.add_time < 0 || input.add_samples + input.add_time == 0)
+    return Invalid("extends by nothing", "add trials or time");
+  if (input.add_samples > 0 && spec.num_samples < 0)
+    return Invalid("its number of trials has no bound already", "add time instead");
+  if (input.add_time > 0 && spec.time_budget == 0 && input.add_samples == 0)
+    return Invalid("its time has no bound already", "add trials instead");
+  event::ExperimentExtended extended{input.experiment, spec.num_samples, spec.time_budget};
+  if (spec.num_samples >= 0) extended.num_samples += input.add_samples;
+  // What is over may have overrun its budget: the new time counts from there.
+  if (spec.time_budget > 0)
+    extended.time_budget =
+        std::max(spec.time_budget, input.add_time > 0 ? UsedTime(draft, *experiment) : 0) +
+        input.add_time;
+  if (input.add_time == 0) RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
+  draft.Emit(extended);
+  if (experiment->decided) {
+    Reopen(draft, input.experiment, Failed::kKeep);
+  } else {
+    ProposeTrials(draft, input.experiment);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
+  RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
+  if (trial->end != TrialEnd::kNone || trial->stop_cause != StopCause::kNone)
+    return Refuse("trial " + ToString(input.trial) + " is over or stopping", "");
+  if (trial->pause_cause != PauseCause::kNone) return absl::OkStatus();
+  draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
+  return absl::OkStatus();
+}
+
+absl::Status OnResumeTrial(Draft& draft, const input::ResumeTrial& input) {
+  RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
+  if (trial->end != TrialEnd::kNone)
+    return Refuse("trial " + ToString(input.trial) + " is over",
+                  "rt trial retry " + ToString(input.trial));
+  if (trial->pause_cause == PauseCause::kNone) {
+    if (draft.state().experiments.at(input.trial.experiment).paused)
+      return Refuse("its experiment is paused",
+                    "rt exp resume " + std::to_string(input.trial.experiment.value));
+    return Refuse("trial " + ToString(input.trial) + " is not paused", "");
+  }
+  draft.Emit(event::TrialResumed{input.trial});
+  return absl::OkStatus();
+}
+
+absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input) {
+  RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
+  const Experiment& experiment = draft.state().experiments.at(input.trial.experiment);
+  if (trial->end == TrialEnd::kNone)
+    return Refuse("trial " + ToString(input.trial) + " is not over", "");
+  if (trial->end == TrialEnd::kCompleted)
+    return Refuse("trial " + ToString(input.trial) + " is COMPLETED: there is nothing to retry",
+                  "");
+  if (experiment.stop_cause != StopCause::kNone && !experiment.decided)
+    return CheckOpen(experiment);
+  if (experiment.decided) {
+    RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, experiment));
+    draft.Emit(event::ExperimentReopened{input.trial.experiment});
+  }
+  Retry(draft, *trial, input.from_scratch);
+  return absl::OkStatus();
+}
+
+}  // namespace rt
