@@ -170,6 +170,9 @@ class CommandLine {
                          RunLogs, "  rt logs -f 1/4\n  rt logs j3\n  rt logs worker-1");
     Words(logs, "TRIAL|JOB|NODE", "1/4, j3, worker-1");
     AddLogFlags(logs);
+    Words(Add(&app_, "watch", "A live screen of an experiment, or of the cluster", RunWatch,
+              "  rt watch\n  rt watch last"),
+          "EXP", "An experiment's id or name; the whole cluster when not given");
     CLI::App* context = AddNoun("context", "", "The clusters that this user knows");
     Add(context, "list", "All of them", RunContextList, "  rt context list");
     Words(Add(context, "use", "Make one current", RunContextUse, "  rt context use lab"), "NAME",

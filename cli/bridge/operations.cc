@@ -4,6 +4,7 @@
 
 #include "cli/bridge/bridge.h"
 #include "cli/home.h"
+#include "cli/live_view.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -13,6 +14,8 @@
 
 namespace rt {
 namespace {
+
+constexpr int64_t kScreenMax = 1'000;  // Columns and rows.
 
 using Experiments = v1::ExperimentService;
 using Operation = absl::StatusOr<Json> (*)(HeadClient&, const Json&);
@@ -80,6 +83,12 @@ absl::StatusOr<Json> ExperimentStop(HeadClient& client, const Json& request) {
 absl::StatusOr<Json> TrialList(HeadClient& client, const Json& request) {
   v1::ListTrialsRequest message;
   message.set_experiment(ExperimentOf(request));
+  if (std::string from = request.GetString("from"); !from.empty()) {
+    std::optional<TrialId> id = ParseTrialId(from);
+    if (!id.has_value()) return Invalid("from must be a text such as \"1/0\"");
+    message.mutable_from()->set_experiment(id->experiment.value);
+    message.mutable_from()->set_number(id->number);
+  }
   return client.Ask<Experiments>(&Experiments::Stub::ListTrials, message);
 }
 
@@ -132,6 +141,30 @@ absl::StatusOr<Json> ClusterStatus(HeadClient& client, const Json&) {
   return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::Status, v1::Empty());
 }
 
+// One frame of the live screen (cli/render/live.h), so that a driver in another language need not
+// draw it itself. With `paint`, `text` is what its terminal must be sent; `widths` goes into the
+// next request as `over`.
+absl::StatusOr<Json> ExperimentScreen(HeadClient& client, const Json& request) {
+  RT_ASSIGN_OR_RETURN(Json experiment, ExperimentGet(client, request));
+  RT_ASSIGN_OR_RETURN(LiveFacts facts, AskLiveFacts(client, std::move(experiment)));
+  FrameSize size{.columns = static_cast<size_t>(std::clamp<int64_t>(
+                     request.GetInt("columns", 80), 1, kScreenMax)),
+                 .rows = static_cast<size_t>(std::clamp<int64_t>(
+                     request.GetInt("rows", 24), 1, kScreenMax)),
+                 .color = request.GetBool("color")};
+  std::vector<std::string> lines = RenderExperimentFrame(facts, size);
+  if (!request.GetBool("paint"))
+    return Json::MakeObject({{"text", Join(lines, "\n")}, {"widths", Json::MakeArray()}});
+  std::vector<size_t> over;
+  if (const Json* widths = request.Find("over"); widths != nullptr && widths->is_array())
+    for (const Json& width : widths->array())
+      over.push_back(width.is_int() ? static_cast<size_t>(std::max<int64_t>(0, width.AsInt())) : 0);
+  Json widths = Json::MakeArray();
+  for (size_t width : WidthsOf(lines)) widths.Append(width);
+  return Json::MakeObject({{"text", PaintText(lines, RowsAt(over, size.columns))},
+                           {"widths", std::move(widths)}});
+}
+
 absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
   std::string path = request.GetString("path");
   if (path.empty()) return Invalid("path is required");
@@ -162,6 +195,7 @@ const std::map<std::string, Operation>& Operations() {
       {"experiment_get", ExperimentGet},
       {"experiment_wait", ExperimentWait},
       {"experiment_stop", ExperimentStop},
+      {"experiment_screen", ExperimentScreen},
       {"trial_list", TrialList},
       {"trial_get", TrialGet},
       {"trial_rows", TrialRows},

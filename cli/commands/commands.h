@@ -12,6 +12,7 @@ ExitCode RunUp(const Invocation& invocation);
 ExitCode RunDown(const Invocation& invocation);
 ExitCode RunStatus(const Invocation& invocation);
 ExitCode RunSubmit(const Invocation& invocation);
+ExitCode RunWatch(const Invocation& invocation);
 ExitCode RunLogs(const Invocation& invocation);
 ExitCode RunBridge(const Invocation& invocation);
 ExitCode RunCompletion(const Invocation& invocation);

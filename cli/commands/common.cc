@@ -32,14 +32,11 @@ std::string ByName(std::string selector, const Json& reply) {
 
 absl::Status AddTrials(HeadClient& client, uint64_t experiment, const std::string& numbers,
                        std::set<TrialId>& trials) {
-  v1::ListTrialsRequest request;
-  request.set_experiment(experiment);
-  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
-                                      &v1::ExperimentService::Stub::ListTrials, request));
   std::vector<uint64_t> known;
-  if (const Json* items = reply.Find("items"))
-    for (const Json& item : items->array())
-      known.push_back(static_cast<uint64_t>(item.GetInt("number")));
+  RT_RETURN_IF_ERROR(EachTrialPage(client, experiment, [&](Json::Array& items) {
+    for (const Json& item : items) known.push_back(static_cast<uint64_t>(item.GetInt("number")));
+    return absl::OkStatus();
+  }));
   std::string noun = "trial " + std::to_string(experiment) + "/";
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
                       SelectNumbers(numbers.empty() ? "last" : numbers, known, noun));
@@ -64,6 +61,33 @@ absl::StatusOr<Json> ListExperiments(HeadClient& client) {
 absl::StatusOr<Json> ListJobs(HeadClient& client) {
   return client.Ask<v1::JobService>(&v1::JobService::Stub::List, v1::Empty());
 }
+absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
+                           const std::function<absl::Status(Json::Array& items)>& take) {
+  v1::ListTrialsRequest request;
+  request.set_experiment(experiment);
+  while (true) {
+    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                        &v1::ExperimentService::Stub::ListTrials, request));
+    Json* items = reply.Find("items");
+    if (items == nullptr || !items->is_array())
+      return absl::InternalError("the head's list of trials has no items");
+    RT_RETURN_IF_ERROR(take(items->array()));
+    std::optional<TrialId> next = ParseTrialId(reply.GetString("next"));
+    if (!next.has_value()) return absl::OkStatus();
+    request.mutable_from()->set_experiment(next->experiment.value);
+    request.mutable_from()->set_number(next->number);
+  }
+}
+
+absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment) {
+  Json all = Json::MakeArray();
+  RT_RETURN_IF_ERROR(EachTrialPage(client, experiment, [&](Json::Array& items) {
+    for (Json& item : items) all.Append(std::move(item));
+    return absl::OkStatus();
+  }));
+  return Json::MakeObject({{"schema", 1}, {"items", std::move(all)}, {"next", Json()}});
+}
+
 absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id) {
   v1::ExperimentRef request;
   request.set_experiment(id);

@@ -1,6 +1,7 @@
 // What several verbs need: a client for the chosen cluster, lists and selections of nouns.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ namespace rt {
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation);
 absl::StatusOr<Json> ListExperiments(HeadClient& client);
 absl::StatusOr<Json> ListJobs(HeadClient& client);
+// The trials of an experiment (0: of all), a page at a time; an error of `take` ends it.
+absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
+                           const std::function<absl::Status(Json::Array& items)>& take);
+// All of them at once, as a list.
+absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment);
 absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id);
 absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id);
 

@@ -25,16 +25,15 @@ ExitCode RunNodeList(const Invocation& invocation) {
 
 ExitCode RunTrialList(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  v1::ListTrialsRequest request;
+  uint64_t experiment = 0;
   std::string selector =
       invocation.experiment.empty() ? FirstWord(invocation) : invocation.experiment;
   if (!selector.empty() && selector != "all") {
     RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseExperiments(*client, selector));
     if (chosen.size() != 1) return Invalid("--exp takes one experiment");
-    request.set_experiment(chosen[0]);
+    experiment = chosen[0];
   }
-  RT_ASSIGN_OR_RETURN(Json reply, client->Ask<v1::ExperimentService>(
-                                      &v1::ExperimentService::Stub::ListTrials, request));
+  RT_ASSIGN_OR_RETURN(Json reply, ListTrials(*client, experiment));
   return PrintList(invocation, Noun::kTrial, std::move(reply));
 }
 

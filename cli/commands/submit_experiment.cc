@@ -3,14 +3,13 @@
 #include <set>
 
 #include "cli/commands/submit.h"
+#include "cli/live_view.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
 
 namespace rt {
 namespace {
-
-constexpr Millis kHold = 10'000;
 
 // What the client knows and the head cannot: the interpreter, absolute paths, the bundle.
 absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation& invocation,
@@ -41,48 +40,20 @@ absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation
   return json;
 }
 
-std::string VersionOf(const Json& reply) {
-  const Json* version = reply.Find("version");
-  if (version == nullptr) return "";
-  return version->is_string() ? version->AsString() : version->Dump();
-}
-
-// One line on standard error per change of what is to be seen.
-absl::StatusOr<Json> Watch(HeadClient& client, uint64_t id) {
-  std::string seen, shown;
-  while (true) {
-    v1::WaitRequest request;
-    request.set_experiment(id);
-    request.set_seen(seen);
-    request.set_hold_ms(kHold);
-    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
-                                        &v1::ExperimentService::Stub::Wait, request, kHold));
-    seen = VersionOf(reply);
-    std::string state = reply.GetString("state");
-    std::string line = state + "  " + CountsText(reply.Find("trials_by_state"));
-    if (line != shown)
-      std::fprintf(stderr, "rt: experiment %llu %s\n", static_cast<unsigned long long>(id),
-                   line.c_str());
-    shown = line;
-    if (IsTerminal(state)) return reply;
-  }
-}
-
 // The names of what the trials did report, when none reported the experiment's metric.
 absl::Status CheckMetric(HeadClient& client, const Json& experiment) {
   std::string metric = experiment.GetString("metric");
   const Json* best = experiment.Find("best");
   if (metric.empty() || (best != nullptr && best->is_object())) return absl::OkStatus();
-  v1::ListTrialsRequest request;
-  request.set_experiment(static_cast<uint64_t>(experiment.GetInt("id")));
-  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
-                                      &v1::ExperimentService::Stub::ListTrials, request));
   std::set<std::string> names;
-  if (const Json* items = reply.Find("items"); items != nullptr && items->is_array())
-    for (const Json& trial : items->array())
+  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
+  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
+    for (const Json& trial : items)
       if (const Json* metrics = trial.Find("metrics"); metrics != nullptr && metrics->is_object())
         for (const auto& [name, value] : metrics->object())
           if (value.is_number()) names.insert(name);
+    return absl::OkStatus();
+  }));
   std::vector<std::string> reported(names.begin(), names.end());
   if (reported.empty()) return absl::OkStatus();
   return NotFound("no trial reported the metric '" + metric + "'",
@@ -134,7 +105,8 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
     return kExitOk;
   }
   attendance.interrupts.React([&] { StopExperiment(client, id); });
-  absl::StatusOr<Json> outcome = Watch(client, id);
+  LiveView view(client, 2, invocation, "rt: ");
+  absl::StatusOr<Json> outcome = WatchExperiment(client, id, view);
   attendance.interrupts.Clear();
   if (!outcome.ok()) {
     std::fprintf(stderr, "rt: experiment %llu goes on, but: %s\n",

@@ -198,6 +198,21 @@ Json PendingOf(const Core& core, const HeadFacts& facts) {
   return pending;
 }
 
+// The failure that is newest. The scan is for the few experiments in which something failed.
+Json LastErrorOf(const Core& core, const Experiment& experiment) {
+  const Trial* newest = nullptr;
+  if (core.world.index.experiments.at(experiment.id).failed > 0)
+    for (const Trial& trial : experiment.trials)
+      if (trial.end == TrialEnd::kFailed && (!newest || trial.ended_at >= newest->ended_at))
+        newest = &trial;
+  if (newest == nullptr) return Json();
+  const bool known = !newest->error.message.empty() || !newest->error.kind.empty();
+  return Json::MakeObject(
+      {{"trial_id", ToString(newest->id)},
+       {"class", TextOrNull(newest->error.kind)},
+       {"message", TextOrNull(known ? newest->error.message : newest->reason)}});
+}
+
 template <class Map, class F>
 Json ListOf(const Map& items, F&& make) {
   Json list = Json::MakeArray();
@@ -303,6 +318,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
                                    {"recorded", Json(rung.recorded)},
                                    {"stopped", Json(rung.stopped)}}));
   item.Set("rungs", std::move(rungs));
+  item.Set("last_error", LastErrorOf(core, experiment));
   return item;
 }
 

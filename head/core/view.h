@@ -23,9 +23,14 @@ struct HeadFacts {  // What the core does not know of itself.
 Json StatusView(const Core& core, const HeadFacts& facts);
 Json ExperimentListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id);
-// All trials, or those of one experiment.
+// All trials, or those of one experiment, from one of them on. A message has its limit: the list is
+// cut near 2 MiB, and its "next" is then the id of the first one that is left.
+struct TrialSpan {
+  std::optional<ExperimentId> experiment;
+  std::optional<TrialId> from;
+};
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
-                                   std::optional<ExperimentId> experiment);
+                                   const TrialSpan& span);
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
 Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);

@@ -7,6 +7,8 @@
 namespace rt {
 namespace {
 
+constexpr size_t kListBytesMax = 2u << 20;  // Half a message: what is counted below is a guess.
+constexpr size_t kFixedBytes = 1'000;       // Of a trial as JSON, without params and metrics.
 constexpr size_t kTagBytesMax = 130;  // It stands in every row; Ray cuts its names there too.
 
 const char* OutcomeName(AttemptOutcome outcome) {
@@ -227,16 +229,29 @@ std::string TrialName(const Experiment& experiment, const ExperimentIndex& index
 }
 
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
-                                   std::optional<ExperimentId> experiment) {
+                                   const TrialSpan& span) {
   const auto& all = core.world.state.experiments;
-  if (experiment.has_value() && !all.contains(*experiment))
-    return NotFound("there is no experiment " + std::to_string(experiment->value));
-  Json list = Json::MakeArray();
-  for (const auto& [id, item] : all) {
-    if (experiment.has_value() && id != *experiment) continue;
-    for (const Trial& trial : item.trials) list.Append(TrialItem(core, facts, trial));
+  if (span.experiment.has_value() && !all.contains(*span.experiment))
+    return NotFound("there is no experiment " + std::to_string(span.experiment->value));
+  const TrialId from = span.from.value_or(TrialId{});
+  Json list = Json::MakeArray(), next;
+  size_t bytes = 0;
+  for (auto found = all.lower_bound(from.experiment); found != all.end(); ++found) {
+    const auto& [id, item] = *found;
+    if (!next.is_null() || (span.experiment.has_value() && id != *span.experiment)) continue;
+    for (size_t i = id == from.experiment ? from.number : 0; i < item.trials.size(); ++i) {
+      const Trial& trial = item.trials[i];
+      bytes += 2 * trial.params.size() + trial.last.metrics.size() + kFixedBytes;
+      if (bytes > kListBytesMax && !list.array().empty()) {
+        next = Json(ToString(trial.id));
+        break;
+      }
+      list.Append(TrialItem(core, facts, trial));
+    }
   }
-  return Listing(std::move(list));
+  Json reply = Listing(std::move(list));
+  reply.Set("next", std::move(next));
+  return reply;
 }
 
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {

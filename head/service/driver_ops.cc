@@ -73,7 +73,10 @@ void StopExperiment(const Call& call, JsonDone done) {
                                        std::move(done));
 }
 void ListTrials(const Call& call, JsonDone done) {
-  call.tools.operations.ListTrials(ExperimentOf(call.json), std::move(done));
+  std::string text = call.json.GetString("from");
+  std::optional<TrialId> from = ParseTrialId(text);
+  if (!text.empty() && !from) return done(Invalid("'" + text + "' is not a trial's id"));
+  call.tools.operations.ListTrials(ExperimentOf(call.json), from, std::move(done));
 }
 void GetTrial(const Call& call, JsonDone done) {
   WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {

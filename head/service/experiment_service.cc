@@ -66,7 +66,9 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   Reactor* ListTrials(Context* context, const v1::ListTrialsRequest* request,
                      v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/ListTrials", [&](auto&, Reactor* reactor) {
-      edge_.operations.ListTrials({request->experiment()}, AnswerJsonTo(reactor, reply));
+      std::optional<TrialId> from;
+      if (request->has_from()) from = IdOf(request->from());
+      edge_.operations.ListTrials({request->experiment()}, from, AnswerJsonTo(reactor, reply));
     });
   }
   Reactor* GetTrial(Context* context, const v1::TrialRef* request, v1::JsonReply* reply) override {

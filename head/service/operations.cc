@@ -154,9 +154,10 @@ void Operations::StopExperiment(ExperimentId id, const std::string& reason, Json
   Post(input::StopExperiment{id, reason}, std::move(done));
 }
 
-void Operations::ListTrials(ExperimentId id, JsonDone done) {
-  Ask([id](const Core& core, const HeadFacts& facts) {
-    return TrialListView(core, facts, id.value == 0 ? std::nullopt : std::optional(id));
+void Operations::ListTrials(ExperimentId id, std::optional<TrialId> from, JsonDone done) {
+  TrialSpan span{id.value == 0 ? std::nullopt : std::optional(id), from};
+  Ask([span](const Core& core, const HeadFacts& facts) {
+    return TrialListView(core, facts, span);
   }, std::move(done));
 }
 

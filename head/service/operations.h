@@ -38,7 +38,8 @@ class Operations {
   void GetExperiment(ExperimentId id, JsonDone done);
   void WaitExperiment(ExperimentId id, Span span, JsonDone done);
   void StopExperiment(ExperimentId id, const std::string& reason, JsonDone done);
-  void ListTrials(ExperimentId id, JsonDone done);  // 0: all.
+  // 0: all. `from`: the first one wanted. The answer is cut near 2 MiB, with a "next".
+  void ListTrials(ExperimentId id, std::optional<TrialId> from, JsonDone done);
   void GetTrial(TrialId id, JsonDone done);
   void StopTrial(TrialId id, const std::string& reason, JsonDone done);
   // Inputs that change something and answer nothing: pausing, resuming, extending, retrying.

@@ -117,6 +117,17 @@ resources: {{cpu: 2}}
         for item in status["pending"]:
             self.assertEqual(set(item), {"id", "reason", "needs", "since"})
 
+    def test_a_list_longer_than_a_message_is_whole(self) -> None:
+        number = self.cluster.submit("long", f"""
+experiment: long
+command: ["true"]
+space: {{number: {{grid: {list(range(100))}}}, text: "{'t' * 60_000}"}}
+""")
+        self.addCleanup(self.cluster.rt, "exp", "stop", str(number))
+        items = self.cluster.trials(number)
+        self.assertEqual([item["number"] for item in items], list(range(100)))
+        self.assertGreater(len(json.dumps(items)), 4 << 20)
+
     def test_a_finished_trial(self) -> None:
         trial = self.cluster.json("trial", "show", f"{self.done}/1")
         self.assertEqual(trial["state"], "COMPLETED")
@@ -268,7 +279,7 @@ class RunningTest(unittest.TestCase):
         number = self.cluster.submit("sleeps", f"""
 experiment: sleeps
 command: [{sys.executable}, -c, "import time; time.sleep(600)"]
-resources: {{cpu: 0}}
+resources: {{cpu: 2}}
 """)
         wait_until("it runs", lambda: self.cluster.trials(number)[0]["state"] == "RUNNING")
         self.cluster.rt("trial", "stop", f"{number}/0", "--reason", "enough")

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=build/venv
-wanted="cloudpickle numpy scikit-learn pytest ruff mypy"
+wanted="cloudpickle numpy scikit-learn pytest ruff mypy pyte ipykernel nbclient"
 torch="torch==2.13.0"
 mkdir -p build
 exec 9> build/venv.lock
@@ -12,11 +12,11 @@ flock 9
 if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   # shellcheck disable=SC2086
-  "$venv/bin/pip" install --quiet --disable-pip-version-check $wanted
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $wanted
   echo "$wanted" > "$venv/.installed"
 fi
 if [ "$(cat "$venv/.torch" 2>/dev/null)" != "$torch" ]; then
-  if "$venv/bin/pip" install --quiet --disable-pip-version-check "$torch"; then
+  if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$torch"; then
     echo "$torch" > "$venv/.torch"
   else
     echo "venv.sh: $torch cannot be installed here; the examples that need it are left out"

@@ -1,1 +1,2 @@
-rt_test(unit_cli SOURCES cli_selector_test.cc cli_render_test.cc DEPS rt_cli_pure)
+rt_test(unit_cli SOURCES cli_live_test.cc cli_render_test.cc
+    cli_selector_test.cc DEPS rt_cli_pure)

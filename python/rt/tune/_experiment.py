@@ -242,7 +242,7 @@ def run_search(request: Request) -> TrialSet:
     created = driver.call("experiment_create", spec=spec, key=key)
     progress = Progress(request.run.verbose, created, driver.embedded)
     experiment = wait_for_end(driver, int(created["experiment_id"]), progress)
-    items = driver.call("trial_list", experiment_id=int(created["experiment_id"]))["items"]
+    items = _all_trials(driver, int(created["experiment_id"]))
     experiment.setdefault("results_dir", created.get("results_dir"))
     metric, mode = _metric_and_mode(request.tune)
     trials = TrialSet(experiment, items, table, metric, mode)
@@ -251,6 +251,17 @@ def run_search(request: Request) -> TrialSet:
         trials.save_files(driver.embedded_dir)
     _check_outcome(trials)
     return trials
+
+
+def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
+    """The trials of an experiment, whose list comes in parts when it is long."""
+    items: list[dict[str, Any]] = []
+    reply = driver.call("trial_list", experiment_id=experiment_id)
+    items += reply["items"]
+    while reply.get("next"):
+        reply = driver.call("trial_list", experiment_id=experiment_id, **{"from": reply["next"]})
+        items += reply["items"]
+    return items
 
 
 def _check_outcome(trials: TrialSet) -> None:

@@ -1,4 +1,4 @@
-"""Waits for the end of a search: progress on standard error, and Ctrl-C."""
+"""Waits for the end of a search: progress on a screen or on standard error, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any, Callable, Optional
 
 from rt._driver import Driver
 from rt._json import shown
+from rt.tune._screen import Screen, open_screen
 from rt.tune._trials import Trial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
@@ -22,7 +23,8 @@ _TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
 
 
 class Progress:
-    """Prints a line when something changed, at most every PRINT_EVERY_S seconds."""
+    """Shows a live screen where there is one; otherwise prints a line when something changed, at
+    most every PRINT_EVERY_S seconds."""
 
     def __init__(self, verbose: Optional[int], created: dict[str, Any], embedded: bool) -> None:
         self._quiet = verbose == 0
@@ -31,8 +33,16 @@ class Progress:
         self._results_dir = created.get("results_dir") or ""
         self._started = self._printed_at = time.monotonic()
         self._printed = ""
+        self._screen: Optional[Screen] = None
+        self._note = ""  # For the screen, from the signal handler.
         if created.get("attached"):
             self.say(f"went back to experiment {self._id}, which is under way")
+
+    def on_screen(self, driver: Driver) -> contextlib.AbstractContextManager[Any]:
+        """While entered, `update` draws on the screen that this process has, if any."""
+        if not self._quiet and self._id is not None:
+            self._screen = open_screen(driver, int(self._id))
+        return self._screen or contextlib.nullcontext()
 
     def say(self, text: str) -> None:
         """Prints one line unless verbose is 0."""
@@ -43,6 +53,14 @@ class Progress:
         """Shows how far the search is."""
         final = experiment.get("state") in _TERMINAL
         now = time.monotonic()
+        if self._screen is not None:
+            if self._note:
+                note, self._note = self._note, ""
+                self._screen.above(note.rstrip("\n"))
+            self._screen.show(final)
+            if not final:
+                return
+            self._screen.leave()  # What is said from here on stands below.
         if not final and now - self._printed_at < PRINT_EVERY_S:
             return
         self._printed_at = now
@@ -84,6 +102,9 @@ class Progress:
         else:
             text += f"rt: reports and checkpoints stay (rt exp show {self._id}); to resume,"
         text += " run the script again: it starts a new search\n"
+        if self._screen is not None:
+            self._note = text
+            return
         # Not through sys.stderr: this runs in a signal handler, perhaps in the midst of a print.
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
@@ -119,7 +140,7 @@ def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict
     """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C."""
     seen: Any = ""
     stopping = False
-    with _Interrupts(progress.interrupted) as interrupts:
+    with _Interrupts(progress.interrupted) as interrupts, progress.on_screen(driver):
         while True:
             experiment = driver.call(
                 "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=HOLD_MS

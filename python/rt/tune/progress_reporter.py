@@ -1,4 +1,4 @@
-"""Progress reporters: accepted for scripts written for Ray. rt prints lines of its own."""
+"""Progress reporters: accepted for scripts written for Ray. rt shows progress in its own way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProgressReporter:
 
 
 class CLIReporter(ProgressReporter):
-    """Accepted and needless: a line is printed whenever something changed, every 5 s at most."""
+    """Accepted and needless: a terminal shows a live screen, a pipe gets a line every 5 s."""
 
 
 class JupyterNotebookReporter(ProgressReporter):
