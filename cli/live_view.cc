@@ -51,8 +51,7 @@ absl::StatusOr<LiveFacts> AskLiveFacts(HeadClient& client, Json experiment) {
   LiveFacts facts{.experiment = std::move(experiment)};
   RT_ASSIGN_OR_RETURN(facts.status, client.Ask<v1::ClusterService>(
                                         &v1::ClusterService::Stub::Status, v1::Empty()));
-  RT_ASSIGN_OR_RETURN(Json nodes, client.Ask<v1::ClusterService>(
-                                      &v1::ClusterService::Stub::ListNodes, v1::Empty()));
+  RT_ASSIGN_OR_RETURN(Json nodes, ListNodes(client));
   if (Json* items = nodes.Find("items")) facts.nodes = std::move(*items);
   return facts;
 }

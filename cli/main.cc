@@ -129,6 +129,20 @@ class CommandLine {
     app->add_option("--tail", invocation_.tail, "From so many lines before the end");
     app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given");
   }
+  void AddExperimentResults(CLI::App* experiment) {
+    CLI::App* best = Add(experiment, "best", "Its best trials", RunExperimentBest,
+                         "  rt exp best\n  rt exp best 3 --limit 5 -o json");
+    Words(best, "SELECTOR", "An id, a name, or last");
+    best->add_option("--limit", invocation_.limit, "So many of them; 1 when not given")
+        ->check(CLI::PositiveNumber);
+    CLI::App* dump = Add(experiment, "export", "All its trials, for other programs",
+                         RunExperimentExport,
+                         "  rt exp export last > trials.csv\n"
+                         "  rt exp export 3 --rows --format json > rows.json");
+    Words(dump, "SELECTOR", "An id, a name, or last");
+    dump->add_option("--format", invocation_.format, "csv or json; csv when not given");
+    dump->add_flag("--rows", invocation_.rows, "Every report instead of one line per trial");
+  }
   void AddNouns() {
     CLI::App* experiment = AddNoun("exp", "e", "Experiments");
     AddList(experiment, RunExperimentList);
@@ -145,6 +159,7 @@ class CommandLine {
     extend->add_option("--samples", invocation_.samples, "So many more samples of its space")
         ->check(CLI::PositiveNumber);
     extend->add_option("--time", invocation_.time, "So much more time, such as 30m");
+    AddExperimentResults(experiment);
     CLI::App* trial = AddNoun("trial", "t", "Trials; an id is EXPERIMENT/NUMBER");
     AddList(trial, RunTrialList)
         ->add_option("--exp", invocation_.experiment, "Those of this experiment");
@@ -154,6 +169,7 @@ class CommandLine {
     AddOne(trial, "resume", "Go on with one that is paused", RunTrialResume);
     AddOne(trial, "retry", "Run one that failed or was stopped again", RunTrialRetry)
         ->add_flag("--from-scratch", invocation_.from_scratch, "Without its checkpoints");
+    AddOne(trial, "why", "Why it waits, runs or ended", RunTrialWhy);
     AddOne(trial, "logs", "Its output", RunTrialLogs);
     CLI::App* job = AddNoun("job", "j", "Jobs");
     AddList(job, RunJobList);
@@ -164,6 +180,7 @@ class CommandLine {
     AddList(node, RunNodeList);
     AddOne(node, "show", "All that is known of it", RunNodeShow);
     AddOne(node, "logs", "What its daemon says", RunNodeLogs);
+    AddOne(node, "why", "Why it takes work or does not", RunNodeWhy);
   }
   void AddRest() {
     CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job, or a daemon's",
@@ -216,6 +233,8 @@ class CommandLine {
     RT_RETURN_IF_ERROR(CheckChoice("--color", color_, {"auto", "always", "never"}));
     if (!invocation_.stream.empty())
       RT_RETURN_IF_ERROR(CheckChoice("--stream", invocation_.stream, {"stdout", "stderr"}));
+    if (!invocation_.format.empty())
+      RT_RETURN_IF_ERROR(CheckChoice("--format", invocation_.format, {"csv", "json"}));
     if (output_ == "json") invocation_.output = Output::kJson;
     if (output_ == "quiet") invocation_.output = Output::kQuiet;
     bool plain = std::getenv("NO_COLOR") != nullptr || isatty(2) == 0;

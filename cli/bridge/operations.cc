@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cli/bridge/bridge.h"
+#include "cli/commands/common.h"
 #include "cli/home.h"
 #include "cli/live_view.h"
 #include "common/base/ids.h"
@@ -27,10 +28,7 @@ uint64_t ExperimentOf(const Json& arguments) {
 absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
   std::optional<TrialId> id = ParseTrialId(request.GetString("trial_id"));
   if (!id.has_value()) return Invalid("trial_id must be a text such as \"1/0\"");
-  v1::TrialRef ref;
-  ref.set_experiment(id->experiment.value);
-  ref.set_number(id->number);
-  return ref;
+  return RefOf(*id);
 }
 
 absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
@@ -86,8 +84,7 @@ absl::StatusOr<Json> TrialList(HeadClient& client, const Json& request) {
   if (std::string from = request.GetString("from"); !from.empty()) {
     std::optional<TrialId> id = ParseTrialId(from);
     if (!id.has_value()) return Invalid("from must be a text such as \"1/0\"");
-    message.mutable_from()->set_experiment(id->experiment.value);
-    message.mutable_from()->set_number(id->number);
+    *message.mutable_from() = RefOf(*id);
   }
   return client.Ask<Experiments>(&Experiments::Stub::ListTrials, message);
 }

@@ -74,8 +74,7 @@ absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
     RT_RETURN_IF_ERROR(take(items->array()));
     std::optional<TrialId> next = ParseTrialId(reply.GetString("next"));
     if (!next.has_value()) return absl::OkStatus();
-    request.mutable_from()->set_experiment(next->experiment.value);
-    request.mutable_from()->set_number(next->number);
+    *request.mutable_from() = RefOf(*next);
   }
 }
 
@@ -88,6 +87,23 @@ absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(all)}, {"next", Json()}});
 }
 
+absl::StatusOr<Json> ListNodes(HeadClient& client) {
+  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::ListNodes, v1::Empty());
+}
+absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id) {
+  v1::GetNodeRequest request;
+  request.set_name_or_id(std::to_string(id));
+  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::GetNode, request);
+}
+v1::TrialRef RefOf(TrialId id) {
+  v1::TrialRef ref;
+  ref.set_experiment(id.experiment.value);
+  ref.set_number(id.number);
+  return ref;
+}
+absl::StatusOr<Json> GetTrial(HeadClient& client, TrialId id) {
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::GetTrial, RefOf(id));
+}
 absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id) {
   v1::ExperimentRef request;
   request.set_experiment(id);
@@ -118,6 +134,24 @@ absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std:
       RT_RETURN_IF_ERROR(AddTrials(client, experiment, selector.numbers, trials));
   }
   return std::vector<TrialId>(trials.begin(), trials.end());
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json list, ListNodes(client));
+  std::vector<uint64_t> known;
+  bool name = selector != "last" && selector != "all" &&
+              selector.find_first_not_of("0123456789,-") != std::string::npos;
+  bool found = false;
+  if (selector.empty()) selector = "last";
+  if (const Json* items = list.Find("items"))
+    for (const Json& item : items->array()) {
+      known.push_back(static_cast<uint64_t>(item.GetInt("id")));
+      if (item.GetString("name") != selector) continue;
+      selector = std::to_string(item.GetInt("id"));
+      found = true;
+    }
+  if (name && !found) return NotFound("there is no node '" + selector + "'");
+  return SelectNumbers(selector, known, "node");
 }
 
 void PrintJson(const Json& json) {

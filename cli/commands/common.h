@@ -25,12 +25,17 @@ absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
 // All of them at once, as a list.
 absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment);
 absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id);
+absl::StatusOr<Json> ListNodes(HeadClient& client);
+absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id);
+absl::StatusOr<Json> GetTrial(HeadClient& client, TrialId id);
+v1::TrialRef RefOf(TrialId id);
 absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id);
 
 // The items that the selector (also a name) means; the newest when it is empty.
 absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector);
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector);
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& selector);
+absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector);
 bool IsTerminal(std::string_view state);
 
 // Prints a reply: JSON as it is, ids only, or a table.

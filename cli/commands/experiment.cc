@@ -1,10 +1,40 @@
-// `rt exp show`, `rt exp stop`.
+// `rt exp show`, `rt exp best`, `rt exp stop`.
 #include <cstdio>
 
 #include "cli/commands/common.h"
+#include "cli/render/best.h"
 #include "common/base/status.h"
 
 namespace rt {
+namespace {
+
+constexpr size_t kShownBest = 10;
+
+absl::StatusOr<BestTrials> BestOf(HeadClient& client, const Json& experiment, size_t most) {
+  BestTrials best(experiment.GetString("mode") == "max", most);
+  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
+  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
+    for (const Json& trial : items) best.Add(trial);
+    return absl::OkStatus();
+  }));
+  return best;
+}
+
+// Its fields, where trials fell, and the best of them.
+absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
+  RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
+  Json fields = experiment;
+  for (const char* key : {"spec", "rungs", "best"}) fields.Erase(key);
+  std::fputs(RenderDetails(fields).c_str(), stdout);
+  if (const Json* rungs = experiment.Find("rungs"))
+    if (std::string text = RenderRungs(*rungs); !text.empty())
+      std::printf("\nwhere trials fell\n%s", text.c_str());
+  if (std::string text = best.Render(experiment.GetString("metric")); !text.empty())
+    std::printf("\nthe best trials\n%s", text.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 ExitCode RunExperimentShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
@@ -15,7 +45,34 @@ ExitCode RunExperimentShow(const Invocation& invocation) {
     RT_ASSIGN_OR_RETURN(Json item, GetExperiment(*client, id));
     items.push_back(std::move(item));
   }
-  return PrintItems(invocation, Noun::kExperiment, std::move(items));
+  if (invocation.output != Output::kTable)
+    return PrintItems(invocation, Noun::kExperiment, std::move(items));
+  for (const Json& item : items) RT_RETURN_IF_ERROR(PrintExperiment(*client, item));
+  return kExitOk;
+}
+
+ExitCode RunExperimentBest(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
+                      ChooseExperiments(*client, SelectorOf(invocation)));
+  if (chosen.size() != 1) return Invalid("the best of one experiment", "rt exp best last");
+  RT_ASSIGN_OR_RETURN(Json experiment, GetExperiment(*client, chosen[0]));
+  std::string metric = experiment.GetString("metric");
+  if (metric.empty())
+    return NotFound("experiment " + std::to_string(chosen[0]) + " has no metric to compare by");
+  size_t most = invocation.limit > 0 ? static_cast<size_t>(invocation.limit) : 1;
+  RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(*client, experiment, most));
+  if (best.trials().empty()) return NotFound("no trial reported '" + metric + "' yet");
+  if (invocation.output == Output::kQuiet)
+    for (const Json& trial : best.trials()) std::puts(trial.GetString("id").c_str());
+  if (invocation.output == Output::kTable) std::fputs(best.Render(metric).c_str(), stdout);
+  if (invocation.output == Output::kJson)
+    PrintJson(Json::MakeObject({{"experiment_id", experiment["id"]},
+                                {"metric", metric},
+                                {"mode", experiment["mode"]},
+                                {"best", experiment["best"]},
+                                {"trials", Json(best.trials())}}));
+  return kExitOk;
 }
 
 ExitCode RunExperimentStop(const Invocation& invocation) {

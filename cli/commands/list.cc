@@ -18,8 +18,7 @@ ExitCode RunJobList(const Invocation& invocation) {
 
 ExitCode RunNodeList(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(Json reply, client->Ask<v1::ClusterService>(
-                                      &v1::ClusterService::Stub::ListNodes, v1::Empty()));
+  RT_ASSIGN_OR_RETURN(Json reply, ListNodes(*client));
   return PrintList(invocation, Noun::kNode, std::move(reply));
 }
 

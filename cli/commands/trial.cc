@@ -5,24 +5,13 @@
 #include "common/base/status.h"
 
 namespace rt {
-namespace {
-
-v1::TrialRef RefOf(TrialId id) {
-  v1::TrialRef ref;
-  ref.set_experiment(id.experiment.value);
-  ref.set_number(id.number);
-  return ref;
-}
-
-}  // namespace
 
 ExitCode RunTrialShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
   std::vector<Json> items;
   for (TrialId id : chosen) {
-    RT_ASSIGN_OR_RETURN(Json item, client->Ask<v1::ExperimentService>(
-                                       &v1::ExperimentService::Stub::GetTrial, RefOf(id)));
+    RT_ASSIGN_OR_RETURN(Json item, GetTrial(*client, id));
     items.push_back(std::move(item));
   }
   return PrintItems(invocation, Noun::kTrial, std::move(items));

@@ -75,6 +75,10 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   item.Set("step", trial.last.seq == 0 ? Json() : NumberOrInt(trial.last.iteration));
   item.Set("metrics", trial.last.seq == 0 ? Json()
                                           : FillResult(core, trial, attempt, LastRow(trial)));
+  Json best;
+  if (trial.has_best)
+    best = Json::MakeObject({{"value", trial.best}, {"step", NumberOrInt(trial.best_iteration)}});
+  item.Set("best", std::move(best));
   item.Set("reports", trial.reports);
   item.Set("failures", trial.runs.failures);
   item.Set("preemptions", trial.runs.losses);
@@ -98,8 +102,9 @@ Json CheckpointsOf(const Runs& runs) {
   return list;
 }
 
-// On the nodes, oldest attempt first: where rt-shim begins each stream (worker/run/shim_log.h). The
-// daemon moves the directory when it forgets the attempt.
+// On the nodes, oldest attempt first: where rt-shim begins each stream, a file that stays when
+// later ones are dropped (worker/run/shim_log.h); a stream that says nothing has none. The daemon
+// moves the directory when it forgets the attempt.
 Json LogPathsOf(const Core& core, const Trial& trial) {
   Json paths = Json::MakeArray();
   for (const Attempt& attempt : trial.runs.attempts) {

@@ -1,2 +1,2 @@
-rt_test(unit_cli SOURCES cli_live_test.cc cli_render_test.cc
+rt_test(unit_cli SOURCES cli_best_test.cc cli_live_test.cc cli_render_test.cc
     cli_selector_test.cc DEPS rt_cli_pure)

@@ -133,6 +133,7 @@ TEST_CASE("logs are cut into segments, the oldest are dropped, readers go on by 
   CHECK(files == 3);
   std::string text = one.Log("stdout");
   CHECK(text.size() < 4000);
+  CHECK(text.starts_with(std::string(99, '0') + "\n"));
   CHECK(text.ends_with("39\n"));
   LogReader tail(one.path + "/logs", "stdout");
   tail.SeekToTail(2);

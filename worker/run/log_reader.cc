@@ -1,8 +1,10 @@
 #include "worker/run/log_reader.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -43,10 +45,27 @@ bool LogReader::Open() {
   return fd_ >= 0;
 }
 
-bool LogReader::NextSegmentExists() const {
-  if (offset_ == start_) return false;
+// At the end of a segment: whether there is a later one, to whose first byte it goes. What came
+// between may have been dropped, after the first segment or because this reader is slow.
+bool LogReader::GoToNextSegment() {
   const std::string next = directory_ + "/" + SegmentName(stream_.c_str(), offset_);
-  return ::access(next.c_str(), F_OK) == 0;
+  const bool follows = offset_ != start_ && ::access(next.c_str(), F_OK) == 0;
+  struct stat now{};
+  const bool dropped = ::fstat(fd_, &now) == 0 && now.st_nlink == 0;
+  if (!follows && !dropped && start_ != 0) return false;
+  if (!follows) {
+    auto segments = Segments(directory_, stream_);
+    auto after = segments.upper_bound(start_);
+    if (after == segments.end()) return false;
+    // It was complete before the later one began: what this reader has not seen comes first.
+    const bool more = ::fstat(fd_, &now) == 0 &&
+                      offset_ - start_ < static_cast<uint64_t>(now.st_size);
+    if (more) return true;
+    offset_ = std::max(offset_, after->first);
+  }
+  ::close(fd_);
+  fd_ = -1;
+  return true;
 }
 
 std::string LogReader::Read(size_t bytes_max) {
@@ -58,9 +77,7 @@ std::string LogReader::Read(size_t bytes_max) {
       offset_ += static_cast<uint64_t>(count);
       return bytes;
     }
-    if (!NextSegmentExists()) return "";
-    ::close(fd_);
-    fd_ = -1;
+    if (!GoToNextSegment()) return "";
   }
   return "";
 }

@@ -25,7 +25,7 @@ class LogReader {
 
  private:
   bool Open();
-  bool NextSegmentExists() const;
+  bool GoToNextSegment();
   uint64_t End() const;
 
   std::string directory_;

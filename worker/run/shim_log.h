@@ -1,6 +1,7 @@
 // The shim's log files of one stream: segments named by the offset of their first byte,
 //   stdout.000000000000.log, stdout.000033554432.log, …
-// of at most `bytes_max` (plus one write) each, the newest `kept` of them; none before the first
+// of at most `bytes_max` (plus one write) each; of more than `kept` the first stays (how it began,
+// and a path that can be told in advance) and of the others the newest. None before the first
 // byte. Never renamed, so a reader that knows an offset knows the file. No Abseil here: part of
 // rt-shim.
 #pragma once
@@ -46,8 +47,9 @@ class SegmentedLog {
     fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     segments_.push_back(path);
     while (segments_.size() > kept_) {
-      ::unlink(segments_.front().c_str());
-      segments_.pop_front();
+      auto oldest = kept_ > 1 ? segments_.begin() + 1 : segments_.begin();
+      ::unlink(oldest->c_str());
+      segments_.erase(oldest);
     }
   }
 

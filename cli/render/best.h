@@ -1,0 +1,43 @@
+// The best trials of an experiment side by side, in the manner of parallel coordinates: a column
+// per parameter that varies, and in each cell where its value lies between the least and the
+// greatest that any trial has. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/json.h"
+
+namespace rt {
+
+// Takes the trials one by one, as `trial list` has them, and keeps the best `most`.
+class BestTrials {
+ public:
+  BestTrials(bool maximise, size_t most) : maximise_(maximise), most_(most) {}
+  void Add(const Json& trial);
+
+  const std::vector<Json>& trials() const { return best_; }  // The best one first.
+  // A table, and a line with what is the same in all trials; empty when no trial has a value.
+  std::string Render(const std::string& metric) const;
+
+ private:
+  struct Range {
+    Json first;
+    bool varies = false;
+    std::optional<double> least, greatest;  // Of the numbers.
+  };
+  std::string Cell(const Json& params, const std::string& name, const Range& range) const;
+
+  const bool maximise_;
+  const size_t most_;
+  std::vector<Json> best_;
+  std::vector<std::string> names_;  // In the order of the space.
+  std::map<std::string, Range> ranges_;
+};
+
+// "at 1 of bracket 0: 9 came, 6 fell, 3 went on", as a table; empty when there are none.
+std::string RenderRungs(const Json& rungs);
+
+}  // namespace rt

@@ -1,0 +1,146 @@
+#include "cli/render/why.h"
+
+#include <algorithm>
+
+#include "cli/render/nouns.h"
+#include "cli/render/spans.h"
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+std::string NodeName(const Json& nodes, const Json& id) {
+  if (nodes.is_array())
+    for (const Json& node : nodes.array())
+      if (const Json* found = node.Find("id"); found != nullptr && *found == id)
+        return node.GetString("name");
+  return "node " + CellText(&id);
+}
+
+std::string PlacesOf(const Json& attempt, const Json& nodes) {
+  std::vector<std::string> places;
+  if (const Json* members = attempt.Find("members"); members != nullptr && members->is_array())
+    for (const Json& member : members->array()) {
+      const Json* node = member.Find("node_id");
+      std::string place = node == nullptr ? "?" : NodeName(nodes, *node);
+      if (const Json* pid = member.Find("pid"); pid != nullptr && pid->is_int())
+        place += " (process " + pid->Dump() + ")";
+      places.push_back(place);
+    }
+  return Join(places, ", ");
+}
+
+std::string Lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
+// "attempt 1 on worker-2 was lost: …": one that is over.
+std::string EndOf(const Json& attempt, const Json& nodes) {
+  std::string text = "attempt " + CellText(attempt.Find("number")) + " on " +
+                     PlacesOf(attempt, nodes) + " ended " + AgeText(attempt.Find("ended_at")) +
+                     ": " + Lower(attempt.GetString("outcome"));
+  const Json* signal = attempt.Find("signal");
+  const Json* code = attempt.Find("exit_code");
+  if (signal != nullptr && signal->is_int()) text += ", signal " + signal->Dump();
+  else if (code != nullptr && code->is_int() && code->AsInt() != 0)
+    text += ", exit code " + code->Dump();
+  if (std::string reason = attempt.GetString("reason"); !reason.empty()) text += "; " + reason;
+  return text;
+}
+
+void AddWaiting(const Json& trial, std::vector<std::string>& lines) {
+  const Json* waiting = trial.Find("waiting");
+  if (waiting == nullptr || !waiting->is_object()) return;
+  lines.push_back("it " + waiting->GetString("reason"));
+  if (std::string frees = waiting->GetString("frees"); !frees.empty())
+    lines.push_back("what would help: " + frees);
+}
+
+void AddError(const Json& trial, std::vector<std::string>& lines) {
+  const Json* error = trial.Find("error");
+  if (error == nullptr || !error->is_object()) return;
+  std::string kind = error->GetString("class"), text = error->GetString("message");
+  lines.push_back("error: " + (kind.empty() ? "" : kind + ": ") + text);
+  if (std::string trace = error->GetString("traceback"); !trace.empty()) lines.push_back(trace);
+}
+
+std::string NodeMeaning(const Json& node) {
+  std::string state = node.GetString("state");
+  if (state == "READY") return "it takes work";
+  if (state == "REQUESTED") return "the provider was asked for it";
+  if (state == "STARTING") return "it joined and has not said what it has yet";
+  if (state == "SUSPECT")
+    return "it takes no new work: it was heard of last " + AgeText(node.Find("last_seen_at"));
+  if (state == "DRAINING") return "it takes no new work and is being emptied";
+  if (state == "LOST")
+    return "it takes no work: it was heard of last " + AgeText(node.Find("last_seen_at")) +
+           "; what it ran goes on elsewhere, and it is taken back when it returns";
+  return "it left the cluster";
+}
+
+std::string Room(const Json& node) {
+  std::vector<std::string> parts;
+  const Json* total = node.Find("resources_total");
+  const Json* used = node.Find("resources_used");
+  for (const char* kind : {"cpu", "gpu"}) {
+    double all = total == nullptr ? 0 : total->GetDouble(kind);
+    if (all <= 0) continue;
+    Json rest(all - (used == nullptr ? 0 : used->GetDouble(kind))), whole(all);
+    parts.push_back(CellText(&rest) + " of " + CellText(&whole) + " " + kind);
+  }
+  return parts.empty() ? "" : "free: " + Join(parts, ", ");
+}
+
+}  // namespace
+
+std::vector<std::string> WhyTrial(const Json& trial, const Json& nodes) {
+  std::string state = trial.GetString("state");
+  std::vector<std::string> lines = {"trial " + trial.GetString("id") + " is " + state};
+  const Json* attempts = trial.Find("attempts");
+  const Json::Array none;
+  const Json::Array& all = attempts != nullptr && attempts->is_array() ? attempts->array() : none;
+  bool live = state == "STARTING" || state == "RUNNING" || state == "STOPPING";
+  AddWaiting(trial, lines);
+  if (live && !all.empty())
+    lines.push_back("attempt " + CellText(all.back().Find("number")) + " on " +
+                    PlacesOf(all.back(), nodes) +
+                    (state == "STARTING" ? " is being started"
+                                         : ", started " + AgeText(all.back().Find("started_at"))));
+  if (const Json* step = trial.Find("step"); live && step != nullptr && !step->is_null())
+    lines.push_back("its last report is of step " + CellText(step));
+  else if (state == "RUNNING") lines.push_back("it has not reported yet");
+  const Json* waiting = trial.Find("waiting");
+  bool waits = waiting != nullptr && waiting->is_object();
+  if (std::string reason = trial.GetString("reason"); !reason.empty() && !waits)
+    lines.push_back("because: " + reason);
+  AddError(trial, lines);
+  for (const Json& attempt : all)
+    if (!attempt.GetString("ended_at").empty()) lines.push_back(EndOf(attempt, nodes));
+  return lines;
+}
+
+std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
+  std::vector<std::string> lines = {"node " + node.GetString("name") + " is " +
+                                        node.GetString("state"),
+                                    NodeMeaning(node)};
+  if (std::string reason = node.GetString("reason"); !reason.empty())
+    lines.push_back("because: " + reason);
+  if (std::string room = Room(node); !room.empty()) lines.push_back(room);
+  const Json* attempts = node.Find("attempts");
+  std::vector<std::string> running;
+  if (attempts != nullptr && attempts->is_array())
+    for (const Json& attempt : attempts->array()) running.push_back(CellText(&attempt));
+  if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
+  else lines.push_back("runs nothing");
+  if (pending.is_array() && !pending.array().empty()) {
+    const Json& first = pending.array()[0];
+    lines.push_back(std::to_string(pending.array().size()) + " wait in the cluster; " +
+                    first.GetString("id") + " " + first.GetString("reason"));
+  }
+  return lines;
+}
+
+}  // namespace rt

@@ -1,0 +1,46 @@
+#include <catch2/catch.hpp>
+
+#include "cli/render/best.h"
+#include "cli/render/csv.h"
+#include "common/base/strings.h"
+
+using namespace rt;
+
+namespace {
+Json Trial(int number, Json value, double lr) {
+  Json params = Json::MakeObject({{"lr", lr}, {"width", 64}});
+  Json best = value.is_null() ? Json() : Json::MakeObject({{"value", value}, {"step", 3}});
+  return Json::MakeObject({{"id", "1/" + std::to_string(number)}, {"state", "COMPLETED"},
+                           {"params", params}, {"best", best}});
+}
+std::vector<std::string> Ids(const BestTrials& best) {
+  std::vector<std::string> ids;
+  for (const Json& trial : best.trials()) ids.push_back(trial.GetString("id"));
+  return ids;
+}
+}  // namespace
+
+TEST_CASE("best: the best come first, ties in order, trials without a value never") {
+  BestTrials least(false, 3), most(true, 2);
+  std::vector<Json> trials = {Trial(0, 5, 0.1), Trial(1, 1.5, 0.001), Trial(2, Json(), 10),
+                              Trial(3, 5, 0.01), Trial(4, "NaN", 1), Trial(5, 7, 1)};
+  for (const Json& trial : trials) {
+    least.Add(trial);
+    most.Add(trial);
+  }
+  CHECK(Ids(least) == std::vector<std::string>{"1/1", "1/0", "1/3"});
+  CHECK(Ids(most) == std::vector<std::string>{"1/5", "1/0"});
+  auto lines = Split(least.Render("loss"), '\n');
+  CHECK(lines[0] == "TRIAL  STATE      STEP  loss  lr");
+  CHECK(lines[1] == "range                         0.001…10");
+  CHECK(lines[2] == "1/1    COMPLETED  3     1.5   0.001 ▁");
+  CHECK(lines[3] == "1/0    COMPLETED  3     5     0.1 ▅");  // Half way on a logarithmic scale.
+  CHECK(lines[5] == "the same in all: width=64");
+  CHECK(BestTrials(true, 3).Render("loss").empty());
+}
+
+TEST_CASE("csv: what needs quotes has them, what is absent is empty") {
+  CHECK(CsvHeader({"a", "b,c", "d\"e"}) == "a,\"b,c\",\"d\"\"e\"\n");
+  Json row = Json::MakeObject({{"a", 0.1}, {"b,c", "x\ny"}, {"e", Json(Json::Array{1, 2})}});
+  CHECK(CsvRow({"a", "b,c", "d\"e", "e"}, row) == "0.1,\"x\ny\",,\"[1,2]\"\n");
+}
