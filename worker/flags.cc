@@ -3,6 +3,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cctype>
+#include <cstdio>
+
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
@@ -10,13 +13,17 @@ namespace rt::worker {
 
 const char kUsage[] =
     "usage: rt-worker --head ADDR:PORT --state-dir DIR [--token-file FILE] [--name N]\n"
-    "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n";
+    "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n"
+    "                 [--gpu-share 1/2]  the first half of this machine's gpus\n";
 
 namespace {
 
 // The cores we may run on and the machine's memory, where the flag does not name them.
-void FillDefaults(std::string_view text, Resources& resources) {
-  const std::string low = "," + std::string(text);
+void FillDefaults(std::string_view text, Flags& flags) {
+  Resources& resources = flags.resources;
+  std::string low = "," + std::string(text);
+  for (char& c : low) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  flags.says_gpus = low.find(",gpu=") != std::string::npos;
   cpu_set_t cores;
   CPU_ZERO(&cores);
   if (low.find(",cpu=") == std::string::npos) {
@@ -39,16 +46,31 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::string
   return labels;
 }
 
+// "2/3": the second of three.
+absl::Status ReadShare(const std::string& text, Flags& flags) {
+  if (text.empty()) return absl::OkStatus();
+  unsigned part = 0, parts = 0;
+  char end = 0;
+  if (std::sscanf(text.c_str(), "%u/%u%c", &part, &parts, &end) != 2 || part < 1 ||
+      part > parts || parts > 1'024)
+    return Invalid("--gpu-share: not of the form 1/2: " + text);
+  flags.gpu_share = part - 1;
+  flags.gpu_shares = parts;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   Flags flags;
   std::string resources;
   std::string labels;
+  std::string share;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
       {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
-      {"--resources", &resources},       {"--labels", &labels}};
+      {"--resources", &resources},       {"--labels", &labels},
+      {"--gpu-share", &share}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     flags.help = flags.help || word == "--help" || word == "-h";
@@ -70,7 +92,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   if (!resources.empty()) {
     RT_ASSIGN_OR_RETURN(flags.resources, ParseResourcesFlag(resources));
   }
-  FillDefaults(resources, flags.resources);
+  FillDefaults(resources, flags);
+  RT_RETURN_IF_ERROR(ReadShare(share, flags));
   RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
   return flags;
 }

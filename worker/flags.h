@@ -15,12 +15,15 @@ struct Flags {
   std::string state_dir;
   std::string name;
   Resources resources;
+  bool says_gpus = false;  // Whether --resources names a number of gpus.
+  uint32_t gpu_share = 0, gpu_shares = 1;  // Of the machine's gpus: the share-th part, from 0.
   std::map<std::string, std::string> labels;
   bool help = false;
   bool version = false;
 };
 extern const char kUsage[];
-// "--flag value" and "--flag=value". Without --resources: all cores and all memory.
+// "--flag value" and "--flag=value". What --resources leaves out is all that the machine has; gpus
+// are looked for elsewhere (worker/gpu).
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv);
 
 }  // namespace rt::worker

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
 #include "worker/flags.h"
+#include "worker/gpu/gpu_watch.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
@@ -31,21 +33,39 @@ constexpr size_t kPoolThreads = 8;
 constexpr size_t kPoolQueue = 4'096;
 constexpr unsigned kStopSeconds = 5;
 
-v1::Inventory MakeInventory(const Flags& flags) {
+std::string BootId() {
+  auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
+  return boot.ok() ? std::string(Trim(*boot)) : "";
+}
+
+GpuChoice ChoiceOf(const Flags& flags) {
+  GpuChoice choice{.share = flags.gpu_share, .shares = flags.gpu_shares};
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) choice.visible = visible;
+  if (flags.says_gpus) choice.units = flags.resources.gpu;
+  return choice;
+}
+
+v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
   v1::Inventory inventory;
   inventory.set_address(LocalAddressTowards(flags.head));
   inventory.set_state_dir(flags.state_dir);
   inventory.mutable_resources()->set_cpu(flags.resources.cpu);
-  inventory.mutable_resources()->set_gpu(flags.resources.gpu);
+  inventory.mutable_resources()->set_gpu(gpus.units());
+  for (const Gpu& gpu : gpus.gpus()) {
+    v1::Gpu* listed = inventory.add_gpus();
+    listed->set_uuid(gpu.facts.uuid);
+    listed->set_index(gpu.index);
+    listed->set_name(gpu.facts.name);
+    listed->set_memory(gpu.facts.memory);
+    listed->set_trouble(gpu.facts.trouble);
+  }
   inventory.mutable_resources()->set_memory(flags.resources.memory);
   for (const auto& [name, units] : flags.resources.custom) {
     (*inventory.mutable_resources()->mutable_custom())[name] = units;
   }
   for (const auto& [name, value] : flags.labels) (*inventory.mutable_labels())[name] = value;
   inventory.set_version(RT_VERSION);
-  if (auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096); boot.ok()) {
-    inventory.set_boot_id(std::string(Trim(*boot)));
-  }
+  inventory.set_boot_id(BootId());
   inventory.set_pid(static_cast<uint64_t>(::getpid()));
   return inventory;
 }
@@ -87,7 +107,9 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
 
   const std::string bin_dir =
       std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
-  NodeFacts node{bin_dir, FindPythonDir(bin_dir), flags.resources.gpu > 0};
+  GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
+  RT_RETURN_IF_ERROR(gpus.Open());
+  NodeFacts node{bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
   Launcher launcher({flags.state_dir, runtime_dir, node}, store);
   AttemptTable attempts;
   HeadLink head(control);
@@ -101,14 +123,16 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
                     if (sync_now == nullptr) return;
                     urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
                   });
-  SyncLoop sync(control, loop, logs, MakeInventory(flags), incarnation);
+  SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   socket.Start();
   loop.Start();
   reports.Start();
   sync.Start();
+  gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
   WaitForStop(signals);
+  gpus.Stop();
   sync.Stop();
   reports.Stop();
   logs.Stop();

@@ -75,6 +75,11 @@ inline constexpr Millis kSuspendGrace = 30'000;
 // Attempts of one owner that machines (not the trial) ended in a row before it is called poison.
 inline constexpr uint32_t kInfraLossesMax = 100;
 
+// Bundles of one attempt, and so its ranks: placement tries them in one Step.
+inline constexpr size_t kBundlesMax = 1'024;
+// How often a worker asks its gpus whether they are well.
+inline constexpr Millis kGpuLookEvery = 5'000;
+
 // Snapshot of the state after this many events.
 inline constexpr uint64_t kSnapshotEveryEvents = 100'000;
 

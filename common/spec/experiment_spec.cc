@@ -301,9 +301,9 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_RETURN_IF_ERROR(ReadSearch(json));
   RT_RETURN_IF_ERROR(ReadScheduler(json, spec));
   RT_RETURN_IF_ERROR(ReadStop(json, spec));
-  spec.resources.cpu = kUnit;
+  spec.resources.bundles.front().cpu = kUnit;
   if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {
-    RT_ASSIGN_OR_RETURN(spec.resources, ParseResources(*resources, "resources"));
+    RT_ASSIGN_OR_RETURN(spec.resources, ParseResourceRequest(*resources, "resources"));
   }
   RT_RETURN_IF_ERROR(ReadBudget(json, spec));
   RT_RETURN_IF_ERROR(ReadEnv(json, spec.env));

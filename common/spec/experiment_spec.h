@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
-#include "common/spec/resources.h"
+#include "common/spec/resource_request.h"
 #include "common/spec/space.h"
 
 namespace rt {
@@ -70,7 +70,7 @@ struct ExperimentSpec {
   Mode mode = Mode::kMax;
   std::optional<AshaSpec> asha;  // Absent: FIFO.
   std::vector<StopRule> stop;
-  Resources resources;
+  ResourceRequest resources;
   int max_concurrent = 0;
   int max_failures = 0;
   bool fail_fast = false;

@@ -33,7 +33,7 @@ absl::StatusOr<JobSpec> ParseJobSpec(const Json& json) {
     }
   }
   if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {
-    RT_ASSIGN_OR_RETURN(spec.resources, ParseResources(*resources, "resources"));
+    RT_ASSIGN_OR_RETURN(spec.resources, ParseResourceRequest(*resources, "resources"));
   }
   return spec;
 }

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
-#include "common/spec/resources.h"
+#include "common/spec/resource_request.h"
 
 namespace rt {
 
@@ -19,7 +19,7 @@ struct JobSpec {
   std::string bundle;             // Manifest digest of the working directory; empty: none.
   std::string cwd;                // Below the bundle's root; or, without a bundle, a path.
   std::map<std::string, std::string> env;
-  Resources resources;  // Nothing unless asked.
+  ResourceRequest resources;  // Nothing unless asked.
 };
 
 absl::StatusOr<JobSpec> ParseJobSpec(const Json& json);

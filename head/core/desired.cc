@@ -47,7 +47,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.cwd = spec.cwd;
   launch.inputs = spec.inputs;
   launch.params = trial.params;
-  launch.resources = spec.resources;
+  launch.resources = spec.resources.bundles.at(launch.fence.rank);
   launch.report_regex = spec.report_regex;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
@@ -68,7 +68,7 @@ void FillJob(const World& world, LaunchSpec& launch) {
   launch.env = spec.env;
   launch.bundle = spec.bundle;
   launch.cwd = spec.cwd;
-  launch.resources = spec.resources;
+  launch.resources = spec.resources.one();
   launch.name = spec.name;
 }
 

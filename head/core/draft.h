@@ -88,10 +88,10 @@ struct Waiting {
   std::string frees;   // What would free it.
 };
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
-const Resources& ResourcesOf(const World& world, const Owner& owner);
+const ResourceRequest& RequestOf(const World& world, const Owner& owner);
 // An error when the cluster's configuration says which nodes there can be, and neither one of them
 // nor one that joined otherwise could hold it. Without a configuration a larger node may join any
 // time: then it waits, and WhyWaiting says for what.
-absl::Status CheckPossible(const Core& core, const Resources& wanted);
+absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted);
 
 }  // namespace rt

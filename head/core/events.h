@@ -17,13 +17,14 @@
 
 namespace rt {
 
-// A gpu as a worker found it.
+// A gpu, or a slice of one (MIG), as a worker found it.
 struct GpuInfo {
-  std::string uuid;
-  uint32_t index = 0;
+  std::string uuid;    // What CUDA_VISIBLE_DEVICES takes.
+  uint32_t index = 0;  // Its own on the node, for as long as the node is up.
   std::string name;
   Bytes memory = 0;
-  RT_FIELDS(GpuInfo, uuid, index, name, memory);
+  std::string trouble;  // Why it takes no work; empty: it does.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, trouble);
 };
 
 // What a worker daemon says of its node when it (re)appears.
@@ -45,7 +46,8 @@ struct NodeInventory {
 struct Member {
   uint32_t rank = 0;
   NodeId node;
-  std::vector<uint32_t> gpus;  // Indices into the node's gpus.
+  // Indices of the node's gpus: all of each, or, of a request below one, that share of the one.
+  std::vector<uint32_t> gpus;
   RT_FIELDS(Member, rank, node, gpus);
 };
 

@@ -2,17 +2,12 @@
 
 #include "common/base/check.h"
 #include "head/core/core.h"
+#include "head/core/devices.h"
 #include "head/core/draft.h"
+#include "head/core/places.h"
 
 namespace rt {
 namespace {
-
-Resources FreeOf(const World& world, NodeId id) {
-  Resources free = world.state.nodes.at(id).inventory.resources;
-  auto index = world.index.nodes.find(id);
-  if (index != world.index.nodes.end()) free.Subtract(index->second.used);
-  return free;
-}
 
 // As many of its trials run or wait as may run at once.
 bool IsFull(const ExperimentIndex& experiment) {
@@ -64,7 +59,7 @@ void RefreshFree(World& world, NodeId id) {
   EraseFree(index, node, id);
   const Node& facts = world.state.nodes.at(id);
   if (!facts.ready || facts.lost || facts.gone || facts.draining) return;
-  Resources free = FreeOf(world, id);
+  const Resources free = FreeOn(world, id);
   node.listed = true;
   node.listed_gpu = free.gpu;
   node.listed_cpu = free.cpu;
@@ -84,7 +79,7 @@ void AddReady(World& world, const Owner& owner) {
   }
   uint64_t arrival = index.next_arrival++;
   index.ready_arrival[owner] = arrival;
-  index.ready[ResourcesOf(world, owner)].by_arrival[arrival] = owner;
+  index.ready[RequestOf(world, owner)].by_arrival[arrival] = owner;
 }
 
 void RemoveReady(World& world, const Owner& owner) {
@@ -96,7 +91,7 @@ void RemoveReady(World& world, const Owner& owner) {
     if (arrival != index.ready_arrival.end()) --experiment.ready;
   }
   if (arrival == index.ready_arrival.end()) return;
-  auto queue = index.ready.find(ResourcesOf(world, owner));
+  auto queue = index.ready.find(RequestOf(world, owner));
   queue->second.by_arrival.erase(arrival->second);
   if (queue->second.by_arrival.empty()) index.ready.erase(queue);
   index.ready_arrival.erase(arrival);
@@ -112,22 +107,28 @@ void ReleaseHeld(World& world, ExperimentId id) {
 }
 
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
-  const Resources& wanted = ResourcesOf(world, id.owner);
+  const ResourceRequest& request = RequestOf(world, id.owner);
   for (const Member& member : attempt.members) {
+    const Resources& bundle = request.bundles.at(member.rank);
     NodeIndex& node = world.index.nodes[member.node];
-    node.used.Add(wanted);
-    for (uint32_t gpu : member.gpus) node.gpus_used.insert(gpu);
+    node.used.Add(bundle);
+    for (uint32_t gpu : member.gpus) node.gpus_used[gpu] += UnitsPerDevice(bundle);
     node.attempts.insert({id, member.rank});
     RefreshFree(world, member.node);
   }
 }
 
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
-  const Resources& wanted = ResourcesOf(world, id.owner);
+  const ResourceRequest& request = RequestOf(world, id.owner);
   for (const Member& member : attempt.members) {
+    const Resources& bundle = request.bundles.at(member.rank);
     NodeIndex& node = world.index.nodes[member.node];
-    node.used.Subtract(wanted);
-    for (uint32_t gpu : member.gpus) node.gpus_used.erase(gpu);
+    node.used.Subtract(bundle);
+    for (uint32_t gpu : member.gpus) {
+      int64_t& units = node.gpus_used[gpu];
+      units -= UnitsPerDevice(bundle);
+      if (units == 0) node.gpus_used.erase(gpu);
+    }
     node.attempts.erase({id, member.rank});
     RefreshFree(world, member.node);
   }

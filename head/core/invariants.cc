@@ -3,6 +3,7 @@
 
 #include "common/base/check.h"
 #include "head/core/core.h"
+#include "head/core/devices.h"
 #include "head/core/draft.h"
 
 namespace rt {
@@ -78,12 +79,18 @@ void CheckNodes(const World& world) {
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);
     Resources used;
+    std::map<uint32_t, int64_t> gpus_used;
     for (const Fence& fence : index.attempts) {
       const Attempt* live = FindLive(world.state, fence.attempt);
       RT_CHECK(live != nullptr && live->members.at(fence.rank).node == id);
-      used.Add(ResourcesOf(world, fence.attempt.owner));
+      const Resources& bundle =
+          RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
+      used.Add(bundle);
+      for (uint32_t gpu : live->members[fence.rank].gpus)
+        gpus_used[gpu] += UnitsPerDevice(bundle);
     }
     RT_CHECK(used == index.used);
+    RT_CHECK(gpus_used == index.gpus_used);
     if (node.lost || node.gone) RT_CHECK(index.attempts.empty());
     RT_CHECK(index.listed == (node.ready && !node.lost && !node.gone && !node.draining));
   }
@@ -107,15 +114,16 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
 
 void CheckInvariants(const Core& core) {
   const World& world = core.world;
-  size_t live = 0, held_by_nodes = 0;
+  size_t members = 0, held_by_nodes = 0;
   for (const auto& [id, experiment] : world.state.experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
     uint64_t ready = 0;
     for (const Trial& trial : experiment.trials) {
       bool over = trial.end != TrialEnd::kNone;
       CheckRuns(trial.runs, over);
-      bool runs = trial.runs.live() != nullptr;
-      live += runs ? 1 : 0;
+      const Attempt* live = trial.runs.live();
+      bool runs = live != nullptr;
+      members += runs ? live->members.size() : 0;
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.decided);
@@ -131,10 +139,10 @@ void CheckInvariants(const Core& core) {
   }
   for (const auto& [id, job] : world.state.jobs) {
     CheckRuns(job.runs, job.end != JobEnd::kNone);
-    live += job.runs.live() != nullptr ? 1 : 0;
+    if (const Attempt* live = job.runs.live()) members += live->members.size();
   }
   for (const auto& [id, index] : world.index.nodes) held_by_nodes += index.attempts.size();
-  RT_CHECK(live == held_by_nodes);
+  RT_CHECK(members == held_by_nodes);
   CheckNodes(world);
 }
 

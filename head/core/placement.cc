@@ -1,54 +1,22 @@
 // Placement: owners that wait get nodes, in order of arrival among those that ask for the same; a
-// request that does not fit does not hold up smaller ones of another shape. Nodes come from an
-// index by (free gpus, free cpus): best fit, cpu work stays off gpu nodes while others have room.
+// request that does not fit does not hold up smaller ones of another shape. places.h finds the
+// nodes: best fit, and cpu work stays off gpu nodes while others have room.
 #include <algorithm>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
+#include "head/core/places.h"
 
 namespace rt {
 namespace {
 
-Resources FreeOn(const World& world, NodeId id) {
-  Resources free = world.state.nodes.at(id).inventory.resources;
-  auto index = world.index.nodes.find(id);
-  if (index != world.index.nodes.end()) free.Subtract(index->second.used);
-  return free;
-}
-
-std::optional<NodeId> FindNode(const Core& core, const Resources& wanted, Millis now) {
-  const auto& free = core.world.index.free;
-  auto at = free.lower_bound({wanted.gpu, wanted.cpu, NodeId{}});
-  while (at != free.end()) {
-    auto [gpu, cpu, id] = *at;
-    if (cpu < wanted.cpu) {  // Skip to the nodes of this gpu level that have the cpus.
-      at = free.lower_bound({gpu, wanted.cpu, NodeId{}});
-      continue;
-    }
-    if (MayTakeWork(core, id, now) && wanted.Fits(FreeOn(core.world, id))) return id;
-    ++at;
-  }
-  return std::nullopt;
-}
-
-std::vector<uint32_t> ChooseGpus(const World& world, NodeId id, const Resources& wanted) {
-  std::vector<uint32_t> chosen;
-  const std::set<uint32_t>& used = world.index.nodes.at(id).gpus_used;
-  int64_t count = wanted.gpu / kUnit;
-  for (const GpuInfo& gpu : world.state.nodes.at(id).inventory.gpus) {
-    if (static_cast<int64_t>(chosen.size()) >= count) break;
-    if (!used.contains(gpu.index)) chosen.push_back(gpu.index);
-  }
-  return chosen;
-}
-
-void PlaceOn(Draft& draft, const Owner& owner, NodeId node, const Resources& wanted) {
+void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members) {
   const Runs& runs = *FindRuns(draft.state(), owner);
-  Member member{.rank = 0, .node = node, .gpus = ChooseGpus(draft.core.world, node, wanted)};
   uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
-  draft.Emit(event::AttemptPlaced{{owner, runs.next_attempt, 1}, {member}, checkpoint});
+  draft.Emit(
+      event::AttemptPlaced{{owner, runs.next_attempt, 1}, std::move(members), checkpoint});
 }
 
 struct Largest {
@@ -83,23 +51,43 @@ std::vector<std::pair<Resources, std::string>> Shortages(const Resources& wanted
   return kinds;
 }
 
-// OK when a node that is known, or that the configuration can bring, could hold it when empty; also
-// when nothing is known yet.
-absl::Status CheckFits(const Core& core, const Resources& wanted) {
+// The sizes of the nodes that joined, whatever they do now.
+std::vector<Resources> SizesOf(const World& world) {
+  std::vector<Resources> sizes;
+  for (const auto& [id, node] : world.state.nodes)
+    if (!node.gone && node.ready) sizes.push_back(node.inventory.resources);
+  return sizes;
+}
+
+const char kHint[] = "ask for less, or add a node that is large enough";
+
+absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& wanted) {
   Largest largest;
-  for (const auto& [id, node] : core.world.state.nodes)
-    if (!node.gone && node.ready) largest.Consider(node.inventory.resources, wanted);
-  for (const Resources& type : core.soft.node_types) largest.Consider(type, wanted);
+  for (const Resources& size : sizes) largest.Consider(size, wanted);
   if (largest.nodes == 0 || largest.fits) return absl::OkStatus();
-  const std::string hint = "ask for less, or add a node that is large enough";
   std::vector<std::string> asked, has;
   for (const auto& [wish, most] : Shortages(wanted, largest.most)) {
     asked.push_back(Describe(wish));
     has.push_back(most);
   }
-  if (asked.empty()) return Invalid("no single node has " + Describe(wanted), hint);
+  if (asked.empty()) return Invalid("no single node has " + Describe(wanted), kHint);
   return Invalid("asks for " + Join(asked, " and ") + "; the largest node has " +
-                     Join(has, " and "), hint);
+                     Join(has, " and "), kHint);
+}
+
+// OK when the nodes that are known, or those that the configuration can bring, could hold it when
+// empty; also when nothing is known yet.
+absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
+  const std::vector<Resources> known = SizesOf(core.world);
+  const std::vector<Resources>& planned = core.soft.node_types;
+  std::vector<Resources> all = known;
+  all.insert(all.end(), planned.begin(), planned.end());
+  for (const Resources& bundle : wanted.bundles) RT_RETURN_IF_ERROR(CheckBundle(all, bundle));
+  if (!wanted.is_gang() || all.empty()) return absl::OkStatus();
+  if (CouldFit(known, wanted) || CouldFit(planned, wanted)) return absl::OkStatus();
+  return Invalid("asks for " + Describe(wanted) + "; the cluster's " +
+                     std::to_string(std::max(known.size(), planned.size())) +
+                     " nodes cannot hold them at once, even when empty", kHint);
 }
 
 // Of a trial that is not to run for now, or is just being suspended.
@@ -121,37 +109,36 @@ Waiting WhyPaused(const State& state, const Owner& owner) {
 
 }  // namespace
 
-const Resources& ResourcesOf(const World& world, const Owner& owner) {
+const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   if (owner.is_trial())
     return world.index.experiments.at(owner.trial().experiment).spec.resources;
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 
-absl::Status CheckPossible(const Core& core, const Resources& wanted) {
+absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted) {
   return core.soft.node_types.empty() ? absl::OkStatus() : CheckFits(core, wanted);
 }
 
 void Place(Draft& draft) {
   draft.soft().try_place = false;
-  std::set<Resources> blocked;
+  std::set<const ReadyQueue*> blocked;
   while (true) {
     const auto& ready = draft.index().ready;
-    const std::pair<const Resources, ReadyQueue>* next = nullptr;
+    const std::pair<const ResourceRequest, ReadyQueue>* next = nullptr;
     for (const auto& queue : ready) {
-      if (blocked.contains(queue.first)) continue;
+      if (blocked.contains(&queue.second)) continue;
       if (next == nullptr ||
           queue.second.by_arrival.begin()->first < next->second.by_arrival.begin()->first)
         next = &queue;
     }
     if (next == nullptr) return;
-    Resources wanted = next->first;
-    Owner owner = next->second.by_arrival.begin()->second;
-    std::optional<NodeId> node = FindNode(draft.core, wanted, draft.now);
-    if (!node.has_value()) {
-      blocked.insert(wanted);
+    const Owner owner = next->second.by_arrival.begin()->second;
+    auto members = FindPlaces(draft.core, next->first, draft.now);
+    if (!members.has_value()) {
+      blocked.insert(&next->second);
       continue;
     }
-    PlaceOn(draft, owner, *node, wanted);
+    PlaceOn(draft, owner, *std::move(members));
   }
 }
 
@@ -162,7 +149,8 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
       world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
     return {"max_concurrent trials of its experiment run already", "the end of one of them"};
   if (!world.index.ready_arrival.contains(owner)) return {};
-  const Resources& wanted = ResourcesOf(world, owner);
+  const ResourceRequest& wanted = RequestOf(world, owner);
+  const Resources& one = wanted.one();
   size_t usable = 0, known = 0;
   std::string nearest;
   for (const auto& [id, node] : world.state.nodes) {
@@ -170,7 +158,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
     ++known;
     if (!MayTakeWork(core, id, now)) continue;
     ++usable;
-    std::string shortage = DescribeShortage(wanted, FreeOn(world, id));
+    std::string shortage = DescribeShortage(one, FreeOn(world, id));
     if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
   }
   if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
@@ -179,9 +167,13 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
             "a node that comes back"};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
+  const std::string frees = "the end of a running trial, or another node";
+  if (wanted.is_gang()) {
+    return {"waits for " + Describe(wanted) + ", all at once: there is room for " +
+                std::to_string(CountPlaces(core, wanted, now)) + " of them now", frees};
+  }
   if (nearest.empty()) return {"about to be placed", "nothing is missing"};
-  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free",
-          "the end of a running trial, or another node"};
+  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free", frees};
 }
 
 }  // namespace rt

@@ -225,7 +225,7 @@ struct JobIndex {
 };
 struct NodeIndex {
   Resources used;  // Of the live attempts; may exceed the inventory after it shrank.
-  std::set<uint32_t> gpus_used;
+  std::map<uint32_t, int64_t> gpus_used;  // By index: units that are held; no entry is zero.
   std::set<Fence> attempts;  // Live ones with a member here.
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
@@ -238,10 +238,11 @@ struct Index {
   std::map<ExperimentId, ExperimentIndex> experiments;
   std::map<JobId, JobIndex> jobs;
   std::map<NodeId, NodeIndex> nodes;
-  std::map<Resources, ReadyQueue> ready;
+  std::map<ResourceRequest, ReadyQueue> ready;
   std::map<Owner, uint64_t> ready_arrival;
   uint64_t next_arrival = 1;
-  // Nodes that may take work, by (free gpu units, free cpu units): best fit without a scan.
+  // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
+  // units): best fit without a scan.
   std::set<std::tuple<int64_t, int64_t, NodeId>> free;
   std::set<ExperimentId> open_experiments;  // Not decided.
   std::set<ExperimentId> unflushed_experiments;  // Decided, not ended.

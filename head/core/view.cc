@@ -89,20 +89,23 @@ Json NodeItem(const Core& core, const Node& node) {
   auto soft = core.soft.nodes.find(node.id);
   Json attempts = Json::MakeArray();
   Resources used;
-  std::set<uint32_t> gpus_used;
+  std::map<uint32_t, int64_t> gpus_used;
   if (index != core.world.index.nodes.end()) {
     used = index->second.used;
     gpus_used = index->second.gpus_used;
     for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
   }
   Json gpus = Json::MakeArray();
-  for (const GpuInfo& gpu : node.inventory.gpus)
+  for (const GpuInfo& gpu : node.inventory.gpus) {
+    const double used_units = static_cast<double>(gpus_used[gpu.index]);
     gpus.Append(Json::MakeObject({{"uuid", gpu.uuid},
                                   {"index", Json(gpu.index)},
                                   {"name", gpu.name},
                                   {"memory_bytes", gpu.memory},
-                                  {"used_fraction", gpus_used.contains(gpu.index) ? 1.0 : 0.0},
-                                  {"state", "READY"}}));
+                                  {"used_fraction", used_units / static_cast<double>(kUnit)},
+                                  {"state", gpu.trouble.empty() ? "READY" : "UNHEALTHY"},
+                                  {"reason", TextOrNull(gpu.trouble)}}));
+  }
   Json labels = Json::MakeObject();
   for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);
   Millis seen = soft == core.soft.nodes.end() ? 0 : soft->second.last_seen_at;
@@ -332,7 +335,7 @@ absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id)
   if (found == core.world.state.jobs.end())
     return NotFound("there is no job " + std::to_string(id.value));
   Json item = JobItem(core, facts, found->second);
-  item.Set("attempts", AttemptsOf(found->second.runs));
+  item.Set("attempts", AttemptsOf(core.world.state, found->second.runs));
   return item;
 }
 

@@ -23,6 +23,6 @@ inline Json NumberOrInt(double value) {
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
-Json AttemptsOf(const Runs& runs);
+Json AttemptsOf(const State& state, const Runs& runs);
 
 }  // namespace rt

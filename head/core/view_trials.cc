@@ -176,7 +176,18 @@ void SetIfAbsent(Json& row, std::string_view key, Json value) {
 
 }  // namespace
 
-Json AttemptsOf(const Runs& runs) {
+// The devices that a member holds, or held: the node may have said otherwise since.
+static Json GpusOf(const State& state, const Member& member) {
+  Json uuids = Json::MakeArray();
+  auto node = state.nodes.find(member.node);
+  if (node == state.nodes.end()) return uuids;
+  for (const GpuInfo& gpu : node->second.inventory.gpus)
+    if (std::find(member.gpus.begin(), member.gpus.end(), gpu.index) != member.gpus.end())
+      uuids.Append(gpu.uuid);
+  return uuids;
+}
+
+Json AttemptsOf(const State& state, const Runs& runs) {
   Json list = Json::MakeArray();
   for (const Attempt& attempt : runs.attempts) {
     bool over = attempt.ended_at != 0;
@@ -185,7 +196,8 @@ Json AttemptsOf(const Runs& runs) {
       uint64_t pid = attempt.pids.at(member.rank);
       members.Append(Json::MakeObject({{"rank", Json(member.rank)},
                                        {"node_id", Json(member.node.value)},
-                                       {"pid", pid == 0 ? Json() : Json(pid)}}));
+                                       {"pid", pid == 0 ? Json() : Json(pid)},
+                                       {"gpus", GpusOf(state, member)}}));
     }
     list.Append(Json::MakeObject(
         {{"number", Json(attempt.number)},
@@ -272,7 +284,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
                           : Json::MakeObject({{"reason", waiting.reason},
                                               {"needs", ToJson(index.spec.resources)},
                                               {"frees", waiting.frees}}));
-  item.Set("attempts", AttemptsOf(trial->runs));
+  item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
   item.Set("checkpoints", CheckpointsOf(trial->runs));
   item.Set("error", ErrorOf(*trial));
   std::string directory =

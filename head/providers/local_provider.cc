@@ -150,6 +150,11 @@ class LocalProviderImpl final : public LocalProvider {
       argv.push_back("--resources");
       argv.push_back(kept.worker.resources);
     }
+    if (kept_.size() > 1) {  // They are on one machine: each gets its part of the gpus.
+      argv.push_back("--gpu-share");
+      argv.push_back(std::to_string(&kept - kept_.data() + 1) + "/" +
+                     std::to_string(kept_.size()));
+    }
     if (!kept.worker.labels.empty()) {
       argv.push_back("--labels");
       argv.push_back(kept.worker.labels);

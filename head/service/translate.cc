@@ -26,13 +26,14 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   NodeInventory inventory;
   inventory.address = wire.address();
   inventory.resources = ResourcesFromWire(wire.resources());
+  if (inventory.resources.gpu > kGpusMax * kUnit) return Invalid("too many gpus");
   bool negative = inventory.resources.cpu < 0 || inventory.resources.gpu < 0 ||
                   inventory.resources.memory < 0;
   for (const auto& [name, units] : inventory.resources.custom) negative = negative || units < 0;
   if (negative) return Invalid("a node's resources cannot be negative");
   inventory.labels = {wire.labels().begin(), wire.labels().end()};
   for (const auto& gpu : wire.gpus())
-    inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory()});
+    inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory(), gpu.trouble()});
   inventory.version = wire.version();
   inventory.boot_id = wire.boot_id();
   inventory.pid = wire.pid();

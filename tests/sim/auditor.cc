@@ -224,14 +224,24 @@ void Auditor::Take(const Member& member, const AttemptId& attempt, const Resourc
   node.live.insert(attempt);
   const Resources& has = node.inventory.resources;
   node.used.cpu += asks.cpu;
-  node.used.gpu += asks.gpu;
   node.used.memory += asks.memory;
-  Must(node.used.cpu <= has.cpu && node.used.gpu <= has.gpu && node.used.memory <= has.memory,
+  Must(node.used.cpu <= has.cpu && node.used.memory <= has.memory,
        "a node's capacity is never exceeded");
-  Must(asks.gpu % 10'000 != 0 || member.gpus.size() == static_cast<uint64_t>(asks.gpu / 10'000),
+  TakeGpus(node, member, asks);
+}
+void Auditor::TakeGpus(NodeBook& node, const Member& member, const Resources& asks) {
+  const bool share = asks.gpu % 10'000 != 0;
+  Must(!share || asks.gpu < 10'000, "nobody asks for one gpu and a half");
+  Must(member.gpus.size() == static_cast<uint64_t>(share ? 1 : asks.gpu / 10'000),
        "as many gpus as were asked for");
   for (uint32_t gpu : member.gpus) {
-    Must(node.gpus.insert(gpu).second, "a whole gpu has one holder");
+    const auto& all = node.inventory.gpus;
+    const auto device = std::find_if(all.begin(), all.end(),
+                                     [&](const GpuInfo& info) { return info.index == gpu; });
+    Must(device != all.end() && device->trouble.empty(), "work goes to gpus that are well");
+    int64_t& promised = node.gpus[gpu];
+    promised += share ? asks.gpu : 10'000;
+    Must(promised <= 10'000, "no gpu is promised beyond the whole of it");
   }
 }
 void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
@@ -239,9 +249,11 @@ void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
     NodeBook& node = NodeOf(member.node);
     node.live.erase(attempt);
     node.used.cpu -= owner.asks.cpu;
-    node.used.gpu -= owner.asks.gpu;
     node.used.memory -= owner.asks.memory;
-    for (uint32_t gpu : member.gpus) node.gpus.erase(gpu);
+    const int64_t each = owner.asks.gpu % 10'000 != 0 ? owner.asks.gpu : 10'000;
+    for (uint32_t gpu : member.gpus) {
+      if ((node.gpus[gpu] -= each) == 0) node.gpus.erase(gpu);
+    }
   }
   owner.members.clear();
 }

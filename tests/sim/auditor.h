@@ -65,7 +65,7 @@ class Auditor {
     NodeInventory inventory;
     bool ready = false, gone = false, draining = false;
     Resources used;
-    std::set<uint32_t> gpus;
+    std::map<uint32_t, int64_t> gpus;  // By index: units that are promised.
     std::set<AttemptId> live;
   };
   struct CheckpointBook {
@@ -164,6 +164,7 @@ class Auditor {
   void On(const event::TrialResumed& e);
   void On(const event::TrialRetried& e);
 
+  void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);
   void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Release(OwnerBook& owner, const AttemptId& attempt);
   TrialBook& Touch(TrialId id);

@@ -26,6 +26,7 @@ const char* FaultName(Fault fault) {
     case Fault::kTrialFailed: return "program failed, daemon saw it";
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
+    case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";
     case Fault::kPauseRequested: return "person paused";
     case Fault::kReopened: return "person extended, resumed or retried";
@@ -55,6 +56,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.clock_jumped = upto(0.50);
   plan.trial_failed = upto(0.08);
   plan.launch_failed = upto(0.08);
+  plan.gpu_sick = upto(0.03);
   plan.stop_requested = upto(0.10);
   plan.paused = upto(0.20);
   plan.reopened = upto(0.20);

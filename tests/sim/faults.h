@@ -33,6 +33,7 @@ enum class Fault : size_t {
   kTrialFailed,      // A program failed and its daemon saw it.
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
+  kGpuSick,          // A gpu fell off its bus; what ran on it went on.
   kStopRequested,    // A person stopped a trial, a job or an experiment.
   kPauseRequested,   // A person paused a trial or an experiment.
   kReopened,         // A person extended or resumed a search that was over, or retried a trial.
@@ -63,7 +64,8 @@ struct FaultPlan {
   double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
   double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
-  double trial_failed = 0, launch_failed = 0, stop_requested = 0, paused = 0, reopened = 0;
+  double trial_failed = 0, launch_failed = 0, gpu_sick = 0, stop_requested = 0;
+  double paused = 0, reopened = 0;
 
   static FaultPlan Draw(Rng& rng);
 };

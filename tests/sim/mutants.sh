@@ -74,8 +74,12 @@ head_core reports.cc "early stopping forgets to stop" \
 head_core reports.cc "max_t is one step late" 's/\*t >= asha\.max_t/*t > asha.max_t/'
 head_core placement.cc "an attempt resumes from the oldest checkpoint" \
   's/runs\.checkpoints\.back\(\)\.id/runs.checkpoints.front().id/'
-head_core placement.cc "a gpu has two holders" \
-  's/if \(!used\.contains\(gpu\.index\)\)/if (used.size() < 99)/'
+head_core devices.cc "a gpu has two holders" \
+  's/std::max<int64_t>\(0, capacity - held\)/std::max<int64_t>(0, capacity - 0 * held)/'
+head_core devices.cc "a share is taken from a device without room" \
+  's/if \(device\.units < units\) continue;/if (device.units == 0) continue;/'
+head_core devices.cc "a gpu in trouble is given work" \
+  's/gpu\.trouble\.empty\(\) && left > 0/true/'
 head_core experiments.cc "a request key is forgotten" 's/known != state\.requests\.end\(\)/false/'
 head_core experiments.cc "a job that is being stopped starts more" \
   's/job->second\.stop_requested/false/'

@@ -111,6 +111,7 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
     host.StopDaemon(sim_.Between(200, 6'000));
   }
   if (sim_.Strikes(plan.node_frozen, Fault::kNodeFrozen)) host.Freeze(sim_.Between(200, 6'000));
+  if (chance(plan.gpu_sick)) host.SickenGpu();
   if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) host.Drain();
   if (host.node().value != 0 && sim_.Strikes(plan.node_removed, Fault::kNodeRemoved)) {
     head_.Post(input::RemoveNode{host.node(), "by hand"}, {});
@@ -153,8 +154,10 @@ std::string Simulation::DrawExperiment() {
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
   if (below(8) == 0) text += "\"fail_fast\":true,";
   const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
-                             R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})"};
-  text += std::string("\"resources\":") + resources[below(5)] + ",";
+                             R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})",
+                             R"({"cpu":0.5,"gpu":0.3})", R"({"cpu":0.25,"gpu":0.5})",
+                             R"({"cpu":0.5,"gpu":0.4,"gpu_sharing":"spread"})"};
+  text += std::string("\"resources\":") + resources[below(8)] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return text;
 }

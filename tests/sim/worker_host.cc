@@ -118,6 +118,12 @@ void WorkerHost::Freeze(Millis span) {
 }
 void WorkerHost::Drain() { drain_until_ = sim_.now + sim_.Between(2'000, 15'000); }
 
+void WorkerHost::SickenGpu() {
+  if (size_.gpu < kUnit) return;
+  sim_.faults.Add(Fault::kGpuSick);
+  sick_gpu_ = static_cast<uint32_t>(sim_.rng.Below(static_cast<uint64_t>(size_.gpu / kUnit)));
+}
+
 // --- the worker core ----------------------------------------------------------------------------
 
 void WorkerHost::Feed(const worker::WorkerInput& input) {
@@ -246,7 +252,10 @@ void WorkerHost::SendSync() {
   sync.inventory.address = name_ + ":1";
   sync.inventory.version = "0.1.0";
   for (uint32_t i = 0; i < size_.gpu / kUnit; ++i) {
-    sync.inventory.gpus.push_back({name_ + "-gpu" + std::to_string(i), i, "fake", 0});
+    const bool sick = sick_gpu_ == i && !sim_.calm;
+    sync.inventory.gpus.push_back(
+        {name_ + "-gpu" + std::to_string(i), i, "fake", 0, sick ? "it is lost" : ""});
+    if (sick) sync.inventory.resources.gpu -= kUnit;
   }
   sync.inventory.boot_id = name_ + "." + std::to_string(boots_);
   sync.inventory.pid = daemon_life_;

@@ -25,6 +25,7 @@ class WorkerHost {
   void StopDaemon(Millis span);
   void Freeze(Millis span);
   void Drain();
+  void SickenGpu();
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
   NodeId node() const { return node_; }
@@ -91,6 +92,7 @@ class WorkerHost {
   Millis frozen_until_ = 0;
   std::map<Fence, Run> runs_;
   Millis drain_until_ = 0;
+  std::optional<uint32_t> sick_gpu_;  // Until the faults are over.
   // The daemon.
   bool daemon_up_ = false;
   uint64_t daemon_life_ = 0;

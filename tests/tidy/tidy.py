@@ -47,6 +47,7 @@ LAYERS: dict[str, set[str]] = {
                           "worker/core", "worker/run"},
     "worker/link": {"common/base", "common/spec", "common/run", "common/cas", "common/rpc",
                     "worker/core", "worker/run", "worker/checkpoint"},
+    "worker/gpu": {"common/base", "common/spec", "common/run", "worker/core"},
     "worker": {"common", "worker"},
     "cli": {"common", "cli"},
 }

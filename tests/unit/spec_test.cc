@@ -23,7 +23,7 @@ TEST_CASE("spec: a small experiment gets the defaults") {
   ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x","${lr}"],
       "space":{"lr":{"grid":[1,2]},"w":{"uniform":[0,1]}},"num_samples":3})");
   CHECK(spec.TrialsTotal() == 6);
-  CHECK(spec.resources.cpu == kUnit);
+  CHECK(spec.resources.one().cpu == kUnit);
   CHECK(spec.space.variables.size() == 2);
 }
 

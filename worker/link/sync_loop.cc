@@ -38,8 +38,8 @@ SyncLoop::SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, Log
     : stub_(v1::WorkerService::NewStub(channel)),
       loop_(loop),
       logs_(logs),
-      inventory_(std::move(inventory)),
       incarnation_(incarnation),
+      inventory_(std::move(inventory)),
       hold_(limits::kSyncHold) {}
 
 SyncLoop::~SyncLoop() { Stop(); }
@@ -61,6 +61,13 @@ void SyncLoop::Stop() {
 
 void SyncLoop::SyncNow() {
   std::lock_guard lock(mutex_);
+  dirty_ = true;
+  changed_.notify_all();
+}
+
+void SyncLoop::SetInventory(v1::Inventory inventory) {
+  std::lock_guard lock(mutex_);
+  inventory_ = std::move(inventory);
   dirty_ = true;
   changed_.notify_all();
 }

@@ -25,6 +25,8 @@ class SyncLoop {
   void Start();
   void Stop();
   void SyncNow();
+  // The node has changed: the head hears of it at once.
+  void SetInventory(v1::Inventory inventory);
   void SyncSoon();  // Within kSyncDelayMax, together with what else changes until then.
 
  private:
@@ -38,12 +40,12 @@ class SyncLoop {
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   WorkerLoop& loop_;
   LogSender& logs_;
-  const v1::Inventory inventory_;
   const uint64_t incarnation_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  v1::Inventory inventory_;
   bool dirty_ = true;
   Millis soon_at_ = 0;  // Then it becomes dirty; 0: nothing waits.
   std::vector<std::shared_ptr<Call>> calls_;

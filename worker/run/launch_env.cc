@@ -41,7 +41,9 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
     if (equals == std::string_view::npos || IsPrivate(entry.substr(0, equals))) continue;
     env[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
   }
-  if (node.has_gpus) env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
+  // A trial sees the gpus that it holds and no others; a driver that holds none sees them all.
+  if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
+    env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
   for (const auto& [name, value] : body.env) env[name] = value;
   const Owner& owner = body.fence.attempt.owner;
   if (owner.is_trial()) {

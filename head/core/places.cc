@@ -1,0 +1,209 @@
+#include "head/core/places.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "head/core/devices.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+// What is left of a node while a gang is tried on it.
+struct Room {
+  NodeId id;
+  Resources free;  // Its gpus are those of `devices`.
+  std::vector<FreeDevice> devices;
+  size_t taken = 0;  // Bundles.
+};
+
+Room RoomOn(const World& world, NodeId id) {
+  const Node& node = world.state.nodes.at(id);
+  const NodeIndex& index = world.index.nodes.at(id);
+  Room room{.id = id, .free = node.inventory.resources, .devices = FreeDevices(node, index)};
+  room.free.Subtract(index.used);
+  return room;
+}
+
+std::vector<Room> RoomsNow(const Core& core, Millis now) {
+  std::vector<Room> rooms;
+  for (const auto& [gpu, cpu, id] : core.world.index.free)
+    if (MayTakeWork(core, id, now)) rooms.push_back(RoomOn(core.world, id));
+  return rooms;
+}
+
+// Tries bundles on rooms, and remembers where they went.
+class Packing {
+ public:
+  explicit Packing(const ResourceRequest& wanted) : wanted_(wanted), order_(wanted.bundles.size()) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+      const Resources& left = wanted_.bundles[a];
+      const Resources& right = wanted_.bundles[b];
+      return std::tuple(left.gpu, left.cpu, left.memory) >
+             std::tuple(right.gpu, right.cpu, right.memory);
+    });
+    members_.resize(order_.size());
+  }
+  // How many bundles found a place. `rooms` come with the fullest first.
+  size_t Run(std::vector<Room>& rooms) {
+    switch (wanted_.strategy) {
+      case Strategy::kPack: return Pack(rooms);
+      case Strategy::kStrictPack: return FillOne(rooms);
+      case Strategy::kSpread: return Spread(rooms, SIZE_MAX);
+      case Strategy::kStrictSpread: return Spread(rooms, 0);
+    }
+    return 0;
+  }
+  std::vector<Member> Take() { return std::move(members_); }
+
+ private:
+  bool Put(Room& room, size_t bundle) {
+    const Resources& resources = wanted_.bundles[bundle];
+    Resources without_gpu = resources;
+    without_gpu.gpu = 0;
+    if (!without_gpu.Fits(room.free)) return false;
+    auto gpus = TakeDevices(room.devices, resources.gpu, wanted_.spread_gpus);
+    if (!gpus.has_value()) return false;
+    room.free.Subtract(without_gpu);
+    ++room.taken;
+    members_[bundle] = {static_cast<uint32_t>(bundle), room.id, *std::move(gpus)};
+    return true;
+  }
+  // Those of `left` that found no place in the room.
+  std::vector<size_t> Fill(Room& room, const std::vector<size_t>& left) {
+    std::vector<size_t> rest;
+    for (size_t bundle : left)
+      if (!Put(room, bundle)) rest.push_back(bundle);
+    return rest;
+  }
+  // The room that takes the most of what is left, and so on: few nodes.
+  size_t Pack(std::vector<Room>& rooms) {
+    std::vector<size_t> left = order_;
+    while (!left.empty()) {
+      Room* best = nullptr;
+      size_t most = 0;
+      for (Room& room : rooms) {
+        if (room.taken > 0) continue;
+        Room trial = room;
+        const size_t count = left.size() - Fill(trial, left).size();
+        if (count > most) {
+          most = count;
+          best = &room;
+        }
+      }
+      if (best == nullptr) break;
+      left = Fill(*best, left);
+    }
+    return order_.size() - left.size();
+  }
+  size_t FillOne(std::vector<Room>& rooms) {
+    size_t most = 0;
+    for (Room& room : rooms) {
+      const size_t count = order_.size() - Fill(room, order_).size();
+      if (count == order_.size()) return count;
+      most = std::max(most, count);
+    }
+    return most;
+  }
+  // Each bundle to the room with the fewest, and of those the emptiest; a room with more than
+  // `shared_max` before it takes none.
+  size_t Spread(std::vector<Room>& rooms, size_t shared_max) {
+    size_t placed = 0;
+    for (size_t bundle : order_) {
+      std::vector<Room*> by_use;
+      for (auto room = rooms.rbegin(); room != rooms.rend(); ++room)
+        if (room->taken <= shared_max) by_use.push_back(&*room);
+      std::stable_sort(by_use.begin(), by_use.end(),
+                       [](const Room* a, const Room* b) { return a->taken < b->taken; });
+      placed += std::any_of(by_use.begin(), by_use.end(),
+                            [&](Room* room) { return Put(*room, bundle); });
+    }
+    return placed;
+  }
+
+  const ResourceRequest& wanted_;
+  std::vector<size_t> order_;  // Of the bundles: the biggest first.
+  std::vector<Member> members_;
+};
+
+bool MayTake(const Core& core, NodeId id, const Resources& wanted, Millis now) {
+  return MayTakeWork(core, id, now) && wanted.Fits(FreeOn(core.world, id));
+}
+
+// The node that the one bundle fits best.
+std::optional<NodeId> FindTightest(const Core& core, const Resources& wanted, Millis now) {
+  const auto& free = core.world.index.free;
+  auto at = free.lower_bound({wanted.gpu, wanted.cpu, NodeId{}});
+  while (at != free.end()) {
+    auto [gpu, cpu, id] = *at;
+    if (cpu < wanted.cpu) {  // Skip to the nodes of this gpu level that have the cpus.
+      at = free.lower_bound({gpu, wanted.cpu, NodeId{}});
+      continue;
+    }
+    if (MayTake(core, id, wanted, now)) return id;
+    ++at;
+  }
+  return std::nullopt;
+}
+
+// The node whose gpus have the most room.
+std::optional<NodeId> FindEmptiest(const Core& core, const Resources& wanted, Millis now) {
+  const auto& free = core.world.index.free;
+  for (auto at = free.rbegin(); at != free.rend(); ++at) {
+    auto [gpu, cpu, id] = *at;
+    if (gpu < wanted.gpu) break;
+    if (cpu >= wanted.cpu && MayTake(core, id, wanted, now)) return id;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Resources FreeOn(const World& world, NodeId id) {
+  const Node& node = world.state.nodes.at(id);
+  Resources free = node.inventory.resources;
+  auto index = world.index.nodes.find(id);
+  if (index == world.index.nodes.end()) return free;
+  free.Subtract(index->second.used);
+  if (node.inventory.resources.gpu > 0)
+    free.gpu = LargestGpuRequest(FreeDevices(node, index->second));
+  return free;
+}
+
+std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
+                                              Millis now) {
+  if (wanted.is_gang()) {
+    std::vector<Room> rooms = RoomsNow(core, now);
+    Packing packing(wanted);
+    if (packing.Run(rooms) < wanted.bundles.size()) return std::nullopt;
+    return packing.Take();
+  }
+  const Resources& one = wanted.one();
+  const bool share = one.gpu > 0 && one.gpu < kUnit;
+  const std::optional<NodeId> node = share && wanted.spread_gpus ? FindEmptiest(core, one, now)
+                                                                 : FindTightest(core, one, now);
+  if (!node.has_value()) return std::nullopt;
+  Member member{.rank = 0, .node = *node};
+  if (one.gpu > 0) {
+    auto devices = FreeDevices(core.world.state.nodes.at(*node), core.world.index.nodes.at(*node));
+    member.gpus = TakeDevices(devices, one.gpu, wanted.spread_gpus).value();
+  }
+  return std::vector<Member>{std::move(member)};
+}
+
+size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) {
+  std::vector<Room> rooms = RoomsNow(core, now);
+  return Packing(wanted).Run(rooms);
+}
+
+bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted) {
+  std::vector<Room> rooms;
+  for (const Resources& size : nodes) {
+    const Node empty{.inventory = {.resources = size}};
+    rooms.push_back({.id = {}, .free = size, .devices = FreeDevices(empty, {})});
+  }
+  return Packing(wanted).Run(rooms) == wanted.bundles.size();
+}
+
+}  // namespace rt

@@ -1,0 +1,23 @@
+// Where the bundles of a request would go: all of them, or nowhere. One bundle goes to the node
+// that it fits best, found in the index without a scan; a gang looks at every node that may take
+// work, biggest bundles first.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "head/core/core.h"
+
+namespace rt {
+
+// One member for each bundle, by rank; nullopt while there is no room.
+std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
+                                              Millis now);
+// How many of the bundles have room now, for sentences.
+size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
+// Whether nodes of these sizes could hold it, were they empty.
+bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
+// What is free on a node; of its gpus, the largest request that can be met (devices.h).
+Resources FreeOn(const World& world, NodeId node);
+
+}  // namespace rt

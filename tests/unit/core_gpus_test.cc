@@ -1,0 +1,117 @@
+// Shares of gpus: which device a trial gets, and what the head says of it.
+#include "head/core/devices.h"
+#include "head/core/draft.h"
+#include "tests/unit/core_story.h"
+
+using namespace rt;
+
+namespace {
+
+// The story's node with some gpus of its own.
+void GiveGpus(Story& story, int count, const std::string& sick = "") {
+  input::Sync sync = story.SyncInput();
+  sync.inventory.resources = {.cpu = 16 * kUnit};
+  for (int i = 0; i < count; ++i) {
+    const std::string uuid = "GPU-" + std::to_string(i);
+    sync.inventory.gpus.push_back({uuid, static_cast<uint32_t>(i), "H200", 1, ""});
+    if (uuid == sick) sync.inventory.gpus.back().trouble = "it is lost";
+    else sync.inventory.resources.gpu += kUnit;
+  }
+  story.Do(sync);
+}
+
+std::vector<uint32_t> GpusOf(Story& story, uint32_t trial) {
+  const Attempt* live = story.TrialOf(trial).runs.live();
+  return live == nullptr ? std::vector<uint32_t>{99} : live->members.front().gpus;
+}
+
+std::vector<FreeDevice> Devices(const std::vector<int64_t>& units) {
+  std::vector<FreeDevice> devices;
+  for (int64_t one : units) devices.push_back({static_cast<uint32_t>(devices.size()), one});
+  return devices;
+}
+
+using Gpus = std::vector<uint32_t>;
+
+}  // namespace
+
+TEST_CASE("devices: what fits is exactly what is not above the largest request") {
+  const auto devices = Devices({kUnit, 2'500, kUnit, 7'000});
+  const int64_t largest = LargestGpuRequest(devices);
+  CHECK(largest == 2 * kUnit + 7'000);
+  for (int64_t units : {int64_t{1}, int64_t{7'000}, int64_t{7'001}, kUnit, 2 * kUnit, 3 * kUnit}) {
+    auto left = devices;
+    CHECK(TakeDevices(left, units, false).has_value() == (units <= largest));
+  }
+  CHECK(LargestGpuRequest(Devices({9'999, 9'999})) == 9'999);
+}
+
+TEST_CASE("devices: shares are packed onto the fullest device, or spread to the emptiest") {
+  auto devices = Devices({kUnit, 2'500, 7'000});
+  CHECK(TakeDevices(devices, 2'500, false) == Gpus{1});
+  CHECK(TakeDevices(devices, 2'500, false) == Gpus{2});
+  CHECK(TakeDevices(devices, 1, true) == Gpus{0});
+  CHECK(!TakeDevices(devices, kUnit, false).has_value());
+}
+
+TEST_CASE("gpus: four quarters share one device, and the fifth takes the next") {
+  Story story;
+  GiveGpus(story, 2);
+  story.Create(R"(,"num_samples":5,"resources":{"gpu":0.25})");
+  for (uint32_t trial : {0, 1, 2, 3}) CHECK(GpusOf(story, trial) == Gpus{0});
+  CHECK(GpusOf(story, 4) == Gpus{1});
+  const Json node = *NodeView(story.core, {}, story.node);
+  CHECK(node.Find("gpus")->array()[0].GetDouble("used_fraction") == 1.0);
+  CHECK(node.Find("gpus")->array()[1].GetDouble("used_fraction") == 0.25);
+  CHECK(node.Find("attempts")->array().size() == 5);
+}
+
+TEST_CASE("gpus: spread shares go to the emptiest device") {
+  Story story;
+  GiveGpus(story, 2);
+  story.Create(R"(,"num_samples":3,"resources":{"gpu":0.25,"gpu_sharing":"spread"})");
+  CHECK(GpusOf(story, 0) == Gpus{0});
+  CHECK(GpusOf(story, 1) == Gpus{1});
+  CHECK(GpusOf(story, 2) == Gpus{0});
+}
+
+TEST_CASE("gpus: two halves of different devices are not one whole") {
+  Story story;
+  GiveGpus(story, 2);
+  story.Create(R"(,"num_samples":2,"resources":{"gpu":0.6})");
+  CHECK(GpusOf(story, 0) == Gpus{0});
+  CHECK(GpusOf(story, 1) == Gpus{1});
+  story.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"w","command":["x"],"resources":{"gpu":1}})",
+      .drawn_seed = 1, .results_root = "/r"});
+  const Waiting waits = WhyWaiting(story.core, Owner::Of(TrialId{{2}, 0}), story.now);
+  CHECK(waits.reason.find("gpu: needs 1, has 0.4") != std::string::npos);
+}
+
+TEST_CASE("gpus: a program is told the uuids of its devices") {
+  Story story;
+  GiveGpus(story, 3);
+  story.Create(R"(,"resources":{"gpu":2})");
+  CHECK(LaunchSpecFor(story.core.world, story.FenceOf(0)).gpu_uuids ==
+        std::vector<std::string>{"GPU-0", "GPU-1"});
+  const Json trial = *TrialView(story.core, {}, {{1}, 0});
+  const Json& member = trial.Find("attempts")->array()[0].Find("members")->array()[0];
+  CHECK(member.Find("gpus")->Dump() == R"(["GPU-0","GPU-1"])");
+}
+
+TEST_CASE("gpus: a device in trouble takes no work, and what runs on it goes on") {
+  Story story;
+  GiveGpus(story, 2);
+  story.Create(R"(,"num_samples":2,"max_concurrent":1,"resources":{"gpu":1})");
+  story.SyncTwice();
+  CHECK(GpusOf(story, 0) == Gpus{0});
+  GiveGpus(story, 2, "GPU-0");
+  CHECK(story.StateOf(0) == "RUNNING");
+  const Json node = *NodeView(story.core, {}, story.node);
+  CHECK(node.Find("gpus")->array()[0].GetString("state") == "UNHEALTHY");
+  story.running[story.FenceOf(0)].phase = Observed::Phase::kExited;
+  GiveGpus(story, 2, "GPU-0");
+  story.running.clear();
+  GiveGpus(story, 2, "GPU-0");
+  CHECK(GpusOf(story, 1) == Gpus{1});
+}
