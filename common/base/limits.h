@@ -91,6 +91,16 @@ inline constexpr size_t kPathBytesMax = 4'096;
 inline constexpr size_t kCachedTreesMax = 64;
 inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;
 
+// Warm-start servers of a node, each as large as what its trainable imports, and how long one stays
+// without trials: longer than any gap within a search, shorter than anybody misses the memory.
+inline constexpr size_t kWarmServersMax = 4;
+inline constexpr Millis kWarmIdle = 15'000;
+// An attempt waits this long for a server that is still importing; then it imports for itself, and
+// can be seen, and stopped, while it does.
+inline constexpr Millis kWarmWait = 15'000;
+// Trainables known not to suit a warm start; above it the memory of them starts again.
+inline constexpr size_t kWarmRefusalsMax = 256;
+
 // Logs of one attempt's stream: bytes per file, files kept.
 inline constexpr Bytes kLogFileBytesMax = 32 << 20;
 inline constexpr int kLogFilesKept = 4;

@@ -2,6 +2,7 @@
 
 Unpickles the trainable, builds the configuration, drives the function or class, and turns its end
 into an exit code: 0 it returned or met a rule, 1 it raised (its error has been sent), 143 SIGTERM.
+With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def load_payload() -> dict[str, Any]:
         payload: dict[str, Any] = pickle.load(file)
     payload["trainable"] = pickle.loads(payload["trainable"])
     payload["values"] = pickle.loads(payload["values"])
+    if payload.get("stop_function") is not None:
+        payload["stop_function"] = pickle.loads(payload["stop_function"])
     return payload
 
 
@@ -167,15 +170,14 @@ def _report_checkpoint(trainable: Trainable, result: dict[str, Any]) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def run_trial(session: Session) -> int:
-    """Runs the trial to its end and returns the exit code."""
+def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
+    """Runs the trial to its end and returns the exit code. `loaded`: what load_payload gave."""
     try:
-        payload = load_payload()
+        payload = load_payload() if loaded is None else loaded
         trainable = payload["trainable"]
         session.experiment_name = str(payload.get("experiment") or "")
         session.resources = dict(payload.get("resources") or {})
-        if payload.get("stop_function") is not None:
-            session.stop_function = pickle.loads(payload["stop_function"])
+        session.stop_function = payload.get("stop_function")
         config = read_config(session, payload)
         is_class = inspect.isclass(trainable)
         session.handle_signals(raises=not is_class)
@@ -200,7 +202,7 @@ def run_trial(session: Session) -> int:
     return 0
 
 
-def main() -> int:
+def main(loaded: Optional[dict[str, Any]] = None) -> int:
     """Connects and runs. A worker that cannot be reached, or refuses, is one line and exit 1."""
     try:
         session = Session(os.environ["RT_SOCKET"], os.environ.get("RT_TOKEN", ""))
@@ -209,7 +211,7 @@ def main() -> int:
         return EXIT_FAILED
     _session.current = session
     try:
-        code = run_trial(session)
+        code = run_trial(session, loaded)
     except (ConnectionError, RuntimeError) as error:
         print(f"rt: the worker was lost: {error}", file=sys.stderr)
         code = EXIT_FAILED
@@ -220,4 +222,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    if "RT_WARM_SERVER" in os.environ:
+        from rt import _warm
+
+        _warm.serve()
     sys.exit(main())

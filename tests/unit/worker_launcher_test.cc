@@ -38,9 +38,9 @@ struct OneNode {
   static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
     LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};
     REQUIRE(launcher.Prepare(body).ok());
-    auto pid = launcher.Launch(body);
-    REQUIRE(pid.ok());
-    return static_cast<pid_t>(*pid);
+    auto started = launcher.Launch(body, true);
+    REQUIRE(started.ok());
+    return static_cast<pid_t>(started->pid);
   }
   // Lets a program go on that said `mkfifo fifo; read x < fifo`.
   static void LetGo(Launcher& launcher) {

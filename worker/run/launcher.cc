@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "worker/run/memory_file.h"
 #include "worker/run/shim_file.h"
 
 namespace rt::worker {
@@ -54,24 +54,6 @@ absl::Status EmptyDirectory(const std::string& path) {
     if (absl::Status removed = RemoveTree(entry); !removed.ok()) status = removed;
   }
   return status;
-}
-
-// An unnamed file that holds `text`, to be read from its start.
-absl::StatusOr<int> MemoryFile(std::string_view text) {
-  int fd = ::memfd_create("rt-shim-spec", MFD_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "memfd_create");
-  while (!text.empty()) {
-    ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      absl::Status failed = ErrnoStatus(errno, "write the launch spec");
-      ::close(fd);
-      return failed;
-    }
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  ::lseek(fd, 0, SEEK_SET);
-  return fd;
 }
 
 // Whether the process has a handler for the signal, whose default would end it.
@@ -132,7 +114,10 @@ std::deque<std::string> FindKeptLogs(const std::string& directory) {
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, BlobStore& store)
-    : options_(std::move(options)), store_(store), cache_(options_.state_dir + "/cache", store) {}
+    : options_(std::move(options)),
+      store_(store),
+      cache_(options_.state_dir + "/cache", store),
+      warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const {
   return {options_.state_dir + "/attempts/" + rt::ToString(fence)};
@@ -201,10 +186,30 @@ std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
   return spec;
 }
 
-absl::StatusOr<uint64_t> Launcher::Launch(const LaunchBody& body) {
+absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool may_be_warm) {
+  const RunDir dir = DirOf(body.fence);
+  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), {.sync = false}));
+  if (may_be_warm && warm_.Wants(body)) {
+    std::string bundle;
+    if (!body.bundle.empty()) {
+      RT_ASSIGN_OR_RETURN(bundle, cache_.Get(body.bundle, body.fence));
+    }
+    absl::StatusOr<int> connection = warm_.Launch(body, dir.path, bundle);
+    if (connection.ok()) {
+      std::lock_guard lock(mutex_);
+      forked_.insert(body.fence);
+      return Started{.warm = *connection};
+    }
+    RT_LOG(kWarning) << rt::ToString(body.fence) << ": cold start: "
+                     << MessageOf(connection.status());
+  }
+  RT_ASSIGN_OR_RETURN(uint64_t pid, LaunchCold(body));
+  return Started{.pid = pid};
+}
+
+absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
   const Fence& fence = body.fence;
   const RunDir dir = DirOf(fence);
-  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), {.sync = false}));
   RT_ASSIGN_OR_RETURN(int spec, MemoryFile(body.shim_spec));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
@@ -237,8 +242,10 @@ absl::StatusOr<uint64_t> Launcher::Launch(const LaunchBody& body) {
 }
 
 int Launcher::Watch(const Fence& fence) {
-  const auto identity = ReadShimFile(DirOf(fence).shim()).shim;
+  const ShimFile file = ReadShimFile(DirOf(fence).shim());
+  const auto identity = file.shim;
   if (!identity) return -1;
+  if (!file.group.empty()) return WarmServers::Watch(file.group, DirOf(fence).path);
   int fd = static_cast<int>(::syscall(SYS_pidfd_open, identity->pid, 0u));
   if (fd >= 0 && !IsAlive(*identity)) {
     ::close(fd);
@@ -247,8 +254,14 @@ int Launcher::Watch(const Fence& fence) {
   return fd;
 }
 
+bool Launcher::WasForked(const Fence& fence) const {
+  const ShimFile file = ReadShimFile(DirOf(fence).shim());
+  return !file.group.empty();
+}
+
 ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
   bool started_here = false;
+  warm_.Release(fence);
   {
     std::lock_guard lock(mutex_);
     if (auto own = shims_.find(fence); own != shims_.end()) {
@@ -256,6 +269,7 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
       own->second.Wait(1'000);
       shims_.erase(own);
     }
+    started_here = forked_.erase(fence) > 0 || started_here;
     alive = alive && !ended_unseen_.contains(fence);
   }
   const std::string path = DirOf(fence).shim();
@@ -305,7 +319,9 @@ void Launcher::Forget(const Fence& fence) {
     RT_LOG(kWarning) << MessageOf(done);
   }
   cache_.Release(fence);
+  warm_.Release(fence);
   std::lock_guard lock(mutex_);
+  forked_.erase(fence);
   ended_unseen_.erase(fence);
 }
 
@@ -330,7 +346,9 @@ std::vector<Launcher::Found> Launcher::Recover() {
     if (auto fence = ParseFence(entry.path().filename().string())) fences.push_back(*fence);
   }
   for (const auto& entry : fs::directory_iterator(options_.runtime_dir, error)) {
-    auto fence = ParseFence(entry.path().filename().string());
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("warm-")) continue;  // WarmServers knows whether they are used.
+    auto fence = ParseFence(name);
     const bool used = fence && std::find(fences.begin(), fences.end(), *fence) != fences.end();
     if (!used) ::unlink(entry.path().c_str());  // The socket of what an earlier daemon forgot.
   }

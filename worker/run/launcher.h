@@ -16,6 +16,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/launch_env.h"
 #include "worker/run/tree_cache.h"
+#include "worker/run/warm_servers.h"
 
 namespace rt::worker {
 
@@ -31,10 +32,18 @@ class Launcher {
 
   // Makes the run directory: bundle, inputs, checkpoint, configuration. Sets our part of `body`.
   absl::Status Prepare(LaunchBody& body);
-  // The user's pid. An error says why nothing runs; it is final. The shim's pidfd follows by Watch.
-  absl::StatusOr<uint64_t> Launch(const LaunchBody& body);
-  // A pidfd of the shim, readable once it has ended; -1 when it is gone already.
+  struct Started {
+    uint64_t pid = 0;  // Of the user's process.
+    int warm = -1;     // Or a connection to a warm-start server that will say (WarmServers::Reply).
+  };
+  // An error says why nothing runs; it is final. What to watch follows by Watch. `may_be_warm`:
+  // a warm-start server may start it.
+  absl::StatusOr<Started> Launch(const LaunchBody& body, bool may_be_warm);
+  // Something readable once its shim is done with it: a pidfd, or a connection to its group; -1
+  // when it is gone already.
   int Watch(const Fence& fence);
+  // Whether its group has given it to the warm-start server, and so may have started it.
+  bool WasForked(const Fence& fence) const;
   // How it ended, once the shim is gone. `alive`: this daemon was there when the shim ended. The
   // exit is witnessed, which is remembered on disk, if a daemon was there when the program ended; a
   // signal from outside counts only for a program that this very daemon started, because a machine
@@ -57,6 +66,7 @@ class Launcher {
 
   RunDir DirOf(const Fence& fence) const;
   std::string SocketOf(const Fence& fence) const;
+  WarmServers& warm() { return warm_; }
   // Where the logs are now; "" when there are none.
   std::string LogsOf(const Fence& fence) const;
 
@@ -64,14 +74,17 @@ class Launcher {
   std::string KeptOf(const Fence& fence) const;
   std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
                        const std::vector<std::string>& inputs) const;
+  absl::StatusOr<uint64_t> LaunchCold(const LaunchBody& body);
   std::optional<Found> RecoverOne(const Fence& fence);
   void KeepLogs(const std::string& path);
 
   const LauncherOptions options_;
   BlobStore& store_;
   TreeCache cache_;
+  WarmServers warm_;
   std::mutex mutex_;
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
+  std::set<Fence> forked_;             // By our warm-start servers.
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
   std::deque<std::string> kept_logs_;  // Oldest first.
 };

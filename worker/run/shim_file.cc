@@ -39,9 +39,10 @@ ShimFile ReadShimFile(const std::string& path) {
     const std::string key = line.substr(0, space);
     const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
     if (key == "shim") {
-      file.has_shim = true;
-      file.shim = IdentityIn(value, boot_id);
+      file = {.has_shim = true, .shim = IdentityIn(value, boot_id)};
+      exit = {};
     }
+    if (key == "group") file.group = value;
     if (key == "program") file.program = IdentityIn(value, boot_id);
     if (key == "exit_code") exit.exit_code = std::atoi(value.c_str());
     if (key == "signal") exit.signal = std::atoi(value.c_str());

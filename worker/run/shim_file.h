@@ -1,5 +1,7 @@
 // What rt-shim writes about one launch, <run directory>/shim: lines "KEY VALUE", appended:
-//   shim PID STARTTIME BOOT_ID     first of all
+//   shim PID STARTTIME BOOT_ID     first of all; a second one when a warm start came to nothing:
+//                                  what stands before it does not count
+//   group SOCKET                   the shim is that of a group (shim_group.h)
 //   program PID STARTTIME BOOT_ID  the user's process, once exec succeeded
 //   exit_code N, signal N, launch_failed 0|1, reason TEXT, ended
 //                                  in one write, synced: the last thing the shim does
@@ -21,6 +23,7 @@ struct ShimFile {
   bool has_shim = false;  // A shim was there, in this boot or an earlier one.
   std::optional<ProcessIdentity> shim;  // Of this boot only, as the next.
   std::optional<ProcessIdentity> program;
+  std::string group;  // The group's socket; empty: a shim of its own.
   std::optional<ExitFacts> exit;
 };
 ShimFile ReadShimFile(const std::string& path);

@@ -26,6 +26,12 @@ class SegmentedLog {
  public:
   SegmentedLog(std::string directory, const char* stream, unsigned long long bytes_max, size_t kept)
       : directory_(std::move(directory)), stream_(stream), bytes_max_(bytes_max), kept_(kept) {}
+  ~SegmentedLog() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  SegmentedLog(const SegmentedLog&) = delete;
+  SegmentedLog& operator=(const SegmentedLog&) = delete;
+
   // A disk that is full loses log bytes, never blocks the trial.
   void Write(const char* data, size_t size) {
     if (fd_ < 0 || end_ - start_ >= bytes_max_) Rotate();

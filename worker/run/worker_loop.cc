@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 
@@ -29,6 +30,8 @@ WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
 WorkerLoop::~WorkerLoop() {
   Stop();
   for (auto& [fence, fd] : pidfds_) ::close(fd);
+  for (const Forking& one : forking_) ::close(one.connection);
+  for (const Forking& one : new_forking_) ::close(one.connection);
   ::close(wake_);
 }
 
@@ -106,6 +109,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
 void WorkerLoop::Run() {
   for (;;) {
     WaitForWork();
+    TakeForked();
     TakeExits();
     std::deque<WorkerInput> inputs;
     {
@@ -117,16 +121,57 @@ void WorkerLoop::Run() {
     PumpRunning();
     PumpEnded();
     if (!state_.attempts.empty()) Feed(input::Tick{});
+    parts_.launcher.warm().Tick(WallClock());
   }
 }
 
 void WorkerLoop::WaitForWork() {
   std::vector<pollfd> fds = {{wake_, POLLIN, 0}};
   for (const auto& [fence, fd] : pidfds_) fds.push_back({fd, POLLIN, 0});
+  for (const Forking& one : forking_) fds.push_back({one.connection, POLLIN, 0});
   ::poll(fds.data(), fds.size(), state_.attempts.empty() ? kIdleMs : kBusyMs);
   uint64_t drained = 0;
   ssize_t ignored = ::read(wake_, &drained, sizeof drained);
   (void)ignored;
+}
+
+void WorkerLoop::TakeForked() {
+  {
+    std::lock_guard lock(mutex_);
+    for (Forking& one : new_forking_) forking_.push_back(std::move(one));
+    new_forking_.clear();
+  }
+  std::erase_if(forking_, [this](const Forking& one) { return TakeReply(one); });
+  for (Forking& one : forking_) {
+    if (WallClock() < one.wait_until) continue;
+    WarmServers::Cancel(one.connection);
+    one.wait_until += limits::kWarmWait;
+  }
+}
+
+bool WorkerLoop::TakeReply(const Forking& forking) {
+  const Fence& fence = forking.body.fence;
+  std::optional<WarmServers::Reply> reply = WarmServers::ReadReply(forking.connection);
+  if (!reply) return false;
+  if (reply->pid != 0) {
+    pidfds_[fence] = forking.connection;
+    Feed(input::Launched{fence, reply->pid});
+    return true;
+  }
+  ::close(forking.connection);
+  if (reply->ended && parts_.launcher.WasForked(fence)) {
+    NoteEnd(fence, parts_.launcher.ReadExit(fence, true));
+    return true;
+  }
+  parts_.launcher.warm().Release(fence);
+  if (reply->refused) {
+    parts_.launcher.warm().Refuse(forking.body, reply->why);
+  } else {
+    RT_LOG(kInfo) << rt::ToString(fence) << ": cold start: "
+                  << (reply->ended ? "the group of its warm-start server was killed" : reply->why);
+  }
+  Start(forking.body, false);
+  return true;
 }
 
 void WorkerLoop::TakeExits() {
@@ -144,6 +189,7 @@ void WorkerLoop::TakeExits() {
 }
 
 void WorkerLoop::Watch(const Fence& fence) {
+  if (pidfds_.contains(fence)) return;  // Forked: the connection that said so lasts as long.
   int fd = parts_.launcher.Watch(fence);
   if (fd >= 0) {
     pidfds_[fence] = fd;
@@ -207,11 +253,21 @@ void WorkerLoop::Perform(const action::Launch& launch) {
     return Post(input::Exited{fence, {.launch_failed = true, .reason = MessageOf(ready)}});
   }
   parts_.attempts.Add(*live);
-  auto job = [this, fence, body = std::move(body)] {
-    absl::StatusOr<uint64_t> pid = parts_.launcher.Launch(body);
-    if (pid.ok()) return Post(input::Launched{fence, *pid});
-    const std::string why = MessageOf(pid.status());
-    Post(input::Exited{fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
+  Start(std::move(body), true);
+}
+
+void WorkerLoop::Start(LaunchBody body, bool may_be_warm) {
+  const Fence fence = body.fence;
+  auto job = [this, may_be_warm, body = std::move(body)] {
+    auto started = parts_.launcher.Launch(body, may_be_warm);
+    if (started.ok() && started->warm < 0) return Post(input::Launched{body.fence, started->pid});
+    if (started.ok()) {
+      std::lock_guard lock(mutex_);
+      new_forking_.push_back({body, started->warm, WallClock() + limits::kWarmWait});
+      return Wake();
+    }
+    const std::string why = MessageOf(started.status());
+    Post(input::Exited{body.fence, {.exit_code = 127, .launch_failed = true, .reason = why}});
   };
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Exited{fence, {.witnessed = false, .reason = "the worker is overloaded"}});

@@ -45,8 +45,18 @@ class WorkerLoop {
     ExitFacts exit;
     bool drained = false;
   };
+  // An attempt whose warm-start server has not answered.
+  struct Forking {
+    LaunchBody body;
+    int connection = -1;
+    Millis wait_until = 0;
+  };
   void Run();
   void WaitForWork();
+  void TakeForked();
+  // True when it was answered.
+  bool TakeReply(const Forking& forking);
+  void Start(LaunchBody body, bool may_be_warm);
   void TakeExits();
   void Feed(const WorkerInput& input);
   void Perform(const action::Prepare& prepare);
@@ -74,9 +84,11 @@ class WorkerLoop {
   std::deque<WorkerInput> inputs_;
   std::map<Fence, LaunchBody> bodies_;
   std::vector<Observed> observed_;
+  std::vector<Forking> new_forking_;
   // The loop's thread only.
   WorkerState state_;
   std::map<Fence, int> pidfds_;
+  std::vector<Forking> forking_;
   std::map<Fence, Ended> ended_;
   std::chrono::steady_clock::time_point pumped_at_{};
 };

@@ -1,0 +1,282 @@
+"""The warm-start server: has loaded the trainable once, and forks a process per trial.
+
+It is started as a trial is (`python -m rt._trial`, the same interpreter, flags, environment and
+import path) under a group's rt-shim, and speaks with it over the socket RT_WARM_SERVER
+(worker/run/shim_group.h has the messages). A child is made to look like a fresh process before any
+user code runs, tells the shim that it started, and runs the trial as rt/_trial.py does.
+
+A trainable whose imports do not survive a fork is refused: the trials then start cold.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from typing import Any, NoReturn, Optional
+
+from rt import _imports, _trial
+
+_PDEATHSIG = 1  # prctl
+_OWN_VARIABLES = ("RT_WARM_SERVER", "RT_WARM_ROOM", "RT_RUN_DIR")
+
+
+def obstacle() -> Optional[str]:
+    """Why this process must not be forked, or None. Forks once to find out."""
+    gpus = [path for path in _open_files() if path.startswith("/dev/nvidia")]
+    if gpus:
+        return f"its import initialised CUDA ({gpus[0]} is open)"
+    others = [each.name for each in threading.enumerate() if each is not threading.main_thread()]
+    if others:
+        return f"its import left the thread {others[0]!r}, which does not survive a fork"
+    sockets = sum(path.startswith("socket:") for path in _open_files())
+    if sockets > 1:  # The shim's.
+        return f"its import left {sockets - 1} open connections, which trials would share"
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        return "its import ignores SIGCHLD"
+    if _children():
+        return "its import left a child process"
+    # OpenBLAS and others end their threads before a fork and make new ones after it: those that
+    # are still there behind one are of another kind.
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    threads = len(os.listdir("/proc/self/task")) - 1
+    if threads:
+        return f"its import left {threads} native threads, which do not survive a fork"
+    return None
+
+
+def _open_files() -> list[str]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+    return found
+
+
+def _children() -> list[str]:
+    with contextlib.suppress(OSError), open("/proc/thread-self/children") as file:
+        return file.read().split()
+    return []
+
+
+class Environment:
+    """The environment block of this process, as /proc/PID/environ shows it."""
+
+    def __init__(self) -> None:
+        with open("/proc/self/stat", "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+        self._start, end = int(fields[47]), int(fields[48])  # Fields 50 and 51 of the line.
+        self._size = max(0, end - self._start)
+
+    def replace(self, entries: list[bytes]) -> None:
+        """Makes `entries` (NAME=value) the environment, also for C and for /proc."""
+        os.environ.clear()
+        for entry in entries:
+            name, _, value = entry.partition(b"=")
+            os.environb[name] = value
+        if not self._size:
+            return
+        block = b"\0".join(entries) + b"\0"
+        block = block[: self._size].ljust(self._size, b"\0")
+        ctypes.memmove(self._start, block, self._size)
+
+
+class Request:
+    """One trial to fork: its number, and its spec and streams as descriptors."""
+
+    def __init__(self, number: str, fds: list[int]) -> None:
+        self.number = number
+        self.fds = fds
+
+    def close(self) -> None:
+        """Closes the descriptors."""
+        for fd in self.fds:
+            os.close(fd)
+
+    def read_spec(self) -> tuple[list[bytes], bytes]:
+        """(environment, working directory)."""
+        data = b""
+        while piece := os.read(self.fds[0], 1 << 20):
+            data += piece
+        fields = data.split(b"\0")
+        count = int(fields[0])
+        variables = int(fields[count + 1])
+        return fields[count + 2 : count + 2 + variables], fields[count + 2 + variables]
+
+
+class Server:
+    """Forks trials as the shim asks, and tells it how they ended."""
+
+    def __init__(self, control: socket.socket, payload: dict[str, Any]) -> None:
+        self._control = control
+        self._payload = payload
+        self._environment = Environment()
+        self._numbers: dict[int, str] = {}  # Of the attempts, by pidfd.
+        self._pids: dict[int, int] = {}
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+
+    def run(self) -> NoReturn:
+        """Serves until the shim ends it."""
+        self._tell("ready")
+        while True:
+            for fd, _ in self._poll.poll():
+                if fd == self._control.fileno():
+                    self._take()
+                else:
+                    self._report_exit(fd)
+
+    def _tell(self, text: str) -> None:
+        try:
+            self._control.send(text.encode(errors="replace"))
+        except OSError:
+            self._shim_is_gone()
+
+    def _shim_is_gone(self) -> NoReturn:
+        # Its trials are being given up by the daemon; one that it has not heard of must not live.
+        for pid in self._pids.values():
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        os._exit(0)
+
+    def _take(self) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._control, 256, 3)
+        except OSError:
+            self._shim_is_gone()
+        if not data:
+            self._shim_is_gone()
+        request = Request(data.decode(), list(fds))
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(f"cold {request.number} fork: {error}")
+            request.close()
+            return
+        if pid == 0:
+            self._become(request)
+        request.close()
+        pidfd = os.pidfd_open(pid)
+        self._numbers[pidfd] = request.number
+        self._pids[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+
+    def _report_exit(self, pidfd: int) -> None:
+        # Told before it is reaped: if this process is killed in between, the shim inherits it.
+        pid = self._pids.pop(pidfd)
+        number = self._numbers.pop(pidfd)
+        self._poll.unregister(pidfd)
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        if info is not None:
+            exited = info.si_code == os.CLD_EXITED
+            status = info.si_status << 8 if exited else info.si_status
+            self._tell(f"exit {number} {status}")
+        os.waitpid(pid, 0)
+        os.close(pidfd)
+
+    def _become(self, request: Request) -> NoReturn:
+        """The child: a fresh process, as far as user code can tell, and then the trial."""
+        code = _trial.EXIT_FAILED
+        try:
+            self._prepare(request)
+            code = _run(self._payload)
+        except BaseException:
+            traceback.print_exc()
+        _finish(code)
+
+    def _prepare(self, request: Request) -> None:
+        os.setsid()
+        for pidfd in self._pids:
+            os.close(pidfd)
+        entries, cwd = request.read_spec()
+        os.dup2(request.fds[1], 1)
+        os.dup2(request.fds[2], 2)
+        request.close()
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            why = f"working directory {os.fsdecode(cwd)}: {error.strerror}"
+            self._tell(f"failed {request.number} {why}")
+            os._exit(127)
+        self._environment.replace(entries)
+        sys.path[0] = os.fsdecode(cwd)
+        _reseed()
+        with open("/proc/self/stat", "rb") as file:
+            start = file.read().rsplit(b")", 1)[1].split()[19].decode()
+        pid = os.getpid()
+        try:
+            self._control.send(f"started {request.number} {pid} {start}".encode())
+        except OSError:
+            os._exit(_trial.EXIT_FAILED)  # The shim is gone: nobody would look after this trial.
+        self._control.close()
+
+
+def _reseed() -> None:
+    """Random numbers differ between processes; `random` takes care of itself at a fork."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+
+
+def _run(payload: dict[str, Any]) -> int:
+    try:
+        return _trial.main(payload)
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return int(error.code or 0)
+        print(error.code, file=sys.stderr)
+        return 1
+
+
+def _finish(code: int) -> NoReturn:
+    """Ends as the interpreter does, but leaves the memory, which is mostly the server's, alone."""
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]  # Waits for threads.
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            code = code or 120  # As Python says it.
+    os._exit(code & 0xFF)
+
+
+def serve() -> NoReturn:
+    """Loads the trainable that the environment names, and serves, or refuses and ends."""
+    control = socket.socket(fileno=int(os.environ["RT_WARM_SERVER"]))
+    control.set_inheritable(False)
+    for name in _OWN_VARIABLES:
+        os.environ.pop(name, None)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # While user code may keep us from looking.
+    why: Optional[str] = None
+    payload: dict[str, Any] = {}
+    try:
+        payload = _trial.load_payload()
+        _imports.import_all([payload["trainable"], payload.get("stop_function")])
+        why = obstacle()
+    except BaseException as error:
+        why = f"loading it raised {type(error).__name__}: {error}"
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    if why is not None:
+        with contextlib.suppress(OSError):
+            control.send(f"refused {why}"[:4000].encode(errors="replace"))
+        os._exit(0)
+    libc.prctl(_PDEATHSIG, 0, 0, 0, 0)
+    gc.collect()
+    gc.freeze()
+    Server(control, payload).run()
