@@ -144,8 +144,10 @@ class Group {
   // One look at everything that may have happened.
   void Turn() {
     std::vector<pollfd> fds;
-    for (int fd : {signals_, control_, server_out_, server_err_}) fds.push_back({fd, POLLIN, 0});
-    if (!closing_) fds.insert(fds.end(), {{kListener, POLLIN, 0}, {kKeeper, POLLIN, 0}});
+    for (int fd : {signals_, control_, server_out_, server_err_, kListener}) {
+      fds.push_back({fd, POLLIN, 0});
+    }
+    if (!closing_) fds.push_back({kKeeper, POLLIN, 0});
     for (int fd : fresh_) fds.push_back({fd, POLLIN, 0});
     bool ending = closing_ && attempts_.empty();
     for (const auto& [id, attempt] : attempts_) {
@@ -158,11 +160,9 @@ class Group {
     ReadControl();
     Reap();
     ReadControl();  // A child that was reaped may have said before that it started.
-    if (!closing_) {
-      Accept();
-      pollfd keeper{kKeeper, POLLIN, 0};
-      if (::poll(&keeper, 1, 0) > 0) End();
-    }
+    Accept();
+    pollfd keeper{kKeeper, POLLIN, 0};
+    if (!closing_ && ::poll(&keeper, 1, 0) > 0) End();
     ReadFresh();
     for (unsigned long long id : Ids()) {
       if (attempts_.contains(id)) Visit(attempts_.at(id));
@@ -271,11 +271,8 @@ class Group {
     if (server_ > 0) ::kill(server_, SIGKILL);
     if (closing_) return;
     closing_ = true;
-    Accept();
-    ReadFresh();
     for (unsigned long long id : Ids(Stage::kQueued)) OnNotStarted(attempts_.at(id), Refusal());
-    ::close(kListener);
-    ::close(kKeeper);
+    ::close(kKeeper);  // A daemon that lives sees it; the next one may still come to watch.
   }
   std::string Refusal() const {
     return refusal_.empty() ? "cold the warm-start server has ended" : "refused " + refusal_;
