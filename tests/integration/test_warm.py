@@ -24,7 +24,7 @@ def facts(config):
         "environment": sorted(name for name in os.environ),
         "shown": sorted(name.split("=")[0] for name in shown),
         "shown_right": sorted(shown) == sorted(f"{k}={v}" for k, v in os.environ.items()),
-        "c_sees": subprocess.check_output("echo $RT_TRIAL_ID", shell=True, text=True) == mine + "\\n",
+        "c_sees": subprocess.check_output(["printenv", "RT_TRIAL_ID"]).decode().strip() == mine,
         "plain": {k: v for k, v in os.environ.items() if not k.startswith("RT_")},
         "cwd": os.getcwd(), "path": sys.path, "argv": sys.argv, "umask": status["Umask"],
         "main": sys.modules["__main__"].__name__ + sys.modules["__main__"].__file__,

@@ -231,6 +231,8 @@ def run_search(request: Request) -> TrialSet:
     # As in Ray: trials that run side by side would otherwise each start a thread per core.
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, int(spec["resources"]["cpu"])))
     spec["env"].setdefault("OMP_NUM_THREADS", threads)
+    if "RT_WARM_START" in os.environ:
+        spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
     path = import_path(outside_job=not driver.inside_job)
     if path:
         spec["env"].setdefault("PYTHONPATH", path)
