@@ -205,7 +205,8 @@ absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) 
   if (!value->is_object()) return SpecError("env", "must be a map of names to text");
   for (const auto& [name, text] : value->object()) {
     std::string path = "env/" + name;
-    if (name.empty() || name.find('=') != std::string::npos || name.starts_with("RT_"))
+    const bool ours = name.starts_with("RT_") && name != "RT_WARM_START";
+    if (name.empty() || name.find('=') != std::string::npos || ours)
       return SpecError(path, "is not a name that may be set", "names beginning with RT_ are rt's");
     if (!text.is_string() && !text.is_number()) return SpecError(path, "must be text");
     env[name] = text.is_string() ? text.AsString() : text.Dump();
