@@ -35,6 +35,9 @@ namespace {
 
 constexpr size_t kIoThreads = 8;
 constexpr size_t kIoQueuedMax = 16'384;
+constexpr Millis kCallsGrace = 1'000;
+// Of a head that ends for good: what is asked now has no answer, but its last answers must leave.
+constexpr Millis kLastCallsGrace = 50;
 
 // What main waits for. Made before the first thread, so that every thread blocks the signals.
 struct Ends {
@@ -232,7 +235,7 @@ absl::Status Run(const HeadOptions& options) {
   if (end == End::kLifeline) StopAll(head);
   if (end != End::kSignal && head.provider) head.provider->Terminate();
   head.provider.reset();
-  head.server->Stop();
+  head.server->Stop(end == End::kSignal ? kCallsGrace : kLastCallsGrace);
   head.pool->Stop();
   RemovePid(options.state_dir);
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,

@@ -28,7 +28,7 @@ class GrpcHeadServer final : public HeadServer {
     });
   }
   ~GrpcHeadServer() override {
-    Stop();
+    Stop(0);
     std::lock_guard lock(alive_->mutex);
     alive_->waits = nullptr;
   }
@@ -48,10 +48,10 @@ class GrpcHeadServer final : public HeadServer {
 
   int port() const override { return port_; }
   Waits& waits() override { return waits_; }
-  void Stop() override {
+  void Stop(Millis grace) override {
     if (server_ == nullptr) return;
     waits_.Close();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace));
     server_.reset();
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/time.h"
 #include "common/cas/blob_store.h"
 #include "common/rpc/identity.h"
 #include "head/journal/journal.h"
@@ -32,8 +33,9 @@ class HeadServer {
   virtual ~HeadServer() = default;
   virtual int port() const = 0;
   virtual Waits& waits() = 0;
-  // Refuses new calls, lets running ones end for up to a second, then cancels them. Idempotent.
-  virtual void Stop() = 0;
+  // Refuses new calls, lets running ones end for up to `grace` ms, then cancels them and closes the
+  // connections, which otherwise idle clients keep open until they notice. Idempotent.
+  virtual void Stop(Millis grace) = 0;
 };
 
 }  // namespace rt

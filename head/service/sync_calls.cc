@@ -46,6 +46,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     if (node.value == 0 || !owner_.IsNewest(node, call)) return;
     owner_.edge_.loop.Post(input::Disconnected{node, call.incarnation},
                            [](const absl::Status&, const rt::Answer&) {});
+    owner_.edge_.loop.Wake(node);  // Nobody waits for it, but the end of the server does.
   }
   void OnDone() override { delete this; }
 

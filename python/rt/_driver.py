@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import secrets
+import select
 import shutil
 import sys
 import threading
@@ -120,12 +121,17 @@ class BridgeDriver:
         """Closes the bridge's input and waits for it to end; never kills it midway."""
         import subprocess
 
-        for stream in (self._child.stdin, self._child.stdout):
-            try:
-                if stream is not None:
-                    stream.close()
-            except OSError:
-                pass
+        try:
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+        except OSError:
+            pass
+        if self._child.stdout is not None and not self._child.stdout.closed:
+            # Its end is the bridge's, seen at once; waiting for a process looks only now and then.
+            poller = select.poll()
+            poller.register(self._child.stdout, select.POLLHUP)
+            poller.poll(BRIDGE_EXIT_S * 1000)
+            self._child.stdout.close()
         try:
             self._child.wait(BRIDGE_EXIT_S)
         except subprocess.TimeoutExpired:
