@@ -24,6 +24,8 @@ BENCHES = {
     "trials_1s": trials.trials_1s,
     "reports": reports.reports,
     "shell_trials": trials.shell_trials,
+    "python_trials": trials.python_trials,
+    "python_trials_1s": trials.python_trials_1s,
     "digits": digits.digits,
     "submit": start.submit,
     "idle": start.idle,
