@@ -104,15 +104,16 @@ class Request:
         for fd in self.fds:
             os.close(fd)
 
-    def read_spec(self) -> tuple[list[bytes], bytes]:
-        """(environment, working directory)."""
+    def read_spec(self) -> tuple[list[bytes], bytes, bytes]:
+        """(environment, working directory, directory of the cgroup to join or nothing)."""
         data = b""
         while piece := os.read(self.fds[0], 1 << 20):
             data += piece
         fields = data.split(b"\0")
         count = int(fields[0])
         variables = int(fields[count + 1])
-        return fields[count + 2 : count + 2 + variables], fields[count + 2 + variables]
+        rest = fields[count + 2 + variables :]
+        return fields[count + 2 : count + 2 + variables], rest[0], rest[4]
 
 
 class Server:
@@ -199,15 +200,19 @@ class Server:
         os.setsid()
         for pidfd in self._pids:
             os.close(pidfd)
-        entries, cwd = request.read_spec()
+        entries, cwd, cgroup = request.read_spec()
         os.dup2(request.fds[1], 1)
         os.dup2(request.fds[2], 2)
         request.close()
         try:
+            what = "cgroup " + os.fsdecode(cgroup)
+            if cgroup:
+                with open(cgroup + b"/cgroup.procs", "wb", 0) as file:
+                    file.write(b"0")
+            what = "working directory " + os.fsdecode(cwd)
             os.chdir(cwd)
         except OSError as error:
-            why = f"working directory {os.fsdecode(cwd)}: {error.strerror}"
-            self._tell(f"failed {request.number} {why}")
+            self._tell(f"failed {request.number} {what}: {error.strerror}")
             os._exit(127)
         self._environment.replace(entries)
         sys.path[0] = os.fsdecode(cwd)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,6 +20,7 @@ namespace {
 
 struct Launched {
   std::string path;
+  std::string cgroup;
   Launched() {
     char name[] = "/tmp/rt-shim-XXXXXX";
     path = ::mkdtemp(name);
@@ -31,7 +33,7 @@ struct Launched {
     for (const std::string& word : argv) spec += word + std::string(1, '\0');
     for (const std::string& word :
          {std::string("1"), std::string("PATH=/usr/bin:/bin"), path, path + "/logs", bytes_max,
-          std::string("3")}) {
+          std::string("3"), cgroup}) {
       spec += word + std::string(1, '\0');
     }
     REQUIRE(WriteFileAtomic(path + "/spec", spec).ok());
@@ -109,6 +111,26 @@ TEST_CASE("descendants, also those in sessions of their own, die with the progra
     REQUIRE(pid > 0);
     CHECK(::kill(pid, 0) != 0);
   }
+}
+
+TEST_CASE("a program begins in the cgroup that it is given, and all of it is killed there") {
+  const std::string group = "/sys/fs/cgroup/unified/rt-unit-" + std::to_string(::getpid());
+  if (::mkdir(group.c_str(), 0755) != 0) {
+    WARN("no writable cgroup v2 at /sys/fs/cgroup/unified: not tested here");
+    return;
+  }
+  Launched one;
+  one.cgroup = group;
+  Subprocess shim = one.Start({"sh", "-c", "cat /proc/self/cgroup; setsid sleep 99 & exit 0"});
+  REQUIRE(shim.Wait(10'000).has_value());
+  CHECK(one.Exit().starts_with("exit_code 0\n"));
+  CHECK(one.Log("stdout").find("0::" + group.substr(group.rfind('/'))) != std::string::npos);
+  CHECK(::rmdir(group.c_str()) == 0);  // Nothing is in it any more.
+  Launched other;
+  other.cgroup = group;
+  Subprocess failed = other.Start({"true"});
+  REQUIRE(failed.Wait(10'000).has_value());
+  CHECK(other.Exit().find("launch_failed 1\nreason cgroup " + group) != std::string::npos);
 }
 
 TEST_CASE("a program that does not exist is a failed launch with its name") {

@@ -64,6 +64,7 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
   body.control = wire.control();
   body.name = wire.name();
   body.report_regex = wire.report_regex();
+  body.memory = wire.resources().memory();
   return body;
 }
 

@@ -43,6 +43,7 @@ Json ToJson(const LaunchBody& body) {
                            {"control", body.control},
                            {"name", body.name},
                            {"report_regex", body.report_regex},
+                           {"memory", body.memory},
                            {"token", body.token},
                            {"started_at", body.started_at}});
 }
@@ -71,6 +72,7 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   body.control = json.GetString("control");
   body.name = json.GetString("name");
   body.report_regex = json.GetString("report_regex");
+  body.memory = json.GetInt("memory");
   body.token = json.GetString("token");
   body.started_at = json.GetInt("started_at");
   return body;

@@ -34,9 +34,11 @@ struct LaunchBody {
   std::string control;
   std::string name;
   std::string report_regex;
+  Bytes memory = 0;  // Asked for: it may not use more. 0: it did not ask.
   // Set by the launcher.
   std::string token;
   Millis started_at = 0;
+  std::string cgroup;     // The directory of its own, or "".
   std::string shim_spec;  // What rt-shim reads; not kept.
 };
 Json ToJson(const LaunchBody& body);

@@ -18,6 +18,7 @@
 #include "common/cas/tree.h"
 #include "common/run/files.h"
 #include "worker/run/memory_file.h"
+#include "worker/run/memory_watch.h"
 #include "worker/run/shim_file.h"
 
 namespace rt::worker {
@@ -117,6 +118,7 @@ Launcher::Launcher(LauncherOptions options, BlobStore& store)
     : options_(std::move(options)),
       store_(store),
       cache_(options_.state_dir + "/cache", store),
+      cgroups_(options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const {
@@ -164,6 +166,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
       WriteFileAtomic(dir.config(), body.params.empty() ? "{}" : body.params, lazily));
   body.token = NewToken();
   body.started_at = WallClock();
+  if (body.memory > 0) body.cgroup = cgroups_.Make(body.fence, body.memory);
   body.shim_spec = ShimSpec(body, cwd, inputs);
   return absl::OkStatus();
 }
@@ -183,6 +186,7 @@ std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
   field(dir.path);
   field(std::to_string(limits::kLogFileBytesMax));
   field(std::to_string(limits::kLogFilesKept));
+  field(body.cgroup);
   return spec;
 }
 
@@ -280,6 +284,13 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
     return {.signal = SIGKILL, .witnessed = false, .reason = "its rt-shim was killed"};
   }
   ExitFacts facts = *file.exit;
+  std::string memory = file.over_memory;
+  if (auto limit = cgroups_.RanOutOfMemory(fence)) memory = BeyondMemory(0, *limit);
+  if (facts.signal == SIGKILL && !memory.empty()) {
+    facts.reason = memory;
+    facts.witnessed = true;  // By us or by the kernel, which say why.
+    return facts;
+  }
   // What killed an earlier daemon may be about to kill its programs, also when we are back first.
   const bool ours_to_judge = started_here || !IsFromOutside(facts.signal);
   if (facts.witnessed || !alive || !ours_to_judge) return facts;
@@ -301,6 +312,13 @@ bool Launcher::Notify(const Fence& fence) {
   return ::kill(identity->pid, SIGUSR2) == 0;
 }
 
+void Launcher::EndForMemory(const Fence& fence, const std::string& why) {
+  if (absl::Status noted = NoteOverMemory(DirOf(fence).shim(), why); !noted.ok()) {
+    RT_LOG(kWarning) << MessageOf(noted);
+  }
+  Signal(fence, true);
+}
+
 void Launcher::Forget(const Fence& fence) {
   const RunDir dir = DirOf(fence);
   const std::string kept = KeptOf(fence);
@@ -319,6 +337,7 @@ void Launcher::Forget(const Fence& fence) {
     RT_LOG(kWarning) << MessageOf(done);
   }
   cache_.Release(fence);
+  cgroups_.Remove(fence);
   warm_.Release(fence);
   std::lock_guard lock(mutex_);
   forked_.erase(fence);

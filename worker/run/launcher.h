@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "common/run/subprocess.h"
 #include "worker/core/worker_core.h"
+#include "worker/run/cgroup.h"
 #include "worker/run/launch_env.h"
 #include "worker/run/tree_cache.h"
 #include "worker/run/warm_servers.h"
@@ -50,6 +51,10 @@ class Launcher {
   // that is taken down kills the daemon and its programs in any order.
   ExitFacts ReadExit(const Fence& fence, bool alive);
   void Signal(const Fence& fence, bool kill);
+  // Kills it, and remembers why.
+  void EndForMemory(const Fence& fence, const std::string& why);
+  // Whether the kernel keeps the attempt within its memory.
+  bool IsHeld(const Fence& fence) const { return cgroups_.Holds(fence); }
   // SIGUSR2, a wish for a checkpoint, if the program listens for it; whether it does.
   bool Notify(const Fence& fence);
   // Removes what the program left, and moves the rest of the run directory, with its logs, to
@@ -81,6 +86,7 @@ class Launcher {
   const LauncherOptions options_;
   BlobStore& store_;
   TreeCache cache_;
+  const Cgroups cgroups_;
   WarmServers warm_;
   std::mutex mutex_;
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.

@@ -23,6 +23,16 @@ std::optional<ProcessIdentity> IdentityIn(const std::string& text, const std::st
   return identity;
 }
 
+absl::Status Append(const std::string& path, const std::string& line) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  const ssize_t written = ::write(fd, line.data(), line.size());
+  absl::Status status;
+  if (written != static_cast<ssize_t>(line.size())) status = ErrnoStatus(errno, "write " + path);
+  ::close(fd);
+  return status;
+}
+
 }  // namespace
 
 ShimFile ReadShimFile(const std::string& path) {
@@ -52,20 +62,15 @@ ShimFile ReadShimFile(const std::string& path) {
       exit.witnessed = false;
       file.exit = exit;
     }
+    if (key == "over_memory") file.over_memory = value;
     if (key == "witnessed" && file.exit) file.exit->witnessed = true;
   }
   return file;
 }
 
-absl::Status NoteWitnessed(const std::string& path) {
-  constexpr std::string_view kLine = "witnessed\n";
-  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
-  const ssize_t written = ::write(fd, kLine.data(), kLine.size());
-  absl::Status status;
-  if (written != static_cast<ssize_t>(kLine.size())) status = ErrnoStatus(errno, "write " + path);
-  ::close(fd);
-  return status;
+absl::Status NoteWitnessed(const std::string& path) { return Append(path, "witnessed\n"); }
+absl::Status NoteOverMemory(const std::string& path, const std::string& why) {
+  return Append(path, "over_memory " + why + "\n");
 }
 
 }  // namespace rt::worker

@@ -5,6 +5,7 @@
 //   program PID STARTTIME BOOT_ID  the user's process, once exec succeeded
 //   exit_code N, signal N, launch_failed 0|1, reason TEXT, ended
 //                                  in one write, synced: the last thing the shim does
+//   over_memory TEXT               by a daemon that killed it for it
 //   witnessed                      by a daemon that saw it end
 // One file, because a launch should cost few of them. Reading never fails: what is not there is
 // absent, and a torn line counts as not there.
@@ -25,8 +26,10 @@ struct ShimFile {
   std::optional<ProcessIdentity> program;
   std::string group;  // The group's socket; empty: a shim of its own.
   std::optional<ExitFacts> exit;
+  std::string over_memory;  // Why it was killed, if that is why.
 };
 ShimFile ReadShimFile(const std::string& path);
 absl::Status NoteWitnessed(const std::string& path);
+absl::Status NoteOverMemory(const std::string& path, const std::string& why);
 
 }  // namespace rt::worker

@@ -35,6 +35,7 @@ struct Attempt {
   int spec = -1;
   std::string directory;
   std::string token;
+  std::string cgroup;
   std::unique_ptr<ShimRecord> record;
   Pipe out;
   Pipe err;
@@ -316,7 +317,7 @@ class Group {
       const int connection = *at;
       at = fresh_.erase(at);
       const std::vector<std::string> fields = FieldsOf(received.text);
-      if (fields.size() == 5 && fields[0] == "launch" && received.fd >= 0) {
+      if (fields.size() == 6 && fields[0] == "launch" && received.fd >= 0) {
         Launch(connection, received.fd, fields);
       } else {
         if (received.fd >= 0) ::close(received.fd);
@@ -334,6 +335,7 @@ class Group {
     attempt.spec = spec;
     attempt.directory = fields[1];
     attempt.token = fields[2];
+    attempt.cgroup = fields[5];
     const auto bytes_max = std::strtoull(fields[3].c_str(), nullptr, 10);
     const size_t kept = std::strtoull(fields[4].c_str(), nullptr, 10);
     attempt.out_log = std::make_unique<SegmentedLog>(fields[1], "stdout", bytes_max, kept);
@@ -400,6 +402,7 @@ class Group {
   // killed when no other attempt lives.
   bool Sweep(const Attempt& attempt) {
     bool clean = true;
+    if (!attempt.cgroup.empty()) Put(attempt.cgroup + "/cgroup.kill", "1");
     const std::string session = std::to_string(attempt.pid);
     const std::string mark = "RT_TOKEN=" + attempt.token;
     for (pid_t child : Children()) {

@@ -9,7 +9,7 @@
 // killed, and the group ends with its last attempt.
 //
 // A daemon connects once per attempt and sends NUL-terminated fields:
-//   launch RUN_DIR TOKEN BYTES_PER_LOG_FILE FILES_KEPT   with a descriptor of the launch spec;
+//   launch RUN_DIR TOKEN BYTES_PER_LOG_FILE FILES_KEPT CGROUP   with a descriptor of its spec;
 //   watch RUN_DIR                                        what an earlier daemon started;
 //   cancel                                               it waits no longer: not started yet?
 // launch is answered once: "program PID …", "refused WHY" (this trainable can never be started

@@ -3,12 +3,12 @@
 // (rt-shim --group RUN_DIR SOCKET: the same for a warm-start server, worker/run/shim_group.h.)
 //
 // Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes
-// per log file, files kept. Writes RUN_DIR/shim, as worker/run/shim_file.h says, and one line with
-// the identity of the user's process on standard output once exec succeeded. The end is written,
-// and synced, after every descendant is dead and every byte of output is in the log files.
+// per log file, files kept, cgroup (or nothing). Writes RUN_DIR/shim, as worker/run/shim_file.h
+// says, and one line with the identity of the user's process on standard output once exec
+// succeeded. The end is written, and synced, after every descendant is dead and every byte of
+// output is in the log files.
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 
 #include "worker/run/shim_group.h"
 #include "worker/run/shim_process.h"
@@ -18,7 +18,8 @@ namespace {
 
 // Descendants become our children as their parents die, so killing children until there are none
 // ends all of them. Bounded: a process in the kernel's D state cannot be waited for.
-void KillDescendants() {
+void KillDescendants(const std::string& cgroup) {
+  if (!cgroup.empty() && !Children().empty()) Put(cgroup + "/cgroup.kill", "1");
   for (int round = 0; round < 10'000; ++round) {
     for (pid_t child : Children()) ::kill(child, SIGKILL);
     pid_t reaped = 0;
@@ -59,7 +60,7 @@ int Supervise(pid_t child, int signals, int out, int err, const Spec& spec) {
       ended = Reap(child, status);
     }
   }
-  KillDescendants();
+  KillDescendants(spec.cgroup);
   Copy(out, out_log);  // 64 rounds of 64 KiB: more than a pipe holds.
   Copy(err, err_log);
   return status;
@@ -71,7 +72,7 @@ Ending Run(ShimRecord& record, const Spec& spec, int signals) {
   Pipe status;
   int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (!out.Open() || !err.Open() || !status.Open()) return LaunchFailed(std::strerror(errno));
-  pid_t child = ::fork();
+  pid_t child = ForkInto(spec.cgroup, status.write);
   if (child < 0) return LaunchFailed(std::string("fork: ") + std::strerror(errno));
   if (child == 0) RunChild(spec, {null, out.write, err.write}, status.write);
   ::close(out.write);

@@ -115,7 +115,7 @@ std::string ServerSpec(const LaunchBody& body, const std::string& cwd,
   all.insert(all.end(), body.argv.begin(), body.argv.end());
   all.push_back(std::to_string(env.size()));
   all.insert(all.end(), env.begin(), env.end());
-  all.insert(all.end(), {cwd, directory, "0", "1"});
+  all.insert(all.end(), {cwd, directory, "0", "1", ""});
   return Fields(all);
 }
 
@@ -254,7 +254,7 @@ absl::StatusOr<int> WarmServers::Launch(const LaunchBody& body, const std::strin
   if (connection.ok()) {
     const std::string request =
         Fields({"launch", run_dir, body.token, std::to_string(limits::kLogFileBytesMax),
-                std::to_string(limits::kLogFilesKept)});
+                std::to_string(limits::kLogFilesKept), body.cgroup});
     if (!SendWith(*connection, request, spec)) {
       absl::Status failed = ErrnoStatus(errno, "ask the warm-start server");
       ::close(*connection);

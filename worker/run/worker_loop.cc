@@ -7,12 +7,14 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "worker/run/memory_watch.h"
 
 namespace rt::worker {
 namespace {
 
 constexpr int kBusyMs = 20;  // While attempts live: standard output is looked at this often.
 constexpr int kIdleMs = 500;
+constexpr int kWeighMs = 200;  // The memory of attempts is looked at this often.
 
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -119,6 +121,7 @@ void WorkerLoop::Run() {
     }
     for (const WorkerInput& input : inputs) Feed(input);
     PumpRunning();
+    WatchMemory();
     PumpEnded();
     if (!state_.attempts.empty()) Feed(input::Tick{});
     parts_.launcher.warm().Tick(WallClock());
@@ -315,6 +318,24 @@ void WorkerLoop::PumpRunning() {
   for (const auto& [fence, attempt] : state_.attempts) {
     if (attempt.stage != Stage::kRunning) continue;
     if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
+  }
+}
+
+// Of the attempts that asked for memory where no cgroup holds them to it.
+void WorkerLoop::WatchMemory() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - weighed_at_ < std::chrono::milliseconds(kWeighMs)) return;
+  weighed_at_ = now;
+  std::optional<ProcessTable> table;
+  for (const auto& [fence, attempt] : state_.attempts) {
+    auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
+    if (live == nullptr || live->body().memory == 0 || parts_.launcher.IsHeld(fence)) continue;
+    if (!table) table = ProcessTable::Read();
+    Bytes used = 0;
+    if (!IsBeyond(*table, static_cast<pid_t>(attempt.pid), live->body().memory, used)) continue;
+    const std::string why = BeyondMemory(used, live->body().memory);
+    RT_LOG(kInfo) << rt::ToString(fence) << ": killed: " << why;
+    parts_.launcher.EndForMemory(fence, why);
   }
 }
 

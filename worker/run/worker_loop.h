@@ -71,6 +71,7 @@ class WorkerLoop {
   void Watch(const Fence& fence);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();
+  void WatchMemory();
   void PumpEnded();
   void Wake();
 
@@ -91,6 +92,7 @@ class WorkerLoop {
   std::vector<Forking> forking_;
   std::map<Fence, Ended> ended_;
   std::chrono::steady_clock::time_point pumped_at_{};
+  std::chrono::steady_clock::time_point weighed_at_{};
 };
 
 }  // namespace rt::worker
