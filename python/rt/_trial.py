@@ -145,7 +145,7 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     wanted = _api.checkpoint_requested() is not None and trainable.can_save
     ends = session.stopping or session.ends_with(result)
     last = ends or session.pausing
-    wanted = wanted or bool(frequency) and trainable.iteration % frequency == 0
+    wanted = wanted or (bool(frequency) and trainable.iteration % frequency == 0)
     wanted = wanted or bool(result.get("should_checkpoint"))
     if payload.get("checkpoint_at_end"):
         wanted = wanted or last or session.milestone_ahead(result)
