@@ -19,9 +19,9 @@ struct Invocation {
   std::vector<std::string> arguments;  // After "--", untouched.
 
   bool start = false, stop = false, detach = false, follow = false, local = false;
-  bool rows = false;
+  bool rows = false, wait = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
-  std::string head, token_file, format;
+  std::string head, token_file, format, step, checkpoint;
   int cpus = 0, gpus = 0;
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time;

@@ -10,6 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/invocation.h"
 #include "cli/render/error.h"
+#include "cli/report.h"
 #include "cli/teardown.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -20,6 +21,14 @@ namespace rt {
 namespace {
 
 using Verb = ExitCode (*)(const Invocation&);
+
+ExitCode RunReport(const Invocation& invocation) {
+  return Report({.assignments = invocation.words,
+                 .step = invocation.step,
+                 .checkpoint = invocation.checkpoint,
+                 .wait = invocation.wait,
+                 .json = invocation.output == Output::kJson});
+}
 
 class CommandLine {
  public:
@@ -190,6 +199,15 @@ class CommandLine {
     Words(Add(&app_, "watch", "A live screen of an experiment, or of the cluster", RunWatch,
               "  rt watch\n  rt watch last"),
           "EXP", "An experiment's id or name; the whole cluster when not given");
+    CLI::App* report = Add(&app_, "report", "Metrics from a shell trial", RunReport,
+                           "  rt report loss=0.31 accuracy=0.9\n"
+                           "  rt report loss=0.31 --step 4 --checkpoint model/\n"
+                           "  [ \"$(rt report loss=0.31 --wait)\" = stop ] && exit");
+    Words(report, "NAME=VALUE", "Numbers, true, false, or texts");
+    report->add_option("--step", invocation_.step, "training_iteration; counted when not given");
+    report->add_option("--checkpoint", invocation_.checkpoint,
+                       "A directory or file; committed before the command returns");
+    report->add_flag("--wait", invocation_.wait, "Print what the head decides: continue or stop");
     CLI::App* context = AddNoun("context", "", "The clusters that this user knows");
     Add(context, "list", "All of them", RunContextList, "  rt context list");
     Words(Add(context, "use", "Make one current", RunContextUse, "  rt context use lab"), "NAME",

@@ -13,6 +13,10 @@ HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch, sklearn"],
                            capture_output=True).returncode == 0
 
 
+HAS_XGBOOST = subprocess.run([str(PYTHON), "-c", "import xgboost, sklearn"],
+                             capture_output=True).returncode == 0
+
+
 class Examples(unittest.TestCase):
     def setUp(self) -> None:
         self.place = Place()
@@ -75,6 +79,25 @@ class ListingsTest(Examples):
 
     def test_init_first(self) -> None:
         self.assertIn("x", self.best(self.run_example("listings/init_first.py")))
+
+
+@unittest.skipUnless(HAS_XGBOOST, "xgboost-cpu==3.2.0 is not installed in build/venv")
+class XgboostTest(Examples):
+    def test_breast_cancer(self) -> None:
+        text = self.run_example("xgboost/breast_cancer.py", "--samples", "6")
+        self.assertLess(float(re.search(r"best log loss: ([\d.]+)", text)[1]), 0.2)
+        self.assertIn(self.best(text)["min_child_weight"], (1, 2, 3))
+        rows = [line for path in self.place.results.glob("*/*/result.json")
+                for line in path.read_text().splitlines()]
+        self.assertLess(len(rows), 6 * 27)  # Some were stopped early.
+
+
+class WithoutXgboostTest(Examples):
+    def test_it_says_what_is_missing(self) -> None:
+        (self.place.work / "xgboost.py").write_text("raise ImportError('not for this machine')")
+        self.place.env["PYTHONPATH"] += f":{self.place.work}"
+        done = self.place.run_file(EXAMPLES / "xgboost/breast_cancer.py", code=3)
+        self.assertIn("pip install xgboost-cpu", done.stdout)
 
 
 @unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")

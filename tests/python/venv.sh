@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Makes build/venv, in which the Python package and the examples are tested. PyTorch (its CPU build)
-# is installed where it can be; the tests that need it are skipped otherwise, and say so.
+# and XGBoost are installed where they can be; the tests that need them are skipped otherwise, and
+# say so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=build/venv
 wanted="cloudpickle numpy scikit-learn pytest ruff mypy pyte ipykernel nbclient"
 torch="torch==2.13.0"
+xgboost="xgboost-cpu==3.2.0"
 mkdir -p build
 exec 9> build/venv.lock
 flock 9
@@ -15,10 +17,13 @@ if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $wanted
   echo "$wanted" > "$venv/.installed"
 fi
-if [ "$(cat "$venv/.torch" 2>/dev/null)" != "$torch" ]; then
-  if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$torch"; then
-    echo "$torch" > "$venv/.torch"
+optional() {  # NAME REQUIREMENT
+  if [ "$(cat "$venv/.$1" 2>/dev/null)" = "$2" ]; then return; fi
+  if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$2"; then
+    echo "$2" > "$venv/.$1"
   else
-    echo "venv.sh: $torch cannot be installed here; the examples that need it are left out"
+    echo "venv.sh: $2 cannot be installed here; the examples that need it are left out"
   fi
-fi
+}
+optional torch "$torch"
+optional xgboost "$xgboost"

@@ -36,6 +36,12 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
     CHECK(MessageOf(status).find(message) != std::string::npos);
     CHECK(HintOf(status).find(hint) != std::string::npos);
   };
+  check(R"x({"experiment":"e","command":["x"],"report_regex":"loss=(.*"})x", "report_regex",
+        "not a regular expression");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","report_regex":"loss=.*"})",
+        "report_regex", "0 groups", "one group");
+  check(R"x({"experiment":"e","command":["x"],"report_regex":"loss=(.*)"})x", "report_regex",
+        "is not given", "add 'metric'");
   check(R"({"experiment":"e","command":["x"],"num_sampels":3})", "num_sampels", "unknown key",
         "did you mean 'num_samples'?");
   check(R"({"experiment":"e"})", "command", "missing");

@@ -58,6 +58,9 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   env["RT_TOKEN"] = body.token;
   env["RT_TRIAL_DIR"] = dir.trial();
   env["RT_BIN"] = node.bin_dir;
+  // Last, so that `rt report` is found where nothing else is called so.
+  std::string& programs = env["PATH"];
+  programs = (programs.empty() ? "/usr/local/bin:/usr/bin:/bin" : programs) + ":" + node.bin_dir;
   if (!body.bundle.empty()) env["RT_BUNDLE"] = body.bundle;  // A driver's experiments inherit it.
   if (!body.checkpoint.empty()) env["RT_CHECKPOINT_DIR"] = dir.checkpoint();
   for (size_t i = 0; i < inputs.size(); ++i) env[body.inputs[i].env] = inputs[i];

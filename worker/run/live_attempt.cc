@@ -17,12 +17,13 @@ constexpr size_t kPumpBytes = 256u << 10;
 constexpr int64_t kTailLines = 20;
 
 // "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
-// value of "metric".
-std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& line) {
+// value of the experiment's metric.
+std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& metric,
+                                 const std::string& line) {
   Json metrics = Json::MakeObject();
   for (std::sregex_iterator at(line.begin(), line.end(), regex), end; at != end; ++at) {
     if (at->size() < 2) continue;
-    const std::string name = at->size() > 2 ? (*at)[1].str() : "metric";
+    const std::string name = at->size() > 2 ? (*at)[1].str() : metric;
     const std::string text = at->size() > 2 ? (*at)[2].str() : (*at)[1].str();
     char* rest = nullptr;
     double value = std::strtod(text.c_str(), &rest);
@@ -49,6 +50,8 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
   if (!live->body_.report_regex.empty()) {
     try {
       live->regex_.emplace(live->body_.report_regex);
+      auto control = Json::Parse(live->body_.control);
+      if (control.ok()) live->regex_metric_ = control->GetString("metric", "metric");
     } catch (const std::regex_error& error) {
       return Invalid(std::string("report_regex: ") + error.what());
     }
@@ -215,7 +218,7 @@ void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
     auto json = Json::Parse(line.substr(kReportPrefix.size()));
     if (json.ok()) metrics = std::move(*json);
   } else if (regex_ && line.size() < 4096) {
-    metrics = MatchMetrics(*regex_, std::string(line));
+    metrics = MatchMetrics(*regex_, regex_metric_, std::string(line));
   }
   if (!metrics) return;
   auto row = AddRow(*metrics, {.stdout_offset = end_offset});

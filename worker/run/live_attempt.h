@@ -97,6 +97,7 @@ class LiveAttempt {
   std::atomic<bool> listener_closed_{false};
   std::atomic<bool> said_paused_{false};
   std::optional<std::regex> regex_;
+  std::string regex_metric_ = "metric";  // What a group alone is the number of.
   std::mutex adding_;  // One row's iteration follows from the one before it.
   mutable std::mutex mutex_;
   Standing standing_;
