@@ -32,6 +32,7 @@ absl::StatusOr<SinkCursor> ReadCursor(const std::string& path) {
     TrialFilesMark& mark = cursor.open[*trial];
     mark.json_bytes = static_cast<uint64_t>(value.GetInt("json"));
     mark.csv_bytes = static_cast<uint64_t>(value.GetInt("csv"));
+    mark.events_bytes = static_cast<uint64_t>(value.GetInt("events"));
     const Json* columns = value.Find("columns");
     if (columns == nullptr || !columns->is_array()) continue;
     for (const Json& column : columns->array()) {
@@ -54,6 +55,7 @@ absl::Status WriteCursor(const std::string& path, const SinkCursor& cursor) {
     Json::Array columns(mark.columns.begin(), mark.columns.end());
     open.emplace_back(ToString(trial), Json::MakeObject({{"json", Json(mark.json_bytes)},
                                                          {"csv", Json(mark.csv_bytes)},
+                                                         {"events", Json(mark.events_bytes)},
                                                          {"columns", Json(std::move(columns))}}));
   }
   Json::Array refused;

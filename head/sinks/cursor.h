@@ -14,11 +14,12 @@
 
 namespace rt {
 
-// Of one trial: what the two files that grow held.
+// Of one trial: what the files that grow held.
 struct TrialFilesMark {
   uint64_t json_bytes = 0;
   uint64_t csv_bytes = 0;
   std::vector<std::string> columns;  // Of progress.csv.
+  uint64_t events_bytes = 0;         // Of TensorBoard's file.
 };
 
 struct SinkCursor {

@@ -52,6 +52,7 @@ class Sinks final : public ResultSinks {
   absl::Status SaveCursor();
   TrialFiles& FilesOf(TrialId id);
   std::string DirectoryOf(TrialId id) const;
+  TrialFacts FactsOf(TrialId id) const;
   static bool Counts(const Trial& trial, const AttemptId& attempt, uint64_t seq);
 
   Journal& journal_;
@@ -105,7 +106,7 @@ absl::Status Sinks::Prepare() {
   saved_at_ = steady_clock::now();
   for (auto& [id, mark] : cursor_.open) {
     if (FindTrial(replica_.world.state, id) == nullptr) continue;
-    open_.emplace(id, TrialFiles(DirectoryOf(id), std::move(mark)));
+    open_.emplace(id, TrialFiles(FactsOf(id), std::move(mark)));
   }
   for (TrialId id : cursor_.refused) {
     if (FindTrial(replica_.world.state, id) != nullptr) retry_[id] = steady_clock::now();
@@ -174,6 +175,13 @@ void Sinks::Take(Batch batch) {
 void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
   Apply(replica_.world, record);
   if (rows != nullptr) AddRows(*rows);
+  if (const auto* created = std::get_if<event::ExperimentCreated>(&record.event)) {
+    const ExperimentSpec& spec = replica_.world.index.experiments.at(created->experiment).spec;
+    const absl::Status status = WriteExperiment(created->results_dir, record.at, spec);
+    if (!status.ok()) {
+      RT_LOG(kWarning) << "results: " << status.message();
+    }
+  }
   if (const auto* created = std::get_if<event::TrialCreated>(&record.event)) {
     const absl::Status status = WriteParams(DirectoryOf(created->trial), created->params);
     if (!status.ok()) Failed(created->trial, status);
@@ -186,6 +194,10 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
   }
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
     closing_.insert(ended->trial);
+    if (auto files = open_.find(ended->trial); files != open_.end()) {
+      files->second.AddEnd(record.at, ended->end);
+      touched_.insert(ended->trial);
+    }
     if (ended->end == TrialEnd::kFailed) {
       const absl::Status status = WriteError(DirectoryOf(ended->trial), *ended);
       if (!status.ok()) {
@@ -238,7 +250,7 @@ absl::Status Sinks::RewriteNow(TrialId id, TrialFiles& files) {
     }
   }
   RT_RETURN_IF_ERROR(WriteParams(DirectoryOf(id), trial.params));
-  return files.Rewrite(results);
+  return files.Rewrite(results, trial.ended_at, trial.end);
 }
 
 void Sinks::FlushTouched() {
@@ -292,7 +304,15 @@ absl::Status Sinks::SaveCursor() {
 TrialFiles& Sinks::FilesOf(TrialId id) {
   auto found = open_.find(id);
   if (found != open_.end()) return found->second;
-  return open_.emplace(id, TrialFiles(DirectoryOf(id), {})).first->second;
+  return open_.emplace(id, TrialFiles(FactsOf(id), {})).first->second;
+}
+
+TrialFacts Sinks::FactsOf(TrialId id) const {
+  const Experiment& experiment = replica_.world.state.experiments.at(id.experiment);
+  const Trial& trial = experiment.trials.at(id.number);
+  const ExperimentIndex& index = replica_.world.index.experiments.at(id.experiment);
+  return {DirectoryOf(id), TrialName(experiment, index, id.number), trial.params,
+          trial.created_at};
 }
 
 std::string Sinks::DirectoryOf(TrialId id) const {

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "common/base/status.h"
+#include "head/sinks/tensorboard.h"
 
 namespace rt {
 namespace {
@@ -100,11 +101,29 @@ bool TrialFiles::Add(const Json& result) {
   }
   json_ += result.Dump() + '\n';
   csv_ += CsvLine(mark_.columns, cells);
+  AddScalars(result, cells);
   return true;
 }
 
-absl::Status TrialFiles::Append(const char* name, const std::string& text, uint64_t& length) {
-  const std::string path = directory_ + "/" + name;
+void TrialFiles::AddScalars(const Json& result, const Json::Object& cells) {
+  const Millis at = result.GetInt("timestamp") * 1000;
+  if (mark_.events_bytes == 0 && events_.empty()) {
+    auto params = Json::Parse(facts_.params);
+    events_ = tensorboard::Header(at) +
+              tensorboard::SessionStart(facts_.created_at, facts_.name,
+                                        params.ok() ? *params : Json::MakeObject());
+  }
+  const double step = result.GetDouble("training_iteration");
+  events_ += tensorboard::Scalars(at, static_cast<int64_t>(step), cells);
+}
+
+void TrialFiles::AddEnd(Millis at, TrialEnd end) {
+  if (mark_.events_bytes == 0 && events_.empty()) return;  // Without a row there is no run to end.
+  events_ += tensorboard::SessionEnd(at, end);
+}
+
+absl::Status TrialFiles::Append(const std::string& name, const std::string& text, uint64_t& length) {
+  const std::string path = facts_.directory + "/" + name;
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return ErrnoStatus(errno, "open " + path);
   struct stat found;
@@ -126,35 +145,50 @@ absl::Status TrialFiles::Append(const char* name, const std::string& text, uint6
 }
 
 absl::Status TrialFiles::Flush() {
-  if (json_.empty()) return absl::OkStatus();
-  if (mark_.json_bytes == 0) RT_RETURN_IF_ERROR(MakeDirectory(directory_));
-  RT_RETURN_IF_ERROR(Append("result.json", json_, mark_.json_bytes));
-  RT_RETURN_IF_ERROR(Append("progress.csv", csv_, mark_.csv_bytes));
+  if (json_.empty() && events_.empty()) return absl::OkStatus();
+  if (mark_.json_bytes == 0) RT_RETURN_IF_ERROR(MakeDirectory(facts_.directory));
+  const std::string events = tensorboard::FileName(facts_.created_at);
+  if (!json_.empty()) {
+    RT_RETURN_IF_ERROR(Append("result.json", json_, mark_.json_bytes));
+    RT_RETURN_IF_ERROR(Append("progress.csv", csv_, mark_.csv_bytes));
+  }
+  RT_RETURN_IF_ERROR(Append(events, events_, mark_.events_bytes));
   json_.clear();
   csv_.clear();
+  events_.clear();
   return absl::OkStatus();
 }
 
-absl::Status TrialFiles::Rewrite(const std::vector<Json>& results) {
-  RT_RETURN_IF_ERROR(MakeDirectory(directory_));
+absl::Status TrialFiles::Rewrite(const std::vector<Json>& results, Millis ended_at,
+                                 TrialEnd end) {
+  RT_RETURN_IF_ERROR(MakeDirectory(facts_.directory));
   mark_ = {};
   json_.clear();
+  events_.clear();
   std::vector<Json::Object> lines;
   for (const Json& result : results) {
     lines.push_back(CsvCells(result));
     json_ += result.Dump() + '\n';
+    AddScalars(result, lines.back());
     for (const auto& [name, value] : lines.back()) {
       if (!Contains(mark_.columns, name)) mark_.columns.push_back(name);
     }
   }
   csv_ = results.empty() ? "" : HeaderLine(mark_.columns);
   for (const Json::Object& cells : lines) csv_ += CsvLine(mark_.columns, cells);
-  RT_RETURN_IF_ERROR(ReplaceFile(directory_ + "/result.json", json_));
-  RT_RETURN_IF_ERROR(ReplaceFile(directory_ + "/progress.csv", csv_));
+  if (end != TrialEnd::kNone) AddEnd(ended_at, end);
+  const std::string& directory = facts_.directory;
+  RT_RETURN_IF_ERROR(ReplaceFile(directory + "/result.json", json_));
+  RT_RETURN_IF_ERROR(ReplaceFile(directory + "/progress.csv", csv_));
+  if (!events_.empty())
+    RT_RETURN_IF_ERROR(
+        ReplaceFile(directory + "/" + tensorboard::FileName(facts_.created_at), events_));
   mark_.json_bytes = json_.size();
   mark_.csv_bytes = csv_.size();
+  mark_.events_bytes = events_.size();
   json_.clear();
   csv_.clear();
+  events_.clear();
   return absl::OkStatus();
 }
 
@@ -168,6 +202,14 @@ absl::Status ReplaceFile(const std::string& path, const std::string& text) {
   if (!status.ok()) return Annotate(status, temporary);
   if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename " + path);
   return absl::OkStatus();
+}
+
+absl::Status WriteExperiment(const std::string& directory, Millis created_at,
+                             const ExperimentSpec& spec) {
+  RT_RETURN_IF_ERROR(MakeDirectory(directory));
+  return ReplaceFile(
+      directory + "/" + tensorboard::FileName(created_at),
+      tensorboard::Header(created_at) + tensorboard::Experiment(created_at, spec));
 }
 
 absl::Status WriteParams(const std::string& directory, const std::string& params) {

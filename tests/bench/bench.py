@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import digits
+import light
 import reports
 import start
 import trials
@@ -29,6 +30,8 @@ BENCHES = {
     "digits": digits.digits,
     "submit": start.submit,
     "idle": start.idle,
+    "dispatch": light.dispatch,
+    "many_nodes": light.many_nodes,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart"}  # They print their own lines.
 

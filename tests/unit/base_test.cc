@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/base/crc32c.h"
 #include "common/base/ids.h"
 #include "common/base/json.h"
 #include "common/base/rng.h"
@@ -93,4 +94,12 @@ TEST_CASE("status: context, hint and position survive") {
   CHECK(HintOf(status) == "do this");
   CHECK(PositionOf(status).file == "f:x");
   CHECK(PositionOf(status).column == 4);
+}
+
+TEST_CASE("crc32c: the published check value, at every alignment of the length") {
+  CHECK(Crc32c("123456789") == 0xE3069283);
+  CHECK(Crc32c("") == 0);
+  // RFC 3720, B.4: 32 bytes of zeros, and of ones.
+  CHECK(Crc32c(std::string(32, '\0')) == 0x8A9136AA);
+  CHECK(Crc32c(std::string(32, '\xff')) == 0x62A8AB43);
 }
