@@ -64,5 +64,10 @@ function(rt_binary name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE rt_flags ${ARG_DEPS})
   rt_use_pch(${name})
+  # A wheel brings the libraries along, there. An RPATH, because a RUNPATH would not hold for the
+  # libraries that they need in turn.
+  set_target_properties(${name} PROPERTIES
+      BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "\$ORIGIN/../lib/rt")
+  target_link_options(${name} PRIVATE LINKER:--disable-new-dtags)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()

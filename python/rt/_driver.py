@@ -217,18 +217,34 @@ def _result(reply: dict[str, Any]) -> Any:
     return reply.get("result")
 
 
+def _script_folders(site: str) -> list[str]:
+    """Where pip puts programs: of this environment, of the user, and with --target."""
+    import sysconfig
+
+    schemes = [None, "posix_user"]
+    paths = [
+        sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
+        for scheme in schemes
+    ]
+    return [*(path for path in paths if path), os.path.join(site, "bin")]
+
+
 def find_binary() -> str:
-    """The path of `rt`: RT_BIN, this package's bin, the source tree's build, then PATH."""
+    """The path of `rt`: RT_BIN, what this package was installed with, the source tree's build,
+    then PATH.
+    """
     given = os.environ.get("RT_BIN")
     if given:
         return os.path.join(given, "rt") if os.path.isdir(given) else given
     package = os.path.dirname(os.path.abspath(__file__))
     source = os.path.dirname(os.path.dirname(package))
-    candidates = [os.path.join(package, "bin", "rt")]
+    folders = [os.path.join(package, "bin"), *_script_folders(source)]
+    candidates = [os.path.join(folder, "rt") for folder in folders]
     if os.path.exists(os.path.join(source, "CMakeLists.txt")):
         candidates.append(os.path.join(source, "build", "release", "bin", "rt"))
     for candidate in candidates:
-        if os.access(candidate, os.X_OK):
+        # Beside it lies the rest of it: another program may be called rt, too.
+        if os.access(candidate, os.X_OK) and os.path.exists(candidate + "-shim"):
             return candidate
     found = shutil.which("rt")
     if found is None:
