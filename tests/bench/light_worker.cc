@@ -1,7 +1,6 @@
 #include "tests/bench/light_worker.h"
 
 #include <chrono>
-#include <thread>
 
 #include "common/rpc/channel.h"
 #include "worker/link/wire.h"
@@ -48,15 +47,13 @@ void LightWorker::Start() {
 }
 
 void LightWorker::Stop() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  for (bool open = true; open;) {  // A held Sync ends by itself within half a second.
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    std::lock_guard lock(mutex_);
-    open = open_ > 0;
-  }
+  std::lock_guard lock(mutex_);
+  stopping_ = true;
+}
+
+bool LightWorker::is_idle() {
+  std::lock_guard lock(mutex_);
+  return open_ == 0;
 }
 
 std::vector<double> LightWorker::TakeLatencies() {

@@ -29,7 +29,8 @@ class LightWorker {
  public:
   explicit LightWorker(LightWorkerOptions options);
   void Start();
-  void Stop();  // Cancels what is open and waits for it.
+  void Stop();  // Nothing new is called; what is open ends within a hold.
+  bool is_idle();
   // Once a second: one row of every program that runs.
   void Report();
 

@@ -112,6 +112,9 @@ int Main(const Arguments& arguments) {
   stopping = true;
   if (reporter.joinable()) reporter.join();
   for (const auto& worker : *workers) worker->Stop();
+  for (const auto& worker : *workers) {
+    while (!worker->is_idle()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
   return 0;
 }
 

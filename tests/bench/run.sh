@@ -9,7 +9,8 @@ cd "$(dirname "$0")/../.."
 cmake --preset release >/dev/null
 log=build/release/bench-build.log
 targets=(rt_cli rt-head rt_worker rt_shim
-  bench_sleep_trial bench_report_trial bench_core bench_restart)
+  bench_sleep_trial bench_report_trial bench_core bench_restart
+  bench_light_workers)
 if ! cmake --build --preset release --target "${targets[@]}" >"$log" 2>&1; then
   tail -40 "$log" >&2
   exit 1
