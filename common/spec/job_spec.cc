@@ -34,6 +34,8 @@ absl::StatusOr<JobSpec> ParseJobSpec(const Json& json) {
   }
   if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {
     RT_ASSIGN_OR_RETURN(spec.resources, ParseResourceRequest(*resources, "resources"));
+    if (spec.resources.is_gang())
+      return SpecError("resources", "a job is one program", "its experiments may ask for several");
   }
   return spec;
 }

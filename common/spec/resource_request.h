@@ -33,11 +33,14 @@ struct ResourceRequest {
 };
 
 // {"cpu":1,"gpu":0.5} and what else ParseResources takes, and beside it
-//   "gpu_sharing": "pack" | "spread".
+//   "gpu_sharing": "pack" | "spread",
+//   "ranks": 4                        so many programs, each in a bundle of the above;
+// or {"bundles": [{…}, {…}]} instead, with "ranks" of them (all unless said) running a program;
+//   "strategy": "PACK" | "SPREAD" | "STRICT_PACK" | "STRICT_SPREAD" in either form.
 absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::string_view path);
-// The total in the form of the read models.
+// The total in the form of the read models, with "ranks", and of a gang "bundles" and "strategy".
 Json ToJson(const ResourceRequest& request);
-// "1 cpu, 0.5 gpus": for sentences.
+// "1 cpu, 0.5 gpus", "4 bundles of 1 cpu (SPREAD)": for sentences.
 std::string Describe(const ResourceRequest& request);
 
 }  // namespace rt

@@ -332,6 +332,12 @@ struct Applier {
     live.pids.at(e.rank) = e.pid;
     if (live.started_at == 0) live.started_at = at;
   }
+  void operator()(const event::PortAgreed& e) { LiveOf(e.attempt).port = e.port; }
+  void operator()(const event::RankExited& e) {
+    Attempt& live = LiveOf(e.attempt);
+    RT_CHECK(live.ExitOf(e.exit.rank) == nullptr);
+    live.exits.push_back(e.exit);
+  }
   void operator()(const event::AttemptEnded& e) {
     const Owner& owner = e.attempt.owner;
     Runs& runs = RunsOf(owner);

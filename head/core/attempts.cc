@@ -51,30 +51,89 @@ void TryEnd(Draft& draft, NodeId node, const Observed& observed, const Attempt& 
                      .error = observed.error});
 }
 
+event::AttemptEnded EndBy(const AttemptId& attempt, const RankExit& exit) {
+  std::string reason = exit.reason;
+  if (!reason.empty()) reason = "rank " + std::to_string(exit.rank) + ": " + reason;
+  return {.attempt = attempt, .outcome = exit.outcome, .exit_code = exit.exit_code,
+          .signal = exit.signal, .reason = std::move(reason), .error = exit.error};
+}
+
+// Several ranks end together: as the first failure says, or as rank 0 ended.
+void TryEndTogether(Draft& draft, const AttemptId& id, const Attempt& live) {
+  const uint32_t ranks = RequestOf(draft.core.world, id.owner).ranks;
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    if (live.IsWanted(rank)) return;
+  const RankExit* failure = live.FirstFailure();
+  EndAttempt(draft, EndBy(id, failure != nullptr ? *failure : *live.ExitOf(0)));
+}
+
+// One of several ranks.
+void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
+  const Fence& fence = observed.fence;
+  if (live.ExitOf(fence.rank) == nullptr) {
+    RankExit exit{.rank = fence.rank,
+                  .outcome = OutcomeOf(draft.state(), live, observed),
+                  .exit_code = observed.exit_code,
+                  .signal = observed.signal,
+                  .last_seq = observed.last_seq,
+                  .reason = ReasonOf(observed),
+                  .error = observed.error};
+    // It was asked to end, or its peers broke off: not its own doing, whatever it looks like.
+    if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
+    else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
+      exit.outcome = AttemptOutcome::kSuspended;
+    draft.Emit(event::RankExited{fence.attempt, std::move(exit)});
+  }
+  TryEndTogether(draft, fence.attempt, live);
+}
+
 }  // namespace
 
 void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
-  const Attempt* live = FindLive(draft.state(), observed.fence.attempt);
-  if (live == nullptr || !RunsHere(*live, observed.fence, node)) {
+  const AttemptId& id = observed.fence.attempt;
+  const Attempt* live = FindLive(draft.state(), id);
+  const uint32_t ranks = live == nullptr ? 0 : RequestOf(draft.core.world, id.owner).ranks;
+  if (observed.fence.rank >= ranks || !RunsHere(*live, observed.fence, node)) {
     if (observed.phase != Observed::Phase::kExited) draft.soft().nodes[node].zombies = true;
     draft.soft().dirty.insert(node);  // Tell it so.
     return;
   }
+  if (ranks > 1 && observed.fence.rank == 0 && observed.port != 0) {
+    if (live->port == 0) draft.Emit(event::PortAgreed{id, observed.port});
+    // Its daemon was replaced before it could tell its successor: the ranks would never meet.
+    if (live->port != observed.port)
+      return LoseAttempt(draft, id, "rank 0 keeps another port than was agreed");
+  }
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
-    draft.Emit(event::AttemptStarted{observed.fence.attempt, observed.fence.rank, observed.pid});
-  if (observed.phase == Observed::Phase::kExited) TryEnd(draft, node, observed, *live);
+    draft.Emit(event::AttemptStarted{id, observed.fence.rank, observed.pid});
+  if (observed.phase != Observed::Phase::kExited) return;
+  if (ranks == 1) {
+    TryEnd(draft, node, observed, *live);
+  } else {
+    NoteExit(draft, observed, *live);
+  }
 }
 
 void RetryExit(Draft& draft, NodeId node, const Fence& fence) {
+  const Attempt* live = FindLive(draft.state(), fence.attempt);
+  if (live == nullptr) return;
+  if (!live->exits.empty()) return TryEndTogether(draft, fence.attempt, *live);
   auto soft = draft.soft().nodes.find(node);
   if (soft == draft.soft().nodes.end()) return;
   auto exit = soft->second.exits.find(fence);
   if (exit == soft->second.exits.end()) return;
-  const Attempt* live = FindLive(draft.state(), fence.attempt);
-  if (live == nullptr || live->accepted[fence.rank] < exit->second.last_seq) return;
+  if (live->accepted[fence.rank] < exit->second.last_seq) return;
   Observed observed = exit->second;
   soft->second.exits.erase(exit);
   TryEnd(draft, node, observed, *live);
+}
+
+void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reason) {
+  const Attempt* live = FindLive(draft.state(), attempt);
+  if (live == nullptr) return;  // Ended with another rank.
+  const RankExit* failure = live->FirstFailure();
+  if (failure != nullptr) return EndAttempt(draft, EndBy(attempt, *failure));
+  EndAttempt(draft, {.attempt = attempt, .outcome = AttemptOutcome::kLost, .reason = reason});
 }
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {

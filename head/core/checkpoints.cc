@@ -43,6 +43,10 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr || input.fence.rank >= live->members.size() || !attempt.owner.is_trial())
     return absl::FailedPreconditionError("the attempt is not the current one");
+  if (input.fence.rank != 0)
+    return Invalid("a checkpoint of rank " + std::to_string(input.fence.rank) +
+                       ": only rank 0's is kept",
+                   "report without one on the other ranks");
   Runs* runs = FindRuns(draft.state(), attempt.owner);
   for (const Checkpoint& known : runs->checkpoints) {  // Asked again: the answer was lost.
     if (known.attempt != attempt.number || known.seq != input.row.seq ||
@@ -59,6 +63,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
       return absl::OkStatus();
     }
   }
+  const NodeId node = live->members[input.fence.rank].node;
   if (input.row.seq > live->accepted[input.fence.rank] + 1)
     return absl::UnavailableError("the rows before it have not arrived yet");
   const Trial& trial = *FindTrial(draft.state(), attempt.owner.trial());
@@ -84,6 +89,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   draft.Emit(committed);
   draft.out.answer.checkpoint = committed.checkpoint;
   Retire(draft, attempt.owner, spec.checkpoints);
+  RetryExit(draft, node, input.fence);  // The row may have been the last that was waited for.
   return absl::OkStatus();
 }
 

@@ -1,5 +1,7 @@
 #include "head/core/desired.h"
 
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
@@ -8,25 +10,34 @@
 namespace rt {
 namespace {
 
-// What the trial's side needs to end exactly where the rules say.
-std::string ControlFor(const ExperimentSpec& spec, const Trial& trial) {
+constexpr char kCounter[] = "training_iteration";
+
+// What the trial's side needs to end exactly where the rules say. Ranks other than 0 are not
+// judged; they are told of the rules that all ranks meet at the same step, so that none is left
+// waiting for the others.
+std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t rank) {
+  const bool is_judged = rank == 0;
   Json control = Json::MakeObject();
   control.Set("metric", spec.metric);
   control.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
-  control.Set("time_attr", spec.asha ? spec.asha->time_attr : "training_iteration");
+  control.Set("time_attr", spec.asha ? spec.asha->time_attr : kCounter);
   Json milestones = Json::MakeArray();
   control.Set("max_t", Json());
   if (spec.asha.has_value()) {
     for (double milestone : AshaMilestones(*spec.asha, static_cast<int>(trial.bracket)))
-      if (!trial.milestones.contains(milestone)) milestones.Append(milestone);
-    if (spec.asha->stop_last_trials) control.Set("max_t", spec.asha->max_t);
+      if (is_judged && !trial.milestones.contains(milestone)) milestones.Append(milestone);
+    const bool is_counter = spec.asha->time_attr == kCounter;
+    if (spec.asha->stop_last_trials && (is_judged || is_counter))
+      control.Set("max_t", spec.asha->max_t);
   }
   control.Set("milestones", std::move(milestones));
   Json rules = Json::MakeArray();
-  for (const StopRule& rule : spec.stop)
+  for (const StopRule& rule : spec.stop) {
+    if (!is_judged && rule.key != kCounter) continue;
     rules.Append(Json::MakeObject({{"key", rule.key},
                                    {"at_most", rule.at_most},
                                    {"threshold", rule.threshold}}));
+  }
   control.Set("stop", std::move(rules));
   return control.Dump();
 }
@@ -52,7 +63,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
   if (spec.asha.has_value()) launch.env["RT_MAX_T"] = Json(spec.asha->max_t).Dump();
-  launch.control = ControlFor(spec, trial);
+  launch.control = ControlFor(spec, trial, launch.fence.rank);
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;
     launch.checkpoint = checkpoint.manifest;
@@ -72,6 +83,49 @@ void FillJob(const World& world, LaunchSpec& launch) {
   launch.name = spec.name;
 }
 
+// What torchrun would set: where the rank stands among all and on its node, and where they meet.
+void FillRank(const World& world, const Attempt& attempt, LaunchSpec& launch) {
+  const uint32_t rank = launch.fence.rank;
+  const NodeId node = attempt.members[rank].node;
+  std::vector<NodeId> nodes;  // By first appearance.
+  uint32_t local_rank = 0, local_world_size = 0;
+  for (uint32_t other = 0; other < launch.world_size; ++other) {
+    const NodeId theirs = attempt.members[other].node;
+    if (std::find(nodes.begin(), nodes.end(), theirs) == nodes.end()) nodes.push_back(theirs);
+    if (theirs != node) continue;
+    local_rank += other < rank ? 1 : 0;
+    ++local_world_size;
+  }
+  const auto group = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
+  const std::string& address = world.state.nodes.at(nodes.front()).inventory.address;
+  auto set = [&](const char* name, auto value) { launch.env[name] = std::to_string(value); };
+  set("RANK", rank);
+  set("WORLD_SIZE", launch.world_size);
+  set("LOCAL_RANK", local_rank);
+  set("LOCAL_WORLD_SIZE", local_world_size);
+  set("GROUP_RANK", group);
+  set("NODE_RANK", group);
+  set("GROUP_WORLD_SIZE", nodes.size());
+  launch.env["MASTER_ADDR"] = nodes.size() == 1 || address.empty() ? "127.0.0.1" : address;
+  launch.port = attempt.port;
+  launch.keeps_port = rank == 0;
+}
+
+// The devices that the attempt holds on the rank's node, by rank: each program sees those of its
+// neighbours too and takes its own by LOCAL_RANK, as with torchrun.
+std::vector<std::string> GpusFor(const World& world, const Attempt& attempt, uint32_t rank) {
+  std::vector<std::string> uuids;
+  const NodeId node = attempt.members[rank].node;
+  for (const Member& member : attempt.members) {
+    if (member.node != node) continue;
+    for (uint32_t chosen : member.gpus)
+      for (const GpuInfo& gpu : world.state.nodes.at(node).inventory.gpus)
+        if (gpu.index == chosen && std::find(uuids.begin(), uuids.end(), gpu.uuid) == uuids.end())
+          uuids.push_back(gpu.uuid);
+  }
+  return uuids;
+}
+
 }  // namespace
 
 std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
@@ -80,12 +134,17 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
   if (index == world.index.nodes.end()) return desired;
   for (const Fence& fence : index->second.attempts) {
     const Owner& owner = fence.attempt.owner;
+    const Attempt& live = *FindLive(world.state, fence.attempt);
+    if (fence.rank >= RequestOf(world, owner).ranks) continue;  // Held for rank 0.
+    if (!live.IsWanted(fence.rank)) continue;
     if (owner.is_job()) {
       desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested, false});
       continue;
     }
-    const Trial& trial = *FindTrial(world.state, owner.trial());
-    desired.push_back({fence, trial.stop_cause != StopCause::kNone, trial.runs.live()->suspending});
+    const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
+    // Rank 0 saves and ends, and so ends the others.
+    desired.push_back({fence, stop || live.FirstFailure() != nullptr,
+                       live.suspending && fence.rank == 0});
   }
   return desired;
 }
@@ -95,16 +154,14 @@ LaunchSpec LaunchSpecFor(const World& world, const Fence& fence) {
   RT_CHECK(attempt != nullptr && fence.rank < attempt->members.size());
   LaunchSpec launch;
   launch.fence = fence;
-  launch.world_size = static_cast<uint32_t>(attempt->members.size());
+  launch.world_size = RequestOf(world, fence.attempt.owner).ranks;
   if (fence.attempt.owner.is_trial()) {
     FillTrial(world, *attempt, launch);
   } else {
     FillJob(world, launch);
   }
-  const Member& member = attempt->members[fence.rank];
-  for (const GpuInfo& gpu : world.state.nodes.at(member.node).inventory.gpus)
-    for (uint32_t chosen : member.gpus)
-      if (gpu.index == chosen) launch.gpu_uuids.push_back(gpu.uuid);
+  if (launch.world_size > 1) FillRank(world, *attempt, launch);
+  launch.gpu_uuids = GpusFor(world, *attempt, fence.rank);
   return launch;
 }
 

@@ -35,6 +35,10 @@ struct LaunchSpec {
   Resources resources;
   std::vector<std::string> gpu_uuids;
   uint32_t world_size = 1;
+  // Where several ranks meet: MASTER_PORT. 0: not agreed yet. Rank 0's node keeps it, and chooses
+  // one when it is not.
+  uint32_t port = 0;
+  bool keeps_port = false;
   // Counters go on from the checkpoint.
   double iteration_base = 0;
   double time_total_base_s = 0;

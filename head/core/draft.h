@@ -70,6 +70,8 @@ absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input);
 void OnObserved(Draft& draft, NodeId node, const Observed& observed);
 // Ends the live attempt and decides what becomes of its owner.
 void EndAttempt(Draft& draft, event::AttemptEnded ended);
+// Its machine ended it, or one of its machines: all of its ranks are over, here and elsewhere.
+void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reason);
 // An exit whose last rows had not arrived, tried again.
 void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 

@@ -42,9 +42,9 @@ struct NodeInventory {
             incarnation);
 };
 
-// Where one rank of an attempt runs.
+// Where one rank of an attempt runs, or, beyond the ranks, what else is held for it.
 struct Member {
-  uint32_t rank = 0;
+  uint32_t rank = 0;  // Its place in the attempt's list, and the bundle that it holds.
   NodeId node;
   // Indices of the node's gpus: all of each, or, of a request below one, that share of the one.
   std::vector<uint32_t> gpus;
@@ -60,6 +60,26 @@ enum class AttemptOutcome : uint32_t {
   kStopped = 4,     // Ended because somebody asked.
   kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
   kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
+};
+
+// A user's exception, as the process that raised it described it.
+struct ErrorInfo {
+  std::string kind;  // The exception's class.
+  std::string message;
+  std::string traceback;
+  RT_FIELDS(ErrorInfo, kind, message, traceback);
+};
+
+// How the program of one rank ended, where there are several.
+struct RankExit {
+  uint32_t rank = 0;
+  AttemptOutcome outcome = AttemptOutcome::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  uint64_t last_seq = 0;  // Of the rows that it reported.
+  std::string reason;
+  ErrorInfo error;
+  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error);
 };
 
 enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
@@ -79,14 +99,6 @@ enum class StopCause : uint32_t {
 
 // Who decided that a trial is not to run for now.
 enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
-
-// A user's exception, as the process that raised it described it.
-struct ErrorInfo {
-  std::string kind;  // The exception's class.
-  std::string message;
-  std::string traceback;
-  RT_FIELDS(ErrorInfo, kind, message, traceback);
-};
 
 // The newest accepted row of a rank.
 struct LastReport {
@@ -244,6 +256,19 @@ struct AttemptStarted {
   uint64_t pid = 0;  // Of the user's process.
   RT_FIELDS(AttemptStarted, attempt, rank, pid);
 };
+// Rank 0's node keeps a port for it, at which its ranks will meet: the others can be started.
+struct PortAgreed {
+  AttemptId attempt;
+  uint32_t port = 0;
+  RT_FIELDS(PortAgreed, attempt, port);
+};
+// One rank of several has ended. Unless it succeeded, the others are ended as well; the attempt
+// ends once all of them have, and their rows are in.
+struct RankExited {
+  AttemptId attempt;
+  RankExit exit;
+  RT_FIELDS(RankExited, attempt, exit);
+};
 // The owner is free again: terminal events follow in the same batch, or it waits for a placement.
 struct AttemptEnded {
   AttemptId attempt;
@@ -353,7 +378,8 @@ using Event = std::variant<
     event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
     event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
-    event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried>;
+    event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
+    event::PortAgreed, event::RankExited>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -24,11 +24,7 @@ void Forget(Soft& soft, NodeId id) {
 
 void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
   const std::set<Fence> held = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
-  for (const Fence& fence : held) {
-    if (FindLive(draft.state(), fence.attempt) == nullptr) continue;  // Ended with another rank.
-    EndAttempt(draft, {.attempt = fence.attempt, .outcome = AttemptOutcome::kLost,
-                       .reason = reason});
-  }
+  for (const Fence& fence : held) LoseAttempt(draft, fence.attempt, reason);
 }
 
 void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
@@ -55,8 +51,8 @@ void LoseMissing(Draft& draft, const input::Sync& sync) {
     const Attempt* live = FindLive(draft.state(), fence.attempt);
     if (live == nullptr || seen.contains(fence)) continue;
     if (live->pids.at(fence.rank) == 0 && live->accepted.at(fence.rank) == 0) continue;
-    EndAttempt(draft, {.attempt = fence.attempt, .outcome = AttemptOutcome::kLost,
-                       .reason = "its node no longer knows it"});
+    if (!live->IsWanted(fence.rank)) continue;  // It ended, and was forgotten as it should be.
+    LoseAttempt(draft, fence.attempt, "its node no longer knows it");
   }
 }
 

@@ -8,6 +8,24 @@ bool WantsNodes(const Experiment& experiment, const Trial& trial) {
          trial.runs.live() == nullptr;
 }
 
+const RankExit* Attempt::ExitOf(uint32_t rank) const {
+  for (const RankExit& exit : exits)
+    if (exit.rank == rank) return &exit;
+  return nullptr;
+}
+
+bool Attempt::IsWanted(uint32_t rank) const {
+  if (rank > 0 && port == 0) return false;
+  const RankExit* exit = ExitOf(rank);
+  return exit == nullptr || accepted[rank] < exit->last_seq;
+}
+
+const RankExit* Attempt::FirstFailure() const {
+  for (const RankExit& exit : exits)
+    if (exit.outcome != AttemptOutcome::kSucceeded) return &exit;
+  return nullptr;
+}
+
 const Trial* FindTrial(const State& state, TrialId id) {
   auto experiment = state.experiments.find(id.experiment);
   if (experiment == state.experiments.end()) return nullptr;

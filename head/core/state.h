@@ -56,8 +56,17 @@ struct Attempt {
   int32_t signal = 0;
   std::string reason;
   bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
+  uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
+  std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
-            accepted, outcome, exit_code, signal, reason, suspending);
+            accepted, outcome, exit_code, signal, reason, suspending, port, exits);
+
+  const RankExit* ExitOf(uint32_t rank) const;
+  // Of several ranks, whether this one shall run or something is still to come of it. Before a port
+  // is agreed only rank 0 is wanted.
+  bool IsWanted(uint32_t rank) const;
+  // What ends the others; null while there is none.
+  const RankExit* FirstFailure() const;
 };
 
 // What trials and jobs have in common: attempts, of which the last may be live.

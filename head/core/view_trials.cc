@@ -34,7 +34,9 @@ const char* OutcomeName(AttemptOutcome outcome) {
 Json NodeIdsOf(const Runs& runs) {
   Json nodes = Json::MakeArray();
   if (runs.attempts.empty()) return nodes;
-  for (const Member& member : runs.attempts.back().members) nodes.Append(Json(member.node.value));
+  std::set<NodeId> listed;  // Several ranks may share one.
+  for (const Member& member : runs.attempts.back().members)
+    if (listed.insert(member.node).second) nodes.Append(Json(member.node.value));
   return nodes;
 }
 

@@ -47,6 +47,8 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   if (wire.phase() < 1 || wire.phase() > 3) return Invalid("unknown phase");
   observed.phase = static_cast<Observed::Phase>(wire.phase());
   observed.pid = wire.pid();
+  if (wire.port() > 65'535) return Invalid("no such port");
+  observed.port = wire.port();
   observed.exit_code = wire.exit_code();
   observed.signal = wire.signal();
   observed.witnessed = wire.witnessed();
@@ -123,6 +125,8 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
   wire.set_world_size(spec.world_size);
   wire.set_iteration_base(spec.iteration_base);
   wire.set_time_total_base_s(spec.time_total_base_s);
+  wire.set_port(spec.port);
+  wire.set_keeps_port(spec.keeps_port);
   wire.set_control(spec.control);
   wire.set_name(spec.name);
   wire.set_report_regex(spec.report_regex);

@@ -14,6 +14,8 @@ from rt import _errors, _session, tune
 from rt._logs import save_logs
 from rt._session import Session
 from rt._trial import run_function
+from rt.train import ScalingConfig
+from rt.tune._experiment import Request, build_spec
 
 
 @pytest.mark.parametrize(
@@ -44,12 +46,38 @@ def test_a_module_path_of_ray_has_its_names(path: str, names: str) -> None:
     assert [name for name in names.split() if not hasattr(module, name)] == []
 
 
-def test_bundles_are_summed_and_never_spread() -> None:
-    bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 2, "GPU": 1}])
-    wrapped = tune.with_resources(lambda config: None, bundles)
-    assert wrapped._rt_resources == {"CPU": 3, "GPU": 1}
-    with pytest.raises(ValueError, match="one node"):
-        tune.PlacementGroupFactory([{"CPU": 1}], strategy="STRICT_SPREAD")
+def spec_resources(resources: object) -> object:
+    request = Request(trainable=tune.with_resources(lambda config: None, resources))
+    return build_spec(request)[0]["resources"]
+
+
+def test_bundles_are_held_together_and_the_first_runs_the_trainable() -> None:
+    bundles = tune.PlacementGroupFactory([{"CPU": 1}, {"CPU": 2, "GPU": 1}], strategy="SPREAD")
+    assert bundles.required_resources == {"CPU": 3, "GPU": 1}
+    assert spec_resources(bundles) == {
+        "bundles": [{"cpu": 1}, {"cpu": 2, "gpu": 1}],
+        "strategy": "SPREAD",
+        "ranks": 1,
+    }
+    with pytest.raises(ValueError, match="strategy 'HEAP'"):
+        tune.PlacementGroupFactory([{"CPU": 1}], strategy="HEAP")
+    with pytest.raises(ValueError, match="between 1 and 1"):
+        tune.PlacementGroupFactory([{"CPU": 1}], ranks=2)
+
+
+def test_a_scaling_config_is_a_rank_per_worker() -> None:
+    two = ScalingConfig(num_workers=2, use_gpu=True, resources_per_worker={"CPU": 2})
+    assert spec_resources(two) == {
+        "bundles": [{"cpu": 2, "gpu": 1}, {"cpu": 2, "gpu": 1}],
+        "strategy": "PACK",
+        "ranks": 2,
+    }
+    plain = ScalingConfig(num_workers=2).to_placement_group_factory()
+    assert (plain.bundles, plain.ranks) == ([{"CPU": 1}, {"CPU": 1}], 2)
+    with pytest.raises(ValueError, match="use_gpu is False"):
+        ScalingConfig(resources_per_worker={"GPU": 1})
+    with pytest.raises(ValueError, match="one dict for all trials"):
+        tune.with_resources(lambda config: None, lambda config: {"cpu": 1})
 
 
 def test_a_filled_checkpoint_dir_goes_with_the_next_report(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 //   join NAME cpu=4 [gpu=1]          a token, an identity, the first Sync
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
+//   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
 //   exit NAME FENCE CODE LAST_SEQ [unseen]
 //   report NAME FENCE SEQ ITERATION JSON
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON
@@ -158,7 +159,9 @@ void Story::Observe(const std::string& verb, std::istream& words) {
   }
   Observed& observed = node.observed[fence];
   observed.fence = fence;
-  if (verb == "run") {
+  if (verb == "port") {
+    observed.port = Next<uint32_t>(words);
+  } else if (verb == "run") {
     observed.phase = Observed::Phase::kRunning;
     observed.pid = Next<uint64_t>(words);
   } else {
@@ -243,7 +246,7 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Join(words);
   } else if (verb == "experiment" || verb == "job") {
     Submit(verb, words);
-  } else if (verb == "run" || verb == "exit" || verb == "forget") {
+  } else if (verb == "run" || verb == "port" || verb == "exit" || verb == "forget") {
     Observe(verb, words);
   } else if (verb == "report") {
     Report(words);

@@ -1,6 +1,5 @@
 #include "tests/sim/auditor.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace rt::sim {
@@ -75,6 +74,7 @@ uint64_t Auditor::Accepted(const Fence& fence) const {
 void Auditor::On(const event::HeadStarted& e) {
   Must(e.epoch == epoch_ + 1, "epochs grow by one");
   epoch_ = e.epoch;
+  head_started_at_ = at_;
 }
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");
@@ -103,6 +103,7 @@ void Auditor::On(const event::NodeLost& e) {
   NodeBook& node = NodeOf(e.node);
   Must(node.ready && !node.gone, "only a ready node is lost");
   Must(node.live.empty(), "a lost node's attempts have ended before");
+  lost_nodes_.insert(e.node);
   Must(!calm_, "no node is lost once the faults are over");
   node.ready = node.draining = false;
 }
@@ -120,6 +121,7 @@ void Auditor::On(const event::NodeGone& e) {
   NodeBook& node = NodeOf(e.node);
   Must(!node.gone, "a node goes once");
   Must(node.live.empty(), "a gone node's attempts have ended before");
+  lost_nodes_.insert(e.node);
   node.gone = true;
   node.ready = false;
 }
@@ -130,7 +132,7 @@ void Auditor::On(const event::JobSubmitted& e) {
   Must(e.job.value > newest_job_, "job numbers grow");
   newest_job_ = e.job.value;
   Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
-  jobs_[e.job].runs.asks = AuditedSpec::FromJob(e.spec).resources;
+  jobs_[e.job].runs.asks = AuditedSpec::FromJob(e.spec).asks;
 }
 void Auditor::On(const event::JobStopRequested& e) {
   OwnerBook& runs = OwnerOf(Owner::Of(e.job));
@@ -217,46 +219,6 @@ void Auditor::On(const event::ExperimentEnded& e) {
 
 // --- attempts -----------------------------------------------------------------------------------
 
-void Auditor::Take(const Member& member, const AttemptId& attempt, const Resources& asks) {
-  NodeBook& node = NodeOf(member.node);
-  Must(node.ready && !node.gone, "work goes to ready nodes only");
-  Must(!node.draining, "nothing new goes to a draining node");
-  node.live.insert(attempt);
-  const Resources& has = node.inventory.resources;
-  node.used.cpu += asks.cpu;
-  node.used.memory += asks.memory;
-  Must(node.used.cpu <= has.cpu && node.used.memory <= has.memory,
-       "a node's capacity is never exceeded");
-  TakeGpus(node, member, asks);
-}
-void Auditor::TakeGpus(NodeBook& node, const Member& member, const Resources& asks) {
-  const bool share = asks.gpu % 10'000 != 0;
-  Must(!share || asks.gpu < 10'000, "nobody asks for one gpu and a half");
-  Must(member.gpus.size() == static_cast<uint64_t>(share ? 1 : asks.gpu / 10'000),
-       "as many gpus as were asked for");
-  for (uint32_t gpu : member.gpus) {
-    const auto& all = node.inventory.gpus;
-    const auto device = std::find_if(all.begin(), all.end(),
-                                     [&](const GpuInfo& info) { return info.index == gpu; });
-    Must(device != all.end() && device->trouble.empty(), "work goes to gpus that are well");
-    int64_t& promised = node.gpus[gpu];
-    promised += share ? asks.gpu : 10'000;
-    Must(promised <= 10'000, "no gpu is promised beyond the whole of it");
-  }
-}
-void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
-  for (const Member& member : owner.members) {
-    NodeBook& node = NodeOf(member.node);
-    node.live.erase(attempt);
-    node.used.cpu -= owner.asks.cpu;
-    node.used.memory -= owner.asks.memory;
-    const int64_t each = owner.asks.gpu % 10'000 != 0 ? owner.asks.gpu : 10'000;
-    for (uint32_t gpu : member.gpus) {
-      if ((node.gpus[gpu] -= each) == 0) node.gpus.erase(gpu);
-    }
-  }
-  owner.members.clear();
-}
 void Auditor::On(const event::AttemptPlaced& e) {
   OwnerBook& owner = OwnerOf(e.attempt.owner);
   Must(!owner.live, "one live attempt per owner");
@@ -265,12 +227,14 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.paused, "what is paused is not started");
   owner.suspending = false;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
-  Must(!e.members.empty(), "an attempt has a member");
+  CheckGang(e, owner.asks);
   owner.live = true;
   owner.number = e.attempt.number;
   owner.members = e.members;
   owner.started.clear();
-  for (const Member& member : e.members) Take(member, e.attempt, owner.asks);
+  owner.port = 0;
+  owner.exits.clear();
+  for (const Member& member : e.members) Take(member, e.attempt, owner.asks.bundles[member.rank]);
   const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
@@ -284,6 +248,7 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   Must(start != starts_.end(), "only what was placed is started");
   Must(body.iteration_base == start->second.first && body.checkpoint == start->second.second,
        "what is started goes on from the checkpoint that was decided");
+  CheckMeeting(body);
   Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint),
        "the bytes of the checkpoint are there");
 }
@@ -310,12 +275,13 @@ void Auditor::CheckStart(TrialId id) {
 }
 void Auditor::On(const event::AttemptStarted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  Must(e.rank < owner.members.size(), "the rank exists");
+  Must(e.rank < owner.asks.ranks, "the rank exists");
   Must(owner.started.insert(e.rank).second, "a rank starts once");
 }
 void Auditor::On(const event::AttemptEnded& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  CheckOutcome(e, owner);
+  if (owner.asks.ranks > 1) CheckTogether(e, owner);
+  else CheckOutcome(e, owner);
   Release(owner, e.attempt);
   owner.live = false;
   owner.last_outcome = e.outcome;
@@ -338,22 +304,24 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(owner.suspending, "only who was asked to save and end is suspended");
     if (!truth_->runs.contains({e.attempt, 0})) return;  // It was never started.
   }
-  for (uint32_t rank = 0; rank < owner.members.size(); ++rank) {
-    const Fence fence{e.attempt, rank};
-    auto it = truth_->runs.find(fence);
-    Must(it != truth_->runs.end() && it->second.exited, "what ended by itself did exit");
-    const TruthRun& run = it->second;
-    if (e.outcome == AttemptOutcome::kFailed) {
-      Must(run.witnessed, "a failure counts only when a living daemon saw it");
-      Must(run.exit_code != 0 || run.signal != 0, "a failure is an exit other than 0");
-    }
-    if (e.outcome == AttemptOutcome::kLaunchFailed) Must(run.launch_failed, "a failed launch");
-    if (e.outcome == AttemptOutcome::kSucceeded) {
-      Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),
-           "a success is exit 0");
-    }
-    Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted(fence) >= run.rows.size(),
-         "an attempt ends once its reports are accepted");
+  CheckExit({e.attempt, 0}, e.outcome, owner);
+  const size_t reported = truth_->runs.at({e.attempt, 0}).rows.size();
+  Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted({e.attempt, 0}) >= reported,
+       "an attempt ends once its reports are accepted");
+}
+// What is said of a rank's end is what happened.
+void Auditor::CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerBook& owner) const {
+  auto it = truth_->runs.find(fence);
+  Must(it != truth_->runs.end() && it->second.exited, "what ended by itself did exit");
+  const TruthRun& run = it->second;
+  if (outcome == AttemptOutcome::kFailed) {
+    Must(run.witnessed, "a failure counts only when a living daemon saw it");
+    Must(run.exit_code != 0 || run.signal != 0, "a failure is an exit other than 0");
+  }
+  if (outcome == AttemptOutcome::kLaunchFailed) Must(run.launch_failed, "a failed launch");
+  if (outcome == AttemptOutcome::kSucceeded) {
+    Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),
+         "a success is exit 0");
   }
 }
 

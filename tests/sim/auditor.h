@@ -17,9 +17,18 @@
 
 namespace rt::sim {
 
+// What an attempt asks for.
+struct AuditedAsks {
+  std::vector<Resources> bundles;
+  uint32_t ranks = 1;
+  std::string strategy = "PACK";
+
+  static AuditedAsks From(const Json* json, int64_t cpu_default);
+};
+
 // What the auditor reads from an experiment's JSON, by itself.
 struct AuditedSpec {
-  Resources resources;
+  AuditedAsks asks;
   uint64_t grid = 1;  // Configurations per sample.
   std::optional<uint64_t> trials_total;
   int64_t max_failures = 0;
@@ -84,7 +93,9 @@ class Auditor {
     std::optional<double> loss;
   };
   struct OwnerBook {
-    Resources asks;
+    AuditedAsks asks;
+    uint32_t port = 0;             // Where its ranks meet.
+    std::vector<RankExit> exits;   // Of several ranks, in order.
     uint32_t number = 0;  // Of the newest attempt.
     bool live = false;
     std::vector<Member> members;
@@ -152,6 +163,8 @@ class Auditor {
   void On(const event::AttemptPlaced& e);
   void On(const event::AttemptStarted& e);
   void On(const event::AttemptEnded& e);
+  void On(const event::PortAgreed& e);
+  void On(const event::RankExited& e);
   void On(const event::ReportsAccepted& e);
   void On(const event::RungRecorded& e);
   void On(const event::CheckpointCommitted& e);
@@ -164,6 +177,11 @@ class Auditor {
   void On(const event::TrialResumed& e);
   void On(const event::TrialRetried& e);
 
+  void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
+  void CheckMeeting(const LaunchSpec& body) const;
+  void CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner);
+  void CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerBook& owner) const;
+  void CheckBroken();
   void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);
   void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Release(OwnerBook& owner, const AttemptId& attempt);
@@ -190,17 +208,21 @@ class Auditor {
   size_t next_rows_ = 0;
   bool calm_ = false;
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
-  Millis at_ = 0;
+  Millis at_ = 0, head_started_at_ = 0;
   std::map<std::string, Millis> tokens_;
   std::set<std::string> tokens_seen_, keys_, results_dirs_;
   std::map<NodeId, NodeBook> nodes_;
   std::map<JobId, JobBook> jobs_;
   std::map<ExperimentId, ExperimentBook> experiments_;
   std::map<Fence, uint64_t> accepted_;
+  std::map<AttemptId, std::pair<uint32_t, uint32_t>> meetings_;  // Port, once agreed, and ranks.
   // A placed attempt's start: iteration and manifest of its checkpoint.
   std::map<AttemptId, std::pair<double, std::string>> starts_;
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
   std::set<Owner> committed_;  // Owners that got a checkpoint in it.
+  // Attempts that ended before all of their ranks had, with their nodes.
+  std::map<AttemptId, std::set<NodeId>> broken_;
+  std::set<NodeId> lost_nodes_;   // In this transaction.
   std::set<JobId> stopped_jobs_;  // Jobs that were asked to stop in it.
   uint64_t rungs_checked_ = 0;
 };

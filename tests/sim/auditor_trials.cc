@@ -19,16 +19,6 @@ std::optional<double> LossOf(const Row& row) {
   return value->AsDouble();
 }
 
-Resources ResourcesFrom(const Json* json, int64_t cpu_default) {
-  Resources resources;
-  resources.cpu = cpu_default;
-  if (json == nullptr) return resources;
-  const double cpus = json->GetDouble("cpu", static_cast<double>(cpu_default) / 1e4);
-  resources.cpu = std::llround(cpus * 1e4);
-  resources.gpu = std::llround(json->GetDouble("gpu", 0) * 1e4);
-  return resources;
-}
-
 // numpy's nanpercentile with linear interpolation, over sorted values.
 double Percentile(const std::vector<double>& sorted, double share) {
   const double position = share * static_cast<double>(sorted.size() - 1);
@@ -44,7 +34,7 @@ AuditedSpec AuditedSpec::FromJob(const std::string& text) {
   AuditedSpec spec;
   auto json = Json::Parse(text);
   Require(json.ok(), "a job's spec in the journal is JSON");
-  spec.resources = ResourcesFrom(json->Find("resources"), 0);
+  spec.asks = AuditedAsks::From(json->Find("resources"), 0);
   return spec;
 }
 
@@ -52,7 +42,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   AuditedSpec spec;
   auto json = Json::Parse(text);
   Require(json.ok(), "an experiment's spec in the journal is JSON");
-  spec.resources = ResourcesFrom(json->Find("resources"), 10'000);
+  spec.asks = AuditedAsks::From(json->Find("resources"), 10'000);
   if (const Json* space = json->Find("space")) {
     for (const auto& [name, domain] : space->object()) {
       if (domain.Find("grid") != nullptr) spec.grid *= domain.Find("grid")->array().size();
@@ -101,7 +91,7 @@ void Auditor::On(const event::TrialCreated& e) {
   Must(e.bracket < static_cast<uint64_t>(experiment.spec.brackets), "the bracket exists");
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
-  trial.runs.asks = experiment.spec.resources;
+  trial.runs.asks = experiment.spec.asks;
 }
 
 void Auditor::On(const event::TrialStopRequested& e) {
@@ -158,7 +148,7 @@ void Auditor::On(const event::TrialEnded& e) {
 
 void Auditor::On(const event::ReportsAccepted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  Must(e.rank < owner.members.size(), "the rank exists");
+  Must(e.rank < owner.asks.ranks, "the rank exists");
   uint64_t& accepted = accepted_[{e.attempt, e.rank}];
   Must(e.seq_to > accepted, "rows are settled once");
   TrialBook* trial = e.attempt.owner.is_trial() ? &Touch(e.attempt.owner.trial()) : nullptr;
@@ -193,12 +183,12 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (trial == nullptr) continue;
     Must(row.iteration > trial->runs.base_iteration,
          "no step before a committed checkpoint is repeated");
+    if (e.rank != 0) continue;  // Only rank 0's rows are judged.
     Must(!trial->reached_end, "rows after the end are not kept");
     const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
     if (spec.stop_at > 0 && row.iteration >= spec.stop_at) trial->reached_end = true;
     const std::optional<double> loss = LossOf(row);
     if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
-    if (e.rank != 0) continue;
     trial->kept.push_back({e.attempt.number, row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
   }
@@ -267,6 +257,7 @@ void Auditor::EndTransaction() {
     trial.batch_rungs.clear();
   }
   touched_.clear();
+  CheckBroken();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
   for (JobId job : stopped_jobs_) {
@@ -332,9 +323,10 @@ void Auditor::On(const event::CheckpointRetired& e) {
   auto book = std::find_if(owner.checkpoints.begin(), owner.checkpoints.end(),
                            [&](const CheckpointBook& c) { return c.id == e.checkpoint; });
   Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
-  Must(book + 1 != owner.checkpoints.end() || Asked("restart", ToString(e.owner.trial())),
-       "the newest checkpoint is kept");
+  const bool begins_anew = Asked("restart", ToString(e.owner.trial()));
+  Must(book + 1 != owner.checkpoints.end() || begins_anew, "the newest checkpoint is kept");
   book->retired = true;
+  if (begins_anew) return;  // Of these all go.
   const AuditedSpec& spec = ExperimentOf(e.owner.trial().experiment).spec;
   int64_t kept = 0;
   for (const CheckpointBook& other : owner.checkpoints) {
@@ -348,7 +340,6 @@ void Auditor::On(const event::CheckpointRetired& e) {
                                                                 : *other.score > *book->score)));
     Must(is_older ? other.id > book->id : !is_worse, "the worst by the policy is retired");
   }
-  if (Asked("restart", ToString(e.owner.trial()))) return;  // It starts from scratch.
   Must(spec.keep > 0 && kept >= spec.keep, "not more is retired than the policy says");
 }
 

@@ -62,6 +62,18 @@ head_core attempts.cc "an exit that nobody saw counts as a failure" \
   's/observed\.witnessed \? (AttemptOutcome::kFailed) : AttemptOutcome::kLost/$1/'
 head_core attempts.cc "an attempt ends before its reports are in" \
   's/live\.accepted\[observed\.fence\.rank\] < observed\.last_seq/false/'
+head_core attempts.cc "an attempt ends with its first rank" \
+  's/rank < ranks; \+\+rank\)/rank < ranks \/ ranks; ++rank)/'
+head_core attempts.cc "who was asked to end is blamed" \
+  's/if \(live\.FirstFailure\(\) != nullptr\) exit\.outcome/if (false) exit.outcome/'
+head_core desired.cc "a rank that failed leaves the others running" \
+  's/stop \|\| live\.FirstFailure\(\) != nullptr/stop/'
+head_core state.cc "a rank starts before it is agreed where to meet" \
+  's/if \(rank > 0 && port == 0\) return false;//'
+head_core places.cc "a gang goes without its last bundle" \
+  's/return packing\.Take\(\);/auto some = packing.Take(); some.pop_back(); return some;/'
+head_core places.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
+head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'

@@ -35,6 +35,7 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     run.paused = true;
     return EndProcess(fence, run.pid, 0, 0);
   }
+  if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
   if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
     return EndProcess(fence, run.pid, 1, 0);
@@ -69,6 +70,20 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     }
   }
   ProcessLater(fence, run.pid, sim_.Between(20, 250));
+}
+
+// As a collective operation does: it waits for ever for a rank that is not there yet, or that has
+// gone by itself, or that waits elsewhere.
+bool WorkerHost::MissesPeers(const Fence& fence, const Run& run) const {
+  for (uint32_t rank = 0; rank < run.body.world_size; ++rank) {
+    if (rank == fence.rank) continue;
+    auto peer = sim_.truth.runs.find({fence.attempt, rank});
+    if (peer == sim_.truth.runs.end() || peer->second.port != run.body.port) return true;
+    const TruthRun& truth = peer->second;
+    if (truth.exited && (truth.exit_code != 0 || truth.signal != 0 || truth.launch_failed))
+      return true;
+  }
+  return false;
 }
 
 // Bytes first: they are durable at the head before anybody asks for the commit. A daemon that dies

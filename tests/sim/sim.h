@@ -34,10 +34,13 @@ struct TruthRun {
   bool witnessed = false;
   bool launch_failed = false;
   bool asked_to_stop = false;
+  bool forgotten = false;  // Its node came back without its run directory.
+  uint32_t port = 0;  // Where it meets the other ranks.
 };
 struct Truth {
   std::map<Fence, TruthRun> runs;
   std::set<std::string> manifests;  // Durable in the store.
+  std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …

@@ -16,6 +16,7 @@ Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
     Drive(job, step, std::move(lives));
   };
   const size_t nodes = 2 + sim_.rng.Below(3);
+  two_stay_ = sim_.rng.Chance(0.5);
   for (size_t i = 0; i < nodes; ++i) {
     Resources size;
     // The first node never leaves and can run everything.
@@ -93,7 +94,7 @@ void Simulation::CalamitiesLater() {
       sim_.At(sim_.Between(0, 300), [this] { head_.Crash(); });
     }
     AskForMore();
-    for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > 0);
+    for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > (two_stay_ ? 1 : 0));
     if (sim_.rng.Chance(0.1)) Submit();
     CalamitiesLater();
   });
@@ -156,8 +157,14 @@ std::string Simulation::DrawExperiment() {
   const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
                              R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})",
                              R"({"cpu":0.5,"gpu":0.3})", R"({"cpu":0.25,"gpu":0.5})",
-                             R"({"cpu":0.5,"gpu":0.4,"gpu_sharing":"spread"})"};
-  text += std::string("\"resources\":") + resources[below(8)] + ",";
+                             R"({"cpu":0.5,"gpu":0.4,"gpu_sharing":"spread"})",
+                             R"({"cpu":0.5,"ranks":2})",
+                             R"({"cpu":1,"gpu":0.5,"ranks":3,"strategy":"SPREAD"})",
+                             R"({"bundles":[{"cpu":1},{"gpu":1},{"cpu":0.5}],"ranks":1})",
+                             R"({"bundles":[{"cpu":1,"gpu":0.5},{"cpu":0.5,"gpu":1}],)"
+                             R"("strategy":"STRICT_PACK"})",
+                             R"({"cpu":0.5,"ranks":2,"strategy":"STRICT_SPREAD"})"};
+  text += std::string("\"resources\":") + resources[below(two_stay_ ? 13 : 12)] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return text;
 }

@@ -57,6 +57,7 @@ class Simulation {
   Sim sim_;
   Auditor auditor_;
   HeadHost head_;
+  bool two_stay_ = false;  // Two nodes never leave, so that STRICT_SPREAD of two is possible.
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::vector<std::unique_ptr<Request>> requests_;
   bool closing_ = false;  // Nobody asks for anything any more.

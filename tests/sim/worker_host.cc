@@ -27,7 +27,8 @@ void WorkerHost::StartDaemon() {
   for (auto& [fence, run] : runs_) {
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
-    Feed(worker::input::Recovered{fence, run.pid, run.exit});
+    Feed(worker::input::Recovered{fence, run.pid, run.exit,
+                                  run.body.keeps_port ? run.body.port : 0});
   }
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] {
@@ -96,6 +97,7 @@ void WorkerHost::Reboot(bool keep_disk) {
     node_ = {};
   } else if (sim_.rng.Chance(0.3)) {
     sim_.faults.Add(Fault::kRunsForgotten);
+    for (const auto& [fence, run] : runs_) sim_.truth.runs[fence].forgotten = true;
     runs_.clear();
   }
   sim_.At(sim_.Between(400, 8'000), [this, life = daemon_life_] {
@@ -163,7 +165,14 @@ void WorkerHost::Prepare(const Fence& fence) {
       Feed(worker::input::Prepared{fence, false, transient, "no such bundle"});
       return;
     }
-    Feed(worker::input::Prepared{fence, true, false, ""});
+    auto body = bodies_.find(fence);
+    if (body == bodies_.end()) return;
+    uint32_t& port = body->second.port;
+    if (body->second.keeps_port) {
+      if (port == 0) port = static_cast<uint32_t>(sim_.Between(20'000, 60'000));
+      sim_.truth.ports[fence.attempt].insert(port);
+    }
+    Feed(worker::input::Prepared{fence, true, false, "", body->second.keeps_port ? port : 0});
   });
 }
 
@@ -174,7 +183,7 @@ void WorkerHost::Launch(const Fence& fence) {
   Require(earlier == runs_.end() || !earlier->second.alive, "launched while it runs");
   Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
   auditor_.CheckLaunch(body->second, sim_.truth);
-  sim_.truth.runs[fence] = {};
+  sim_.truth.runs[fence] = {.port = body->second.port};
   runs_.erase(fence);
   Run& run = runs_[fence];
   run.body = body->second;
@@ -182,7 +191,12 @@ void WorkerHost::Launch(const Fence& fence) {
   run.alive = true;
   run.iteration = run.body.iteration_base;
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
-  run.checkpoint_every = sim_.rng.Below(5);
+  if (run.body.world_size > 1) {  // They go in step.
+    const Owner& owner = fence.attempt.owner;
+    run.iterations_total = static_cast<double>(
+        2 + Mix64(owner.group * 1'000 + owner.number * 10 + fence.attempt.number) % 29);
+  }
+  run.checkpoint_every = fence.rank == 0 ? sim_.rng.Below(5) : 0;
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
@@ -269,6 +283,7 @@ void WorkerHost::SendSync() {
     observed.fence = seen.fence;
     observed.phase = static_cast<Observed::Phase>(seen.phase);
     observed.pid = seen.pid;
+    observed.port = seen.port;
     observed.exit_code = seen.exit.exit_code;
     observed.signal = seen.exit.signal;
     observed.witnessed = seen.exit.witnessed;

@@ -76,6 +76,7 @@ class WorkerHost {
 
   void ProcessLater(const Fence& fence, uint64_t pid, Millis delay);
   void ProcessStep(const Fence& fence, Run& run);
+  bool MissesPeers(const Fence& fence, const Run& run) const;
   void EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal);
   void LoseProcesses();
 

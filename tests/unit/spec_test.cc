@@ -54,11 +54,39 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "multiples of q");
   check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1.5}})", "resources/gpu",
         "whole number");
+  check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[]}})", "resources/bundles",
+        "must be a list");
+  check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[{"cpu":-1}]}})",
+        "resources/bundles/0/cpu", "between 0");
+  check(R"({"experiment":"e","command":["x"],"resources":{"cpu":1,"bundles":[{"cpu":1}]}})",
+        "resources/cpu", "stands beside 'bundles'", "into the bundles");
+  check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[{"cpu":1}],"ranks":2}})",
+        "resources/ranks", "between 1 and 1");
+  check(R"({"experiment":"e","command":["x"],"resources":{"cpu":1,"strategy":"HEAP"}})",
+        "resources/strategy", "STRICT_SPREAD");
+  check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1,"gpu_sharing":"x"}})",
+        "resources/gpu_sharing", "'pack' or 'spread'");
   check(R"({"experiment":"e","command":["x"],"scheduler":{"asha":{}}})", "scheduler", "metric");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":0}}})",
         "scheduler/asha/max_t", "above 0");
   check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
   check(R"({"experiment":"e","command":["x"],"num_samples":"3"})", "num_samples", "whole number");
+}
+
+TEST_CASE("spec: several ranks and bundles") {
+  auto asks = [](const std::string& resources) {
+    return SpecOf((R"({"experiment":"e","command":["x"],"resources":)" + resources + "}").c_str())
+        .resources;
+  };
+  CHECK(asks(R"({"cpu":2})").bundles.size() == 1);
+  const ResourceRequest ranks = asks(R"({"cpu":1,"gpu":1,"ranks":4,"strategy":"spread"})");
+  CHECK((ranks.ranks == 4 && ranks.bundles.size() == 4 && ranks.strategy == Strategy::kSpread));
+  CHECK(ranks.Total().gpu == 4 * kUnit);
+  CHECK(Describe(ranks) == "4 bundles of 1 cpu, 1 gpu (SPREAD)");
+  const ResourceRequest mixed = asks(R"({"bundles":[{"CPU":1},{"GPU":1}],"ranks":1})");
+  CHECK((mixed.ranks == 1 && mixed.bundles[1].gpu == kUnit));
+  CHECK(Describe(mixed) == "2 bundles of 1 cpu; 1 gpu (PACK)");
+  CHECK(ToJson(mixed).GetInt("ranks") == 1);
 }
 
 TEST_CASE("spec: a stop rule follows the mode of the metric") {

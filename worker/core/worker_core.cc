@@ -37,6 +37,8 @@ class Stepper {
   void On(const input::Prepared& prepared) {
     AttemptState* attempt = Find(prepared.fence, {Stage::kPreparing});
     if (attempt == nullptr) return;
+    attempt->port = prepared.port;
+    changed_ = changed_ || prepared.port != 0;  // The other ranks wait for it.
     if (attempt->stop || attempt->suspend) {
       NeverStarted(*attempt, kNotStarted);
     } else if (prepared.ok) {
@@ -93,6 +95,7 @@ class Stepper {
     AttemptState attempt;
     attempt.stage = recovered.exit ? Stage::kDraining : Stage::kRunning;
     attempt.pid = recovered.pid;
+    attempt.port = recovered.port;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
   }
@@ -229,7 +232,8 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
   std::vector<Observed> list;
   list.reserve(state.attempts.size());
   for (const auto& [fence, attempt] : state.attempts) {
-    Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid};
+    Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid,
+                      .port = attempt.port};
     if (attempt.stage == Stage::kExited) {
       observed.exit = attempt.exit;
       observed.suspended = attempt.paused || (attempt.suspend && attempt.term_at.has_value());

@@ -55,6 +55,7 @@ struct Observed {
   Fence fence;
   Phase phase = Phase::kPreparing;
   uint64_t pid = 0;  // Of the user's process.
+  uint32_t port = 0;  // Kept for several ranks to meet at; 0: none.
   ExitFacts exit;    // The rest only when exited.
   bool suspended = false;  // It ended because it was asked to save and end.
   uint64_t last_seq = 0;
@@ -79,6 +80,7 @@ struct Prepared {
   bool ok = true;
   bool transient = false;
   std::string why;
+  uint32_t port = 0;  // Kept for the attempt's ranks, if it has several and this is the first.
 };
 struct Launched {
   Fence fence;
@@ -103,6 +105,7 @@ struct Recovered {
   Fence fence;
   uint64_t pid = 0;
   std::optional<ExitFacts> exit;
+  uint32_t port = 0;
 };
 struct Tick {};
 }  // namespace input
@@ -160,6 +163,7 @@ struct AttemptState {
   bool wanted = true;  // In the newest desired list.
   bool stop = false;   // Sticky.
   uint64_t pid = 0;
+  uint32_t port = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
   bool suspend = false;  // Sticky.

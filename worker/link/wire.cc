@@ -19,6 +19,7 @@ void ToWire(const Observed& observed, v1::Observed* wire) {
   ToWire(observed.fence, wire->mutable_fence());
   wire->set_phase(static_cast<uint32_t>(observed.phase));
   wire->set_pid(observed.pid);
+  wire->set_port(observed.port);
   wire->set_exit_code(observed.exit.exit_code);
   wire->set_signal(observed.exit.signal);
   wire->set_witnessed(observed.exit.witnessed);
@@ -59,6 +60,8 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
   body.params = wire.params();
   body.gpu_uuids.assign(wire.gpu_uuids().begin(), wire.gpu_uuids().end());
   body.world_size = wire.world_size();
+  body.port = wire.port();
+  body.keeps_port = wire.keeps_port();
   body.iteration_base = wire.iteration_base();
   body.time_total_base_s = wire.time_total_base_s();
   body.control = wire.control();

@@ -38,6 +38,8 @@ Json ToJson(const LaunchBody& body) {
                            {"params", body.params},
                            {"gpu_uuids", Texts(body.gpu_uuids)},
                            {"world_size", body.world_size},
+                           {"port", body.port},
+                           {"keeps_port", body.keeps_port},
                            {"iteration_base", body.iteration_base},
                            {"time_total_base_s", body.time_total_base_s},
                            {"control", body.control},
@@ -67,6 +69,8 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   body.params = json.GetString("params");
   body.gpu_uuids = TextsFrom(json, "gpu_uuids");
   body.world_size = static_cast<uint32_t>(json.GetInt("world_size", 1));
+  body.port = static_cast<uint32_t>(json.GetInt("port"));
+  body.keeps_port = json.GetBool("keeps_port");
   body.iteration_base = json.GetDouble("iteration_base");
   body.time_total_base_s = json.GetDouble("time_total_base_s");
   body.control = json.GetString("control");

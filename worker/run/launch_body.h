@@ -29,6 +29,8 @@ struct LaunchBody {
   std::string params;
   std::vector<std::string> gpu_uuids;
   uint32_t world_size = 1;
+  uint32_t port = 0;  // MASTER_PORT of several ranks; with keeps_port, 0 lets the launcher choose.
+  bool keeps_port = false;
   double iteration_base = 0;
   double time_total_base_s = 0;
   std::string control;

@@ -45,6 +45,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
   for (const auto& [name, value] : body.env) env[name] = value;
+  if (body.port != 0) env["MASTER_PORT"] = std::to_string(body.port);
   const Owner& owner = body.fence.attempt.owner;
   if (owner.is_trial()) {
     env["RT_EXPERIMENT_ID"] = std::to_string(owner.group);

@@ -164,6 +164,9 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   const WriteOptions lazily{.sync = false};
   RT_RETURN_IF_ERROR(
       WriteFileAtomic(dir.config(), body.params.empty() ? "{}" : body.params, lazily));
+  if (body.keeps_port) {
+    RT_ASSIGN_OR_RETURN(body.port, ports_.Keep(body.fence, body.port));
+  }
   body.token = NewToken();
   body.started_at = WallClock();
   if (body.memory > 0) body.cgroup = cgroups_.Make(body.fence, body.memory);
@@ -339,6 +342,7 @@ void Launcher::Forget(const Fence& fence) {
   cache_.Release(fence);
   cgroups_.Remove(fence);
   warm_.Release(fence);
+  ports_.Release(fence);
   std::lock_guard lock(mutex_);
   forked_.erase(fence);
   ended_unseen_.erase(fence);

@@ -16,6 +16,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/cgroup.h"
 #include "worker/run/launch_env.h"
+#include "worker/run/port_keeper.h"
 #include "worker/run/tree_cache.h"
 #include "worker/run/warm_servers.h"
 
@@ -88,6 +89,7 @@ class Launcher {
   TreeCache cache_;
   const Cgroups cgroups_;
   WarmServers warm_;
+  PortKeeper ports_;
   std::mutex mutex_;
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
   std::set<Fence> forked_;             // By our warm-start servers.

@@ -95,7 +95,8 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   }
   RT_LOG(kInfo) << rt::ToString(fence) << ": taken over, " << (found.exit ? "ended" : "running");
   parts_.attempts.Add(*live);
-  Feed(input::Recovered{fence, found.pid, found.exit});
+  const uint32_t port = found.body.keeps_port ? found.body.port : 0;
+  Feed(input::Recovered{fence, found.pid, found.exit, port});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!listening.ok()) {
     RT_LOG(kError) << MessageOf(listening);
@@ -231,7 +232,9 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
       std::lock_guard lock(mutex_);
       if (auto kept = bodies_.find(body.fence); kept != bodies_.end()) kept->second = body;
     }
-    Post(input::Prepared{body.fence, prepared.ok(), IsTransient(prepared), MessageOf(prepared)});
+    const uint32_t kept_port = prepared.ok() && body.keeps_port ? body.port : 0;
+    Post(input::Prepared{body.fence, prepared.ok(), IsTransient(prepared), MessageOf(prepared),
+                         kept_port});
   };
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Prepared{prepare.fence, false, true, "too much at once"});

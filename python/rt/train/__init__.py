@@ -3,6 +3,7 @@
 from rt._api import TrialContext, checkpoint_requested, get_checkpoint, get_context, report
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
+from rt._resources import ScalingConfig
 from rt.tune._results import Result
 
 TrainContext = TrialContext
@@ -13,6 +14,7 @@ __all__ = [
     "FailureConfig",
     "Result",
     "RunConfig",
+    "ScalingConfig",
     "SyncConfig",
     "TrainContext",
     "checkpoint_requested",

@@ -14,6 +14,7 @@ from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from rt._errors import TrialError, TuneError
 from rt._paths import alias
+from rt._resources import PlacementGroupFactory
 from rt._space import (
     choice,
     grid_search,
@@ -35,12 +36,7 @@ from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._tuner import Tuner, run
-from rt.tune._wrap import (
-    PlacementGroupFactory,
-    register_trainable,
-    with_parameters,
-    with_resources,
-)
+from rt.tune._wrap import register_trainable, with_parameters, with_resources
 from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter
 from rt.tune.schedulers import create_scheduler
 from rt.tune.search import create_searcher

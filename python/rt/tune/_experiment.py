@@ -19,6 +19,7 @@ from rt._config import RunConfig
 from rt._errors import hide_own_frames
 from rt._json import clean, unboxed
 from rt._pack import import_path, write_payload
+from rt._resources import resources_spec, threads_of
 from rt._space import encode_space
 from rt._values import ValueTable
 from rt.tune._progress import Progress, wait_for_end
@@ -111,14 +112,7 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
 
 def _resources(request: Request) -> dict[str, Any]:
     chosen = request.resources or resources_of(request.trainable) or {"cpu": 1}
-    resources: dict[str, Any] = {}
-    for name, amount in chosen.items():
-        key = name.lower() if name.lower() in ("cpu", "gpu", "memory") else name
-        if amount is None:
-            continue
-        resources[key] = clean(amount)
-    resources.setdefault("cpu", 0 if "CPU" in chosen or "cpu" in chosen else 1)
-    return resources
+    return resources_spec(chosen)
 
 
 def _check_counts(tune: TuneConfig) -> None:
@@ -229,7 +223,7 @@ def run_search(request: Request) -> TrialSet:
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
     # As in Ray: trials that run side by side would otherwise each start a thread per core.
-    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, int(spec["resources"]["cpu"])))
+    threads = os.environ.get("OMP_NUM_THREADS") or str(threads_of(spec["resources"]))
     spec["env"].setdefault("OMP_NUM_THREADS", threads)
     if "RT_WARM_START" in os.environ:
         spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])

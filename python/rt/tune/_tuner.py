@@ -8,11 +8,12 @@ from typing import Any, Optional, Union
 
 from rt._config import CheckpointConfig, FailureConfig, RunConfig
 from rt._errors import TuneError
+from rt._resources import as_request
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig, run_search
 from rt.tune._results import ResultGrid
 from rt.tune._trials import TrialSet
-from rt.tune._wrap import PlacementGroupFactory, lookup
+from rt.tune._wrap import lookup
 
 
 class Tuner:
@@ -175,11 +176,9 @@ def _old_checkpoints(
 def _old_resources(resources: Any) -> Optional[dict[str, Any]]:
     if resources is None:
         return None
-    if isinstance(resources, PlacementGroupFactory):
-        resources = resources.required_resources
-    if not isinstance(resources, dict):
-        kind = type(resources).__name__
-        raise ValueError(f"resources_per_trial must be one dict for all trials, not {kind}")
+    resources = as_request(resources)
+    if "bundles" in resources:
+        return dict(resources)
     merged = {key: value for key, value in resources.items() if key not in _OLD_RESOURCES}
     for name in ("cpu", "gpu"):
         extra = resources.get(f"extra_{name}") or 0

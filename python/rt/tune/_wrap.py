@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional
 
+from rt._resources import as_request
 from rt._trainable import Trainable, takes_checkpoint_dir
 
 _registry: dict[str, Any] = {}
@@ -59,48 +60,21 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     return _copied(trainable, kwargs)
 
 
-class PlacementGroupFactory:
-    """Resources as a list of bundles. A trial is one process on one node: it asks for their sum.
-
-    Raises ValueError when there is no bundle, or the strategy would spread them over nodes.
-    """
-
-    def __init__(self, bundles: list[dict[str, float]], strategy: str = "PACK", **_: Any) -> None:
-        if not bundles or not all(isinstance(bundle, dict) for bundle in bundles):
-            raise ValueError("PlacementGroupFactory takes a list of dicts such as {'CPU': 1}")
-        if "SPREAD" in strategy:
-            raise ValueError(f"strategy {strategy!r}: a trial runs on one node")
-        self.bundles = bundles
-        self.strategy = strategy
-
-    @property
-    def required_resources(self) -> dict[str, float]:
-        """The sum of the bundles."""
-        total: dict[str, float] = {}
-        for bundle in self.bundles:
-            for name, amount in bundle.items():
-                total[name] = total.get(name, 0) + amount
-        return total
-
-
 def with_resources(trainable: Any, resources: Any) -> Any:
     """The trainable that asks for e.g. {"cpu": 2, "gpu": 0.5, "memory": bytes} per trial.
 
-    Raises ValueError for resources that are not one dict for all trials.
+    A PlacementGroupFactory asks for several bundles, a ScalingConfig for so many ranks. Raises
+    ValueError for resources that are not the same for all trials.
     """
     trainable = lookup(trainable)
-    if isinstance(resources, PlacementGroupFactory):
-        resources = resources.required_resources
-    if not isinstance(resources, dict):
-        kind = type(resources).__name__
-        raise ValueError(f"with_resources takes one dict for all trials, not {kind}")
+    request = as_request(resources)
     if inspect.isclass(trainable):
         base: Any = trainable
-        derived = type(base.__name__, (base,), {_RESOURCES: dict(resources)})
+        derived = type(base.__name__, (base,), {_RESOURCES: request})
         _rename(derived, base)
         return derived
     wrapped = _copied(trainable, {})
-    setattr(wrapped, _RESOURCES, dict(resources))
+    setattr(wrapped, _RESOURCES, request)
     return wrapped
 
 

@@ -1,0 +1,146 @@
+// Gangs: where several bundles go, all or nothing, and what is said while they wait.
+#include "head/core/draft.h"
+#include "head/core/places.h"
+#include "tests/unit/core_story.h"
+
+using namespace rt;
+
+namespace {
+
+// A head with nodes 1, 2, … of the given cpus and gpus.
+struct Nodes {
+  Core core;
+  std::vector<Record> log;
+  Outcome Do(const Input& input) {
+    Outcome outcome = Step(core, input, 1'000'000);
+    log.insert(log.end(), outcome.records.begin(), outcome.records.end());
+    CheckInvariants(core);
+    return outcome;
+  }
+  explicit Nodes(const std::vector<Resources>& sizes) {
+    Do(input::StartHead{"c", "test", "1"});
+    for (const Resources& size : sizes) {
+      const std::string token = "token" + std::to_string(log.size());
+      Do(input::CreateToken{token, "worker", 1000, ""});
+      input::Sync sync{.node = Do(input::UseToken{token, token}).answer.node, .incarnation = 1,
+                       .sync_seq = 1};
+      sync.inventory.resources = size;
+      sync.inventory.address = "10.0.0." + std::to_string(sync.node.value);
+      Do(sync);
+    }
+  }
+  absl::Status Submit(const std::string& resources) {
+    return Do(input::CreateExperiment{
+        .spec = R"({"experiment":"e","command":["x"],"resources":)" + resources + "}",
+        .drawn_seed = 1, .results_root = "/r"}).verdict;
+  }
+  // The nodes of the newest experiment's trial, by rank; empty while it waits.
+  std::vector<uint64_t> Where() const {
+    std::vector<uint64_t> nodes;
+    const Experiment& newest = core.world.state.experiments.rbegin()->second;
+    const Attempt* live = newest.trials.front().runs.live();
+    if (live == nullptr) return nodes;
+    for (const Member& member : live->members) nodes.push_back(member.node.value);
+    return nodes;
+  }
+  std::string Why() const {
+    const Experiment& newest = core.world.state.experiments.rbegin()->second;
+    return WhyWaiting(core, Owner::Of(newest.trials.front().id), 1'000'000).reason;
+  }
+};
+
+Resources Cpus(int64_t cpu, int64_t gpu = 0) { return {.cpu = cpu * kUnit, .gpu = gpu * kUnit}; }
+
+using Where = std::vector<uint64_t>;
+
+}  // namespace
+
+TEST_CASE("gangs: PACK takes few nodes, and the smallest that holds all") {
+  Nodes nodes({Cpus(8), Cpus(2), Cpus(4)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":3})").ok());
+  CHECK(nodes.Where() == Where{3, 3, 3});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":10})").ok());
+  CHECK(nodes.Where() == Where{1, 1, 1, 1, 1, 1, 1, 1, 2, 2});
+}
+
+TEST_CASE("gangs: SPREAD takes many nodes, and shares them when it must") {
+  Nodes nodes({Cpus(2), Cpus(2)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":3,"strategy":"SPREAD"})").ok());
+  const Where where = nodes.Where();
+  REQUIRE(where.size() == 3);
+  CHECK(where[0] != where[1]);
+}
+
+TEST_CASE("gangs: STRICT_PACK and STRICT_SPREAD wait rather than bend") {
+  Nodes nodes({Cpus(4), Cpus(4)});
+  REQUIRE(nodes.Submit(R"({"cpu":3})").ok());
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2,"strategy":"STRICT_SPREAD"})").ok());
+  CHECK(Where{nodes.Where()}.size() == 2);
+  REQUIRE(nodes.Submit(R"({"cpu":2,"ranks":2,"strategy":"STRICT_PACK"})").ok());
+  CHECK(nodes.Where().empty());
+  CHECK(nodes.Why() == "waits for 2 bundles of 2 cpus (STRICT_PACK), all at once: there is room "
+                       "for 1 of them now");
+}
+
+TEST_CASE("gangs: what no set of nodes can hold is refused, and says what is missing") {
+  Nodes nodes({Cpus(4), Cpus(4, 1)});
+  nodes.core.soft.node_types = {Cpus(4), Cpus(4, 1)};
+  const absl::Status spread = nodes.Submit(R"({"cpu":1,"ranks":3,"strategy":"STRICT_SPREAD"})");
+  CHECK(MessageOf(spread) == "asks for 3 bundles of 1 cpu (STRICT_SPREAD); the cluster's 2 nodes "
+                             "cannot hold them at once, even when empty");
+  CHECK(!nodes.Submit(R"({"cpu":5,"ranks":2})").ok());
+  CHECK(!nodes.Submit(R"({"bundles":[{"gpu":1},{"gpu":0.5}]})").ok());
+  CHECK(nodes.Submit(R"({"bundles":[{"gpu":0.5},{"gpu":0.5,"cpu":4}]})").ok());
+  CHECK(nodes.Where() == Where{2, 2});
+}
+
+TEST_CASE("gangs: the biggest bundle chooses first, ranks keep their order") {
+  Nodes nodes({Cpus(3), Cpus(1, 1)});
+  REQUIRE(nodes.Submit(R"({"bundles":[{"cpu":1},{"cpu":1,"gpu":1},{"cpu":2}]})").ok());
+  CHECK(nodes.Where() == Where{1, 2, 1});
+}
+
+TEST_CASE("ranks: each is told where it stands, and where all meet") {
+  Nodes nodes({Cpus(2), Cpus(1)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":3})").ok());
+  REQUIRE(nodes.Where() == Where{1, 1, 2});
+  const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
+  CHECK(DesiredFor(nodes.core.world, NodeId{2}).empty());
+  LaunchSpec first = LaunchSpecFor(nodes.core.world, {id, 0});
+  CHECK((first.keeps_port && first.port == 0));
+  input::Sync sync{.node = {1}, .incarnation = 1, .sync_seq = 2};
+  sync.inventory = nodes.core.world.state.nodes.at({1}).inventory;
+  sync.observed.push_back({{id, 0}, Observed::Phase::kPreparing, 0, 29'500});
+  nodes.Do(sync);
+  REQUIRE(DesiredFor(nodes.core.world, NodeId{2}).size() == 1);
+  CHECK(DesiredFor(nodes.core.world, NodeId{1}).size() == 2);
+  LaunchSpec last = LaunchSpecFor(nodes.core.world, {id, 2});
+  CHECK((last.port == 29'500 && !last.keeps_port && last.world_size == 3));
+  const std::map<std::string, std::string> expected = {
+      {"RANK", "2"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"},
+      {"GROUP_RANK", "1"}, {"NODE_RANK", "1"}, {"GROUP_WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "10.0.0.1"}};
+  for (const auto& [name, value] : expected) CHECK(last.env.at(name) == value);
+  CHECK(LaunchSpecFor(nodes.core.world, {id, 1}).env.at("LOCAL_RANK") == "1");
+}
+
+TEST_CASE("ranks: bundles beyond the ranks are held and start nothing") {
+  Nodes nodes({Cpus(2), Cpus(1, 2)});
+  REQUIRE(nodes.Submit(R"({"bundles":[{"gpu":1},{"gpu":1},{"cpu":2}],"ranks":1})").ok());
+  REQUIRE(nodes.Where() == Where{2, 2, 1});
+  CHECK(DesiredFor(nodes.core.world, NodeId{1}).empty());
+  REQUIRE(DesiredFor(nodes.core.world, NodeId{2}).size() == 1);
+  const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
+  const LaunchSpec launch = LaunchSpecFor(nodes.core.world, {id, 0});
+  CHECK(launch.world_size == 1);
+  CHECK(!launch.env.contains("RANK"));
+}
+
+TEST_CASE("ranks: only rank 0's checkpoint is kept, another's is refused with the reason") {
+  Nodes nodes({Cpus(2)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
+  input::CommitCheckpoint commit{.fence = {{Owner::Of(TrialId{{1}, 0}), 1, 1}, 1}};
+  const absl::Status refused = nodes.Do(commit).verdict;
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(MessageOf(refused) == "a checkpoint of rank 1: only rank 0's is kept");
+}
