@@ -117,6 +117,14 @@ class TrialContext:
         """This process's rank on its node, from 0."""
         return int(os.environ.get("LOCAL_RANK", "0"))
 
+    def get_local_world_size(self) -> int:
+        """How many of the ranks run on this node."""
+        return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+    def get_node_rank(self) -> int:
+        """This node's place among those of the attempt, from 0."""
+        return int(os.environ.get("NODE_RANK", "0"))
+
 
 def get_context() -> TrialContext:
     """The context of the running trial."""

@@ -62,6 +62,7 @@ def train_ranks(config):
     rank, size = dist.get_rank(), dist.get_world_size()
     context = train.get_context()
     assert (context.get_world_rank(), context.get_world_size()) == (rank, size)
+    assert context.get_local_world_size() in (1, 2) and context.get_node_rank() in (0, 1)
     torch.manual_seed(rank)
     weight = torch.zeros(3)
     for step in range(5):
