@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libsqlite3-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
+  libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
   librust-blake3-dev
   python3 python3-venv python3-pip procps iproute2 iptables
 )

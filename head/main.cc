@@ -25,6 +25,7 @@
 #include "head/loop/head_loop.h"
 #include "head/options.h"
 #include "head/service/head_server.h"
+#include "head/service/metrics_server.h"
 #include "head/service/shutdown.h"
 #include "head/service/tokens.h"
 #include "head/sinks/result_sinks.h"
@@ -93,6 +94,7 @@ struct Head {
   std::unique_ptr<IoPool> pool;
   std::unique_ptr<ResultSinks> sinks;
   std::unique_ptr<HeadServer> server;
+  std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<LocalProvider> provider;
   Reached reached;
 
@@ -123,6 +125,18 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   return absl::OkStatus();
 }
 
+absl::Status ServeMetrics(const HeadOptions& options, const Credentials& credentials, Head& head) {
+  const std::string path = options.state_dir + "/metrics";
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  if (options.metrics.empty()) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(HostPort wanted, ParseHostPort(options.metrics));
+  RT_ASSIGN_OR_RETURN(head.metrics, MetricsServer::Start(*head.loop, *head.settings, credentials,
+                                                         wanted.host, wanted.port));
+  wanted.port = head.metrics->port();
+  return WriteFileAtomic(path, ToString(wanted) + "\n");
+}
+
 absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
                    std::function<void()> end_head) {
   HostPort wanted{"127.0.0.1", 0};
@@ -150,7 +164,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   if (advertise.port == 0) advertise.port = head.server->port();
   head.reached.advertise = advertise;
   head.settings->set_address(ToString(advertise));
-  return absl::OkStatus();
+  return ServeMetrics(options, credentials, head);
 }
 
 // Workers of this machine that the configuration no longer names: `rt up` has ended them.
@@ -240,6 +254,7 @@ absl::Status Run(const HeadOptions& options) {
   RemovePid(options.state_dir);
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
+  head.metrics.reset();
   head.server.reset();
   std::fflush(nullptr);
   _exit(0);

@@ -17,6 +17,7 @@ Usage: rt-head --state-dir DIR [options]
   --state-dir DIR        everything it keeps: journal, blobs, CA, admin/, pid, address
   --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
   --advertise ADDR:PORT  what workers and clients are told; default: where it listens
+  --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
   --config FILE          JSON: cluster_name, results_root, provider
   --lifeline FD          stops everything when this descriptor reaches its end of file
   --help
@@ -53,6 +54,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
     options.state_dir.pop_back();
   if (!options.listen.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.listen).status());
   if (!options.advertise.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.advertise).status());
+  if (!options.metrics.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.metrics).status());
   if (lifeline.empty()) return absl::OkStatus();
   const char* end = lifeline.data() + lifeline.size();
   auto [stop, error] = std::from_chars(lifeline.data(), end, options.lifeline);
@@ -70,6 +72,7 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
                                                       {"--listen", &options.listen},
                                                       {"--advertise", &options.advertise},
                                                       {"--config", &options.config},
+                                                      {"--metrics", &options.metrics},
                                                       {"--lifeline", &lifeline}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string name = arguments[i];

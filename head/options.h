@@ -14,6 +14,7 @@ struct HeadOptions {
   std::string listen;     // "ADDR:PORT"; empty: 127.0.0.1 at the port of the last run, or any.
   std::string advertise;  // What others are told; empty: where it listens.
   std::string config;     // File; empty: none.
+  std::string metrics;    // "ADDR:PORT" of the page for Prometheus; empty: none.
   int lifeline = -1;      // A descriptor whose end of file stops everything; -1: none.
 };
 // `arguments` without the program's name. InvalidArgument for a usage error.

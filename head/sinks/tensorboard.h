@@ -1,6 +1,7 @@
 // TensorBoard's event files: TFRecords of Event messages, encoded by hand because a scalar is a
 // dozen bytes and comes with every row. Scalars by tag and step, and what the HParams page shows.
-// Format: tensorflow's event.proto and summary.proto, tensorboard's hparams plugin_data.proto. Pure.
+// Format: event.proto and summary.proto of TensorFlow, plugin_data.proto of TensorBoard's hparams.
+// Pure.
 #pragma once
 
 #include <string>

@@ -122,7 +122,8 @@ void TrialFiles::AddEnd(Millis at, TrialEnd end) {
   events_ += tensorboard::SessionEnd(at, end);
 }
 
-absl::Status TrialFiles::Append(const std::string& name, const std::string& text, uint64_t& length) {
+absl::Status TrialFiles::Append(const std::string& name, const std::string& text,
+                                uint64_t& length) {
   const std::string path = facts_.directory + "/" + name;
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (fd < 0) return ErrnoStatus(errno, "open " + path);

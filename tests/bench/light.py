@@ -113,8 +113,8 @@ def dispatch(_peers: bool) -> None:
     seconds = (last - first).total_seconds()
     print_bench("dispatch", DISPATCH_TRIALS / seconds, "trials/s", ">=5000", "none")
     note(f"{DISPATCH_TRIALS} trials, {DISPATCH_NODES} light workers x {DISPATCH_SLOTS} slots over "
-         f"mTLS: {seconds:.2f} s to the last end, {done['elapsed_s']:.2f} s until its directory and "
-         f"those of all others are written and synced; head {memory:.0f} MB")
+         f"mTLS: {seconds:.2f} s to the last end, {done['elapsed_s']:.2f} s until all "
+         f"directories are written and synced; head {memory:.0f} MB")
     note(f"cpu per trial: head {head / DISPATCH_TRIALS * 1e6:.0f} us, "
          f"all workers {nodes / DISPATCH_TRIALS * 1e6:.0f} us")
 

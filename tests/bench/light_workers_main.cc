@@ -1,5 +1,5 @@
-// bench_light_workers HEAD ADMIN_DIR DIR COUNT SLOTS [reports]: joins COUNT light workers to a head and
-// prints "ready"; then each line on standard input is answered by one line of JSON with what
+// bench_light_workers HEAD ADMIN_DIR DIR COUNT SLOTS [reports]: joins COUNT light workers to a head
+// and prints "ready"; then each line on standard input is answered by one line of JSON with what
 // happened since the last one, until the end of the input.
 #include <algorithm>
 #include <chrono>

@@ -33,10 +33,10 @@ class Site:
                                                   stdin=subprocess.DEVNULL)
         return self.daemons[name]
 
-    def head(self, name: str = "head") -> pathlib.Path:
+    def head(self, name: str = "head", extra: list[str] | None = None) -> pathlib.Path:
         state = self.root / name
         self.start(name, str(BIN / "rt-head"), "--state-dir", str(state), "--listen",
-                   "127.0.0.1:0")
+                   "127.0.0.1:0", *(extra or []))
         wait_until("the head serves", (state / "address").exists)
         return state
 

@@ -1,0 +1,165 @@
+#include "head/service/metrics_page.h"
+
+#include <map>
+#include <vector>
+
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+std::string Escaped(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '\\' || c == '"') escaped += '\\';
+    if (c == '\n') escaped += "\\n";
+    else escaped += c;
+  }
+  return escaped;
+}
+
+class Page {
+ public:
+  // Starts a family: its samples follow.
+  void Family(const std::string& name, const char* type, const char* help) {
+    name_ = name;
+    text_ += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+  void Sample(const Labels& labels, double value) {
+    text_ += name_;
+    for (const auto& [key, label] : labels) {
+      text_ += (&key == &labels.front().first ? "{" : ",") + key + "=\"" + Escaped(label) + "\"";
+    }
+    text_ += (labels.empty() ? " " : "} ") + FormatDouble(value) + "\n";
+  }
+  void One(const std::string& name, const char* type, const char* help, double value) {
+    Family(name, type, help);
+    Sample({}, value);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string text_, name_;
+};
+
+double Whole(int64_t units) { return static_cast<double>(units) / kUnit; }
+
+void AddHead(Page& page, const Core& core, const HeadFacts& facts) {
+  const State& state = core.world.state;
+  page.Family("rt_head_info", "gauge", "The head that answers.");
+  page.Sample({{"cluster", state.cluster_name}, {"version", RT_VERSION}}, 1);
+  page.One("rt_head_epoch", "gauge", "How often a head took over this journal.",
+           static_cast<double>(state.epoch));
+  page.One("rt_head_start_time_seconds", "gauge", "When this head took over, as Unix time.",
+           ToSeconds(state.started_at));
+  page.One("rt_journal_events_total", "counter", "Events in the journal.",
+           static_cast<double>(state.seq));
+  page.One("rt_journal_durable_events_total", "counter", "Events that are durable.",
+           static_cast<double>(facts.durable_seq));
+  page.One("rt_journal_synced_bytes_total", "counter", "Bytes synced since this head started.",
+           static_cast<double>(facts.bytes_synced));
+}
+
+void AddNodes(Page& page, const Core& core) {
+  std::map<std::string, uint64_t> states;
+  for (const char* name : {"READY", "SUSPECT", "DRAINING", "LOST", "STARTING"}) states[name] = 0;
+  Resources total, used;
+  for (const auto& [id, node] : core.world.state.nodes) {
+    if (node.gone) continue;
+    ++states[NodeStateName(core, node)];
+    if (node.lost || !node.ready) continue;
+    total.Add(node.inventory.resources);
+    auto index = core.world.index.nodes.find(id);
+    if (index != core.world.index.nodes.end()) used.Add(index->second.used);
+  }
+  page.Family("rt_nodes", "gauge", "Nodes by state.");
+  for (const auto& [name, count] : states)
+    page.Sample({{"state", name}}, static_cast<double>(count));
+  auto add = [&page](const Resources& resources) {
+    page.Sample({{"resource", "cpu"}}, Whole(resources.cpu));
+    page.Sample({{"resource", "gpu"}}, Whole(resources.gpu));
+    page.Sample({{"resource", "memory_bytes"}}, static_cast<double>(resources.memory));
+    for (const auto& [name, units] : resources.custom)
+      page.Sample({{"resource", "custom/" + name}}, Whole(units));
+  };
+  page.Family("rt_resources", "gauge", "What the nodes that can work have.");
+  add(total);
+  page.Family("rt_resources_used", "gauge", "What attempts hold of it.");
+  add(used);
+}
+
+// The open ones, and how many there are of the others.
+void AddExperiments(Page& page, const Core& core) {
+  std::map<std::string, uint64_t> states;
+  for (const auto& [id, experiment] : core.world.state.experiments)
+    ++states[ExperimentStateName(core, experiment)];
+  page.Family("rt_experiments", "gauge", "Experiments by state.");
+  for (const auto& [name, count] : states)
+    page.Sample({{"state", name}}, static_cast<double>(count));
+  page.Family("rt_trials", "gauge", "Trials of the experiments that are not over, by state.");
+  auto labels = [](const Experiment& experiment, const ExperimentIndex& index) {
+    return Labels{{"experiment", std::to_string(experiment.id.value)},
+                  {"name", index.spec.name}};
+  };
+  auto for_open = [&](auto&& act) {
+    for (ExperimentId id : core.world.index.open_experiments)
+      act(core.world.state.experiments.at(id), core.world.index.experiments.at(id));
+  };
+  for_open([&](const Experiment& experiment, const ExperimentIndex& index) {
+    std::map<std::string, uint64_t> trials = {{"COMPLETED", index.completed},
+                                              {"STOPPED", index.stopped},
+                                              {"FAILED", index.failed}};
+    for (const auto* numbers : {&index.pending, &index.live})
+      for (uint32_t number : *numbers) ++trials[TrialStateName(core, experiment.trials[number])];
+    for (const auto& [name, count] : trials) {
+      Labels with_state = labels(experiment, index);
+      with_state.emplace_back("state", name);
+      page.Sample(with_state, static_cast<double>(count));
+    }
+  });
+  page.Family("rt_experiment_best", "gauge", "The best value of the experiment's metric so far.");
+  for_open([&](const Experiment& experiment, const ExperimentIndex& index) {
+    if (!index.best_trial) return;
+    Labels with_metric = labels(experiment, index);
+    with_metric.emplace_back("metric", index.spec.metric);
+    page.Sample(with_metric, experiment.trials[*index.best_trial].best);
+  });
+}
+
+void AddWork(Page& page, const Core& core) {
+  uint64_t reports = 0, failures = 0, losses = 0;
+  for (const auto& [id, experiment] : core.world.state.experiments) {
+    for (const Trial& trial : experiment.trials) {
+      reports += trial.reports;
+      failures += trial.runs.failures;
+      losses += trial.runs.losses;
+    }
+  }
+  page.One("rt_trial_rows", "gauge", "Reported rows that count, over all trials.",
+           static_cast<double>(reports));
+  page.One("rt_trial_failures", "gauge", "Attempts that failed by their own fault.",
+           static_cast<double>(failures));
+  page.One("rt_trial_losses", "gauge", "Attempts that machines ended.",
+           static_cast<double>(losses));
+  std::map<std::string, uint64_t> jobs;
+  for (const auto& [id, job] : core.world.state.jobs) ++jobs[JobStateName(core, job)];
+  page.Family("rt_jobs", "gauge", "Jobs by state.");
+  for (const auto& [name, count] : jobs) page.Sample({{"state", name}}, static_cast<double>(count));
+  page.One("rt_waiting", "gauge", "Trials and jobs that wait for nodes.",
+           static_cast<double>(core.world.index.ready_arrival.size()));
+}
+
+}  // namespace
+
+std::string MetricsPage(const Core& core, const HeadFacts& facts) {
+  Page page;
+  AddHead(page, core, facts);
+  AddNodes(page, core);
+  AddExperiments(page, core);
+  AddWork(page, core);
+  return page.Take();
+}
+
+}  // namespace rt
