@@ -8,13 +8,16 @@
 #include <map>
 
 #include "cli/commands/commands.h"
+#include "cli/home.h"
 #include "cli/invocation.h"
 #include "cli/render/error.h"
+#include "cli/render/man.h"
 #include "cli/report.h"
 #include "cli/teardown.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/files.h"
 #include "common/rpc/channel.h"
 
 namespace rt {
@@ -41,7 +44,7 @@ class CommandLine {
     app_.add_option("--color", color_, "auto, always or never");
     app_.add_flag("-v,--verbose", invocation_.verbose, "Say more");
     app_.footer("Examples:\n  rt up cluster.yaml\n  rt submit train.py -- --lr 0.1\n"
-                "  rt submit search.yaml\n  rt status\n  rt down");
+                "  rt submit search.yaml\n  rt watch\n  rt doctor\n  rt down");
     AddCluster();
     AddSubmit();
     AddNouns();
@@ -73,6 +76,27 @@ class CommandLine {
     if (!invocation_.arguments.empty() && chosen->get_name() != "submit")
       return Invalid("only rt submit takes arguments after --");
     return found->second;
+  }
+
+  // Candidates for the last word of a command line that is being typed, one a line; none where a
+  // file belongs.
+  std::vector<std::string> Complete(const std::vector<std::string>& words) {
+    CLI::App* level = &app_;
+    std::string before;
+    for (size_t i = 0; i + 1 < words.size(); ++i) {
+      CLI::App* next = TakesValue(level, before) ? nullptr : ChildOf(level, words[i]);
+      before = words[i];
+      if (next != nullptr) level = next;
+    }
+    std::string typed = words.empty() ? "" : words.back();
+    std::vector<std::string> matching;
+    for (const std::string& candidate : CandidatesAt(level, before, typed))
+      if (candidate.starts_with(typed)) matching.push_back(candidate);
+    return matching;
+  }
+  // A manual page for rt and for each of its commands.
+  absl::Status WriteManuals(const std::string& directory) {
+    return WriteManual(&app_, "rt", directory);
   }
 
   const Invocation& invocation() const { return invocation_; }
@@ -199,6 +223,11 @@ class CommandLine {
     Words(Add(&app_, "watch", "A live screen of an experiment, or of the cluster", RunWatch,
               "  rt watch\n  rt watch last"),
           "EXP", "An experiment's id or name; the whole cluster when not given");
+    Add(&app_, "doctor", "What may be wrong, and what to do about it", RunDoctor,
+        "  rt doctor\n  rt doctor -c lab -o json");
+    Words(Add(&app_, "plan", "What a YAML would start; nothing is started", RunPlan,
+              "  rt plan search.yaml\n  rt plan cluster.yaml -o json"),
+          "FILE", "An experiment or a cluster");
     CLI::App* report = Add(&app_, "report", "Metrics from a shell trial", RunReport,
                            "  rt report loss=0.31 accuracy=0.9\n"
                            "  rt report loss=0.31 --step 4 --checkpoint model/\n"
@@ -236,6 +265,59 @@ class CommandLine {
     Words(Add(&app_, "completion", "A completion script for a shell", RunCompletion,
               "  rt completion bash > /etc/bash_completion.d/rt"),
           "SHELL", "bash, zsh or fish");
+  }
+
+  static CLI::App* ChildOf(CLI::App* level, const std::string& word) {
+    for (CLI::App* child : level->get_subcommands([](CLI::App*) { return true; }))
+      if (child->check_name(word)) return child;
+    return nullptr;
+  }
+  // Whether `word` is a flag of this level, or of one above, that is followed by its value.
+  static bool TakesValue(const CLI::App* level, const std::string& word) {
+    if (!word.starts_with("-") || word.find('=') != std::string::npos) return false;
+    for (; level != nullptr; level = level->get_parent())
+      if (const CLI::Option* option = level->get_option_no_throw(word))
+        return option->get_items_expected_max() > 0;
+    return false;
+  }
+  static std::vector<std::string> ContextNames() {
+    absl::StatusOr<Home> home = Home::Open();
+    return home.ok() ? home->ClusterNames() : std::vector<std::string>();
+  }
+  static std::vector<std::string> CandidatesAt(CLI::App* level, const std::string& before,
+                                               const std::string& typed) {
+    if (TakesValue(level, before)) {
+      if (before == "-c" || before == "--cluster") return ContextNames();
+      if (before == "-o" || before == "--output") return {"table", "json", "quiet"};
+      if (before == "--color") return {"auto", "always", "never"};
+      if (before == "--format") return {"csv", "json"};
+      if (before == "--stream") return {"stdout", "stderr"};
+      if (before == "--role") return {"worker", "user", "viewer", "admin"};
+      return {};
+    }
+    if (typed.starts_with("-")) return FlagsAt(level);
+    std::vector<std::string> names;
+    for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
+      names.push_back(app->get_name());
+    if (!names.empty()) return names;
+    if (level->get_name() == "use") return ContextNames();
+    if (level->get_name() == "completion") return {"bash", "zsh", "fish"};
+    if (level->get_parent() != nullptr && !level->get_parent()->get_name().empty() &&
+        level->get_parent()->get_parent() != nullptr && level->get_name() != "list")
+      return {"last", "all"};
+    return {};
+  }
+  absl::Status WriteManual(CLI::App* app, const std::string& command,
+                           const std::string& directory) {
+    std::string parent = command == "rt" ? "" : command.substr(0, command.rfind(' '));
+    ManPage page{command, app->get_description(), app->help(parent), {}};
+    if (!parent.empty()) page.see_also.push_back(parent);
+    for (CLI::App* child : app->get_subcommands([](CLI::App*) { return true; })) {
+      std::string name = command + " " + child->get_name();
+      page.see_also.push_back(name);
+      RT_RETURN_IF_ERROR(WriteManual(child, name, directory));
+    }
+    return WriteFileAtomic(directory + "/" + ManFileName(command), RenderMan(page));
   }
 
   // Before the parse, so that its errors come in the wanted form.
@@ -323,6 +405,16 @@ int Main(const std::vector<std::string>& words) {
   if (words.size() == 3 && words[0] == "__teardown") return RunWatcher(words[1], words[2]);
   SetLogLevel(LogLevel::kWarning);
   CommandLine line;
+  if (!words.empty() && words[0] == "__complete") {
+    for (const std::string& word : line.Complete({words.begin() + 1, words.end()}))
+      std::puts(word.c_str());
+    return kExitOk;
+  }
+  if (words.size() == 2 && words[0] == "__man") {
+    absl::Status written = line.WriteManuals(words[1]);
+    if (!written.ok()) std::fputs(RenderError(written, line.invocation()).c_str(), stderr);
+    return ExitCodeOf(written);
+  }
   int code = kExitOk;
   absl::StatusOr<Verb> verb = line.Parse(words, code);
   if (verb.ok() && *verb == nullptr) return code;

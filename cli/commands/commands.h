@@ -13,6 +13,8 @@ ExitCode RunDown(const Invocation& invocation);
 ExitCode RunStatus(const Invocation& invocation);
 ExitCode RunSubmit(const Invocation& invocation);
 ExitCode RunWatch(const Invocation& invocation);
+ExitCode RunDoctor(const Invocation& invocation);
+ExitCode RunPlan(const Invocation& invocation);
 ExitCode RunLogs(const Invocation& invocation);
 ExitCode RunBridge(const Invocation& invocation);
 ExitCode RunCompletion(const Invocation& invocation);

@@ -1,32 +1,51 @@
-// `rt completion bash|zsh|fish`: the verbs, as a script for the shell's start-up file.
+// `rt completion bash|zsh|fish`: a script that asks `rt __complete WORD…` for the candidates, so
+// that it knows every verb and flag, and the contexts of the moment.
 #include <cstdio>
 
 #include "cli/commands/common.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
-constexpr char kVerbs[] = "up down status submit logs bridge exp trial job node context token "
-                          "completion";
-constexpr char kNounVerbs[] = "list show stop logs use add create revoke";
+
+constexpr char kBash[] = R"x(_rt() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    [ -n "$line" ] && COMPREPLY+=("$line")
+  done < <("${COMP_WORDS[0]}" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -o default -F _rt rt
+)x";
+constexpr char kZsh[] = R"x(#compdef rt
+_rt() {
+  local -a candidates
+  candidates=("${(@f)$("${words[1]}" __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  candidates=(${candidates:#})
+  if (( ${#candidates} )); then compadd -a candidates; else _files; fi
+}
+if [ "$funcstack[1]" = _rt ]; then _rt "$@"; else compdef _rt rt; fi
+)x";
+constexpr char kFish[] = R"x(function __rt_complete
+  set -l words (commandline -opc) (commandline -ct)
+  rt __complete $words[2..-1] 2>/dev/null
+end
+complete -c rt -a '(__rt_complete)'
+)x";
+
 }  // namespace
 
 ExitCode RunCompletion(const Invocation& invocation) {
   std::string shell = FirstWord(invocation);
-  if (shell == "bash" || shell == "zsh") {
-    if (shell == "zsh") std::puts("autoload -U bashcompinit && bashcompinit");
-    std::printf("_rt() {\n  local words=\"%s\"\n  [ \"$COMP_CWORD\" -gt 1 ] && words=\"%s\"\n"
-                "  COMPREPLY=($(compgen -o default -W \"$words\" -- "
-                "\"${COMP_WORDS[COMP_CWORD]}\"))\n}\ncomplete -o default -F _rt rt\n",
-                kVerbs, kNounVerbs);
-    return kExitOk;
-  }
-  if (shell == "fish") {
-    std::printf("complete -c rt -n __fish_use_subcommand -a '%s'\n"
-                "complete -c rt -n 'not __fish_use_subcommand' -a '%s'\n", kVerbs, kNounVerbs);
-    return kExitOk;
-  }
-  return Invalid("which shell?", "rt completion bash|zsh|fish");
+  const char* script = shell == "bash" ? kBash : shell == "zsh" ? kZsh
+                                             : shell == "fish"  ? kFish
+                                                                : nullptr;
+  if (script == nullptr)
+    return Invalid(shell.empty() ? "which shell?" : "no completion for '" + shell + "'",
+                   "rt completion bash|zsh|fish");
+  std::fputs(script, stdout);
+  return kExitOk;
 }
 
 }  // namespace rt

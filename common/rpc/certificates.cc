@@ -248,6 +248,14 @@ absl::Status CheckOwnCertificate(const Credentials& credentials) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> CertificateSecondsLeft(const std::string& certificate_pem) {
+  RT_ASSIGN_OR_RETURN(Certificate certificate, ParseCertificate(certificate_pem));
+  int days = 0, seconds = 0;
+  if (ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(certificate.get())) != 1)
+    return Invalid("the certificate has no end");
+  return days * 86'400.0 + seconds;
+}
+
 absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem) {
   RT_ASSIGN_OR_RETURN(Certificate certificate, ParseCertificate(certificate_pem));
   Names names(static_cast<GENERAL_NAMES*>(

@@ -41,6 +41,8 @@ absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem);
 // Unauthenticated when the head would refuse our own certificate: its time is over (by this
 // machine's clock), or another CA than the one beside it issued it.
 absl::Status CheckOwnCertificate(const Credentials& credentials);
+// Seconds from now until the certificate expires; negative when it has.
+absl::StatusOr<double> CertificateSecondsLeft(const std::string& certificate_pem);
 
 absl::Status WriteCredentials(const std::string& directory, const Credentials& credentials);
 absl::StatusOr<Credentials> ReadCredentials(const std::string& directory);

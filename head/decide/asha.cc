@@ -19,18 +19,6 @@ double Percentile(size_t count, At&& at, double fraction) {
 
 }  // namespace
 
-std::vector<double> AshaMilestones(const AshaSpec& spec, int bracket) {
-  std::vector<double> milestones;
-  double milestone = spec.grace_period;
-  for (int i = 0; i < bracket; ++i) milestone *= spec.reduction_factor;
-  // The bound keeps a factor barely above 1 from making endless rungs.
-  while (milestone <= spec.max_t && milestones.size() < 4'096) {
-    milestones.push_back(milestone);
-    milestone *= spec.reduction_factor;
-  }
-  return milestones;
-}
-
 uint32_t AshaBracket(const AshaSpec& spec, Rng& rng) {
   std::vector<double> weights;
   double most = static_cast<double>(AshaMilestones(spec, 0).size()), sum = 0;

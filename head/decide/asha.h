@@ -10,12 +10,9 @@
 
 #include "common/base/rng.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/milestones.h"
 
 namespace rt {
-
-// Milestones of a bracket, ascending: grace * rf^(k + bracket) for k = 0, 1, … up to max_t. A
-// bracket beyond the last rung has none.
-std::vector<double> AshaMilestones(const AshaSpec& spec, int bracket);
 
 // A trial's bracket: softmax over the brackets' rung counts.
 uint32_t AshaBracket(const AshaSpec& spec, Rng& rng);

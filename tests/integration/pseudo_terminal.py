@@ -82,9 +82,12 @@ class Terminal:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.text()}") from None
 
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
     def interrupt(self) -> None:
         """Ctrl-C, typed."""
-        os.write(self._master, b"\x03")
+        self.type("\x03")
 
     def end(self, timeout: float = 60) -> int:
         """Waits for the program; its exit code."""

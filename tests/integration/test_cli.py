@@ -27,7 +27,8 @@ NODE = ("id name pool address state reason labels resources_total resources_used
 JOB = ("id name owner state reason argv node_id attempt exit_code signal experiment_ids bundle "
        "created_at started_at ended_at runtime_s").split()
 VERBS = [["up"], ["down"], ["status"], ["submit"], ["logs"], ["watch"], ["bridge"], ["completion"],
-         ["exp", "best"], ["exp", "export"], ["trial", "why"], ["node", "why"],
+         ["doctor"], ["plan"], ["report"], ["exp", "best"], ["exp", "export"], ["trial", "why"],
+         ["node", "why"],
          *[[noun, verb] for noun in ("exp", "trial", "job", "node") for verb in ("list", "show")],
          *[[noun, "stop"] for noun in ("exp", "trial", "job")],
          *[["token", verb] for verb in ("create", "list", "revoke")],
@@ -228,10 +229,11 @@ resources: {{cpu: 2}}
 
     def test_completion_scripts_are_valid(self) -> None:
         script = self.cluster.rt("completion", "bash").stdout
-        check = "source /dev/stdin; COMP_WORDS=(rt sta); COMP_CWORD=1; _rt; echo ${COMPREPLY[@]}"
+        check = (f"source /dev/stdin; COMP_WORDS=({BIN}/rt sta); COMP_CWORD=1; _rt; "
+                 "echo ${COMPREPLY[@]}")
         done = subprocess.run(["bash", "-c", check], input=script, text=True, capture_output=True)
         self.assertEqual((done.stdout, done.stderr), ("status\n", ""))
-        self.assertIn("compinit", self.cluster.rt("completion", "zsh").stdout)
+        self.assertIn("#compdef rt", self.cluster.rt("completion", "zsh").stdout)
         self.assertIn("complete -c rt", self.cluster.rt("completion", "fish").stdout)
 
 

@@ -1,0 +1,53 @@
+// `rt plan FILE`: what an experiment or a cluster YAML would start; nothing is started.
+#include <cstdio>
+
+#include "cli/commands/common.h"
+#include "cli/commands/up.h"
+#include "cli/render/plan.h"
+#include "common/base/status.h"
+#include "common/yaml/experiment_file.h"
+
+namespace rt {
+namespace {
+
+// The nodes of the cluster that it would run on; null when none was named and none is current.
+absl::StatusOr<Json> NodesOf(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  absl::StatusOr<std::string> name = home.Choose(invocation.cluster);
+  if (!name.ok()) return invocation.cluster.empty() ? absl::StatusOr<Json>(Json()) : name.status();
+  RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, *name));
+  RT_ASSIGN_OR_RETURN(Json nodes, ListNodes(*client));
+  return nodes["items"];
+}
+
+absl::StatusOr<Json> PlanOf(const Invocation& invocation, const YamlDocument& document) {
+  switch (KindOf(document)) {
+    case YamlKind::kCluster: {
+      RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(document));
+      return PlanCluster(spec, CpuCount());
+    }
+    case YamlKind::kExperiment: {
+      RT_ASSIGN_OR_RETURN(ExperimentFile file, LoadExperiment(document));
+      RT_ASSIGN_OR_RETURN(Json nodes, NodesOf(invocation));
+      return PlanExperiment(file.spec, nodes);
+    }
+    case YamlKind::kOther:
+      break;
+  }
+  return document.At(Invalid("neither an experiment nor a cluster",
+                             "an experiment has the key 'experiment', a cluster 'cluster_name'"),
+                     "");
+}
+
+}  // namespace
+
+ExitCode RunPlan(const Invocation& invocation) {
+  if (invocation.words.size() != 1) return Invalid("which file?", "rt plan search.yaml");
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(FirstWord(invocation)));
+  RT_ASSIGN_OR_RETURN(Json plan, PlanOf(invocation, document));
+  if (invocation.output == Output::kJson) PrintJson(plan);
+  else std::fputs(RenderPlan(plan).c_str(), stdout);
+  return kExitOk;
+}
+
+}  // namespace rt

@@ -1,0 +1,34 @@
+// What `rt doctor` looks at. Each check says ok, warn or fail, and for the last two what to do
+// about it. Checks of this machine need no cluster; those of a cluster need its head.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/head_client.h"
+#include "cli/home.h"
+#include "common/base/json.h"
+
+namespace rt {
+
+struct Finding {
+  enum class Grade { kOk, kWarn, kFail };
+  std::string check;  // programs, disks, cgroup, …
+  Grade grade = Grade::kOk;
+  std::string message;
+  std::string hint;  // What to do; empty when it is ok.
+};
+const char* GradeName(Finding::Grade grade);  // ok, warn, fail
+
+std::vector<Finding> ExamineMachine(const Home& home);
+// The certificate, the port, the clocks, the versions and the nodes. Blocks for some seconds when
+// nobody answers.
+std::vector<Finding> ExamineCluster(const Home& home, const std::string& name);
+
+// Pure parts, for tests.
+Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes);
+Finding JudgeClock(double ahead_s, double round_trip_s);
+Finding JudgeCertificate(const std::string& whose, double seconds_left);
+Finding JudgeNode(const Json& node, const std::string& version);
+
+}  // namespace rt

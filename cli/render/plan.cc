@@ -1,0 +1,211 @@
+#include "cli/render/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/render/nouns.h"
+#include "cli/render/table.h"
+#include "common/base/strings.h"
+#include "common/spec/milestones.h"
+#include "common/spec/resource_request.h"
+
+namespace rt {
+namespace {
+
+Json NumberOf(double value) {
+  bool whole = value == std::floor(value) && std::abs(value) < 9e15;
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+// How the trials would spread over the brackets: by a softmax over their numbers of rungs, as the
+// head draws them.
+std::vector<double> SharesOf(const AshaSpec& asha) {
+  std::vector<double> shares;
+  double sum = 0, most = static_cast<double>(AshaMilestones(asha, 0).size());
+  for (int bracket = 0; bracket < asha.brackets; ++bracket) {
+    double count = static_cast<double>(AshaMilestones(asha, bracket).size());
+    shares.push_back(std::exp(count - most));
+    sum += shares.back();
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+// Brackets with their rungs: how many trials would reach each, when of those that come to a rung
+// one in `reduction_factor` goes on. `work`: the sum of what all trials would train.
+Json Brackets(const AshaSpec& asha, std::optional<uint64_t> trials, double& work) {
+  Json brackets = Json::MakeArray();
+  std::vector<double> shares = SharesOf(asha);
+  for (int bracket = 0; bracket < asha.brackets; ++bracket) {
+    double share = shares[static_cast<size_t>(bracket)];
+    double left = share * static_cast<double>(trials.value_or(0)), before = 0;
+    Json rungs = Json::MakeArray();
+    for (double milestone : AshaMilestones(asha, bracket)) {
+      rungs.Append(Json::MakeObject({{"milestone", NumberOf(milestone)},
+                                     {"trials", trials ? NumberOf(std::ceil(left)) : Json()}}));
+      work += left * (milestone - before);
+      before = milestone;
+      left /= asha.reduction_factor;
+    }
+    work += left * std::max(0.0, asha.max_t - before);
+    brackets.Append(Json::MakeObject({{"bracket", bracket},
+                                      {"share", share},
+                                      {"rungs", std::move(rungs)}}));
+  }
+  return brackets;
+}
+
+// Trials side by side on one node of these resources; a gang is counted by its first bundle.
+int64_t Fitting(const Json& total, const Resources& need) {
+  double most = 1e9;
+  auto bound = [&](const char* key, double wanted) {
+    if (wanted > 0) most = std::min(most, std::floor(total.GetDouble(key) / wanted + 1e-9));
+  };
+  bound("cpu", static_cast<double>(need.cpu) / kUnit);
+  bound("gpu", static_cast<double>(need.gpu) / kUnit);
+  bound("memory_bytes", static_cast<double>(need.memory));
+  for (const auto& [name, units] : need.custom) {
+    const Json* custom = total.Find("custom");
+    double have = custom == nullptr ? 0 : custom->GetDouble(name);
+    most = std::min(most, std::floor(have * kUnit / static_cast<double>(units) + 1e-9));
+  }
+  return static_cast<int64_t>(most);
+}
+
+Json Places(const Json& nodes, const Resources& need) {
+  if (!nodes.is_array()) return Json();
+  Json places = Json::MakeArray();
+  for (const Json& node : nodes.array()) {
+    const Json* total = node.Find("resources_total");
+    std::string state = node.GetString("state");
+    if (total == nullptr || (state != "READY" && state != "SUSPECT")) continue;
+    places.Append(Json::MakeObject({{"node", node.GetString("name")},
+                                    {"pool", node.Find("pool") ? *node.Find("pool") : Json()},
+                                    {"trials", Fitting(*total, need)}}));
+  }
+  return places;
+}
+
+std::string TextOfBrackets(const Json& plan) {
+  const Json* brackets = plan.Find("brackets");
+  if (brackets == nullptr || !brackets->is_array()) return "";
+  Table table({"BRACKET", "SHARE", "MILESTONE", "TRIALS THAT REACH IT"});
+  for (const Json& bracket : brackets->array())
+    for (const Json& rung : bracket.Find("rungs")->array()) {
+      Json percent(std::round(bracket.GetDouble("share") * 100));
+      table.Add({CellText(bracket.Find("bracket")), CellText(&percent) + "%",
+                 CellText(rung.Find("milestone")), CellText(rung.Find("trials"))});
+    }
+  return "\n" + table.Render();
+}
+
+std::string TextOfPlaces(const Json& plan) {
+  const Json* places = plan.Find("places");
+  if (places == nullptr || !places->is_array())
+    return "no cluster was asked where they would run: name one with -c\n";
+  if (places->array().empty()) return "no node of the cluster is ready\n";
+  if (plan.GetInt("side_by_side") == 0)
+    return "side by side  none: no node of the cluster is big enough for one\n";
+  std::string text = "side by side  " + CellText(plan.Find("side_by_side")) + " (";
+  for (size_t i = 0; i < places->array().size() && i < 8; ++i) {
+    const Json& place = places->array()[i];
+    text += (i == 0 ? "" : ", ") + place.GetString("node") + ": " + CellText(place.Find("trials"));
+  }
+  return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
+}
+
+std::string TextOfExperiment(const Json& plan) {
+  std::string text = "experiment    " + plan.GetString("name") + "\n";
+  const Json* trials = plan.Find("trials");
+  text += "trials        " + (trials->is_null() ? std::string("without end") : trials->Dump()) +
+          " (" + CellText(plan.Find("grid_points")) + " grid points, num_samples " +
+          CellText(plan.Find("num_samples")) + ")\n";
+  text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
+  if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
+    Json percent(std::round(share->AsDouble() * 100));
+    text += "training      about " + CellText(&percent) +
+            "% of what all trials would train to the end\n";
+  }
+  return text + TextOfBrackets(plan) + "nothing was started\n";
+}
+
+std::string TextOfCluster(const Json& plan) {
+  std::string text = "cluster       " + plan.GetString("cluster_name") + " (provider " +
+                     plan.GetString("provider") + ")\n";
+  const Json* nodes = plan.Find("nodes");
+  Table table({"NODE", "TYPE", "RESOURCES"});
+  for (const Json& node : nodes->array())
+    table.Add({node.GetString("name"), CellText(node.Find("type")), node.GetString("resources")});
+  text += nodes->array().empty() ? "" : table.Render();
+  const Json* cost = plan.Find("cost_per_hour");
+  text += cost->is_null() ? "cost          not known: no prices of this provider are known\n"
+                          : "cost          nothing: it is this machine\n";
+  for (const Json& warning : plan.Find("warnings")->array())
+    text += "warning       " + warning.AsString() + "\n";
+  return text + "nothing was started\n";
+}
+
+}  // namespace
+
+Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
+  std::optional<uint64_t> trials = spec.TrialsTotal();
+  double work = 0;
+  Json brackets = spec.asha ? Brackets(*spec.asha, trials, work) : Json();
+  Json share;
+  if (spec.asha && trials && *trials > 0)
+    share = Json(work / (static_cast<double>(*trials) * spec.asha->max_t));
+  Json places = Places(nodes, spec.resources.one());
+  Json together;
+  if (places.is_array()) {
+    int64_t sum = 0;
+    for (const Json& place : places.array()) sum += place.GetInt("trials");
+    if (spec.max_concurrent > 0) sum = std::min<int64_t>(sum, spec.max_concurrent);
+    if (trials) sum = std::min(sum, static_cast<int64_t>(*trials));
+    together = Json(sum);
+  }
+  return Json::MakeObject({{"kind", "experiment"},
+                           {"name", spec.name},
+                           {"trials", trials ? Json(*trials) : Json()},
+                           {"grid_points", spec.space.grid_points},
+                           {"num_samples", spec.num_samples},
+                           {"needs", Describe(spec.resources)},
+                           {"resources_per_trial", ToJson(spec.resources)},
+                           {"max_concurrent", spec.max_concurrent == 0
+                                                  ? Json()
+                                                  : Json(spec.max_concurrent)},
+                           {"side_by_side", std::move(together)},
+                           {"places", std::move(places)},
+                           {"scheduler", spec.asha ? "asha" : "fifo"},
+                           {"brackets", std::move(brackets)},
+                           {"share_of_full", std::move(share)},
+                           {"cost_per_hour", Json()}});
+}
+
+Json PlanCluster(const ClusterSpec& spec, int cpus) {
+  bool local = spec.provider_type == "local";
+  Json nodes = Json::MakeArray(), warnings = Json::MakeArray();
+  Json type = spec.worker_type ? Json(spec.worker_type->name) : Json();
+  if (local)
+    for (const WorkerShape& worker : LocalWorkers(spec, cpus))
+      nodes.Append(Json::MakeObject(
+          {{"name", worker.name}, {"type", type}, {"resources", worker.resources}}));
+  for (const std::string& warning : spec.warnings) warnings.Append(warning);
+  if (!local)
+    warnings.Append("this release starts local clusters only; '" + spec.provider_type +
+                    "' is read and checked");
+  return Json::MakeObject({{"kind", "cluster"},
+                           {"cluster_name", spec.cluster_name},
+                           {"provider", spec.provider_type},
+                           {"min_workers", spec.min_workers},
+                           {"max_workers", spec.max_workers},
+                           {"nodes", std::move(nodes)},
+                           {"cost_per_hour", local ? Json(0) : Json()},
+                           {"warnings", std::move(warnings)}});
+}
+
+std::string RenderPlan(const Json& plan) {
+  bool experiment = plan.GetString("kind") == "experiment";
+  return experiment ? TextOfExperiment(plan) : TextOfCluster(plan);
+}
+
+}  // namespace rt

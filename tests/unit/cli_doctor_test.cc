@@ -1,0 +1,38 @@
+#include <catch2/catch.hpp>
+
+#include "cli/doctor.h"
+
+using namespace rt;
+using Grade = Finding::Grade;
+
+TEST_CASE("doctor: little room on a disk warns, none fails, and both say what to do") {
+  constexpr double kGib = 1 << 30;
+  CHECK(JudgeDisk("/d", 50 * kGib, 100 * kGib).grade == Grade::kOk);
+  CHECK(JudgeDisk("/d", 1 * kGib, 10 * kGib).grade == Grade::kWarn);
+  CHECK(JudgeDisk("/d", 20 * kGib, 1000 * kGib).grade == Grade::kWarn);
+  CHECK(JudgeDisk("/d", 0.01 * kGib, 100 * kGib).grade == Grade::kFail);
+  CHECK(!JudgeDisk("/d", 0, 1).hint.empty());
+}
+
+TEST_CASE("doctor: what the round trip explains is no difference of clocks") {
+  CHECK(JudgeClock(2, 4).grade == Grade::kOk);
+  CHECK(JudgeClock(-2, 0.01).grade == Grade::kWarn);
+  CHECK(JudgeClock(-2, 0.01).message.find("behind") != std::string::npos);
+  CHECK(JudgeClock(100, 0.01).grade == Grade::kFail);
+}
+
+TEST_CASE("doctor: a certificate that expires soon warns, an expired one fails") {
+  CHECK(JudgeCertificate("it", 100 * 86'400.0).grade == Grade::kOk);
+  CHECK(JudgeCertificate("it", 86'400.0).grade == Grade::kWarn);
+  CHECK(JudgeCertificate("it", -1).grade == Grade::kFail);
+}
+
+TEST_CASE("doctor: nodes that are lost, of another version, or with a sick gpu") {
+  auto grade = [](const char* text) { return JudgeNode(*Json::Parse(text), "1").grade; };
+  CHECK(grade(R"({"name":"n","state":"READY","version":"1"})") == Grade::kOk);
+  CHECK(grade(R"({"name":"n","state":"READY","version":"2"})") == Grade::kWarn);
+  CHECK(grade(R"({"name":"n","state":"SUSPECT","version":"1"})") == Grade::kWarn);
+  CHECK(grade(R"({"name":"n","state":"LOST","version":"1"})") == Grade::kFail);
+  CHECK(grade(R"({"name":"n","state":"READY","gpus":[{"uuid":"G","state":"UNHEALTHY"}]})") ==
+        Grade::kWarn);
+}

@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+
+#include "cli/render/man.h"
+#include "cli/render/plan.h"
+
+using namespace rt;
+
+namespace {
+ExperimentSpec SpecOf(const char* text) {
+  auto spec = ParseExperimentSpec(*Json::Parse(text));
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  return *spec;
+}
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("plan: rungs say how many trials would reach them") {
+  ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"num_samples":27,
+      "metric":"m","space":{"a":{"grid":[1,2,3]}},"resources":{"cpu":2},
+      "scheduler":{"asha":{"max_t":81,"grace_period":1,"reduction_factor":3}}})");
+  auto nodes = Json::Parse(R"([
+      {"name":"a","state":"READY","resources_total":{"cpu":5,"gpu":0,"memory_bytes":1}},
+      {"name":"b","state":"READY","resources_total":{"cpu":1}},
+      {"name":"c","state":"LOST","resources_total":{"cpu":64}}])");
+  Json plan = PlanExperiment(spec, *nodes);
+  CHECK(plan.GetInt("trials") == 81);
+  CHECK(plan.GetInt("side_by_side") == 2);
+  CHECK(plan.Find("brackets")->array()[0].Find("rungs")->Dump() ==
+        R"([{"milestone":1,"trials":81},{"milestone":3,"trials":27},{"milestone":9,"trials":9},)"
+        R"({"milestone":27,"trials":3},{"milestone":81,"trials":1}])");
+  std::string text = RenderPlan(plan);
+  CHECK(Has(text, "trials        81 (3 grid points, num_samples 27)"));
+  CHECK(Has(text, "side by side  2 (a: 2, b: 0)"));
+  CHECK(Has(text, "nothing was started"));
+  CHECK(Has(RenderPlan(PlanExperiment(spec, Json())), "no cluster was asked"));
+}
+
+TEST_CASE("plan: a search without end or early stopping has no rungs") {
+  ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"num_samples":-1})");
+  Json plan = PlanExperiment(spec, Json::MakeArray());
+  CHECK(plan.Find("trials")->is_null());
+  CHECK(plan.Find("brackets")->is_null());
+  CHECK(Has(RenderPlan(plan), "without end"));
+  CHECK(Has(RenderPlan(plan), "no node of the cluster is ready"));
+}
+
+TEST_CASE("man: what roff would take for its own is escaped") {
+  std::string page = RenderMan({"rt exp best", "Best", ".dot\n'quote\n--flag \\ back", {"rt exp"}});
+  CHECK(ManFileName("rt exp best") == "rt-exp-best.1");
+  CHECK(Has(page, "\n\\&.dot\n\\&'quote\n\\-\\-flag \\e back\n"));
+  CHECK(Has(page, ".BR rt\\-exp (1)"));
+}
