@@ -1,5 +1,6 @@
 """The live screen, on a pseudo-terminal that is read as a person reads it; and what pipes get."""
 
+import json
 import pathlib
 import re
 import sys
@@ -46,6 +47,19 @@ threading.Thread(target=talk).start()
 analysis = tune.run(train, config={"x": tune.grid_search([1, 2, 3]), "go": sys.argv[1]},
                     metric="loss", mode="min")
 print("best", analysis.best_config["x"])
+"""
+
+
+ENDLESS = """
+import time
+from rt import tune
+
+def train(config):
+    while True:
+        tune.report({"loss": config["x"]})
+        time.sleep(0.05)
+
+tune.run(train, config={"x": tune.grid_search([1, 2])}, metric="loss", mode="min")
 """
 
 
@@ -182,14 +196,36 @@ class LiveTest(unittest.TestCase):
         self.assertRegex(self.cluster.rt("watch", str(number)).stdout,
                          rf"^experiment {number} COMPLETED  6/6 trials; best loss 2 ")
 
-    def test_python_draws_the_same_screen_below_what_the_script_says(self) -> None:
-        path = self.cluster.work / "driver.py"
-        path.write_text(DRIVER)
+    def python(self, script: str, *args: str, size: tuple[int, int] = (90, 40)) -> Terminal:
+        path = self.cluster.work / f"{self.name}.py"
+        path.write_text(script)
         env = {**self.cluster.env, "RT_CLUSTER": "it", "RT_BIN": str(BIN),
                "PYTHONPATH": str(BIN.parents[2] / "python")}
-        terminal = Terminal([str(PYTHON), str(path), str(self.go)], env, self.cluster.work,
-                            size=(90, 40))
+        terminal = Terminal([str(PYTHON), str(path), *args], env, self.cluster.work, size=size)
         self.addCleanup(terminal.close)
+        return terminal
+
+    def test_ctrl_c_in_a_python_script_stands_above_the_screen(self) -> None:
+        terminal = self.python(ENDLESS, size=(100, 30))
+        terminal.wait_for("it reports", lambda lines: any(
+            line.startswith("best     loss") for line in lines))
+        terminal.interrupt()
+        terminal.end()
+        lines = terminal.lines()
+        self.assertEqual(self.experiments_shown(lines), 1, terminal.text())
+        note = next(i for i, line in enumerate(lines) if "stopping after the current" in line)
+        frame = next(i for i, line in enumerate(lines) if line.startswith("experiment "))
+        self.assertLess(note, frame, terminal.text())
+        self.assertIn("STOPPED", lines[frame])
+
+    def test_watch_as_json(self) -> None:
+        self.go.touch()
+        number = self.cluster.submit(self.name, pathlib.Path(self.search("1, 2")).read_text())
+        lines = self.cluster.rt("watch", str(number), "-o", "json").stdout.splitlines()
+        self.assertEqual(json.loads(lines[-1])["state"], "COMPLETED")
+
+    def test_python_draws_the_same_screen_below_what_the_script_says(self) -> None:
+        terminal = self.python(DRIVER, str(self.go))
         self.assertEqual(terminal.end(), 0, terminal.text())
         lines = terminal.lines()
         self.assertEqual(self.experiments_shown(lines), 1, terminal.text())
