@@ -8,6 +8,7 @@ ValueError for what the user got wrong and RtError for the rest, and are safe to
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import secrets
@@ -102,15 +103,24 @@ class BridgeDriver:
                 self._child.stdin.write(dump({"id": number, "op": op, **fields}))
                 self._child.stdin.flush()
             except (OSError, ValueError) as error:
-                raise RtError("the connection to the cluster ended", "UNAVAILABLE") from error
+                raise self._ended() from error
             while True:
                 line = self._child.stdout.readline()
                 if not line:
-                    raise RtError("the connection to the cluster ended", "UNAVAILABLE")
+                    raise self._ended()
                 reply = json.loads(line)
                 if reply.get("id") == number or "id" not in reply:
                     break
         return _result(reply)
+
+    def _ended(self) -> RtError:
+        import subprocess
+
+        hint = ""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if self._child.wait(2.0) == 127:  # The loader's own code, after its own message.
+                hint = "if a library is missing, run deploy/install-deps.sh or pip install ./python"
+        return RtError("the connection to the cluster ended", "UNAVAILABLE", hint)
 
     def push_dir(self, path: str) -> str:
         """Stores a directory; returns the digest of its manifest."""

@@ -260,6 +260,12 @@ def test_a_second_ctrl_c_stops_at_once(world: World, tmp_path: Path) -> None:
     assert world.asked("end of input")
 
 
+def test_a_bridge_that_cannot_load_its_libraries_says_what_to_do(world: World) -> None:
+    world.binary.write_text("#!/bin/sh\nexit 127\n")
+    with pytest.raises(rt.RtError, match=r"install-deps\.sh"):
+        tune.run(objective, config={"lr": 1})
+
+
 def test_a_killed_driver_leaves_no_bridge(world: World, tmp_path: Path) -> None:
     child = start_script(world, tmp_path, stubborn=True)
     child.kill()
