@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 import unittest
 
@@ -126,6 +127,27 @@ echo '  RT_REPORT {"loss": 9}'
 printf 'RT_REPORT {"loss": 0.25}'
 """)
         self.assertEqual([row["loss"] for row in rows], [0.5, 0.25])
+
+    def test_the_step_of_a_message_on_the_socket(self) -> None:
+        (self.cluster.work / "raw.py").write_text("""
+import json, os, socket
+wire = socket.socket(socket.AF_UNIX)
+wire.connect(os.environ["RT_SOCKET"])
+lines = wire.makefile("rw")
+for message in ({"op": "hello", "token": os.environ["RT_TOKEN"]},
+                {"op": "report", "metrics": {"loss": 1}, "step": 5},
+                {"op": "report", "metrics": {"loss": 2, "training_iteration": 7}, "step": 6},
+                {"op": "report", "metrics": {"loss": 3}, "step": "x"},
+                {"op": "report", "metrics": {"loss": 4}}):
+    lines.write(json.dumps(message) + "\\n")
+    lines.flush()
+    answer = json.loads(lines.readline())
+    refused = answer.get("message")
+    assert refused == ("step is not a number" if message.get("step") == "x" else None), answer
+""")
+        _, rows = self.run_script(f"{sys.executable} raw.py")
+        self.assertEqual([(row["loss"], row["training_iteration"]) for row in rows],
+                         [(1, 5), (2, 7), (4, 8)])
 
     def test_a_regular_expression_for_names_and_values(self) -> None:
         _, rows = self.run_script("""

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -59,6 +60,15 @@ absl::StatusOr<uint64_t> Commit(BlobStore& store, HeadCalls& head, const LiveAtt
     }
     ::usleep(200'000);
   }
+}
+
+// `step` says training_iteration, unless the metrics do. nullopt when it is not a number.
+std::optional<Json> WithStep(Json metrics, const Json* step) {
+  if (step == nullptr || step->is_null()) return metrics;
+  if (!step->is_number()) return std::nullopt;
+  const bool said = !metrics.is_object() || metrics.Find("training_iteration") != nullptr;
+  if (!said) metrics.Set("training_iteration", *step);
+  return metrics;
 }
 
 }  // namespace
@@ -145,8 +155,10 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   const auto client_seq = static_cast<uint64_t>(std::max<int64_t>(0, message.GetInt("seq")));
   const bool wait = message.GetBool("wait");
   const std::string checkpoint = message.GetString("checkpoint");
-  const Json* metrics = message.Find("metrics");
-  if (metrics == nullptr) return Refuse(connection, Invalid("metrics are missing"), client_seq);
+  const Json* given = message.Find("metrics");
+  if (given == nullptr) return Refuse(connection, Invalid("metrics are missing"), client_seq);
+  const std::optional<Json> metrics = WithStep(*given, message.Find("step"));
+  if (!metrics) return Refuse(connection, Invalid("step is not a number"), client_seq);
   const bool again = client_seq != 0 && client_seq <= attempt.spool().last_client_seq();
   absl::StatusOr<SpoolRow> row =
       again ? attempt.FillRow(*metrics, client_seq)
