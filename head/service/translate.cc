@@ -6,6 +6,9 @@
 namespace rt {
 namespace {
 
+// Of the bodies in one reply; the last one may be a whole spec more. Far below kMessageBytesMax.
+constexpr size_t kBodiesBytesMax = 2u << 20;
+
 // A node that lists more ranks or gpus than this is broken.
 constexpr int kObservedMax = 10'000;
 constexpr int kGpusMax = 1'024;
@@ -185,13 +188,17 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
   reply->set_durable_seq(from.durable_seq);
   std::map<Fence, const LaunchSpec*> bodies;
   for (const auto& body : from.bodies) bodies[body.fence] = &body;
+  size_t bytes = 0;
   for (const auto& desired : from.desired) {
     auto* added = reply->add_desired();
     *added->mutable_fence() = ToWire(desired.fence);
     added->set_stop(desired.stop);
     added->set_suspend(desired.suspend);
-    if (auto body = bodies.find(desired.fence); body != bodies.end())
-      *added->mutable_body() = ToWire(*body->second);
+    // The worker asks again for an attempt that came without its body.
+    auto body = bodies.find(desired.fence);
+    if (body == bodies.end() || bytes > kBodiesBytesMax) continue;
+    *added->mutable_body() = ToWire(*body->second);
+    bytes += added->body().ByteSizeLong();
   }
 }
 

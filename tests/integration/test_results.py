@@ -208,6 +208,16 @@ space: {{number: {{grid: {list(range(100))}}}, text: "{'t' * 60_000}"}}
         self.assertEqual([item["number"] for item in items], list(range(100)))
         self.assertGreater(len(json.dumps(items)), 4 << 20)
 
+    def test_attempts_whose_bodies_exceed_a_message_all_start(self) -> None:
+        number = self.cluster.submit("wide", f"""
+experiment: wide
+command: ["true"]
+space: {{number: {{grid: {list(range(100))}}}, text: "{'t' * 60_000}"}}
+resources: {{cpu: 0}}
+""")
+        experiment = self.cluster.wait_experiment(number)
+        self.assertEqual(experiment["trials_by_state"]["COMPLETED"], 100)
+
     def worker(self, number: int) -> str:
         node = self.cluster.trials(number)[0]["node_ids"][0]
         return self.cluster.json("node", "show", str(node))["name"]
