@@ -26,7 +26,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kLaunchWaitMs = 10'000;
-constexpr size_t kLogsKept = 1'000;
 constexpr int kShimLooks = 200;
 constexpr int kShimLookUs = 10'000;
 
@@ -40,21 +39,6 @@ absl::Status CopyTree(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
   return error ? ErrnoStatus(error.value(), "copy the bundle to " + to) : absl::OkStatus();
-}
-
-// Removes what is in a directory. Itself it stays: on some file systems every removal makes the
-// creations of the next minute slower, and most programs leave nothing.
-absl::Status EmptyDirectory(const std::string& path) {
-  std::error_code error;
-  std::vector<std::string> entries;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    entries.push_back(entry.path().string());
-  }
-  absl::Status status;
-  for (const std::string& entry : entries) {
-    if (absl::Status removed = RemoveTree(entry); !removed.ok()) status = removed;
-  }
-  return status;
 }
 
 // Whether the process has a handler for the signal, whose default would end it.
@@ -99,49 +83,25 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
   return file;
 }
 
-// The logs that earlier daemons kept, oldest first.
-std::deque<std::string> FindKeptLogs(const std::string& directory) {
-  std::vector<std::pair<fs::file_time_type, std::string>> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    found.emplace_back(entry.last_write_time(error), entry.path().string());
-  }
-  std::sort(found.begin(), found.end());
-  std::deque<std::string> kept;
-  for (auto& [time, path] : found) kept.push_back(std::move(path));
-  return kept;
-}
-
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, BlobStore& store)
     : options_(std::move(options)),
       store_(store),
+      dirs_(options_.state_dir),
       cache_(options_.state_dir + "/cache", store),
       cgroups_(options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir) {}
 
-RunDir Launcher::DirOf(const Fence& fence) const {
-  return {options_.state_dir + "/attempts/" + rt::ToString(fence)};
-}
+RunDir Launcher::DirOf(const Fence& fence) const { return dirs_.Of(fence); }
 std::string Launcher::SocketOf(const Fence& fence) const {
   return options_.runtime_dir + "/" + rt::ToString(fence);
 }
-std::string Launcher::KeptOf(const Fence& fence) const {
-  return options_.state_dir + "/logs/" + rt::ToString(fence);
-}
-std::string Launcher::LogsOf(const Fence& fence) const {
-  for (const std::string& path : {DirOf(fence).path, KeptOf(fence)}) {
-    if (Exists(path)) return path;
-  }
-  return "";
-}
+std::string Launcher::LogsOf(const Fence& fence) const { return dirs_.LogsOf(fence); }
 
 absl::Status Launcher::Prepare(LaunchBody& body) {
   const RunDir dir = DirOf(body.fence);
-  RT_RETURN_IF_ERROR(RemoveTree(dir.path));
-  RT_RETURN_IF_ERROR(EnsureDirectory(dir.path));
-  RT_RETURN_IF_ERROR(EnsureDirectory(dir.trial()));
+  RT_RETURN_IF_ERROR(dirs_.Make(body.fence));
   std::string cwd = dir.work();
   if (!body.bundle.empty()) {
     RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle, body.fence));
@@ -161,9 +121,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
     RT_RETURN_IF_ERROR(
         Annotate(RestoreTree(store_, body.checkpoint, dir.checkpoint()), "pull the checkpoint"));
   }
-  const WriteOptions lazily{.sync = false};
-  RT_RETURN_IF_ERROR(
-      WriteFileAtomic(dir.config(), body.params.empty() ? "{}" : body.params, lazily));
+  RT_RETURN_IF_ERROR(RunDirs::Write(dir.config(), body.params.empty() ? "{}" : body.params));
   if (body.keeps_port) {
     RT_ASSIGN_OR_RETURN(body.port, ports_.Keep(body.fence, body.port));
   }
@@ -195,7 +153,7 @@ std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
 
 absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool may_be_warm) {
   const RunDir dir = DirOf(body.fence);
-  RT_RETURN_IF_ERROR(WriteFileAtomic(dir.body(), ToJson(body).Dump(), {.sync = false}));
+  RT_RETURN_IF_ERROR(RunDirs::Write(dir.body(), ToJson(body).Dump()));
   if (may_be_warm && warm_.Wants(body)) {
     std::string bundle;
     if (!body.bundle.empty()) {
@@ -323,20 +281,8 @@ void Launcher::EndForMemory(const Fence& fence, const std::string& why) {
 }
 
 void Launcher::Forget(const Fence& fence) {
-  const RunDir dir = DirOf(fence);
-  const std::string kept = KeptOf(fence);
   ::unlink(SocketOf(fence).c_str());
-  ::unlink(dir.spool().c_str());
-  absl::Status done = EnsureDirectory(options_.state_dir + "/logs");
-  for (const std::string& path : {dir.work(), dir.trial(), dir.checkpoint()}) {
-    if (absl::Status removed = EmptyDirectory(path); !removed.ok()) done = removed;
-  }
-  if (::rename(dir.path.c_str(), kept.c_str()) == 0) {
-    KeepLogs(kept);
-  } else if (errno != ENOENT) {  // It was never prepared.
-    done = RemoveTree(dir.path);
-  }
-  if (!done.ok()) {
+  if (absl::Status done = dirs_.Retire(fence); !done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }
   cache_.Release(fence);
@@ -348,20 +294,7 @@ void Launcher::Forget(const Fence& fence) {
   ended_unseen_.erase(fence);
 }
 
-void Launcher::KeepLogs(const std::string& path) {
-  std::vector<std::string> dropped;
-  {
-    std::lock_guard lock(mutex_);
-    kept_logs_.push_back(path);
-    for (; kept_logs_.size() > kLogsKept; kept_logs_.pop_front())
-      dropped.push_back(kept_logs_.front());
-  }
-  std::error_code error;
-  for (const std::string& logs : dropped) fs::remove_all(logs, error);
-}
-
 std::vector<Launcher::Found> Launcher::Recover() {
-  kept_logs_ = FindKeptLogs(options_.state_dir + "/logs");
   std::vector<Found> found;
   std::vector<Fence> fences;
   std::error_code error;
@@ -387,12 +320,11 @@ std::vector<Launcher::Found> Launcher::Recover() {
 
 std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   const RunDir dir = DirOf(fence);
-  if (!Exists(dir.body())) return std::nullopt;  // Not started: the head will ask again.
-  ShimFile file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.has_shim; });
-  if (!file.has_shim) return std::nullopt;
   auto text = ReadFile(dir.body());
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
-  if (!json.ok()) return std::nullopt;
+  if (!json.ok()) return std::nullopt;  // Not started: the head will ask again.
+  ShimFile file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.has_shim; });
+  if (!file.has_shim) return std::nullopt;
   Found found{.body = LaunchBodyFrom(fence, *json)};
   for (const LaunchInput& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {

@@ -3,7 +3,6 @@
 // not ours. Thread-safe; Prepare and Launch block and belong on a pool.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "worker/run/cgroup.h"
 #include "worker/run/launch_env.h"
 #include "worker/run/port_keeper.h"
+#include "worker/run/run_dirs.h"
 #include "worker/run/tree_cache.h"
 #include "worker/run/warm_servers.h"
 
@@ -58,8 +58,7 @@ class Launcher {
   bool IsHeld(const Fence& fence) const { return cgroups_.Holds(fence); }
   // SIGUSR2, a wish for a checkpoint, if the program listens for it; whether it does.
   bool Notify(const Fence& fence);
-  // Removes what the program left, and moves the rest of the run directory, with its logs, to
-  // <state>/logs/<fence>: the newest 1 000 are kept.
+  // Removes what the program left, and keeps its logs for a while (RunDirs).
   void Forget(const Fence& fence);
 
   struct Found {
@@ -77,15 +76,14 @@ class Launcher {
   std::string LogsOf(const Fence& fence) const;
 
  private:
-  std::string KeptOf(const Fence& fence) const;
   std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
                        const std::vector<std::string>& inputs) const;
   absl::StatusOr<uint64_t> LaunchCold(const LaunchBody& body);
   std::optional<Found> RecoverOne(const Fence& fence);
-  void KeepLogs(const std::string& path);
 
   const LauncherOptions options_;
   BlobStore& store_;
+  RunDirs dirs_;
   TreeCache cache_;
   const Cgroups cgroups_;
   WarmServers warm_;
@@ -94,7 +92,6 @@ class Launcher {
   std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
   std::set<Fence> forked_;             // By our warm-start servers.
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
-  std::deque<std::string> kept_logs_;  // Oldest first.
 };
 
 }  // namespace rt::worker

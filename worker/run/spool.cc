@@ -78,6 +78,12 @@ void Spool::Count(const SpoolRow& row) {
   last_.stdout_offset = std::max(last_.stdout_offset, row.stdout_offset);
 }
 
+// The file may be there, with an empty line: the first row is written over it.
+absl::Status Spool::Create() {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  return fd_ < 0 ? ErrnoStatus(errno, "open " + path_) : absl::OkStatus();
+}
+
 absl::Status Spool::Rewrite() {
   std::string text = Json::MakeObject({{"s", last_.seq}, {"c", last_.client_seq},
                                        {"o", last_.stdout_offset}, {"i", last_.iteration}})
@@ -102,7 +108,8 @@ absl::Status Spool::Rewrite() {
 
 absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row, bool hold) {
   std::lock_guard lock(mutex_);
-  if (fd_ < 0) RT_RETURN_IF_ERROR(Rewrite());
+  if (closed_) return absl::UnavailableError("the attempt is over");
+  if (fd_ < 0) RT_RETURN_IF_ERROR(last_.seq == 0 ? Create() : Rewrite());
   row.seq = last_.seq + 1;
   const std::string line = LineOf(row);
   if (absl::Status written = WriteAll(fd_, line, path_); !written.ok()) {
@@ -142,13 +149,20 @@ void Spool::Acknowledge(uint64_t seq) {
     pending_bytes_ -= SizeOf(rows_.front());
     rows_.pop_front();
   }
-  if (file_bytes_ > 2 * pending_bytes_ + kSlackBytes) {
+  if (!closed_ && file_bytes_ > 2 * pending_bytes_ + kSlackBytes) {
     absl::Status ignored = Rewrite();  // The longer file says the same.
     (void)ignored;
   }
 }
 
 void Spool::Abandon() { Acknowledge(UINT64_MAX); }
+
+void Spool::Close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
 
 bool Spool::IsFull() const {
   std::lock_guard lock(mutex_);

@@ -44,6 +44,8 @@ class Spool {
   void Acknowledge(uint64_t seq);
   // The head knows this attempt no more: nobody waits for these rows.
   void Abandon();
+  // Nothing is written from here on: the file is about to be another's.
+  void Close();
 
   bool IsFull() const;
   bool HasPending() const;
@@ -61,12 +63,14 @@ class Spool {
   };
   explicit Spool(std::string path) : path_(std::move(path)) {}
   absl::Status Load();
+  absl::Status Create();
   absl::Status Rewrite();
   void Count(const SpoolRow& row);
 
   const std::string path_;
   mutable std::mutex mutex_;
   int fd_ = -1;
+  bool closed_ = false;
   Bytes file_bytes_ = 0;
   Bytes pending_bytes_ = 0;
   Counters last_;

@@ -16,6 +16,7 @@ namespace rt::worker {
 namespace {
 
 constexpr int kVisitMs = 100;
+constexpr size_t kSparesMax = 64;
 constexpr size_t kReadBytes = 64u << 10;
 constexpr size_t kLineBytesMax = limits::kMessageBytesMax;
 
@@ -48,6 +49,11 @@ void TrialSocket::Stop() {
   }
   Wake();
   if (thread_.joinable()) thread_.join();
+  for (const Spare& spare : spares_) {
+    ::close(spare.fd);
+    ::unlink(spare.path.c_str());
+  }
+  spares_.clear();
 }
 
 void TrialSocket::Wake() {
@@ -65,10 +71,30 @@ void TrialSocket::Post(std::function<void()> task) {
 }
 
 absl::Status TrialSocket::Listen(std::shared_ptr<LiveAttempt> attempt, const std::string& path) {
+  RT_ASSIGN_OR_RETURN(int fd, OpenListener(path));
+  Post([this, fd, path, attempt = std::move(attempt)] {
+    uint64_t id = next_id_++;
+    listeners_[id] = {fd, path, attempt};
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
+    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+  });
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> TrialSocket::OpenListener(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return Invalid("socket path is too long: " + path);
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  {
+    std::lock_guard lock(mutex_);
+    while (!spares_.empty()) {
+      const Spare spare = std::move(spares_.back());
+      spares_.pop_back();
+      if (::rename(spare.path.c_str(), path.c_str()) == 0) return spare.fd;
+      ::close(spare.fd);
+    }
+  }
   int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return ErrnoStatus(errno, "socket");
   ::unlink(path.c_str());
@@ -78,13 +104,25 @@ absl::Status TrialSocket::Listen(std::shared_ptr<LiveAttempt> attempt, const std
     ::close(fd);
     return failed;
   }
-  Post([this, fd, attempt = std::move(attempt)] {
-    uint64_t id = next_id_++;
-    listeners_[id] = {fd, attempt};
-    epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
-    ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
-  });
-  return absl::OkStatus();
+  return fd;
+}
+
+// Under its new name nobody finds it. Who found it under the old one is turned away.
+void TrialSocket::Recycle(const Listener& listener) {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener.fd, nullptr);
+  std::lock_guard lock(mutex_);
+  const std::string folder = listener.path.substr(0, listener.path.rfind('/'));
+  const std::string path = folder + "/spare-" + std::to_string(next_spare_++);
+  const bool kept = !stopping_ && spares_.size() < kSparesMax &&
+                    ::rename(listener.path.c_str(), path.c_str()) == 0;
+  if (!kept) {
+    ::close(listener.fd);
+    return;
+  }
+  for (int late = 0; (late = ::accept4(listener.fd, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) {
+    ::close(late);
+  }
+  spares_.push_back({listener.fd, path});
 }
 
 void TrialSocket::Finish(const Fence& fence) {
@@ -115,7 +153,7 @@ void TrialSocket::CloseListener(const Fence& fence) {
   for (auto at = listeners_.begin(); at != listeners_.end(); ++at) {
     if (at->second.attempt->fence() != fence) continue;
     Accept(at->first);
-    ::close(at->second.fd);
+    Recycle(at->second);
     at->second.attempt->NoteListenerClosed();
     listeners_.erase(at);
     return;

@@ -61,7 +61,14 @@ class TrialSocket {
   };
   struct Listener {
     int fd = -1;
+    std::string path;
     std::shared_ptr<LiveAttempt> attempt;
+  };
+  // A socket that listens under a name that nobody knows, to be used again: to make and remove one
+  // per attempt is dear (run_dirs.h).
+  struct Spare {
+    int fd = -1;
+    std::string path;
   };
 
   void Run();
@@ -69,6 +76,8 @@ class TrialSocket {
   void RunTasks();
   void Accept(uint64_t id);
   void CloseListener(const Fence& fence);
+  absl::StatusOr<int> OpenListener(const std::string& path);
+  void Recycle(const Listener& listener);
   void Read(Connection& connection);
   // Handles complete lines while it may; closes or polls on. The connection may be gone afterwards.
   void Process(uint64_t id);
@@ -103,6 +112,8 @@ class TrialSocket {
   std::mutex mutex_;
   bool stopping_ = false;
   std::deque<std::function<void()>> tasks_;
+  std::vector<Spare> spares_;
+  uint64_t next_spare_ = 1;
   uint64_t next_id_ = 1;
   std::map<uint64_t, Connection> connections_;
   std::map<uint64_t, Listener> listeners_;

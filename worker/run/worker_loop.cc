@@ -301,6 +301,7 @@ void WorkerLoop::Perform(const action::Suspend& suspend) {
 
 void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.socket.Close(forget.fence);
+  if (auto live = parts_.attempts.Find(forget.fence)) live->spool().Close();
   parts_.attempts.Remove(forget.fence);
   ended_.erase(forget.fence);
   {

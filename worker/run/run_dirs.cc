@@ -1,0 +1,199 @@
+#include "worker/run/run_dirs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/run/files.h"
+
+namespace rt::worker {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kLogsKept = 1'000;
+constexpr size_t kSparesMax = 64;
+
+bool IsLog(const std::string& name) {
+  return name.ends_with(".log") && (name.starts_with("stdout.") || name.starts_with("stderr."));
+}
+
+std::vector<std::string> NamesIn(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    names.push_back(entry.path().filename().string());
+  }
+  return names;
+}
+
+absl::Status EmptyDirectory(const std::string& path) {
+  absl::Status status;
+  for (const std::string& name : NamesIn(path)) {
+    if (absl::Status removed = RemoveTree(path + "/" + name); !removed.ok()) status = removed;
+  }
+  return status;
+}
+
+// Makes a file or directory of a run directory as good as new, or removes it: programs may have
+// replaced it by something else.
+absl::Status Renew(const std::string& path, const std::string& name) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  const bool directory = name == "trial" || name == "work";
+  if (directory && S_ISDIR(info.st_mode)) {
+    if ((info.st_mode & 07777) != 0700 && ::chmod(path.c_str(), 0700) != 0) {
+      return ErrnoStatus(errno, "chmod " + path);
+    }
+    return EmptyDirectory(path);
+  }
+  const bool file = name == "config.json" || name == "body.json" || name == "shim" ||
+                    name == "spool";
+  if (file && S_ISREG(info.st_mode) && info.st_nlink == 1) {
+    if (info.st_size <= 1 || name == "config.json") return absl::OkStatus();  // Always rewritten.
+    return RunDirs::Write(path, "\n");
+  }
+  return RemoveTree(path);
+}
+
+// The logs that earlier daemons kept, oldest first.
+std::deque<std::string> FindKept(const std::string& directory) {
+  std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    found.emplace_back(entry.last_write_time(error), entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  std::deque<std::string> kept;
+  for (auto& [time, path] : found) kept.push_back(std::move(path));
+  return kept;
+}
+
+}  // namespace
+
+RunDirs::RunDirs(std::string state_dir)
+    : state_dir_(std::move(state_dir)), kept_(FindKept(state_dir_ + "/logs")) {
+  RemoveTree(state_dir_ + "/spare").IgnoreError();  // They would only save a little work.
+  EnsureDirectory(state_dir_ + "/spare").IgnoreError();  // Or Retire fails, and says why.
+  EnsureDirectory(state_dir_ + "/logs").IgnoreError();
+  EnsureDirectory(state_dir_ + "/attempts").IgnoreError();
+}
+
+RunDir RunDirs::Of(const Fence& fence) const {
+  return {state_dir_ + "/attempts/" + rt::ToString(fence)};
+}
+std::string RunDirs::KeptOf(const Fence& fence) const {
+  return state_dir_ + "/logs/" + rt::ToString(fence);
+}
+
+absl::Status RunDirs::Make(const Fence& fence) {
+  const RunDir dir = Of(fence);
+  if (Exists(dir.path)) RT_RETURN_IF_ERROR(RemoveTree(dir.path));
+  std::string spare;
+  {
+    std::lock_guard lock(mutex_);
+    if (!spares_.empty()) {
+      spare = std::move(spares_.front());
+      spares_.pop_front();
+    }
+  }
+  if (spare.empty() || ::rename(spare.c_str(), dir.path.c_str()) != 0) {
+    RT_RETURN_IF_ERROR(EnsureDirectory(dir.path));
+  }
+  return EnsureDirectory(dir.trial());
+}
+
+absl::StatusOr<bool> RunDirs::MoveLogs(const RunDir& dir, const std::string& kept) const {
+  bool any = false;
+  for (const std::string& name : NamesIn(dir.path)) {
+    if (!IsLog(name)) continue;
+    if (!any) RT_RETURN_IF_ERROR(EnsureDirectory(kept));
+    any = true;
+    if (::rename((dir.path + "/" + name).c_str(), (kept + "/" + name).c_str()) != 0) {
+      return ErrnoStatus(errno, "keep " + dir.path + "/" + name);
+    }
+  }
+  return any;
+}
+
+absl::Status RunDirs::Retire(const Fence& fence) {
+  const RunDir dir = Of(fence);
+  if (!Exists(dir.path)) return absl::OkStatus();  // It was never prepared.
+  const std::string kept = KeptOf(fence);
+  absl::StatusOr<bool> logs = MoveLogs(dir, kept);
+  if (!logs.ok()) {
+    RemoveTree(dir.path).IgnoreError();
+    return logs.status();
+  }
+  absl::Status renewed;
+  for (const std::string& name : NamesIn(dir.path)) {
+    if (absl::Status one = Renew(dir.path + "/" + name, name); !one.ok()) renewed = one;
+  }
+  std::string spare;
+  {
+    std::lock_guard lock(mutex_);
+    if (*logs) {
+      kept_.push_back(kept);
+    } else if (silent_.insert(fence).second) {
+      silent_order_.push_back(fence);
+    }
+    if (silent_order_.size() > kLogsKept) {
+      silent_.erase(silent_order_.front());
+      silent_order_.pop_front();
+    }
+    if (renewed.ok() && spares_.size() < kSparesMax) {
+      spare = state_dir_ + "/spare/" + std::to_string(next_spare_++);
+    }
+  }
+  RemoveOldLogs();
+  if (spare.empty() || ::rename(dir.path.c_str(), spare.c_str()) != 0) {
+    absl::Status removed = RemoveTree(dir.path);
+    return renewed.ok() ? removed : renewed;
+  }
+  std::lock_guard lock(mutex_);
+  spares_.push_back(spare);
+  return absl::OkStatus();
+}
+
+void RunDirs::RemoveOldLogs() {
+  std::vector<std::string> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    for (; kept_.size() > kLogsKept; kept_.pop_front()) dropped.push_back(kept_.front());
+  }
+  for (const std::string& logs : dropped) RemoveTree(logs).IgnoreError();  // Or a later daemon.
+}
+
+std::string RunDirs::LogsOf(const Fence& fence) const {
+  for (const std::string& path : {Of(fence).path, KeptOf(fence)}) {
+    if (Exists(path)) return path;
+  }
+  std::lock_guard lock(mutex_);
+  return silent_.contains(fence) ? state_dir_ + "/spare" : "";  // Holds directories only.
+}
+
+absl::Status RunDirs::Write(const std::string& path, std::string_view text) {
+  // Not truncated to nothing first: ext4 would write the new text to the disk as the file closes.
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  absl::Status status;
+  const auto size = static_cast<off_t>(text.size());
+  while (!text.empty() && status.ok()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno != EINTR) {
+      status = ErrnoStatus(errno, "write " + path);
+    }
+  }
+  if (status.ok() && ::ftruncate(fd, size) != 0) status = ErrnoStatus(errno, "cut " + path);
+  ::close(fd);
+  return status;
+}
+
+}  // namespace rt::worker
