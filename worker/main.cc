@@ -138,7 +138,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   logs.Stop();
   loop.Stop();
   socket.Stop();
-  launcher.warm().Stop();
+  launcher.Stop();
   ::unlink((flags.state_dir + "/pid").c_str());
   ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
   ::_exit(0);  // Transfers under way are repeated by the next daemon.

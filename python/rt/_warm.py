@@ -78,13 +78,18 @@ class Environment:
             fields = file.read().rsplit(b")", 1)[1].split()
         self._start, end = int(fields[47]), int(fields[48])  # Fields 50 and 51 of the line.
         self._size = max(0, end - self._start)
+        for name, value in list(os.environb.items()):
+            os.environb[name] = value  # A copy: C no longer points into the block.
+        self._known = {name + b"=" + value for name, value in os.environb.items()}
 
     def replace(self, entries: list[bytes]) -> None:
         """Makes `entries` (NAME=value) the environment, also for C and for /proc."""
-        os.environ.clear()
+        for entry in self._known.difference(entries):
+            del os.environb[entry.partition(b"=")[0]]
         for entry in entries:
-            name, _, value = entry.partition(b"=")
-            os.environb[name] = value
+            if entry not in self._known:
+                name, _, value = entry.partition(b"=")
+                os.environb[name] = value
         if not self._size:
             return
         block = b"\0".join(entries) + b"\0"

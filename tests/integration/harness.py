@@ -163,7 +163,8 @@ class Cluster:
         """Waits until no process of a trial or job, and no shim of one, is left."""
         def some() -> dict[int, str]:
             return {pid: text for pid, text in self.leftovers().items()
-                    if ("rt-shim" in text and "--group" not in text)  # An idle warm server's stays.
+                    if ("rt-shim" in text and "--group" not in text  # An idle warm server's stays,
+                        and "--nursery" not in text)  # and what shims come from.
                     or "RT_TRIAL_ID=" in text or "RT_JOB_ID=" in text}
         try:
             wait_until("no trial is left", lambda: not some(), 20)

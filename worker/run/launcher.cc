@@ -91,7 +91,8 @@ Launcher::Launcher(LauncherOptions options, BlobStore& store)
       dirs_(options_.state_dir),
       cache_(options_.state_dir + "/cache", store),
       cgroups_(options_.state_dir),
-      warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir) {}
+      warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
+      nursery_(options_.state_dir, options_.node.bin_dir) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const { return dirs_.Of(fence); }
 std::string Launcher::SocketOf(const Fence& fence) const {
@@ -162,7 +163,7 @@ absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool 
     absl::StatusOr<int> connection = warm_.Launch(body, dir.path, bundle);
     if (connection.ok()) {
       std::lock_guard lock(mutex_);
-      forked_.insert(body.fence);
+      started_.insert(body.fence);
       return Started{.warm = *connection};
     }
     RT_LOG(kWarning) << rt::ToString(body.fence) << ": cold start: "
@@ -181,23 +182,18 @@ absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
     ::close(spec);
     return ErrnoStatus(errno, "pipe");
   }
-  int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  auto shim = Subprocess::Spawn({.argv = {options_.node.bin_dir + "/rt-shim", dir.path},
-                                 .cwd = dir.path,
-                                 .fds = {{spec, 0}, {ends[1], 1}, {null, 2}},
-                                 .setsid = true});
+  absl::Status asked = nursery_.Start(dir.path, spec, ends[1]);
   ::close(ends[1]);
-  ::close(null);
   ::close(spec);
-  if (!shim.ok()) {
+  if (!asked.ok()) {
     ::close(ends[0]);
-    return Annotate(shim.status(), "start rt-shim");
+    return Annotate(asked, "start rt-shim");
   }
   const std::string line = ReadLine(ends[0]);
   ::close(ends[0]);
   {
     std::lock_guard lock(mutex_);
-    shims_.insert_or_assign(fence, std::move(*shim));
+    started_.insert(fence);
   }
   uint64_t pid = std::strtoull(line.c_str(), nullptr, 10);
   if (pid != 0) return pid;
@@ -229,12 +225,7 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
   warm_.Release(fence);
   {
     std::lock_guard lock(mutex_);
-    if (auto own = shims_.find(fence); own != shims_.end()) {
-      started_here = true;
-      own->second.Wait(1'000);
-      shims_.erase(own);
-    }
-    started_here = forked_.erase(fence) > 0 || started_here;
+    started_here = started_.erase(fence) > 0;
     alive = alive && !ended_unseen_.contains(fence);
   }
   const std::string path = DirOf(fence).shim();
@@ -273,6 +264,11 @@ bool Launcher::Notify(const Fence& fence) {
   return ::kill(identity->pid, SIGUSR2) == 0;
 }
 
+void Launcher::Stop() {
+  warm_.Stop();
+  nursery_.Stop();
+}
+
 void Launcher::EndForMemory(const Fence& fence, const std::string& why) {
   if (absl::Status noted = NoteOverMemory(DirOf(fence).shim(), why); !noted.ok()) {
     RT_LOG(kWarning) << MessageOf(noted);
@@ -290,7 +286,7 @@ void Launcher::Forget(const Fence& fence) {
   warm_.Release(fence);
   ports_.Release(fence);
   std::lock_guard lock(mutex_);
-  forked_.erase(fence);
+  started_.erase(fence);
   ended_unseen_.erase(fence);
 }
 

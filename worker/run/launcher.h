@@ -15,6 +15,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/cgroup.h"
 #include "worker/run/launch_env.h"
+#include "worker/run/nursery.h"
 #include "worker/run/port_keeper.h"
 #include "worker/run/run_dirs.h"
 #include "worker/run/tree_cache.h"
@@ -72,6 +73,8 @@ class Launcher {
   RunDir DirOf(const Fence& fence) const;
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
+  // Ends what starts programs; the programs go on.
+  void Stop();
   // Where the logs are now; "" when there are none.
   std::string LogsOf(const Fence& fence) const;
 
@@ -89,8 +92,8 @@ class Launcher {
   WarmServers warm_;
   PortKeeper ports_;
   std::mutex mutex_;
-  std::map<Fence, Subprocess> shims_;  // Our own children, to be reaped.
-  std::set<Fence> forked_;             // By our warm-start servers.
+  Nursery nursery_;
+  std::set<Fence> started_;  // By this daemon.
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
 };
 

@@ -1,7 +1,8 @@
 // The run directories of attempts, from hand to hand: <state>/attempts/<fence> while one is looked
 // after, then its logs go to <state>/logs/<fence>, the newest thousand, and what is left is used
 // again. To make and remove a handful of files per attempt is dear: ext4 passes over each inode
-// that was freed within the last minutes, one by one, whenever it looks for a free one. Thread-safe.
+// that was freed within the last minutes, one by one, whenever it looks for a free one.
+// Thread-safe.
 #pragma once
 
 #include <deque>

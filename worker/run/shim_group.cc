@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 
+#include "worker/run/send_with.h"
+
 namespace rt::worker {
 namespace {
 
@@ -46,21 +48,7 @@ struct Attempt {
 };
 
 bool Send(int fd, const std::string& text, const std::vector<int>& fds = {}) {
-  iovec data{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(4 * sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = control;
-    message.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
-  }
-  return ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+  return SendWith(fd, text, fds, MSG_DONTWAIT);
 }
 
 struct Received {

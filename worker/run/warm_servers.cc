@@ -19,6 +19,7 @@
 #include "common/base/strings.h"
 #include "common/run/files.h"
 #include "worker/run/memory_file.h"
+#include "worker/run/send_with.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -80,22 +81,6 @@ absl::StatusOr<int> Listen(const std::string& path) {
   absl::Status failed = ErrnoStatus(errno, "listen at " + path);
   ::close(fd);
   return failed;
-}
-
-bool SendWith(int fd, const std::string& text, int passed) {
-  iovec data{const_cast<char*>(text.data()), text.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &passed, sizeof passed);
-  return ::sendmsg(fd, &message, MSG_NOSIGNAL) >= 0;
 }
 
 // What the server is started with: the attempt's, without what is the attempt's own.
@@ -255,7 +240,7 @@ absl::StatusOr<int> WarmServers::Launch(const LaunchBody& body, const std::strin
     const std::string request =
         Fields({"launch", run_dir, body.token, std::to_string(limits::kLogFileBytesMax),
                 std::to_string(limits::kLogFilesKept), body.cgroup});
-    if (!SendWith(*connection, request, spec)) {
+    if (!SendWith(*connection, request, {spec})) {
       absl::Status failed = ErrnoStatus(errno, "ask the warm-start server");
       ::close(*connection);
       connection = failed;

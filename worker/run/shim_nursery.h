@@ -1,0 +1,14 @@
+// rt-shim --nursery STATE_DIR: becomes a shim for each launch by fork, because executing even a
+// small program costs several times as much. Descriptor 3: a SOCK_SEQPACKET socket to the daemon; a
+// message is a run directory, with two descriptors, which become the shim's standard input and
+// output. Ends with the daemon; the shims go on, and are nobody's children but init's.
+#pragma once
+
+#include <string>
+
+namespace rt::worker {
+
+// Returns in each shim with its run directory, and in the nursery itself, at its end, with "".
+std::string RunNursery();
+
+}  // namespace rt::worker
