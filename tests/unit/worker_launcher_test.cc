@@ -126,5 +126,24 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   CHECK_FALSE(exit.witnessed);
 }
 
+TEST_CASE("killing the nursery kills no shim, and the next launch has another nursery") {
+  OneNode node;
+  auto daemon = node.Daemon();
+  OneNode::Start(*daemon, {"sh", "-c", "mkfifo fifo; read x < fifo; exit 4"});
+  auto shim = ReadShimFile(daemon->DirOf(kFence).shim()).shim;
+  REQUIRE(shim.has_value());
+  const std::string stat = *ReadFile("/proc/" + std::to_string(shim->pid) + "/stat");
+  const pid_t nursery = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  REQUIRE(*ReadFile("/proc/" + std::to_string(nursery) + "/comm") == "rt-shim\n");
+  ::kill(nursery, SIGKILL);
+  OneNode::LetGo(*daemon);
+  ExitFacts exit = OneNode::Await(*daemon);
+  CHECK(exit.exit_code == 4);
+  CHECK(exit.witnessed);
+  daemon->Forget(kFence);
+  OneNode::Start(*daemon, {"sh", "-c", "exit 5"});
+  CHECK(OneNode::Await(*daemon).exit_code == 5);
+}
+
 }  // namespace
 }  // namespace rt::worker
