@@ -139,7 +139,7 @@ class WarmTest(unittest.TestCase):
             self.assertEqual(len({draws[place] for draws in drawn}), 4, drawn)
         self.assertEqual(len({pid for _, _, pid, _ in warm}), 4)
         for run in ("warm", "cold"):
-            for folder in (self.place.results / run).iterdir():
+            for folder in (self.place.results / run).glob("facts_*"):
                 self.assertEqual((folder / "stdout").read_text(), "an import prints\n")
                 self.assertEqual((folder / "stderr").read_text(), "also here\n")
 

@@ -108,36 +108,42 @@ absl::Status RunDirs::Make(const Fence& fence) {
   return EnsureDirectory(dir.trial());
 }
 
-absl::StatusOr<bool> RunDirs::MoveLogs(const RunDir& dir, const std::string& kept) const {
-  bool any = false;
-  for (const std::string& name : NamesIn(dir.path)) {
-    if (!IsLog(name)) continue;
-    if (!any) RT_RETURN_IF_ERROR(EnsureDirectory(kept));
-    any = true;
-    if (::rename((dir.path + "/" + name).c_str(), (kept + "/" + name).c_str()) != 0) {
-      return ErrnoStatus(errno, "keep " + dir.path + "/" + name);
+// One step at first, because somebody may be reading the logs: they are here, or there.
+absl::Status RunDirs::Retire(const Fence& fence) {
+  const std::string kept = KeptOf(fence);
+  if (::rename(Of(fence).path.c_str(), kept.c_str()) != 0) {
+    if (errno == ENOENT) return absl::OkStatus();  // It was never prepared.
+    return RemoveTree(Of(fence).path);
+  }
+  const std::vector<std::string> names = NamesIn(kept);
+  const bool silent = std::none_of(names.begin(), names.end(), IsLog);
+  Note(fence, kept, silent);
+  absl::Status renewed;
+  for (const std::string& name : names) {
+    if (IsLog(name)) continue;
+    if (absl::Status one = Renew(kept + "/" + name, name); !one.ok()) renewed = one;
+  }
+  RT_RETURN_IF_ERROR(renewed);  // It stays among the logs, and goes with them.
+  const std::string spare = NewSpare();
+  if (spare.empty()) return silent ? RemoveTree(kept) : absl::OkStatus();
+  if (silent) {
+    if (::rename(kept.c_str(), spare.c_str()) != 0) return RemoveTree(kept);
+  } else {
+    RT_RETURN_IF_ERROR(EnsureDirectory(spare));
+    for (const std::string& name : names) {
+      if (!IsLog(name)) ::rename((kept + "/" + name).c_str(), (spare + "/" + name).c_str());
     }
   }
-  return any;
+  std::lock_guard lock(mutex_);
+  spares_.push_back(spare);
+  return absl::OkStatus();
 }
 
-absl::Status RunDirs::Retire(const Fence& fence) {
-  const RunDir dir = Of(fence);
-  if (!Exists(dir.path)) return absl::OkStatus();  // It was never prepared.
-  const std::string kept = KeptOf(fence);
-  absl::StatusOr<bool> logs = MoveLogs(dir, kept);
-  if (!logs.ok()) {
-    RemoveTree(dir.path).IgnoreError();
-    return logs.status();
-  }
-  absl::Status renewed;
-  for (const std::string& name : NamesIn(dir.path)) {
-    if (absl::Status one = Renew(dir.path + "/" + name, name); !one.ok()) renewed = one;
-  }
-  std::string spare;
+// Where its logs are from now on.
+void RunDirs::Note(const Fence& fence, const std::string& kept, bool silent) {
   {
     std::lock_guard lock(mutex_);
-    if (*logs) {
+    if (!silent) {
       kept_.push_back(kept);
     } else if (silent_.insert(fence).second) {
       silent_order_.push_back(fence);
@@ -146,18 +152,15 @@ absl::Status RunDirs::Retire(const Fence& fence) {
       silent_.erase(silent_order_.front());
       silent_order_.pop_front();
     }
-    if (renewed.ok() && spares_.size() < kSparesMax) {
-      spare = state_dir_ + "/spare/" + std::to_string(next_spare_++);
-    }
   }
   RemoveOldLogs();
-  if (spare.empty() || ::rename(dir.path.c_str(), spare.c_str()) != 0) {
-    absl::Status removed = RemoveTree(dir.path);
-    return renewed.ok() ? removed : renewed;
-  }
+}
+
+// "" when there are enough.
+std::string RunDirs::NewSpare() {
   std::lock_guard lock(mutex_);
-  spares_.push_back(spare);
-  return absl::OkStatus();
+  if (spares_.size() >= kSparesMax) return "";
+  return state_dir_ + "/spare/" + std::to_string(next_spare_++);
 }
 
 void RunDirs::RemoveOldLogs() {

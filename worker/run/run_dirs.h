@@ -35,8 +35,8 @@ class RunDirs {
 
  private:
   std::string KeptOf(const Fence& fence) const;
-  // Moves the log files to where they are kept; whether there were any.
-  absl::StatusOr<bool> MoveLogs(const RunDir& dir, const std::string& kept) const;
+  void Note(const Fence& fence, const std::string& kept, bool silent);
+  std::string NewSpare();
   void RemoveOldLogs();
 
   const std::string state_dir_;
