@@ -13,6 +13,7 @@ namespace rt::worker {
 namespace {
 
 constexpr Millis kEndWait = 1'000;
+constexpr size_t kRoomBytes = 128;  // In its arguments, for the longer ones of a shim.
 
 }  // namespace
 
@@ -36,7 +37,8 @@ absl::Status Nursery::Open() {
     return ErrnoStatus(errno, "socketpair");
   }
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  auto process = Subprocess::Spawn({.argv = {bin_dir_ + "/rt-shim", "--nursery", state_dir_},
+  auto process = Subprocess::Spawn({.argv = {bin_dir_ + "/rt-shim", "--nursery", state_dir_,
+                                             std::string(kRoomBytes, '.')},
                                     .cwd = state_dir_,
                                     .fds = {{null, 0}, {null, 1}, {null, 2}, {ends[1], 3}},
                                     .setsid = true});

@@ -120,15 +120,15 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
 
 int main(int argc, char** argv) {
   const bool group = argc == 4 && std::strcmp(argv[1], "--group") == 0;
-  const bool nursery = argc == 3 && std::strcmp(argv[1], "--nursery") == 0;
+  const bool nursery = argc == 4 && std::strcmp(argv[1], "--nursery") == 0;
   if (argc != 2 && !group && !nursery) {
     std::fprintf(stderr,
-                 "usage: rt-shim RUN_DIR | --group RUN_DIR SOCKET | --nursery STATE_DIR\n"
+                 "usage: rt-shim RUN_DIR | --group RUN_DIR SOCKET | --nursery STATE_DIR ROOM\n"
                  "(started by rt-worker)\n");
     return 2;
   }
   if (nursery) {
-    const std::string directory = rt::worker::RunNursery();
+    const std::string directory = rt::worker::RunNursery(argc, argv);
     return directory.empty() ? 0 : rt::worker::ShimMain(directory, "");
   }
   return group ? rt::worker::ShimMain(argv[2], argv[3]) : rt::worker::ShimMain(argv[1], "");

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -21,9 +22,17 @@ void Become(const int (&fds)[2], const std::string& directory) {
   if (::chdir(directory.c_str()) != 0) ::_exit(1);  // Everything else closes with ShimMain.
 }
 
+// The arguments lie one behind the other, each with its NUL.
+void Rename(int argc, char** argv, const std::string& directory) {
+  char* const start = argv[1];
+  const size_t size = static_cast<size_t>(argv[argc - 1] + std::strlen(argv[argc - 1]) - start);
+  std::memset(start, 0, size);
+  std::memcpy(start, directory.data(), std::min(directory.size(), size));
+}
+
 }  // namespace
 
-std::string RunNursery() {
+std::string RunNursery(int argc, char** argv) {
   ::setsid();
   ::signal(SIGCHLD, SIG_IGN);  // The kernel reaps the shims.
   for (;;) {
@@ -46,6 +55,7 @@ std::string RunNursery() {
     const pid_t child = ::fork();
     if (child == 0) {
       Become(fds, directory);
+      Rename(argc, argv, directory);
       return directory;
     }
     for (int fd : fds) ::close(fd);  // After a failed fork the daemon reads an end.

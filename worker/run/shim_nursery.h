@@ -9,6 +9,7 @@
 namespace rt::worker {
 
 // Returns in each shim with its run directory, and in the nursery itself, at its end, with "".
-std::string RunNursery();
+// `argv` is main's: in a shim it is overwritten, so that ps shows what the shim is for.
+std::string RunNursery(int argc, char** argv);
 
 }  // namespace rt::worker
