@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import peers
 from rt_cluster import BIN, ROOT, note, print_bench, wall_of
 
 TRIALS, EPOCHS, SLOTS = 48, 27, 2
+SINGLES = 5  # Searches of one trial: the median counts.
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -44,15 +46,19 @@ def digits(with_peers: bool) -> None:
            "RT_BIN": str(BIN), "RT_CLUSTER": "", "PYTHONPATH": str(ROOT / "python")}
     try:
         script = [*two_cores(), sys.executable, str(ROOT / "examples/digits/digits.py"),
-                  "--samples", str(TRIALS), "--epochs", str(EPOCHS)]
-        took = wall_of(script, home, env)
+                  "--epochs", str(EPOCHS), "--samples"]
+        took = wall_of([*script, str(TRIALS)], home, env)
         work = [(len(path.read_text().splitlines()), path.parent / "params.json")
                 for path in sorted((home / "results").glob("*/*/result.json"))]
         if len(work) != TRIALS:
             raise SystemExit(f"digits: results of {len(work)} trials, not of {TRIALS}")
         bare = bare_loop(work, env)
+        singles = [wall_of([*script, "1"], home, env) for _ in range(SINGLES)]
     finally:
         shutil.rmtree(home, ignore_errors=True)
     print_bench("digits", took / bare, "x_bare_loop", "<=1.25", peers.digits(with_peers))
+    print_bench("digits_search", took, "s", "<=4", peers.digits(False))
+    print_bench("digits_one", statistics.median(singles), "s", "<=1.8",
+                "8.3 s (recorded, Ray 2.60)")
     note(f"{TRIALS} trials, {sum(epochs for epochs, _ in work)} epochs: {took:.2f} s, the bare "
          f"loop of {TRIALS} processes, {SLOTS} at a time: {bare:.2f} s")
