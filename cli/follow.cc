@@ -38,6 +38,7 @@ v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place)
   request.mutable_owner()->set_number(options.owner.number);
   request.set_stream(options.stream);
   request.set_node(options.node.value);
+  request.set_rank(options.rank);
   request.set_follow(options.follow);
   request.set_attempt(place.attempt);
   request.set_offset(place.offset);

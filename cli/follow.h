@@ -14,6 +14,7 @@ namespace rt {
 struct FollowOptions {
   Owner owner;
   NodeId node;         // Not 0: the log of its daemon instead.
+  uint32_t rank = 0;   // Of a trial with several.
   std::string stream;  // stdout or stderr
   bool follow = true;
   int64_t tail_lines = 0;

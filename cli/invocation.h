@@ -22,7 +22,8 @@ struct Invocation {
   bool rows = false, wait = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
   std::string head, token_file, format, step, checkpoint;
-  int cpus = 0, gpus = 0;
+  int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
+  uint32_t rank = 0;  // Of a trial with several.
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time;
   bool failed = false, from_scratch = false;

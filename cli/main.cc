@@ -160,6 +160,7 @@ class CommandLine {
   void AddLogFlags(CLI::App* app) {
     app->add_flag("-f,--follow", invocation_.follow, "Go on until it ends");
     app->add_option("--tail", invocation_.tail, "From so many lines before the end");
+    app->add_option("--rank", invocation_.rank, "Of a trial with several ranks; 0 when not given");
     app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given");
   }
   void AddExperimentResults(CLI::App* experiment) {

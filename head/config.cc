@@ -1,5 +1,6 @@
 #include "head/config.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "head/core/places.h"
 
 namespace rt {
 namespace {
@@ -50,6 +52,13 @@ absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
   return absl::OkStatus();
 }
 
+// Whether a worker of this machine may find gpus: only it will know how many.
+bool MayHaveGpus() {
+  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
 }  // namespace
 
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir) {
@@ -81,6 +90,8 @@ absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config) {
     // As the worker itself does; it runs on this machine.
     if (resources->memory == 0)
       resources->memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    if (("," + worker.resources).find(",gpu=") == std::string::npos && MayHaveGpus())
+      resources->gpu = kAnyGpus;
     types.push_back(*std::move(resources));
   }
   return types;

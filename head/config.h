@@ -20,7 +20,8 @@ struct HeadConfig {
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);
 
-// What the workers of the configuration have; empty when one of them takes what it finds.
+// What the workers of the configuration have, kAnyGpus where they will look for gpus themselves;
+// empty when one of them takes the cpus that it finds.
 absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config);
 
 }  // namespace rt

@@ -201,8 +201,8 @@ std::string SelectorOf(const Invocation& invocation) { return Join(invocation.wo
 
 ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner) {
   std::atomic<bool> finished = !invocation.follow;
-  FollowOptions options{.owner = owner, .stream = "stdout", .follow = invocation.follow,
-                        .tail_lines = invocation.tail, .fd = 1};
+  FollowOptions options{.owner = owner, .rank = invocation.rank, .stream = "stdout",
+                        .follow = invocation.follow, .tail_lines = invocation.tail, .fd = 1};
   absl::Status out = absl::OkStatus(), err = absl::OkStatus();
   bool both = invocation.stream.empty();
   std::thread errors;

@@ -79,7 +79,12 @@ absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& w
 // empty; also when nothing is known yet.
 absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
   const std::vector<Resources> known = SizesOf(core.world);
-  const std::vector<Resources>& planned = core.soft.node_types;
+  std::vector<Resources> planned = core.soft.node_types;
+  // Those whose gpus nobody could know before they joined say nothing more once all have.
+  if (known.size() >= planned.size())
+    std::erase_if(planned, [](const Resources& type) {
+      return type.gpu == kAnyGpus;
+    });
   std::vector<Resources> all = known;
   all.insert(all.end(), planned.begin(), planned.end());
   for (const Resources& bundle : wanted.bundles) RT_RETURN_IF_ERROR(CheckBundle(all, bundle));

@@ -10,6 +10,10 @@
 
 namespace rt {
 
+// The gpus of a node that the configuration will bring and of which only itself will know how many
+// it has: as many as a node may ever have.
+inline constexpr int64_t kAnyGpus = 1'024 * kUnit;
+
 // One member for each bundle, by rank; nullopt while there is no room.
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
                                               Millis now);

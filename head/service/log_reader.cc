@@ -1,6 +1,7 @@
 #include "head/service/log_reader.h"
 
 #include "common/base/status.h"
+#include "head/core/draft.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -36,10 +37,14 @@ bool IsAway(const Core& core, NodeId id) {
 }
 
 // Attempt `exact`; or, when that is 0, the newest one or (`in_order`) the next from `at_least` on.
-absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t exact,
-                                  uint32_t at_least, bool in_order) {
+absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
+                                  uint32_t exact, uint32_t at_least, bool in_order) {
   const Runs* runs = FindRuns(core.world.state, owner);
   if (runs == nullptr) return NotFound("there is no " + ToString(owner));
+  const uint32_t ranks = RequestOf(core.world, owner).ranks;
+  if (rank >= ranks)
+    return NotFound(ToString(owner) + " has no rank " + std::to_string(rank),
+                    "its ranks are 0 to " + std::to_string(ranks - 1));
   Target target;
   target.terminal = IsTerminal(core, owner);
   for (const Attempt& attempt : runs->attempts) {
@@ -47,7 +52,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
     if (!wanted || attempt.members.empty()) continue;
     target.found = true;
     target.attempt = {owner, attempt.number, attempt.generation};
-    target.node = attempt.members.front().node;
+    target.node = attempt.members.at(rank).node;
     target.node_lost = IsAway(core, target.node);
     if (auto node = core.world.state.nodes.find(target.node); node != core.world.state.nodes.end())
       target.node_name = node->second.name;
@@ -73,8 +78,8 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
  public:
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
       : edge_(edge), owner_(owner), node_{request.node()},
-        exact_(node_.value == 0 ? request.attempt() : 0), stream_(request.stream()),
-        follow_(request.follow()), offset_(request.offset()), tail_lines_(request.tail_lines()) {}
+        rank_(request.rank()), exact_(node_.value == 0 ? request.attempt() : 0),
+        stream_(request.stream()), follow_(request.follow()), offset_(request.offset()), tail_lines_(request.tail_lines()) {}
 
   void Start() {
     self_ = shared_from_this();
@@ -102,8 +107,8 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       if (delay > 0 && !last) return std::nullopt;
       auto found = self->node_.value != 0
                        ? FindDaemon(core, self->node_)
-                       : FindTarget(core, self->owner_, self->exact_, self->at_least_,
-                                    self->in_order_);
+                       : FindTarget(core, self->owner_, self->rank_, self->exact_,
+                                    self->at_least_, self->in_order_);
       if (!found.ok()) return absl::StatusOr<Json>(found.status());
       *target = *found;
       bool settled = found->found || found->terminal || !self->follow_ || last;
@@ -133,7 +138,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       }
       attempt_ = target.attempt;
       in_order_ = true;
-      LogQuery query{{attempt_, 0}, stream_, offset_, tail_lines_, follow_, node_.value != 0};
+      LogQuery query{{attempt_, rank_}, stream_, offset_, tail_lines_, follow_, node_.value != 0};
       std::tie(relay_id_, relay_) = edge_.logs.Add(target.node, query);
       relay = relay_;
     }
@@ -274,6 +279,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   Edge& edge_;
   const Owner owner_;
   const NodeId node_;  // Not 0: the log of its daemon.
+  const uint32_t rank_;
   const uint32_t exact_;
   const std::string stream_;
   const bool follow_;

@@ -36,6 +36,7 @@ class Settings:
 
     cluster: Optional[str] = None
     cpus: Optional[int] = None
+    gpus: Optional[int] = None
 
 
 settings = Settings()
@@ -278,7 +279,8 @@ def open_driver() -> Driver:
     if cluster:
         return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
     cpus = str(settings.cpus or cpus_here())
-    return BridgeDriver([find_binary(), "bridge", "--local", "--cpus", cpus], embedded=True)
+    gpus = [] if settings.gpus is None else ["--gpus", str(settings.gpus)]
+    return BridgeDriver([find_binary(), "bridge", "--local", "--cpus", cpus, *gpus], embedded=True)
 
 
 _current: Optional[Driver] = None

@@ -54,8 +54,9 @@ def init(
 ) -> ClientContext:
     """Prepares for searches; the first one connects. Needless in scripts written for rt.
 
-    address: a cluster's name; None, "auto" and "local" leave it to RT_CLUSTER. num_cpus: of the
-    embedded cluster (default: all cores). Ray's other arguments are taken and ignored.
+    address: a cluster's name; None, "auto" and "local" leave it to RT_CLUSTER. num_cpus and
+    num_gpus: of the embedded cluster (default: all that the machine has). Ray's other arguments
+    are taken and ignored.
     Raises RuntimeError when called twice without ignore_reinit_error, TypeError for an argument
     that Ray does not have, ValueError for an address that is not a cluster's name.
     """
@@ -73,6 +74,10 @@ def init(
         if num_cpus < 1:
             raise ValueError("num_cpus must be at least 1")
         _driver.settings.cpus = int(num_cpus)
+    if num_gpus is not None:
+        if num_gpus < 0 or num_gpus != int(num_gpus):
+            raise ValueError("num_gpus must be a whole number, 0 or more")
+        _driver.settings.gpus = int(num_gpus)
     env_vars.update((runtime_env or {}).get("env_vars") or {})
     _initialized = True
     cluster = _driver.settings.cluster or os.environ.get("RT_CLUSTER") or "local"

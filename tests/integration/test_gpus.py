@@ -5,6 +5,7 @@ import sys
 import unittest
 
 from harness import BIN, Cluster, wait_until
+from script import Place
 
 GPUS = """GPU-aaaa,NVIDIA H200,150000000000,ok
 GPU-bbbb,NVIDIA H200,150000000000,ok
@@ -102,6 +103,30 @@ resources: {resources}
         error = json.loads(done.stderr)["error"]
         self.assertIn("whole number", error["message"])
         self.assertEqual((error["line"], error["column"]), (3, 18))
+
+
+PLAIN = """
+import os
+from rt import tune
+
+def objective(config):
+    tune.report({"seen": os.environ["CUDA_VISIBLE_DEVICES"]})
+
+results = tune.run(tune.with_resources(objective, {"gpu": 0.5}), num_samples=2, verbose=0)
+print(sorted(trial.last_result["seen"] for trial in results.trials))
+"""
+
+
+class PlainScriptTest(unittest.TestCase):
+    def test_a_plain_script_finds_the_gpus_of_its_machine(self) -> None:
+        place = Place()
+        self.addCleanup(place.close)
+        gpus = place.root / "gpus.txt"
+        gpus.write_text(GPUS)
+        place.env.pop("CUDA_VISIBLE_DEVICES", None)
+        place.env.update(FAKE_NVML=str(gpus), LD_LIBRARY_PATH=str(BIN / "fake"))
+        done = place.run(PLAIN)
+        self.assertEqual(done.stdout.splitlines()[-1], "['GPU-aaaa', 'GPU-aaaa']")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,10 @@ resources: {resources}
         self.assertEqual([member["rank"] for member in members], [0, 1, 2])
         self.assertEqual(len({member["node_id"] for member in members}), 2)
         self.assertEqual(len({member["pid"] for member in members}), 3)
+        said = self.cluster.rt("logs", f"{number}/0", "--rank", "1", "--stream", "stdout").stdout
+        self.assertIn('"rank": 1', said)
+        refused = self.cluster.rt("logs", f"{number}/0", "--rank", "3", check=False)
+        self.assertIn("its ranks are 0 to 2", refused.stderr)
         (self.files / "end").touch()
         experiment = self.cluster.wait_experiment(number)
         self.assertEqual(experiment["trials_by_state"]["COMPLETED"], 1)

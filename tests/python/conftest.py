@@ -16,5 +16,5 @@ def clean_process(monkeypatch: pytest.MonkeyPatch) -> object:
     yield
     _session.current = None
     _driver.close()
-    _driver.settings.cluster = _driver.settings.cpus = None
+    _driver.settings.cluster = _driver.settings.cpus = _driver.settings.gpus = None
     _runtime._initialized = False

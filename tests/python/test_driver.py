@@ -112,7 +112,7 @@ def test_init_chooses_the_cores_and_the_cluster(
     rt.init(num_cpus=3)
     with pytest.raises(RuntimeError, match="twice"):
         rt.init()
-    rt.init(num_cpus=3, ignore_reinit_error=True, include_dashboard=False)
+    rt.init(num_cpus=3, num_gpus=0, ignore_reinit_error=True, include_dashboard=False)
     assert rt.is_initialized()
     tune.run(objective, verbose=0)
     rt.shutdown()
@@ -122,7 +122,7 @@ def test_init_chooses_the_cores_and_the_cluster(
     monkeypatch.setenv("RT_CLUSTER", "lab")
     tune.run(objective, verbose=0)
     assert [each["argv"] for each in world.asked("argv")] == [
-        ["bridge", "--local", "--cpus", "3"],
+        ["bridge", "--local", "--cpus", "3", "--gpus", "0"],
         ["-c", "lab", "bridge"],
     ]
     assert "cwd" not in world.spec()

@@ -1,6 +1,7 @@
 // Shares of gpus: which device a trial gets, and what the head says of it.
 #include "head/core/devices.h"
 #include "head/core/draft.h"
+#include "head/core/places.h"
 #include "tests/unit/core_story.h"
 
 using namespace rt;
@@ -114,4 +115,17 @@ TEST_CASE("gpus: a device in trouble takes no work, and what runs on it goes on"
   story.running.clear();
   GiveGpus(story, 2, "GPU-0");
   CHECK(GpusOf(story, 1) == Gpus{1});
+}
+
+TEST_CASE("gpus: a node whose gpus are not known yet may have any, until it has joined") {
+  Story story;
+  story.core.soft.node_types = {{.cpu = 16 * kUnit, .gpu = kAnyGpus}};
+  auto submit = [&](int gpus) {
+    return story.Do(input::CreateExperiment{
+        .spec = R"({"experiment":"e","command":["x"],"resources":{"gpu":)" + std::to_string(gpus) +
+                "}}", .drawn_seed = 1, .results_root = "/r"}).verdict;
+  };
+  CHECK(!submit(1).ok());  // The story's node has joined without a gpu.
+  story.core.soft.node_types.push_back({.cpu = 16 * kUnit, .gpu = kAnyGpus});
+  CHECK(submit(1).ok());
 }
