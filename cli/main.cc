@@ -263,6 +263,7 @@ class CommandLine {
     bridge->add_flag("--local", invocation_.local, "With a private cluster that ends with it");
     bridge->add_option("--cpus", invocation_.cpus, "Of the private cluster's worker");
     bridge->add_option("--gpus", invocation_.gpus, "Of the private cluster's worker");
+    bridge->add_option("--state", invocation_.state, "Of a private cluster that was kept: go on");
     Words(Add(&app_, "completion", "A completion script for a shell", RunCompletion,
               "  rt completion bash > /etc/bash_completion.d/rt"),
           "SHELL", "bash, zsh or fish");

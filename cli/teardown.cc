@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 
 #include "cli/commands/common.h"
 #include "common/base/status.h"
@@ -119,7 +120,44 @@ absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   return TearDown(home, name);
 }
 
+std::string KeepFile(const std::string& cluster_directory) { return cluster_directory + "/keep"; }
+
+// Whole under its name, or not there. What was there before is replaced.
+absl::Status CopyTree(const std::string& from, const std::string& to) {
+  const std::string part = to + ".part";
+  RT_RETURN_IF_ERROR(RemoveTree(part));
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(to).parent_path(), error);
+  std::filesystem::copy(from, part, std::filesystem::copy_options::recursive, error);
+  if (!error) RT_RETURN_IF_ERROR(RemoveTree(to));
+  if (!error) std::filesystem::rename(part, to, error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(ToAbsl("copy " + from + " to " + to + ": " + error.message()));
+}
+
+// The daemons are gone.
+absl::Status KeepState(const std::string& cluster_directory) {
+  absl::StatusOr<std::string> path = ReadFile(KeepFile(cluster_directory), 4096);
+  const std::string head = cluster_directory + "/head";
+  if (!path.ok() || path->empty() || !Exists(head + "/journal.db")) return absl::OkStatus();
+  for (const char* name : {"/address", "/pid", "/log"}) RT_RETURN_IF_ERROR(RemoveTree(head + name));
+  return CopyTree(head, *path);
+}
+
 }  // namespace
+
+absl::Status SetKeptState(const std::string& cluster_directory, const std::string& path) {
+  if (path.empty()) return RemoveTree(KeepFile(cluster_directory));
+  return WriteFileAtomic(KeepFile(cluster_directory), path, {.sync = false});
+}
+
+absl::Status TakeKeptState(const std::string& path, const std::string& cluster_directory) {
+  if (!Exists(path + "/journal.db"))
+    return WithHint(NotFound("no state of a search was kept in " + path),
+                    "it is kept when a search was interrupted, or trials failed");
+  RT_RETURN_IF_ERROR(SetKeptState(cluster_directory, path));
+  return CopyTree(path, cluster_directory + "/head");
+}
 
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
   return ShutDown(client, cluster, v1::ShutdownRequest());
@@ -195,6 +233,7 @@ int RunWatcher(const std::string& verb, const std::string& argument) {
     }
   } else {
     status = LocalCluster(argument).WaitGone(kGoneMax);
+    status.Update(KeepState(argument));
     status.Update(RemoveTree(argument));
   }
   return status.ok() ? 0 : 1;

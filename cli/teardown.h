@@ -17,6 +17,13 @@ absl::Status TearDown(const Home& home, const std::string& name);
 // The same for a cluster in a directory of its own.
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster);
 
+// What a private cluster leaves when it ends: nothing, unless somebody said where its head's
+// journal and checkpoints are to be kept. `path` empty: nothing again.
+absl::Status SetKeptState(const std::string& cluster_directory, const std::string& path);
+// Makes it the state of a cluster that has not started yet. It stays kept there until said
+// otherwise.
+absl::Status TakeKeptState(const std::string& path, const std::string& cluster_directory);
+
 // The watcher: a detached `rt` that reads our end of a pipe. Closing it (or dying) lets it act.
 class Watcher {
  public:

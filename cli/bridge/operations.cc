@@ -6,7 +6,7 @@
 #include "cli/commands/common.h"
 #include "cli/home.h"
 #include "cli/live_view.h"
-#include "common/base/ids.h"
+#include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
@@ -18,18 +18,7 @@ namespace {
 
 constexpr int64_t kScreenMax = 1'000;  // Columns and rows.
 
-using Experiments = v1::ExperimentService;
 using Operation = absl::StatusOr<Json> (*)(HeadClient&, const Json&);
-
-uint64_t ExperimentOf(const Json& arguments) {
-  return static_cast<uint64_t>(arguments.GetInt("experiment_id"));
-}
-
-absl::StatusOr<v1::TrialRef> TrialOf(const Json& request) {
-  std::optional<TrialId> id = ParseTrialId(request.GetString("trial_id"));
-  if (!id.has_value()) return Invalid("trial_id must be a text such as \"1/0\"");
-  return RefOf(*id);
-}
 
 absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
   const Context context = client.context();
@@ -40,109 +29,29 @@ absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
                                                    : Json(context.local_directory)}});
 }
 
-absl::StatusOr<Json> ExperimentCreate(HeadClient& client, const Json& request) {
-  const Json* spec = request.Find("spec");
-  if (spec == nullptr || !spec->is_object()) return Invalid("spec must be an object");
-  v1::CreateExperimentRequest message;
-  message.set_spec(spec->Dump());
-  std::string key = request.GetString("key");
-  message.set_request_key(key.empty() ? RandomHex(16) : key);
-  RT_ASSIGN_OR_RETURN(auto reply,
-                      client.Call<Experiments>(&Experiments::Stub::Create, message));
-  return Json::MakeObject({{"experiment_id", reply.experiment()},
-                           {"results_dir", reply.results_dir()},
-                           {"attached", reply.attached()}});
-}
-
-absl::StatusOr<Json> ExperimentGet(HeadClient& client, const Json& request) {
-  v1::ExperimentRef message;
-  message.set_experiment(ExperimentOf(request));
-  return client.Ask<Experiments>(&Experiments::Stub::Get, message);
-}
-
-absl::StatusOr<Json> ExperimentWait(HeadClient& client, const Json& request) {
-  v1::WaitRequest message;
-  message.set_experiment(ExperimentOf(request));
-  if (const Json* seen = request.Find("seen"); seen != nullptr && !seen->is_null())
-    message.set_seen(seen->is_string() ? seen->AsString() : seen->Dump());
-  Millis hold = std::clamp<Millis>(request.GetInt("hold_ms", 10'000), 0, kBridgeHoldMax);
-  message.set_hold_ms(hold);
-  return client.Ask<Experiments>(&Experiments::Stub::Wait, message, hold);
-}
-
-absl::StatusOr<Json> ExperimentStop(HeadClient& client, const Json& request) {
-  v1::StopRequest message;
-  message.set_experiment(ExperimentOf(request));
-  message.set_reason(request.GetString("reason", "stopped by the driver"));
-  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::Stop, message).status());
-  return Json::MakeObject();
-}
-
-absl::StatusOr<Json> TrialList(HeadClient& client, const Json& request) {
-  v1::ListTrialsRequest message;
-  message.set_experiment(ExperimentOf(request));
-  if (std::string from = request.GetString("from"); !from.empty()) {
-    std::optional<TrialId> id = ParseTrialId(from);
-    if (!id.has_value()) return Invalid("from must be a text such as \"1/0\"");
-    *message.mutable_from() = RefOf(*id);
+// What the head does itself: its own list of operations says what is known (driver_ops.cc).
+absl::StatusOr<Json> Forward(HeadClient& client, const Json& request) {
+  Json call = request;
+  call.Erase("id");
+  Millis hold = 0;
+  if (IsWait(request)) {
+    hold = std::clamp<Millis>(request.GetInt("hold_ms", 10'000), 0, kBridgeHoldMax);
+    call.Set("hold_ms", hold);
   }
-  return client.Ask<Experiments>(&Experiments::Stub::ListTrials, message);
-}
-
-absl::StatusOr<Json> TrialGet(HeadClient& client, const Json& request) {
-  RT_ASSIGN_OR_RETURN(v1::TrialRef message, TrialOf(request));
-  return client.Ask<Experiments>(&Experiments::Stub::GetTrial, message);
-}
-
-absl::StatusOr<Json> TrialRows(HeadClient& client, const Json& request) {
-  v1::ReadRowsRequest message;
-  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
-  message.set_after_iteration(request.GetDouble("after_iteration"));
-  return client.Ask<Experiments>(&Experiments::Stub::ReadRows, message);
-}
-
-absl::StatusOr<Json> TrialStop(HeadClient& client, const Json& request) {
-  v1::StopTrialRequest message;
-  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
-  message.set_reason(request.GetString("reason", "stopped by the driver"));
-  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::StopTrial, message).status());
-  return Json::MakeObject();
-}
-
-absl::StatusOr<Json> TrialPause(HeadClient& client, const Json& request) {
-  v1::StopTrialRequest message;
-  RT_ASSIGN_OR_RETURN(*message.mutable_trial(), TrialOf(request));
-  message.set_reason(request.GetString("reason", "paused by the driver"));
-  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::PauseTrial, message).status());
-  return Json::MakeObject();
-}
-
-absl::StatusOr<Json> TrialResume(HeadClient& client, const Json& request) {
-  RT_ASSIGN_OR_RETURN(v1::TrialRef message, TrialOf(request));
-  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::ResumeTrial, message).status());
-  return Json::MakeObject();
-}
-
-absl::StatusOr<Json> ExperimentResume(HeadClient& client, const Json& request) {
-  static const std::map<std::string, uint32_t> kinds = {{"keep", 0}, {"retry", 1}, {"restart", 2}};
-  auto kind = kinds.find(request.GetString("failed", "keep"));
-  if (kind == kinds.end()) return Invalid("failed must be keep, retry or restart");
-  v1::ResumeRequest message;
-  message.set_experiment(ExperimentOf(request));
-  message.set_failed(kind->second);
-  RT_RETURN_IF_ERROR(client.Call<Experiments>(&Experiments::Stub::Resume, message).status());
-  return Json::MakeObject();
-}
-
-absl::StatusOr<Json> ClusterStatus(HeadClient& client, const Json&) {
-  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::Status, v1::Empty());
+  const bool creates = request.GetString("op") == "experiment_create";
+  if (creates && request.GetString("key").empty()) call.Set("key", RandomHex(16));
+  v1::OperateRequest message;
+  message.set_json(call.Dump());
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::Operate, message, hold);
 }
 
 // One frame of the live screen (cli/render/live.h), so that a driver in another language need not
 // draw it itself. With `paint`, `text` is what its terminal must be sent; `widths` goes into the
 // next request as `over`.
 absl::StatusOr<Json> ExperimentScreen(HeadClient& client, const Json& request) {
-  RT_ASSIGN_OR_RETURN(Json experiment, ExperimentGet(client, request));
+  Json get = Json::MakeObject(
+      {{"op", "experiment_get"}, {"experiment_id", request.GetInt("experiment_id")}});
+  RT_ASSIGN_OR_RETURN(Json experiment, Forward(client, get));
   RT_ASSIGN_OR_RETURN(LiveFacts facts, AskLiveFacts(client, std::move(experiment)));
   FrameSize size{.columns = static_cast<size_t>(std::clamp<int64_t>(
                      request.GetInt("columns", 80), 1, kScreenMax)),
@@ -185,22 +94,21 @@ absl::StatusOr<Json> BlobPullDir(HeadClient& client, const Json& request) {
   return Json::MakeObject();
 }
 
+// Where a private cluster's journal and checkpoints go when it ends; "" or absent: nowhere.
+absl::StatusOr<Json> LocalKeep(HeadClient& client, const Json& request) {
+  const std::string directory = client.context().local_directory;
+  if (directory.empty()) return Invalid("only a private cluster ends with its driver");
+  const std::string path = request.GetString("path");
+  RT_RETURN_IF_ERROR(SetKeptState(directory, path.empty() ? "" : AbsolutePath(path)));
+  return Json::MakeObject();
+}
+
+// Done here: they need this machine's files.
 const std::map<std::string, Operation>& Operations() {
   static const std::map<std::string, Operation> operations = {
       {"hello", Hello},
-      {"experiment_create", ExperimentCreate},
-      {"experiment_get", ExperimentGet},
-      {"experiment_wait", ExperimentWait},
-      {"experiment_stop", ExperimentStop},
       {"experiment_screen", ExperimentScreen},
-      {"trial_list", TrialList},
-      {"trial_get", TrialGet},
-      {"trial_rows", TrialRows},
-      {"trial_stop", TrialStop},
-      {"trial_pause", TrialPause},
-      {"trial_resume", TrialResume},
-      {"experiment_resume", ExperimentResume},
-      {"cluster_status", ClusterStatus},
+      {"local_keep", LocalKeep},
       {"blob_push_dir", BlobPushDir},
       {"blob_pull_dir", BlobPullDir}};
   return operations;
@@ -208,16 +116,14 @@ const std::map<std::string, Operation>& Operations() {
 
 }  // namespace
 
-
-bool IsWait(const Json& request) { return request.GetString("op") == "experiment_wait"; }
+bool IsWait(const Json& request) {
+  const std::string op = request.GetString("op");
+  return op == "experiment_wait" || op == "driver_questions";
+}
 
 absl::StatusOr<Json> Operate(HeadClient& client, const Json& request) {
-  std::string name = request.GetString("op");
-  auto found = Operations().find(name);
-  if (found != Operations().end()) return found->second(client, request);
-  std::vector<std::string> known;
-  for (const auto& [operation, function] : Operations()) known.push_back(operation);
-  return Invalid("unknown op '" + name + "'", DidYouMean(name, known));
+  auto found = Operations().find(request.GetString("op"));
+  return found != Operations().end() ? found->second(client, request) : Forward(client, request);
 }
 
 }  // namespace rt

@@ -1,4 +1,4 @@
-// `rt bridge [--local [--cpus N] [--gpus N]]`.
+// `rt bridge [--local [--cpus N] [--gpus N] [--state DIR]]`.
 #include "cli/bridge/bridge.h"
 
 #include <fcntl.h>
@@ -25,6 +25,7 @@ ExitCode ServeLocal(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Watcher sweeper, Watcher::ForDirectory(name));
   int lifeline[2];
   if (pipe2(lifeline, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
+  if (!invocation.state.empty()) RT_RETURN_IF_ERROR(TakeKeptState(invocation.state, name));
   LocalCluster cluster(name, lifeline[0]);
   int cpus = invocation.cpus > 0 ? invocation.cpus : CpuCount();
   std::string resources = "cpu=" + std::to_string(cpus);

@@ -49,6 +49,10 @@ inline constexpr size_t kKnownPeersMax = 4'096;
 inline constexpr size_t kPendingTrialsMax = 1'024;
 // Trials created by one Step, so that one input stays short.
 inline constexpr size_t kTrialsPerStepMax = 256;
+// Configurations that a driver is asked for at once.
+inline constexpr size_t kAskedMax = 64;
+// A driver that was not heard for this long is away: whoever looks is told that things wait for it.
+inline constexpr Millis kDriverAwayAfter = 5'000;
 // Request keys remembered for retries of a lost answer.
 inline constexpr size_t kRequestKeysMax = 65'536;
 inline constexpr size_t kTokensMax = 4'096;

@@ -15,7 +15,8 @@ const std::vector<std::string>& KnownKeys() {
       "experiment",   "command",      "script",      "space",       "num_samples", "metric",
       "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
-      "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast"};
+      "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
+      "driver"};
   return keys;
 }
 
@@ -167,12 +168,36 @@ absl::Status ReadScheduler(const Json& json, ExperimentSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::Status ReadSearch(const Json& json) {
+constexpr size_t kPointsMax = 10'000;
+
+absl::Status ReadBasic(const Json& json, BasicSpec& basic) {
+  if (json.is_null()) return absl::OkStatus();
+  if (!json.is_object()) return SpecError("search/basic", "must be a map");
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"points", "constant_grid_search"}, "search/basic"));
+  RT_RETURN_IF_ERROR(
+      ReadBool(json, "search/basic/", "constant_grid_search", basic.constant_grid_search));
+  const Json* points = json.Find("points");
+  if (points == nullptr || points->is_null()) return absl::OkStatus();
+  if (!points->is_array() || points->array().size() > kPointsMax)
+    return SpecError("search/basic/points", "must be a list of at most 10000 configurations");
+  for (const Json& point : points->array()) {
+    if (!point.is_object()) return SpecError("search/basic/points", "a point must be a map");
+    basic.points.push_back(point);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSearch(const Json& json, ExperimentSpec& spec) {
   const Json* search = json.Find("search");
   if (search == nullptr || search->is_null()) return absl::OkStatus();
   std::string name = search->is_string() ? search->AsString() : "";
-  if (search->is_object() && search->object().size() == 1) name = search->object().front().first;
-  if (name == "basic" || name == "random" || name == "grid") return absl::OkStatus();
+  Json arguments;
+  if (search->is_object() && search->object().size() == 1) {
+    name = search->object().front().first;
+    arguments = search->object().front().second;
+  }
+  if (name == "basic" || name == "random" || name == "grid")
+    return ReadBasic(arguments, spec.basic);
   return SpecError("search", "unknown search algorithm",
                    "known: basic (grid values crossed with random draws)");
 }
@@ -214,6 +239,20 @@ absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) 
     if (env[name].find('\0') != std::string::npos) return SpecError(path, "contains NUL");
   }
   return absl::OkStatus();
+}
+
+absl::Status ReadDriver(const Json& json, DriverSpec& driver) {
+  const Json* value = json.Find("driver");
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  if (!value->is_object()) return SpecError("driver", "must be a map");
+  RT_RETURN_IF_ERROR(CheckKeys(
+      *value, {"suggests", "judges", "chooses", "watches", "search", "scheduler"}, "driver"));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.suggests));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.judges));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.chooses));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.watches));
+  RT_RETURN_IF_ERROR(ReadText(*value, "search", driver.search, limits::kNameBytesMax));
+  return ReadText(*value, "scheduler", driver.scheduler, limits::kNameBytesMax);
 }
 
 absl::Status ReadInputs(const Json& json, std::vector<InputFile>& inputs) {
@@ -308,7 +347,21 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
 
 std::optional<uint64_t> ExperimentSpec::TrialsTotal() const {
   if (num_samples < 0) return std::nullopt;
-  return static_cast<uint64_t>(num_samples) * space.grid_points;
+  const auto samples = static_cast<uint64_t>(num_samples);
+  uint64_t total = 0;
+  const size_t given = std::min<size_t>(basic.points.size(), samples);
+  for (size_t i = 0; i < given; ++i) total += TrialsOfPoint(i);
+  return total + (samples - given) * space.grid_points;
+}
+
+uint64_t ExperimentSpec::TrialsOfPoint(size_t index) const {
+  uint64_t trials = 1;
+  for (const Variable& variable : space.variables) {
+    const bool is_grid = variable.domain.kind == Domain::Kind::kGrid;
+    if (is_grid && FindFlat(basic.points[index], PathText(variable.path)) == nullptr)
+      trials *= variable.domain.values.size();
+  }
+  return trials;
 }
 
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
@@ -321,7 +374,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   if (const Json* space = json.Find("space"); space != nullptr && !space->is_null()) {
     RT_ASSIGN_OR_RETURN(spec.space, ParseSpace(*space, "space"));
   }
-  RT_RETURN_IF_ERROR(ReadSearch(json));
+  RT_RETURN_IF_ERROR(ReadSearch(json, spec));
   RT_RETURN_IF_ERROR(ReadScheduler(json, spec));
   RT_RETURN_IF_ERROR(ReadStop(json, spec));
   spec.resources.bundles.front().cpu = kUnit;
@@ -332,6 +385,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_RETURN_IF_ERROR(ReadEnv(json, spec.env));
   RT_RETURN_IF_ERROR(ReadInputs(json, spec.inputs));
   RT_RETURN_IF_ERROR(ReadCheckpoints(json, spec.checkpoints));
+  RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
   (void)unused;

@@ -6,12 +6,15 @@
 // JSON form (every key optional unless marked):
 //   experiment* name                      command  [argv…] with ${param}     script  path
 //   space {…}                             num_samples 1                    metric, mode "max"|"min"
-//   search {"basic": {}}                  scheduler {"fifo": {}} | {"asha": {…}}
+//   search {"basic": {"points": [{…}], "constant_grid_search": false}}
+//   scheduler {"fifo": {}} | {"asha": {…}}
 //   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min"}
+//   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "search": name,
+//   "scheduler": name}
 //   Set by clients, not by people: trainable (a name), bundle (manifest digest of the working
 //   directory), inputs [{"manifest": digest, "env": NAME}], cwd (path on the same machine).
 #pragma once
@@ -54,11 +57,32 @@ struct CheckpointPolicy {
   Mode score_order = Mode::kMax;
 };
 
+// Grid and random search.
+struct BasicSpec {
+  std::vector<Json> points;  // The first samples take these values as they are.
+  bool constant_grid_search = false;  // The points of a grid share one random draw.
+};
+
+// What the driver, a program of the user's, is asked while the search runs (head/core/advice.cc).
+struct DriverSpec {
+  bool suggests = false;  // Configurations: no trial is created but by its answers.
+  bool judges = false;    // Rows: a trial goes on only after its newest row was answered.
+  bool chooses = false;   // Which trial runs next: a trial is created paused.
+  bool watches = false;   // Nothing; but how far it has read is remembered.
+  std::string search;     // Names of what it asks, for people; empty: the head's own.
+  std::string scheduler;
+
+  bool IsAsked() const { return suggests || judges || chooses || watches; }
+};
+
 // Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.
 struct InputFile {
   std::string manifest;
   std::string env;
 };
+
+// The input that the Python package's trials unpickle.
+inline constexpr char kTrainableInput[] = "RT_TRAINABLE";
 
 struct ExperimentSpec {
   std::string name;
@@ -66,6 +90,7 @@ struct ExperimentSpec {
   std::vector<std::string> command;
   Space space;
   int64_t num_samples = 1;  // -1: without end.
+  BasicSpec basic;
   std::string metric;       // Empty: none.
   Mode mode = Mode::kMax;
   std::optional<AshaSpec> asha;  // Absent: FIFO.
@@ -80,12 +105,15 @@ struct ExperimentSpec {
   std::string results_dir;
   std::string report_regex;
   CheckpointPolicy checkpoints;
+  DriverSpec driver;
   std::string bundle;
   std::vector<InputFile> inputs;
   std::string cwd;
 
   // Grid points times samples; nullopt: unbounded.
   std::optional<uint64_t> TrialsTotal() const;
+  // Trials of the sample that takes basic.points[index]: grids that the point fixes count once.
+  uint64_t TrialsOfPoint(size_t index) const;
 };
 
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);

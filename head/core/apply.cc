@@ -15,6 +15,19 @@ namespace {
 constexpr size_t kAttemptsKept = 64;
 constexpr size_t kRequestKeysKept = 65'536;
 
+// Marks kept per attempt: a trial waits after each row, so there is one, unless it cannot wait.
+constexpr size_t kMarksMax = 64;
+
+bool IsJudged(const World& world, const Owner& owner) {
+  return owner.is_trial() &&
+         world.index.experiments.at(owner.trial().experiment).spec.driver.judges;
+}
+
+void NoteUnjudged(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
+  if (attempt.unjudged.size() >= kMarksMax) attempt.unjudged.pop_back();
+  attempt.unjudged.push_back({event_seq, row_seq});
+}
+
 struct Applier {
   World& world;
   Millis at;
@@ -133,7 +146,7 @@ struct Applier {
   void operator()(const event::ExperimentCreated& e) {
     Experiment experiment{.id = e.experiment, .owner = e.owner, .job = e.job, .spec_text = e.spec,
                           .request_key = e.request_key, .seed = e.seed,
-                          .results_dir = e.results_dir, .created_at = at};
+                          .results_dir = e.results_dir, .created_at = at, .created_seq = seq};
     IndexExperiment(world, state().experiments[e.experiment] = std::move(experiment));
     state().next_experiment = std::max(state().next_experiment, e.experiment.value + 1);
     Remember(e.request_key, {.experiment = e.experiment});
@@ -201,6 +214,8 @@ struct Applier {
     experiment.pause_reason.clear();
     experiment.reason.clear();
     experiment.ended_at = 0;
+    if (!e.trainable.empty()) experiment.trainable = e.trainable;
+    ExtendSpec(experiment, world.index.experiments.at(e.experiment).spec);
     GoOn(experiment);
     world.index.unflushed_experiments.erase(e.experiment);
     world.index.open_experiments.insert(e.experiment);
@@ -248,6 +263,8 @@ struct Applier {
     trial.id = e.trial;
     trial.params = e.params;
     trial.bracket = e.bracket;
+    trial.name = e.name;
+    trial.directory = e.directory;
     trial.created_at = at;
     experiment.trials.push_back(std::move(trial));
     world.index.experiments.at(e.trial.experiment).pending.insert(e.trial.number);
@@ -372,6 +389,7 @@ struct Applier {
     Attempt& live = LiveOf(e.attempt);
     RT_CHECK(e.seq_to > live.accepted.at(e.rank));
     live.accepted[e.rank] = e.seq_to;
+    if (e.rank == 0 && IsJudged(world, e.attempt.owner)) NoteUnjudged(live, seq, e.seq_to);
     if (e.rank != 0 || !e.attempt.owner.is_trial() || e.count == 0) return;
     Trial& trial = TrialOf(e.attempt.owner.trial());
     trial.last = e.last;
@@ -381,6 +399,27 @@ struct Applier {
     trial.best = e.best;
     trial.best_iteration = e.best_iteration;
     RefreshBest(world, trial.id);
+  }
+  void operator()(const event::DriverAttached& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    RT_CHECK(e.session == experiment.drivers.size() + 1);
+    experiment.drivers.push_back(e.driver);
+  }
+  void operator()(const event::DriverAnswered& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    RT_CHECK(e.observed_through > experiment.answered_seq);
+    experiment.answered_seq = e.observed_through;
+    for (uint32_t number : world.index.experiments.at(e.experiment).live) {
+      Attempt& live = *experiment.trials.at(number).runs.live();
+      std::erase_if(live.unjudged, [&](const RowMark& mark) {
+        if (mark.event_seq > e.observed_through) return false;
+        live.judged = mark.row_seq;
+        return true;
+      });
+    }
+  }
+  void operator()(const event::SearchFinished& e) {
+    state().experiments.at(e.experiment).search_finished = true;
   }
   void operator()(const event::RungRecorded& e) {
     Trial& trial = TrialOf(e.trial);
@@ -427,6 +466,7 @@ struct Applier {
 void Apply(World& world, const Record& record) {
   RT_CHECK(record.seq == world.state.seq + 1);
   std::visit(Applier{world, record.at, record.seq}, record.event);
+  NoteNews(world, record.event, record.seq);
   world.state.seq = record.seq;
   world.state.time = std::max(world.state.time, record.at);
 }

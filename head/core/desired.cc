@@ -39,6 +39,7 @@ std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t 
                                    {"threshold", rule.threshold}}));
   }
   control.Set("stop", std::move(rules));
+  control.Set("judged", spec.driver.judges && is_judged);
   return control.Dump();
 }
 
@@ -143,8 +144,9 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     }
     const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
     // Rank 0 saves and ends, and so ends the others.
-    desired.push_back({fence, stop || live.FirstFailure() != nullptr,
-                       live.suspending && fence.rank == 0});
+    const bool is_first = fence.rank == 0;
+    desired.push_back({fence, stop || live.FirstFailure() != nullptr, live.suspending && is_first,
+                       is_first ? live.judged : 0});
   }
   return desired;
 }

@@ -16,6 +16,7 @@ struct DesiredAttempt {
   Fence fence;
   bool stop = false;  // End it: SIGTERM to the group, SIGKILL after the grace.
   bool suspend = false;  // Let it save, then end it.
+  uint64_t judged_seq = 0;  // Its rows that its driver has judged: it may go on after them.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 

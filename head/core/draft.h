@@ -51,6 +51,18 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
 void ProposeTrials(Draft& draft, ExperimentId id);
 void DecideIfOver(Draft& draft, ExperimentId id);
 void CheckBudgets(Draft& draft);
+// The bracket is drawn here; the configuration was. `name` and `directory` may be empty.
+void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name = "",
+                 std::string directory = "");
+
+// advice.cc
+absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
+absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input);
+absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input);
+// What the experiment waits for when it waits for its driver, in a sentence; else empty.
+std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
+// The same for a trial whose newest row is not judged.
+std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now);
 
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);

@@ -226,7 +226,9 @@ struct TrialCreated {
   TrialId trial;
   std::string params;  // JSON.
   uint32_t bracket = 0;
-  RT_FIELDS(TrialCreated, trial, params, bracket);
+  std::string name;       // As its driver called it; empty: by its number.
+  std::string directory;  // The same for its results directory, the last part of its path.
+  RT_FIELDS(TrialCreated, trial, params, bracket, name, directory);
 };
 struct TrialStopRequested {
   TrialId trial;
@@ -347,7 +349,8 @@ struct ExperimentExtended {
 // It was decided, and is open again. Its clock stood still meanwhile.
 struct ExperimentReopened {
   ExperimentId experiment;
-  RT_FIELDS(ExperimentReopened, experiment);
+  std::string trainable;  // The manifest that its trials unpickle from now on; empty: as before.
+  RT_FIELDS(ExperimentReopened, experiment, trainable);
 };
 // It is not to run until TrialResumed; a live attempt is being suspended.
 struct TrialPaused {
@@ -366,6 +369,26 @@ struct TrialRetried {
   TrialId trial;
   RT_FIELDS(TrialRetried, trial);
 };
+// A driver is there to answer what the experiment asks; an earlier session's answers are refused.
+struct DriverAttached {
+  ExperimentId experiment;
+  uint64_t session = 0;  // Counts from 1 within the experiment.
+  std::string driver;    // What the process calls itself: the same one asks for the same session.
+  RT_FIELDS(DriverAttached, experiment, session, driver);
+};
+// The driver has answered everything that the journal says of the experiment up to the record
+// `observed_through`; what it decided are the events that follow in the same batch.
+struct DriverAnswered {
+  ExperimentId experiment;
+  uint64_t session = 0;
+  uint64_t observed_through = 0;
+  RT_FIELDS(DriverAnswered, experiment, session, observed_through);
+};
+// The driver's search has no more configurations to suggest.
+struct SearchFinished {
+  ExperimentId experiment;
+  RT_FIELDS(SearchFinished, experiment);
+};
 
 }  // namespace event
 
@@ -379,7 +402,8 @@ using Event = std::variant<
     event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
-    event::PortAgreed, event::RankExited>;
+    event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
+    event::SearchFinished>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

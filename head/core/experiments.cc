@@ -24,6 +24,7 @@ std::string UniqueResultsDir(const State& state, const std::string& wanted) {
 }
 
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
+  if (experiment.search_finished) return true;
   std::optional<uint64_t> total = index.spec.TrialsTotal();
   return total.has_value() && experiment.trials.size() >= *total;
 }
@@ -78,7 +79,8 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
   draft.Emit(event::ExperimentStopRequested{id, cause, reason});
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const std::set<uint32_t> live = index.live, pending = index.pending;  // Copies: Emit edits them.
-  StopCause trial_cause = cause == StopCause::kUser ? StopCause::kExperiment : cause;
+  const bool is_told = cause == StopCause::kUser || cause == StopCause::kRule;
+  StopCause trial_cause = is_told ? StopCause::kExperiment : cause;
   for (uint32_t number : live) RequestStop(draft, {id, number}, trial_cause, reason);
   for (uint32_t number : pending)
     draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
@@ -89,6 +91,7 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const ExperimentSpec& spec = index.spec;
+  if (spec.driver.suggests) return;  // Its answers create trials.
   for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
     if (experiment.decided || experiment.paused || experiment.stop_cause != StopCause::kNone)
       return;
@@ -98,13 +101,25 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
     uint64_t number = experiment.trials.size();
     std::optional<Json> params = SuggestBasic(spec, experiment.seed, number);
     if (!params.has_value()) return;
-    uint32_t bracket = 0;
-    if (spec.asha.has_value()) {
-      Rng rng(experiment.seed ^ kBracketStream, number);
-      bracket = AshaBracket(*spec.asha, rng);
-    }
-    draft.Emit(event::TrialCreated{{id, static_cast<uint32_t>(number)}, params->Dump(), bracket});
+    CreateTrial(draft, id, params->Dump());
   }
+}
+
+void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name,
+                 std::string directory) {
+  const Experiment& experiment = draft.state().experiments.at(id);
+  const ExperimentSpec& spec = draft.index().experiments.at(id).spec;
+  uint64_t number = experiment.trials.size();
+  uint32_t bracket = 0;
+  if (spec.asha.has_value()) {
+    Rng rng(experiment.seed ^ kBracketStream, number);
+    bracket = AshaBracket(*spec.asha, rng);
+  }
+  draft.Emit(event::TrialCreated{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
+                                 std::move(name), std::move(directory)});
+  if (!spec.driver.chooses) return;
+  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)}, PauseCause::kScheduler,
+                                "until its scheduler chooses it"});
 }
 
 void DecideIfOver(Draft& draft, ExperimentId id) {

@@ -1,6 +1,7 @@
 // Keeping the derived index in step with the state. Called by Apply and Reindex only.
 #pragma once
 
+#include "head/core/events.h"
 #include "head/core/state.h"
 
 namespace rt {
@@ -16,6 +17,8 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
 // The experiment's best trial after one of its trials' values changed.
 void RefreshBest(World& world, TrialId changed);
+// Remembers that the experiment has a record that its driver wants to read.
+void NoteNews(World& world, const Event& event, uint64_t seq);
 void IndexExperiment(World& world, const Experiment& experiment);
 void IndexJob(World& world, const Job& job);
 void UncountEnd(ExperimentIndex& index, TrialEnd end);

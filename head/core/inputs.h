@@ -130,6 +130,7 @@ struct ResumeExperiment {
   enum class Failed : uint8_t { kKeep = 0, kRetry = 1, kRestart = 2 };
   ExperimentId experiment;
   Failed failed = Failed::kKeep;
+  std::string trainable = {};  // As ExperimentReopened has it.
 };
 struct ExtendExperiment {
   ExperimentId experiment;
@@ -148,6 +149,41 @@ struct RetryTrial {
   TrialId trial;
   bool from_scratch = false;  // Without its checkpoints.
 };
+// A driver is ready to answer what the experiment asks; answered with its session and how far its
+// predecessors answered.
+struct AttachDriver {
+  ExperimentId experiment;
+  std::string driver;  // Unlike any other process's.
+};
+// The driver still listens.
+struct DriverListens {
+  ExperimentId experiment;
+  uint64_t session = 0;
+};
+// What a driver decided after it saw the journal from `from` to `through`.
+struct AnswerQuestions {
+  ExperimentId experiment;
+  uint64_t session = 0;
+  uint64_t from = 0;  // What it had answered before: the answers of two drivers never mix.
+  uint64_t through = 0;
+  struct Suggestion {
+    uint32_t number = 0;
+    std::string params;  // JSON.
+    std::string name = {};
+    std::string directory = {};
+  };
+  std::vector<Suggestion> suggestions;
+  bool search_finished = false;
+  struct Stop {
+    uint32_t number = 0;
+    bool early = false;  // Its scheduler stopped it: STOPPED; otherwise a rule did: COMPLETED.
+    std::string reason;
+  };
+  std::vector<Stop> stops;
+  std::vector<uint32_t> pauses, resumes;  // Trials, by number.
+  bool stop_all = false;
+  std::string stop_all_reason;
+};
 // The sinks are durable up to and including this event.
 struct SinksFlushed {
   uint64_t seq = 0;
@@ -162,7 +198,8 @@ using Input =
                  input::CommitCheckpoint, input::SubmitJob, input::StopJob, input::CreateExperiment,
                  input::StopExperiment, input::StopTrial, input::PauseExperiment,
                  input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
-                 input::ResumeTrial, input::RetryTrial, input::SinksFlushed, input::Tick>;
+                 input::ResumeTrial, input::RetryTrial, input::AttachDriver, input::DriverListens,
+                 input::AnswerQuestions, input::SinksFlushed, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {
@@ -182,6 +219,8 @@ struct Answer {
   std::string results_dir;
   bool attached = false;  // The request key was known: nothing new was made.
   uint64_t checkpoint = 0;
+  uint64_t session = 0;
+  uint64_t answered_seq = 0;
   std::vector<ReportVerdict> verdicts;
 };
 

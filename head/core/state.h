@@ -40,6 +40,13 @@ struct Checkpoint {
             score, committed_at, last, reports, has_best, best, best_iteration);
 };
 
+// A record of the journal made the rows up to `row_seq` known.
+struct RowMark {
+  uint64_t event_seq = 0;
+  uint64_t row_seq = 0;
+  RT_FIELDS(RowMark, event_seq, row_seq);
+};
+
 // One run of a trial or a job, live or past.
 struct Attempt {
   uint32_t number = 0;
@@ -58,8 +65,12 @@ struct Attempt {
   bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
   uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
   std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
+  // Where its driver judges rows: rank 0's newest judged row, and those that wait for it.
+  uint64_t judged = 0;
+  std::vector<RowMark> unjudged;
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
-            accepted, outcome, exit_code, signal, reason, suspending, port, exits);
+            accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
+            unjudged);
 
   const RankExit* ExitOf(uint32_t rank) const;
   // Of several ranks, whether this one shall run or something is still to come of it. Before a port
@@ -116,9 +127,11 @@ struct Trial {
   Millis ended_at = 0;
   PauseCause pause_cause = PauseCause::kNone;  // Not kNone: not to run.
   std::string pause_reason;
+  std::string name;       // Empty: by its number.
+  std::string directory;  // Empty: its name.
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
-            ended_at, pause_cause, pause_reason);
+            ended_at, pause_cause, pause_reason, name, directory);
 };
 
 // One rung of an early-stopping bracket.
@@ -158,10 +171,16 @@ struct Experiment {
   bool extended = false;    // The next two stand instead of the spec's.
   int64_t num_samples = 0;
   Millis time_budget = 0;
+  uint64_t created_seq = 0;
+  std::vector<std::string> drivers;  // By session, the last is heard. Empty: none ever came.
+  uint64_t answered_seq = 0;    // The record up to which the drivers have answered.
+  bool search_finished = false;
+  std::string trainable;  // Stands instead of the spec's input of that name; empty: the spec's.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, halted_at, halted_total, extended,
-            num_samples, time_budget);
+            num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
+            trainable);
 };
 
 struct Job {
@@ -227,6 +246,7 @@ struct ExperimentIndex {
   uint64_t completed = 0, stopped = 0, failed = 0;
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
   double best_value = 0;                    // Of best_trial, when it was last looked at.
+  uint64_t news_seq = 0;  // The newest record that a driver wants to read, or a later one.
 };
 struct JobIndex {
   JobSpec spec;
@@ -298,6 +318,7 @@ struct Soft {
   std::map<NodeId, SoftNode> nodes;
   std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
+  std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
   bool try_place = false;  // Something changed since the last placement round.
 };
 

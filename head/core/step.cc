@@ -70,6 +70,9 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
           [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
           [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
+          [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
+          [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
+          [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
           [&](const input::SinksFlushed& m) {
             OnSinksFlushed(d, m.seq);
             return absl::OkStatus();

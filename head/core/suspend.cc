@@ -56,8 +56,8 @@ bool Reruns(const Trial& trial, Failed failed) {
 }
 
 // The search is open again, and what was cut off goes on.
-void Reopen(Draft& draft, ExperimentId id, Failed failed) {
-  draft.Emit(event::ExperimentReopened{id});
+void Reopen(Draft& draft, ExperimentId id, Failed failed, const std::string& trainable = "") {
+  draft.Emit(event::ExperimentReopened{id, trainable});
   const Experiment& experiment = draft.state().experiments.at(id);
   for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
     const Trial& trial = experiment.trials[number];
@@ -120,7 +120,7 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
         "experiment " + std::to_string(input.experiment.value) + " has nothing left to do",
         "rt exp extend adds trials or time; rt exp resume --failed retries failed trials");
   }
-  Reopen(draft, input.experiment, input.failed);
+  Reopen(draft, input.experiment, input.failed, input.trainable);
   return absl::OkStatus();
 }
 
@@ -187,7 +187,7 @@ absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input) {
     return CheckOpen(experiment);
   if (experiment.decided) {
     RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, experiment));
-    draft.Emit(event::ExperimentReopened{input.trial.experiment});
+    draft.Emit(event::ExperimentReopened{input.trial.experiment, ""});
   }
   Retry(draft, *trial, input.from_scratch);
   return absl::OkStatus();

@@ -68,11 +68,14 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   item.Set("owner", experiment.owner);
   item.Set("job_id", experiment.job.value == 0 ? Json() : Json(experiment.job.value));
   item.Set("state", ExperimentStateName(core, experiment));
-  item.Set("reason", TextOrNull(ReasonOf(experiment)));
+  std::string reason = ReasonOf(experiment);
+  if (reason.empty()) reason = WhyAsking(core, experiment.id, facts.now);
+  item.Set("reason", TextOrNull(reason));
   item.Set("metric", TextOrNull(spec.metric));
   item.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
-  item.Set("search", "basic");
-  item.Set("scheduler", spec.asha ? "asha" : "fifo");
+  item.Set("search", spec.driver.search.empty() ? "basic" : spec.driver.search);
+  const char* scheduler = spec.asha ? "asha" : "fifo";
+  item.Set("scheduler", spec.driver.scheduler.empty() ? scheduler : spec.driver.scheduler);
   item.Set("trials_total", total ? Json(*total) : Json());
   item.Set("trials_by_state", TrialsByState(core, experiment));
   item.Set("best", BestOf(core, experiment));
@@ -183,6 +186,18 @@ Json UseOf(const Core& core) {
 Json PendingOf(const Core& core, const HeadFacts& facts) {
   constexpr size_t kShownMax = 100;  // The rest waits for the same reasons.
   Json pending = Json::MakeArray();
+  for (ExperimentId id : core.world.index.open_experiments) {
+    const std::string reason = WhyAsking(core, id, facts.now);
+    if (reason.empty()) continue;
+    auto heard = core.soft.drivers.find(id);
+    const Millis since = heard == core.soft.drivers.end()
+                             ? core.world.state.experiments.at(id).created_at
+                             : heard->second;
+    pending.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
+                                     {"reason", reason},
+                                     {"needs", Json()},
+                                     {"since", TimeOrNull(since)}}));
+  }
   for (const auto& [resources, queue] : core.world.index.ready) {
     for (const auto& [arrival, owner] : queue.by_arrival) {
       if (pending.array().size() >= kShownMax) return pending;

@@ -39,12 +39,20 @@ Json NodeListView(const Core& core, const HeadFacts& facts);
 Json TokenListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId id);
 
+// The trials whose configuration the driver is asked for now, by number.
+std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
+// [{"number", "params"}]: the same, each with what the head's own search drew for it.
+Json AskedView(const Core& core, ExperimentId id);
+
 // Interface names: "PENDING", "RUNNING", …
 const char* TrialStateName(const Core& core, const Trial& trial);
 const char* JobStateName(const Core& core, const Job& job);
 const char* ExperimentStateName(const Core& core, const Experiment& experiment);
 const char* NodeStateName(const Core& core, const Node& node);
 std::string TrialName(const Experiment& experiment, const ExperimentIndex& index, uint32_t number);
+// Absolute: where the sinks write its files.
+std::string TrialDirectory(const Experiment& experiment, const ExperimentIndex& index,
+                           uint32_t number);
 
 // One row with the fields that rt fills in (reference: Ray's auto-filled result fields): what
 // result.json, `rt trial show` and drivers show.

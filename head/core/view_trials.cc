@@ -55,6 +55,12 @@ Json RuntimeOf(const Trial& trial, Millis now) {
   return Json(ToSeconds(total));
 }
 
+Waiting WaitingOf(const Core& core, const Trial& trial, Millis now) {
+  std::string unjudged = WhyUnjudged(core, trial, now);
+  if (!unjudged.empty()) return {std::move(unjudged), "its driver, when it is run again"};
+  return WhyWaiting(core, Owner::Of(trial.id), now);
+}
+
 Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
@@ -63,7 +69,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   std::string reason = !trial.reason.empty() ? trial.reason
                        : !trial.stop_reason.empty()
                            ? trial.stop_reason
-                           : WhyWaiting(core, Owner::Of(trial.id), facts.now).reason;
+                           : WaitingOf(core, trial, facts.now).reason;
   Json item = Json::MakeObject();
   item.Set("id", ToString(trial.id));
   item.Set("experiment_id", trial.id.experiment.value);
@@ -88,6 +94,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   item.Set("started_at", TimeOrNull(started));
   item.Set("ended_at", TimeOrNull(trial.ended_at));
   item.Set("runtime_s", RuntimeOf(trial, facts.now));
+  item.Set("results_dir", TrialDirectory(experiment, index, trial.id.number));
   return item;
 }
 
@@ -238,6 +245,7 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
 std::string TrialName(const Experiment& experiment, const ExperimentIndex& index,
                       uint32_t number) {
   const ExperimentSpec& spec = index.spec;
+  if (const std::string& own = experiment.trials.at(number).name; !own.empty()) return own;
   std::string digits = std::to_string(number);
   digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
   std::string suffix = "_" + std::to_string(experiment.id.value) + "_" + digits;
@@ -245,6 +253,12 @@ std::string TrialName(const Experiment& experiment, const ExperimentIndex& index
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
   return name + suffix;
+}
+
+std::string TrialDirectory(const Experiment& experiment, const ExperimentIndex& index,
+                           uint32_t number) {
+  const std::string& own = experiment.trials.at(number).directory;
+  return experiment.results_dir + "/" + (own.empty() ? TrialName(experiment, index, number) : own);
 }
 
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
@@ -276,11 +290,10 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {
   const Trial* trial = FindTrial(core.world.state, id);
   if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
-  const Experiment& experiment = core.world.state.experiments.at(id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(id.experiment);
   Json item = TrialItem(core, facts, *trial);
   item.Set("resources", ToJson(index.spec.resources));
-  Waiting waiting = WhyWaiting(core, Owner::Of(id), facts.now);
+  Waiting waiting = WaitingOf(core, *trial, facts.now);
   item.Set("waiting", waiting.reason.empty()
                           ? Json()
                           : Json::MakeObject({{"reason", waiting.reason},
@@ -289,10 +302,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
   item.Set("checkpoints", CheckpointsOf(trial->runs));
   item.Set("error", ErrorOf(*trial));
-  std::string directory =
-      experiment.results_dir + "/" + TrialName(experiment, index, id.number);
   item.Set("log_paths", LogPathsOf(core, *trial));
-  item.Set("results_dir", directory);
   item.Set("lost_gpu_s", 0.0);
   return item;
 }

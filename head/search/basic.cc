@@ -73,21 +73,57 @@ Json Draw(const Domain& domain, Rng& rng) {
   return Json();
 }
 
+namespace {
+
+// Where a trial stands: which sample, and which point of its grid.
+struct Place {
+  std::optional<size_t> given;  // The point that the sample takes.
+  uint64_t sample_start = 0;    // The number of the sample's first trial.
+  uint64_t point = 0;
+};
+
+Place PlaceOf(const ExperimentSpec& spec, uint64_t number) {
+  uint64_t start = 0;
+  for (size_t i = 0; i < spec.basic.points.size(); ++i) {
+    const uint64_t trials = spec.TrialsOfPoint(i);
+    if (number < start + trials) return {i, start, number - start};
+    start += trials;
+  }
+  const uint64_t point = (number - start) % spec.space.grid_points;
+  return {std::nullopt, number - point, point};
+}
+
+void Merge(Json& into, const Json& from) {
+  for (const auto& [key, value] : from.object()) {
+    Json* known = into.Find(key);
+    if (known != nullptr && known->is_object() && value.is_object()) {
+      Merge(*known, value);
+    } else {
+      into.Set(key, value);
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint64_t number) {
   std::optional<uint64_t> total = spec.TrialsTotal();
   if (total.has_value() && number >= *total) return std::nullopt;
-  uint64_t point = number % spec.space.grid_points;
-  Rng rng(seed, number);
+  const Place place = PlaceOf(spec, number);
+  const Json* given = place.given ? &spec.basic.points[*place.given] : nullptr;
+  uint64_t point = place.point;
+  Rng rng(seed, spec.basic.constant_grid_search ? place.sample_start : number);
   Json params = spec.space.skeleton;
   for (const Variable& variable : spec.space.variables) {
-    if (variable.domain.kind == Kind::kGrid) {
-      const auto& values = variable.domain.values;
+    const auto& values = variable.domain.values;
+    if (variable.domain.kind != Domain::Kind::kGrid) {
+      PlaceValue(params, variable.path, Draw(variable.domain, rng));
+    } else if (given == nullptr || FindFlat(*given, PathText(variable.path)) == nullptr) {
       PlaceValue(params, variable.path, values[point % values.size()]);
       point /= values.size();
-    } else {
-      PlaceValue(params, variable.path, Draw(variable.domain, rng));
     }
   }
+  if (given != nullptr) Merge(params, *given);
   return params;
 }
 

@@ -2,7 +2,8 @@
 // number), so that any trial can be drawn again and no generator state is kept.
 //
 // Order: number = sample * grid_points + point. Within the grid, variables are sorted by path and
-// the first varies fastest; each (sample, point) draws the random variables anew. Source: Ray
+// the first varies fastest; each (sample, point) draws the random variables anew, unless the points
+// of a grid share a draw. The first samples may take given values as they are. Source: Ray
 // Tune's BasicVariantGenerator; quantised domains include their upper bound with equal weight.
 #pragma once
 

@@ -39,6 +39,7 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"ExperimentService/ResumeTrial", kPeople},
       {"ExperimentService/RetryTrial", kPeople},
       {"ExperimentService/ReadRows", kReaders},
+      {"ExperimentService/Operate", kPeople},
       {"JobService/Submit", kPeople},
       {"JobService/List", kReaders},
       {"JobService/Get", kReaders},

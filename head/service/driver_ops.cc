@@ -109,8 +109,10 @@ void ResumeExperiment(const Call& call, JsonDone done) {
   absl::StatusOr<input::ResumeExperiment::Failed> failed =
       FailedFrom(call.json.GetString("failed", "keep"));
   if (!failed.ok()) return done(failed.status());
-  call.tools.operations.Change(input::ResumeExperiment{ExperimentOf(call.json), *failed},
-                               std::move(done));
+  call.tools.operations.Change(
+      input::ResumeExperiment{ExperimentOf(call.json), *failed,
+                              call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},
+      std::move(done));
 }
 void Status(const Call& call, JsonDone done) {
   call.tools.operations.Ask(
@@ -118,6 +120,51 @@ void Status(const Call& call, JsonDone done) {
         return StatusView(core, facts);
       },
       std::move(done));
+}
+
+void Attach(const Call& call, JsonDone done) {
+  call.tools.operations.AttachDriver(ExperimentOf(call.json), call.json.GetString("driver"),
+                                     std::move(done));
+}
+uint64_t CountOf(const Json& json, std::string_view key) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, json.GetInt(key)));
+}
+// The items of the array under `key`; none when it is absent.
+const Json::Array& ListOf(const Json& json, std::string_view key) {
+  static const Json::Array none;
+  const Json* list = json.Find(key);
+  return list != nullptr && list->is_array() ? list->array() : none;
+}
+void Questions(const Call& call, JsonDone done) {
+  Operations::DriverView seen{CountOf(call.json, "session"), CountOf(call.json, "after"), {}};
+  for (const Json& number : ListOf(call.json, "asked"))
+    if (number.is_int()) seen.asked.push_back(static_cast<uint32_t>(number.AsInt()));
+  call.tools.operations.ReadQuestions(ExperimentOf(call.json), std::move(seen),
+                                      call.json.GetInt("hold_ms", 10'000), std::move(done));
+}
+void AnswerQuestions(const Call& call, JsonDone done) {
+  input::AnswerQuestions answer;
+  answer.experiment = ExperimentOf(call.json);
+  answer.session = CountOf(call.json, "session");
+  answer.from = CountOf(call.json, "from");
+  answer.through = CountOf(call.json, "through");
+  for (const Json& item : ListOf(call.json, "suggestions")) {
+    const Json* params = item.Find("params");
+    answer.suggestions.push_back({static_cast<uint32_t>(CountOf(item, "number")),
+                                  params == nullptr ? "" : params->Dump(),
+                                  item.GetString("name"), item.GetString("directory")});
+  }
+  answer.search_finished = call.json.GetBool("search_finished");
+  for (const Json& item : ListOf(call.json, "stops"))
+    answer.stops.push_back({static_cast<uint32_t>(CountOf(item, "number")), item.GetBool("early"),
+                            item.GetString("reason").substr(0, limits::kReasonBytesMax)});
+  for (const Json& number : ListOf(call.json, "pauses"))
+    if (number.is_int()) answer.pauses.push_back(static_cast<uint32_t>(number.AsInt()));
+  for (const Json& number : ListOf(call.json, "resumes"))
+    if (number.is_int()) answer.resumes.push_back(static_cast<uint32_t>(number.AsInt()));
+  answer.stop_all_reason = call.json.GetString("stop_all").substr(0, limits::kReasonBytesMax);
+  answer.stop_all = !answer.stop_all_reason.empty();
+  call.tools.operations.AnswerQuestions(std::move(answer), std::move(done));
 }
 
 void FindMissing(const Call& call, JsonDone done) {
@@ -184,6 +231,8 @@ const std::map<std::string, Handler>& Handlers() {
       {"cluster_status", Status},          {"blob_find_missing", FindMissing},
       {"blob_put_chunk", PutChunk},        {"blob_put_manifest", PutManifest},
       {"blob_get_manifest", GetManifest},  {"blob_get_chunk", GetChunk},
+      {"driver_attach", Attach},           {"driver_questions", Questions},
+      {"driver_answer", AnswerQuestions},
   };
   return handlers;
 }
@@ -201,20 +250,24 @@ Json DriverAnswer(const absl::StatusOr<Json>& result) {
 
 void RunDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,
                  JsonDone done) {
-  JsonDone answer = [done = std::move(done)](const absl::StatusOr<Json>& result) {
+  StartDriverOp(tools, driver, json, [done = std::move(done)](const absl::StatusOr<Json>& result) {
     done(DriverAnswer(result));
-  };
+  });
+}
+
+void StartDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,
+                   JsonDone done) {
   absl::StatusOr<Json> parsed = Json::Parse(json);
-  if (!parsed.ok()) return answer(parsed.status());
-  if (!parsed->is_object()) return answer(Invalid("a driver operation is a JSON object"));
+  if (!parsed.ok()) return done(parsed.status());
+  if (!parsed->is_object()) return done(Invalid("a driver operation is a JSON object"));
   std::string op = parsed->GetString("op");
   auto handler = Handlers().find(op);
   if (handler == Handlers().end()) {
     std::vector<std::string> known;
     for (const auto& [name, function] : Handlers()) known.push_back(name);
-    return answer(Invalid("unknown op '" + op + "'", DidYouMean(op, known)));
+    return done(Invalid("unknown op '" + op + "'", DidYouMean(op, known)));
   }
-  handler->second({tools, driver, *parsed}, std::move(answer));
+  handler->second({tools, driver, *parsed}, std::move(done));
 }
 
 }  // namespace rt

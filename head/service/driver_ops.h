@@ -1,6 +1,6 @@
-// What a driver inside a job may ask, as JSON: the operations of the services under other names.
-// docs/protocol.md, "driver operations", lists them with their fields. Answers always:
-//   {"ok":true,"result":…} or {"ok":false,"error":{"code","message","hint"}}
+// What a driver may ask, as JSON: the operations of the services under other names. Inside a job it
+// comes through the job's worker, outside through `rt bridge`. docs/protocol.md, "driver
+// operations", lists them with their fields.
 #pragma once
 
 #include <string>
@@ -17,11 +17,14 @@ struct DriverTools {
   const Io& io;
 };
 struct Driver {
-  JobId job;
-  std::string owner;  // The user who submitted the job.
+  JobId job;          // 0: it is outside of jobs.
+  std::string owner;  // The user who submitted the job, or who calls.
 };
 
-// `done` gets the answer's JSON; its status is always OK.
+void StartDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,
+                   JsonDone done);
+// The same, but `done` gets {"ok":true,"result":…} or {"ok":false,"error":{"code","message",
+// "hint"}}, and its status is always OK.
 void RunDriverOp(const DriverTools& tools, const Driver& driver, const std::string& json,
                  JsonDone done);
 

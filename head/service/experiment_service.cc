@@ -2,6 +2,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/service/driver_ops.h"
 #include "head/service/services.h"
 #include "rt/v1/experiment.grpc.pb.h"
 
@@ -19,7 +20,8 @@ TrialId IdOf(const v1::TrialRef& ref) { return {{ref.experiment()}, ref.number()
 
 class ExperimentService final : public v1::ExperimentService::CallbackService {
  public:
-  explicit ExperimentService(Edge& edge) : edge_(edge) {}
+  explicit ExperimentService(Edge& edge)
+      : edge_(edge), tools_{edge.operations, edge.blobs, edge.io} {}
 
   Reactor* Create(Context* context, const v1::CreateExperimentRequest* request,
                  v1::CreateExperimentReply* reply) override {
@@ -115,6 +117,13 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
 
+  Reactor* Operate(Context* context, const v1::OperateRequest* request,
+                  v1::JsonReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/Operate", [&](auto& who, Reactor* reactor) {
+      StartDriverOp(tools_, {{}, who.name}, request->json(), AnswerJsonTo(reactor, reply));
+    });
+  }
+
  private:
   Reactor* Change(Context* context, const char* method, Input input) {
     return Unary(edge_, context, method, [&](auto&, Reactor* reactor) {
@@ -123,6 +132,7 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   }
 
   Edge& edge_;
+  DriverTools tools_;
 };
 
 }  // namespace

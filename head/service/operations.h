@@ -40,6 +40,17 @@ class Operations {
   void StopExperiment(ExperimentId id, const std::string& reason, JsonDone done);
   // 0: all. `from`: the first one wanted. The answer is cut near 2 MiB, with a "next".
   void ListTrials(ExperimentId id, std::optional<TrialId> from, JsonDone done);
+  // {"session", "answered_seq", "created_seq"}: the caller is the experiment's driver now.
+  void AttachDriver(ExperimentId id, const std::string& driver, JsonDone done);
+  struct DriverView {  // What a driver has seen.
+    uint64_t session = 0;
+    uint64_t after = 0;  // A record.
+    std::vector<uint32_t> asked;
+  };
+  // Held until there is something that the driver has not seen: {"entries", "through", "more",
+  // "answered_seq", "asked", "ended"}.
+  void ReadQuestions(ExperimentId id, DriverView seen, Millis hold, JsonDone done);
+  void AnswerQuestions(input::AnswerQuestions answer, JsonDone done);
   void GetTrial(TrialId id, JsonDone done);
   void StopTrial(TrialId id, const std::string& reason, JsonDone done);
   // Inputs that change something and answer nothing: pausing, resuming, extending, retrying.
@@ -54,6 +65,8 @@ class Operations {
 
  private:
   void Post(Input input, JsonDone done);
+  void ShowQuestions(ExperimentId id, std::function<Json(const Core&)> entries, uint64_t through,
+                     bool more, JsonDone done);
   void FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored, JsonDone done);
 
   HeadLoop& loop_;

@@ -194,6 +194,7 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     *added->mutable_fence() = ToWire(desired.fence);
     added->set_stop(desired.stop);
     added->set_suspend(desired.suspend);
+    added->set_judged_seq(desired.judged_seq);
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);
     if (body == bodies.end() || bytes > kBodiesBytesMax) continue;

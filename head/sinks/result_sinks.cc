@@ -318,7 +318,7 @@ TrialFacts Sinks::FactsOf(TrialId id) const {
 std::string Sinks::DirectoryOf(TrialId id) const {
   const Experiment& experiment = replica_.world.state.experiments.at(id.experiment);
   const ExperimentIndex& index = replica_.world.index.experiments.at(id.experiment);
-  return experiment.results_dir + "/" + TrialName(experiment, index, id.number);
+  return TrialDirectory(experiment, index, id.number);
 }
 
 }  // namespace

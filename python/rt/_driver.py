@@ -37,6 +37,7 @@ class Settings:
     cluster: Optional[str] = None
     cpus: Optional[int] = None
     gpus: Optional[int] = None
+    state: Optional[str] = None  # Of an embedded cluster that the next one goes on from.
 
 
 settings = Settings()
@@ -48,7 +49,7 @@ class Driver(Protocol):
     embedded: bool  # The head lives and dies with this process.
     embedded_dir: str  # Where an embedded cluster's daemons keep their files; else empty.
     inside_job: bool
-    id: str  # The job's id, or a random text.
+    id: str  # The job's id, or a random text (outside of jobs rt._identity says who this is).
 
     def call(self, op: str, **fields: Any) -> Any:
         """The result of one operation."""
@@ -278,9 +279,11 @@ def open_driver() -> Driver:
     cluster = settings.cluster or os.environ.get("RT_CLUSTER")
     if cluster:
         return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
-    cpus = str(settings.cpus or cpus_here())
-    gpus = [] if settings.gpus is None else ["--gpus", str(settings.gpus)]
-    return BridgeDriver([find_binary(), "bridge", "--local", "--cpus", cpus, *gpus], embedded=True)
+    argv = [find_binary(), "bridge", "--local", "--cpus", str(settings.cpus or cpus_here())]
+    if settings.gpus is not None:
+        argv += ["--gpus", str(settings.gpus)]
+    state, settings.state = settings.state, None
+    return BridgeDriver([*argv, "--state", state] if state else argv, embedded=True)
 
 
 _current: Optional[Driver] = None

@@ -10,14 +10,38 @@ import glob
 import os
 import re
 import shutil
+from typing import Any
 
 _ATTEMPT = re.compile(r"\.a(\d+)\.r\d+")
 
 
-def save_logs(cluster_dir: str, trial_id: str, results_dir: str) -> None:
-    """Writes the streams of trial "1/0" that are not empty. Raises OSError for a full disk."""
+def names_of(log_to_file: Any) -> tuple[str, str]:
+    """The files of standard output and error that log_to_file asks for, and by default.
+
+    Raises ValueError for what is neither a bool, a name nor two of them.
+    """
+    if log_to_file in (True, False, None):
+        return "stdout", "stderr"
+    if isinstance(log_to_file, str):
+        log_to_file = (log_to_file, log_to_file)
+    two = isinstance(log_to_file, (list, tuple)) and len(log_to_file) == 2
+    if not two or not all(isinstance(name, str) and name for name in log_to_file):
+        raise ValueError("log_to_file must be True, False, a file's name or two of them")
+    if any(os.path.basename(name) != name or name in (".", "..") for name in log_to_file):
+        raise ValueError("log_to_file: the files lie in the trial's directory; give their names")
+    return log_to_file[0], log_to_file[1]
+
+
+def save_logs(
+    cluster_dir: str, trial_id: str, results_dir: str, names: tuple[str, str] = ("stdout", "stderr")
+) -> None:
+    """Writes the streams of trial "1/0" that are not empty; both may go into one file.
+
+    Raises OSError for a full disk.
+    """
+    begun: set[str] = set()
     fence = f"t{trial_id.replace('/', '-')}.a*.r0"
-    for stream in ("stdout", "stderr"):
+    for stream, name_there in zip(("stdout", "stderr"), names):
         name = f"{stream}.*.log"
         workers = os.path.join(glob.escape(cluster_dir), "worker-*")
         parts = glob.glob(os.path.join(workers, "logs", fence, name))
@@ -25,7 +49,9 @@ def save_logs(cluster_dir: str, trial_id: str, results_dir: str) -> None:
         parts = [part for part in parts if os.path.getsize(part)]
         if not parts:
             continue
-        with open(os.path.join(results_dir, stream), "wb") as whole:
+        mode = "ab" if name_there in begun else "wb"
+        begun.add(name_there)
+        with open(os.path.join(results_dir, name_there), mode) as whole:
             for part in sorted(parts, key=_order):
                 with open(part, "rb") as file:
                     shutil.copyfileobj(file, whole)

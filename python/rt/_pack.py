@@ -7,13 +7,15 @@ import site
 import sys
 import sysconfig
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional
 
 import cloudpickle
 
 from rt._checkpoint import scratch_dir
 
 PAYLOAD_FILE = "trainable.pkl"
+TUNER_FILE = "tuner.pkl"
+TUNER_BYTES_MAX = 64 << 20  # It is stored once per search.
 PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -65,15 +67,25 @@ def dumps_by_value(value: Any) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def write_payload(payload: dict[str, Any]) -> str:
-    """Writes `payload` as the one file of a fresh directory, and returns the directory."""
+def write_payload(payload: dict[str, Any], tuner: Optional[dict[str, Any]] = None) -> str:
+    """Writes `payload` into a fresh directory, and returns the directory.
+
+    Beside it lies what Tuner.restore needs, `tuner`, unless it cannot be pickled.
+    """
     packed = dict(payload)
-    for key in ("trainable", "values", "stop_function"):
+    for key in ("trainable", "values"):
         if packed.get(key) is not None:
             packed[key] = dumps_by_value(packed[key])
     directory = scratch_dir("rt-trainable-")
     with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:
         file.write(cloudpickle.dumps(packed))
+    try:
+        kept = dumps_by_value(tuner)
+    except ValueError:
+        return directory  # Tuner.restore says so when it is called.
+    if len(kept) <= TUNER_BYTES_MAX:
+        with open(os.path.join(directory, TUNER_FILE), "wb") as file:
+            file.write(kept)
     return directory
 
 

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, NoReturn, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
@@ -51,7 +51,6 @@ class Session:
         self.busy = False  # Inside report(): a signal handler must not raise now.
         self.ended = False
         self.defers_stop = False  # The caller ends the trial itself when `stopping`.
-        self.stop_function: Optional[Callable[[str, dict[str, Any]], bool]] = None
         self.experiment_name = ""
         self.resources: dict[str, Any] = {}
         self._adopt(self._hello())
@@ -62,6 +61,7 @@ class Session:
         self.checkpoint_dir: Optional[str] = reply.get("checkpoint_dir") or None
         self._time_attr = control.get("time_attr") or "training_iteration"
         self._milestones: list[float] = sorted(control.get("milestones") or [])
+        self._judged = bool(control.get("judged"))  # By the experiment's driver, row by row.
         self._max_t: Optional[float] = control.get("max_t")
         self._rules: list[dict[str, Any]] = list(control.get("stop") or [])
         self._seq = int(reply.get("spooled_seq") or 0)
@@ -99,7 +99,8 @@ class Session:
         row = dict(metrics)
         row.setdefault("training_iteration", self.iteration + 1)
         reached = number_at(row, self._time_attr)
-        return reached is not None and any(reached >= mark for mark in self._milestones)
+        passes = reached is not None and any(reached >= mark for mark in self._milestones)
+        return passes or self._judged
 
     def ends_with(self, metrics: dict[str, Any]) -> bool:
         """Whether a report of `metrics` now would meet a rule that ends the trial."""
@@ -139,7 +140,7 @@ class Session:
         row = self._filled(metrics)
         ends = bool(row["done"]) or self._rule_met(numbers(row))
         row["done"] = ends
-        wait = not ends and self._takes_milestone(row)
+        wait = not ends and (self._takes_milestone(row) or self._judged)
         self._seq += 1
         message: dict[str, Any] = {"op": "report", "seq": self._seq, "metrics": row, "wait": wait}
         if checkpoint is not None:
@@ -198,8 +199,6 @@ class Session:
             reached = number_at(flat, self._time_attr)
             if reached is not None and reached >= self._max_t:
                 return True
-        if self.stop_function is not None:
-            return bool(self.stop_function(os.environ.get("RT_TRIAL_ID", ""), row))
         return False
 
     def _takes_milestone(self, row: dict[str, Any]) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import random
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
 
-from rt._json import INT_MAX, shown, unboxed
+from rt._json import INT_MAX, clean, shown, unboxed
 from rt._values import Path, ValueTable
 
 _PRIMITIVES = {
@@ -157,12 +158,139 @@ def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
     return {"grid_search": listed}
 
 
-def sample_from(func: Callable[..., Any]) -> Domain:
-    """Not available: raises ValueError that says what to do instead."""
-    raise ValueError(
-        "sample_from is not available: draw with tune.uniform, tune.choice or another primitive, "
-        "and compute what depends on the draw inside the trainable, from its config"
-    )
+class SampleFrom:
+    """A value that a function computes, in the driver, from the others."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        if not callable(func):
+            raise ValueError(f"sample_from takes a function, not {type(func).__name__}")
+        self.func = func
+
+    def sample(self, spec: Any = None, size: int = 1) -> Any:
+        """One value, or a list of `size` values, for trying things out."""
+        values = [_call(self.func, Access(dict(spec or {}))) for _ in range(size)]
+        return values[0] if size == 1 else values
+
+    def __repr__(self) -> str:
+        return f"sample_from({shown(self.func)})"
+
+
+def sample_from(func: Callable[..., Any]) -> SampleFrom:
+    """What func(spec) returns: `spec.config.x`, or spec["x"], is what was drawn for x.
+
+    It may take nothing, and may use other sample_from values: they are computed first. It runs in
+    the driver, once for each trial; what it returned is stored.
+    """
+    return SampleFrom(func)
+
+
+class Unresolved(Exception):
+    """A function asked for a value that is not computed yet."""
+
+
+class Access(dict):  # type: ignore[type-arg]
+    """A configuration as sample_from functions see it: by attribute or key, also below `config`."""
+
+    def __getitem__(self, key: Any) -> Any:
+        if key == "config" and not super().__contains__("config"):
+            return self
+        value = super().__getitem__(key)
+        if isinstance(value, SampleFrom):
+            raise Unresolved(str(key))
+        return Access(value) if type(value) is dict else value
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The value, or the default."""
+        return self[key] if key in self or key == "config" else default
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the configuration has no {name!r}") from None
+
+
+def _call(func: Callable[..., Any], access: Access) -> Any:
+    try:
+        inspect.signature(func).bind()
+    except TypeError:
+        return func(access)
+    except ValueError:
+        return func(access)
+    return func()
+
+
+def sampled(space: Any, path: Path = ()) -> list[tuple[Path, SampleFrom]]:
+    """The sample_from values of a space, with their paths."""
+    if isinstance(space, SampleFrom):
+        return [(path, space)]
+    items: Any = ()
+    if isinstance(space, dict):
+        items = space.items()
+    elif isinstance(space, list):
+        items = enumerate(space)
+    return [found for key, value in items for found in sampled(value, (*path, key))]
+
+
+def place(config: Any, path: Path, value: Any) -> None:
+    """Puts a value at a path that is there."""
+    for step in path[:-1]:
+        config = config[step]
+    config[path[-1]] = value
+
+
+def value_at(config: Any, path: Path) -> Any:
+    """The value at a path that is there."""
+    for step in path:
+        config = config[step]
+    return config
+
+
+def resolve(config: dict[str, Any], values: list[tuple[Path, SampleFrom]]) -> dict[str, Any]:
+    """`config` with its sample_from values computed, each after those that it uses; in place.
+
+    Raises ValueError when some wait for each other.
+    """
+    for path, value in values:
+        place(config, path, value)
+    left = list(values)
+    while left:
+        waiting = []
+        for path, value in left:
+            try:
+                place(config, path, _call(value.func, Access(config)))
+            except Unresolved:
+                waiting.append((path, value))
+        if len(waiting) == len(left):
+            names = ", ".join(_text(path) for path, _ in left)
+            raise ValueError(f"{names}: these sample_from values need each other")
+        left = waiting
+    return config
+
+
+def json_config(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that was computed in the driver, as it travels: tuples and arrays as lists.
+
+    Raises ValueError, which names the parameter, for a value that JSON cannot hold.
+    """
+    return {str(key): json_value(value, (str(key),)) for key, value in config.items()}
+
+
+def json_value(value: Any, path: Path) -> Any:
+    """One value of such a configuration; `path` says which."""
+    value = unboxed(value)
+    if isinstance(value, dict):
+        return {str(key): json_value(item, (*path, str(key))) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item, (*path, i)) for i, item in enumerate(value)]
+    if not _is_json(value):
+        value = clean(value)
+        if isinstance(value, str) or not _is_json(value):
+            raise ValueError(
+                f"{_text(path)}: {value} cannot be sent to a trial; compute it in the trainable, "
+                "from numbers, texts, lists or dicts"
+            )
+    return value
 
 
 def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], ValueTable]:
@@ -183,9 +311,30 @@ def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], Value
     return encoded, table
 
 
+def has_variables(space: dict[str, Any]) -> bool:
+    """Whether anything in it is to be drawn or computed."""
+    return _has_domain(space)
+
+
+def constants(encoded: Any) -> Any:
+    """An encoded space without its variables."""
+    if not isinstance(encoded, dict):
+        return encoded
+    kept = {}
+    for key, value in encoded.items():
+        if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _PRIMITIVES:
+            if "constant" in value:
+                kept[key] = value
+        else:
+            kept[key] = constants(value)
+    return kept
+
+
 def _encode(value: Any, path: Path, table: ValueTable) -> Any:
     if len(path) > _DEPTH_MAX:
         raise ValueError(f"{_text(path)}: nested more than {_DEPTH_MAX} levels deep")
+    if isinstance(value, SampleFrom):
+        return None  # Computed in the driver, once the rest is drawn.
     if isinstance(value, Domain):
         if value.name == "choice":
             return {"choice": _encode_values(value.arguments, path, table)}
@@ -213,7 +362,7 @@ def _encode_values(values: list[Any], path: Path, table: ValueTable) -> list[Any
 
 
 def _has_domain(value: Any) -> bool:
-    if isinstance(value, Domain):
+    if isinstance(value, (Domain, SampleFrom)):
         return True
     if isinstance(value, dict):
         return list(value) == ["grid_search"] or any(map(_has_domain, value.values()))

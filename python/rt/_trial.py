@@ -57,8 +57,6 @@ def load_payload() -> dict[str, Any]:
         payload: dict[str, Any] = pickle.load(file)
     payload["trainable"] = pickle.loads(payload["trainable"])
     payload["values"] = pickle.loads(payload["values"])
-    if payload.get("stop_function") is not None:
-        payload["stop_function"] = pickle.loads(payload["stop_function"])
     return payload
 
 
@@ -177,7 +175,6 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         trainable = payload["trainable"]
         session.experiment_name = str(payload.get("experiment") or "")
         session.resources = dict(payload.get("resources") or {})
-        session.stop_function = payload.get("stop_function")
         config = read_config(session, payload)
         is_class = inspect.isclass(trainable)
         session.handle_signals(raises=not is_class)

@@ -66,7 +66,9 @@ class Place:
         return json.loads(self.run(text, *args, **more).stdout.splitlines()[-1])
 
     def rows(self, experiment: str, trial: int = 0) -> list[dict[str, Any]]:
-        folder = sorted((self.results / experiment).iterdir())[trial]
+        folders = [each for each in (self.results / experiment).iterdir()
+                   if each.is_dir() and each.name[0] != "."]
+        folder = sorted(folders)[trial]
         return [json.loads(line) for line in (folder / "result.json").read_text().splitlines()]
 
     def processes(self) -> dict[int, str]:

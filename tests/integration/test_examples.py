@@ -31,6 +31,15 @@ class Examples(unittest.TestCase):
         return ast.literal_eval(re.search(r"[Bb]est config\w*[^{]*(\{.*\})", text).group(1))
 
 
+class AdvisorsTest(Examples):
+    def test_the_scripts_own_advice_is_taken(self) -> None:
+        text = self.run_example("advisors/advisors.py", "--samples", "6")
+        self.assertIn("failed: 0", text)
+        ends = re.findall(r"_(\d{5}): [\d.]+ after (\d+) epochs", text)
+        self.assertEqual(sorted(number for number, _ in ends), [f"{n:05d}" for n in range(6)])
+        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
+
+
 class DigitsTest(Examples):
     def search(self, *args: str) -> tuple[dict, float, int]:
         """The best configuration, its accuracy, and the reports of all trials."""

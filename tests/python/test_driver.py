@@ -248,7 +248,7 @@ def test_one_ctrl_c_stops_gracefully(world: World, tmp_path: Path) -> None:
     child = start_script(world, tmp_path)
     out, errors = child.communicate(timeout=30)
     assert child.returncode == 0 and "ended with 1" in out
-    assert "Ctrl-C again stops at once" in errors and "resume" in errors
+    assert "Ctrl-C again stops at once" in errors and "Tuner.restore" in errors
     assert world.asked("end of input")
 
 

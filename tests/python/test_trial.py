@@ -196,18 +196,6 @@ def test_sigterm_ends_a_class_after_its_step_with_a_checkpoint(tmp_path: Path) -
     assert "checkpoint" in worker.reports[-1]
 
 
-def test_a_stop_function_runs_in_the_trial(tmp_path: Path) -> None:
-    from rt._pack import dumps_by_value
-
-    def stop(trial_id: str, result: dict[str, Any]) -> bool:
-        return bool(trial_id == "1/0" and result["total"] >= 3)
-
-    worker, child = start(tmp_path, OldSpelling, stop_function=stop)
-    assert finish(child) == (0, "")
-    assert metrics(worker, "total") == [1, 2, 3]
-    assert dumps_by_value(stop)
-
-
 def test_a_worker_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": PACKAGE_PARENT}
     child = subprocess.run(

@@ -87,7 +87,8 @@ std::string Print(const std::vector<DesiredAttempt>& desired) {
   std::string text = "desired:";
   for (const DesiredAttempt& wanted : desired) {
     text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
-            (wanted.suspend ? " (suspend)" : "");
+            (wanted.suspend ? " (suspend)" : "") +
+            (wanted.judged_seq > 0 ? " (judged " + std::to_string(wanted.judged_seq) + ")" : "");
   }
   return desired.empty() ? "desired: nothing" : text;
 }

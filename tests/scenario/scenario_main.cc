@@ -23,6 +23,7 @@
 
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "head/core/view.h"
 #include "tests/scenario/print.h"
 
 namespace rt::scenario {
@@ -75,6 +76,7 @@ class Story {
   void Observe(const std::string& verb, std::istream& words);
   void Stop(std::istream& words);
   void Change(const std::string& verb, std::istream& words);
+  void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
   void Submit(const std::string& verb, std::istream& words);
 
@@ -206,6 +208,33 @@ void Story::Change(const std::string& verb, std::istream& words) {
   }
 }
 
+// attach EXPERIMENT NAME | asked EXPERIMENT | answer EXPERIMENT SESSION FROM THROUGH {…}
+void Story::Drive(const std::string& verb, std::istream& words) {
+  const ExperimentId id{Next<uint64_t>(words)};
+  if (verb == "attach") {
+    const Answer answer = Give(input::AttachDriver{id, Next<std::string>(words)});
+    out_.push_back("session " + std::to_string(answer.session) + ", answered up to " +
+                   std::to_string(answer.answered_seq));
+  } else if (verb == "asked") {
+    out_.push_back("asked: " + AskedView(core_, id).Dump());
+  } else {
+    input::AnswerQuestions answer{.experiment = id, .session = Next<uint64_t>(words)};
+    answer.from = Next<uint64_t>(words);
+    answer.through = Next<uint64_t>(words);
+    const auto said = Json::Parse(Rest(words));
+    const Json* params = said.ok() ? said->Find("params") : nullptr;
+    if (params != nullptr)
+      answer.suggestions.push_back(
+          {static_cast<uint32_t>(said->GetInt("number")), params->Dump()});
+    if (const int64_t stop = said.ok() ? said->GetInt("stop", -1) : -1; stop >= 0)
+      answer.stops.push_back({static_cast<uint32_t>(stop), true, "not good enough"});
+    if (const int64_t pause = said.ok() ? said->GetInt("pause", -1) : -1; pause >= 0)
+      answer.pauses.push_back(static_cast<uint32_t>(pause));
+    answer.search_finished = said.ok() && said->GetBool("finished");
+    Give(answer);
+  }
+}
+
 void Story::Submit(const std::string& verb, std::istream& words) {
   const std::string key = Next<std::string>(words);
   if (verb == "job") {
@@ -261,6 +290,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Give(commit);
   } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {
     Change(verb, words);
+  } else if (verb == "attach" || verb == "asked" || verb == "answer") {
+    Drive(verb, words);
   } else if (verb == "stop") {
     Stop(words);
   } else if (verb == "wait") {

@@ -184,8 +184,10 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
     case StopCause::kExperiment:
       Must(experiment.spec.fail_fast && experiment.failed_trials > 0, "a trial failed: fail_fast");
       break;
-    case StopCause::kNone:
     case StopCause::kRule:
+      Must(truth_->advised_ends.contains(e.experiment), "its driver ended the experiment");
+      break;
+    case StopCause::kNone:
     case StopCause::kEarly:
     case StopCause::kMaxT:
       Must(false, "no cause that stops an experiment");
@@ -201,7 +203,8 @@ void Auditor::On(const event::ExperimentDecided& e) {
   for (const TrialBook& trial : experiment.trials) {
     Must(trial.runs.over, "every trial of a decided experiment has ended");
   }
-  Must(experiment.stop_requested || experiment.trials.size() == experiment.spec.trials_total,
+  Must(experiment.stop_requested || experiment.search_finished ||
+           experiment.trials.size() == experiment.spec.trials_total,
        "an experiment that nobody stopped has all its trials");
   const bool all_failed =
       !experiment.trials.empty() && experiment.failed_trials == experiment.trials.size();
@@ -235,6 +238,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.port = 0;
   owner.exits.clear();
   for (const Member& member : e.members) Take(member, e.attempt, owner.asks.bundles[member.rank]);
+  owner.known_rows.clear();
+  owner.judged = 0;
   const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
@@ -366,19 +371,6 @@ void Auditor::On(const event::ExperimentReopened& e) {
   experiment.cause = StopCause::kNone;
   experiment.halted_total += at_ - experiment.halted_at;
   experiment.halted_at = 0;
-}
-void Auditor::On(const event::TrialPaused& e) {
-  OwnerBook& runs = TrialOf(e.trial).runs;
-  Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
-  Must(Asked("pause", ToString(e.trial)), "somebody asked for the pause");
-  runs.paused = true;
-  runs.suspending |= runs.live;
-}
-void Auditor::On(const event::TrialResumed& e) {
-  OwnerBook& runs = TrialOf(e.trial).runs;
-  Must(runs.paused && !runs.over, "a paused trial is resumed");
-  Must(Asked("resume", ToString(e.trial)), "somebody asked it to go on");
-  runs.paused = false;
 }
 void Auditor::On(const event::TrialRetried& e) {
   TrialBook& trial = TrialOf(e.trial);

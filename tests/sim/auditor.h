@@ -42,6 +42,7 @@ struct AuditedSpec {
   int64_t keep = 0;    // Checkpoints; 0: all.
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
   Millis time_budget = 0;
+  bool asks_driver = false, suggests = false, judges = false, chooses = false;  // Of its driver.
 
   static AuditedSpec FromExperiment(const std::string& text);
   static AuditedSpec FromJob(const std::string& text);
@@ -101,6 +102,9 @@ class Auditor {
     std::vector<Member> members;
     std::set<uint32_t> started;
     double base_iteration = 0;
+    // Of a judged trial's newest attempt: its rows by the record that made them known.
+    std::map<uint64_t, uint64_t> known_rows;
+    uint64_t judged = 0;
     uint32_t failures = 0;
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
@@ -132,6 +136,8 @@ class Auditor {
     std::map<std::pair<uint32_t, double>, std::vector<double>> rungs;
     bool stop_requested = false, decided = false, ended = false, paused = false;
     Millis halted_at = 0, halted_total = 0;
+    uint64_t session = 0, answered = 0;
+    bool search_finished = false;
     int live = 0;
     uint64_t failed_trials = 0;
   };
@@ -176,6 +182,9 @@ class Auditor {
   void On(const event::TrialPaused& e);
   void On(const event::TrialResumed& e);
   void On(const event::TrialRetried& e);
+  void On(const event::DriverAttached& e);
+  void On(const event::DriverAnswered& e);
+  void On(const event::SearchFinished& e);
 
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
   void CheckMeeting(const LaunchSpec& body) const;
@@ -187,6 +196,7 @@ class Auditor {
   void Release(OwnerBook& owner, const AttemptId& attempt);
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
+  void CheckJudged(const event::ReportsAccepted& e, const RowBatch& batch);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
   void CheckStart(TrialId id);
   void CheckKept(const Owner& owner);

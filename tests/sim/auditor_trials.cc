@@ -69,6 +69,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.scored = keep->GetString("score_attribute") == "loss";
     spec.score_maximise = keep->GetString("score_order", "max") == "max";
   }
+  if (const Json* driver = json->Find("driver")) {
+    spec.asks_driver = true;
+    spec.suggests = driver->GetBool("suggests");
+    spec.judges = driver->GetBool("judges");
+    spec.chooses = driver->GetBool("chooses");
+  }
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
 }
@@ -89,6 +95,12 @@ void Auditor::On(const event::TrialCreated& e) {
   Must(!experiment.spec.trials_total || e.trial.number < *experiment.spec.trials_total,
        "not more trials than were asked for");
   Must(e.bracket < static_cast<uint64_t>(experiment.spec.brackets), "the bracket exists");
+  if (experiment.spec.suggests) {
+    Must(!experiment.search_finished, "a search that is finished suggests no more");
+    auto suggested = truth_->suggested.find(e.trial);
+    Must(suggested != truth_->suggested.end() && suggested->second.contains(e.params),
+         "a configuration is what a driver suggested for this trial");
+  }
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
   trial.runs.asks = experiment.spec.asks;
@@ -100,16 +112,18 @@ void Auditor::On(const event::TrialStopRequested& e) {
   Must(!trial.runs.over, "what is over is not asked to stop");
   Must(!trial.runs.stop_requested, "a trial is asked to stop once");
   Must(e.cause != StopCause::kNone, "a stop has a cause");
-  Must(e.cause != StopCause::kEarly || trial.must_stop || trial.may_stop,
+  const bool is_advised = truth_->advised_stops.contains(e.trial);
+  Must(e.cause != StopCause::kEarly || trial.must_stop || trial.may_stop || is_advised,
        "early stopping stops only who is below the cutoff");
   Must(e.cause != StopCause::kExperiment || experiment.cause == StopCause::kUser ||
-           experiment.cause == StopCause::kExperiment,
+           experiment.cause == StopCause::kExperiment || experiment.cause == StopCause::kRule,
        "the experiment was asked to stop");
   Must(e.cause != StopCause::kBudget || experiment.cause == StopCause::kBudget,
        "the experiment's time budget ran out");
   Must(e.cause != StopCause::kUser || truth_->stops.contains(Owner::Of(e.trial)),
        "somebody asked the trial to stop");
-  Must((e.cause != StopCause::kRule && e.cause != StopCause::kMaxT) || trial.reached_end,
+  Must((e.cause != StopCause::kRule && e.cause != StopCause::kMaxT) || trial.reached_end ||
+           (is_advised && e.cause == StopCause::kRule),
        "a rule stops only who met it");
   trial.runs.stop_requested = true;
   trial.cause = e.cause;
@@ -146,6 +160,21 @@ void Auditor::On(const event::TrialEnded& e) {
        "who failed more often than it may is FAILED");
 }
 
+void Auditor::On(const event::TrialPaused& e) {
+  OwnerBook& runs = TrialOf(e.trial).runs;
+  Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
+  const bool is_held = ExperimentOf(e.trial.experiment).spec.chooses && runs.number == 0;
+  Must(is_held || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  runs.paused = true;
+  runs.suspending |= runs.live;
+}
+void Auditor::On(const event::TrialResumed& e) {
+  OwnerBook& runs = TrialOf(e.trial).runs;
+  Must(runs.paused && !runs.over, "a paused trial is resumed");
+  Must(Asked("resume", ToString(e.trial)), "somebody asked it to go on");
+  runs.paused = false;
+}
+
 void Auditor::On(const event::ReportsAccepted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(e.rank < owner.asks.ranks, "the rank exists");
@@ -158,6 +187,7 @@ void Auditor::On(const event::ReportsAccepted& e) {
     Must(next_rows_ < rows_->size(), "kept rows come in the same transaction");
     const RowBatch& batch = (*rows_)[next_rows_++];
     CheckRows(e, batch, trial);
+    CheckJudged(e, batch);
   } else {
     Must(e.last.seq == 0, "no last row when none was kept");
   }

@@ -23,6 +23,7 @@ const char* FaultName(Fault fault) {
     case Fault::kHeadCrashed: return "head crashed, nothing in flight";
     case Fault::kHeadCrashedBusy: return "head crashed, batches in flight";
     case Fault::kBatchesLost: return "  of these, batches were lost";
+    case Fault::kDriverKilled: return "asked driver killed";
     case Fault::kTrialFailed: return "program failed, daemon saw it";
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
@@ -60,6 +61,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.stop_requested = upto(0.10);
   plan.paused = upto(0.20);
   plan.reopened = upto(0.20);
+  plan.driver_killed = upto(0.15);
   return plan;
 }
 

@@ -30,6 +30,7 @@ enum class Fault : size_t {
   kHeadCrashed,      // With nothing in flight.
   kHeadCrashedBusy,  // With batches in flight.
   kBatchesLost,      // Some of which the disk never saw.
+  kDriverKilled,     // A driver that an experiment asks died, or was run twice.
   kTrialFailed,      // A program failed and its daemon saw it.
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
@@ -66,6 +67,7 @@ struct FaultPlan {
   double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
   double trial_failed = 0, launch_failed = 0, gpu_sick = 0, stop_requested = 0;
   double paused = 0, reopened = 0;
+  double driver_killed = 0;
 
   static FaultPlan Draw(Rng& rng);
 };

@@ -43,6 +43,11 @@ class HeadHost {
   const std::string& durable_dump() const { return durable_dump_; }
   bool up() const { return up_; }
   const Core& core() const { return core_; }
+  // The durable records after `seq`.
+  std::vector<Record> LogAfter(uint64_t seq) const {
+    return {log_.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(seq, log_.size())),
+            log_.end()};
+  }
 
  private:
   struct Waiting {

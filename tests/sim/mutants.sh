@@ -130,6 +130,14 @@ head_core apply.cc "a rung forgets who was stopped there" \
 head_core apply.cc "a budget runs from the creation on" \
   's/(\.results_dir = e\.results_dir, \.created_at = at)\}/$1, .started_at = at}/'
 head_core apply.cc "the journal's time is forgotten" 's/world\.state\.time = std::max[^;]*;//'
+head_core advice.cc "a driver that has a successor is heard" \
+  's/session == experiment\.drivers\.size\(\)/session <= experiment.drivers.size()/'
+head_core advice.cc "a suggestion is taken for another trial" \
+  's/asked\.empty\(\) \|\| asked\.front\(\) != suggestion\.number/asked.empty()/'
+head_core advice.cc "a finished search suggests more" \
+  's/ \|\| experiment\.search_finished\) return numbers/) return numbers/'
+head_core apply.cc "a row is judged before its driver has answered" \
+  's/(attempt\.unjudged\.push_back[^;]*;)/$1 attempt.judged = row_seq;/'
 worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
 worker_core "an exit file is ignored" \

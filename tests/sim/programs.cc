@@ -14,7 +14,8 @@ std::string WorkerHost::Describe() const {
   for (const auto& [fence, run] : runs_) {
     text += "\n    run " + ToString(fence) + (run.alive ? " alive" : " ended") + " seq " +
             std::to_string(run.seq) + " acked " + std::to_string(run.acked) + " spool " +
-            std::to_string(run.spool.size()) + (run.commit ? " commits" : "");
+            std::to_string(run.spool.size()) + (run.commit ? " commits" : "") +
+            (run.is_judged ? " judged " + std::to_string(run.judged) : "");
   }
   return text;
 }
@@ -30,6 +31,7 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit) return ProcessLater(fence, run.pid, 20);
+  if (run.is_judged && run.judged < run.seq) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
   if (run.pausing && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
     run.paused = true;

@@ -95,6 +95,8 @@ void Simulation::CalamitiesLater() {
     }
     AskForMore();
     for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > (two_stay_ ? 1 : 0));
+    for (auto& driver : drivers_)
+      if (sim_.rng.Chance(sim_.plan.driver_killed)) driver->Kill();
     if (sim_.rng.Chance(0.1)) Submit();
     CalamitiesLater();
   });
@@ -130,7 +132,7 @@ std::string Simulation::Unanswered() const {
 
 // --- people -------------------------------------------------------------------------------------
 
-std::string Simulation::DrawExperiment() {
+std::string Simulation::DrawExperiment(bool may_ask) {
   auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
   auto number = [](uint64_t value) { return std::to_string(value); };
   std::string text = R"({"experiment":"e","command":["train","${lr}"],"metric":"loss",)";
@@ -154,6 +156,12 @@ std::string Simulation::DrawExperiment() {
   if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
   if (below(8) == 0) text += "\"fail_fast\":true,";
+  if (may_ask && below(3) == 0) {
+    const char* asks[] = {R"("suggests":true)", R"("judges":true)",
+                          R"("suggests":true,"judges":true,"search":"own")",
+                          R"("judges":true,"chooses":true)"};
+    text += std::string(R"("driver":{)") + asks[below(4)] + "},";
+  }
   const char* resources[] = {R"({"cpu":1})", R"({"cpu":2})", R"({"cpu":0.5})",
                              R"({"cpu":1,"gpu":1})", R"({"cpu":1,"gpu":2})",
                              R"({"cpu":0.5,"gpu":0.3})", R"({"cpu":0.25,"gpu":0.5})",
@@ -181,7 +189,7 @@ void Simulation::Submit() {
   } else {
     input::CreateExperiment create;
     create.owner = "ann";
-    create.spec = DrawExperiment();
+    create.spec = DrawExperiment(true);
     create.request_key = request->key;
     create.drawn_seed = sim_.rng.Next();
     create.results_root = "/home/ann/rt_results";
@@ -206,7 +214,7 @@ void Simulation::Drive(JobId job, double step, std::function<bool()> lives) {
     input::CreateExperiment create;
     create.owner = "ann";
     create.job = job;
-    create.spec = DrawExperiment();
+    create.spec = DrawExperiment(false);
     create.request_key = key;
     create.drawn_seed = sim_.rng.Next();
     create.results_root = "/home/ann/rt_results";
@@ -248,6 +256,11 @@ void Simulation::TakeAnswer(size_t index, const Answer& answer) {
   Require(answer.job.value != 0 ? auditor_.Knows(answer.job) : auditor_.Knows(answer.experiment),
           "answered before durable");
   Require(!request.answered || request.id == id, "a retry got another answer");
+  const auto* create = std::get_if<input::CreateExperiment>(&request.input);
+  if (!request.answered && create != nullptr && create->spec.find("driver") != std::string::npos) {
+    drivers_.push_back(std::make_unique<DriverHost>(sim_, head_, answer.experiment));
+    drivers_.back()->Start();
+  }
   request.id = id;
   if (!request.answered && sim_.rng.Chance(0.1)) {
     sim_.At(sim_.Between(1, 3'000), [this, index] { Ask(index); });

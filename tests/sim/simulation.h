@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/sim/auditor.h"
+#include "tests/sim/driver_host.h"
 #include "tests/sim/head_host.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker_host.h"
@@ -52,7 +53,7 @@ class Simulation {
   bool Finished();
   void ExpectNothingLeft();
   std::string Unanswered() const;
-  std::string DrawExperiment();
+  std::string DrawExperiment(bool may_ask);
 
   Sim sim_;
   Auditor auditor_;
@@ -61,6 +62,7 @@ class Simulation {
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   std::vector<std::unique_ptr<Request>> requests_;
   bool closing_ = false;  // Nobody asks for anything any more.
+  std::vector<std::unique_ptr<DriverHost>> drivers_;  // Of the experiments that ask.
 };
 
 }  // namespace rt::sim

@@ -190,6 +190,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.pid = next_pid_++;
   run.alive = true;
   run.iteration = run.body.iteration_base;
+  run.is_judged = run.body.control.find("\"judged\":true") != std::string::npos;
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
   if (run.body.world_size > 1) {  // They go in step.
     const Owner& owner = fence.attempt.owner;
@@ -327,6 +328,8 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   for (const DesiredAttempt& wanted : reply.desired) {
     desired.attempts.push_back({
         wanted.fence, wanted.stop, bodies_.contains(wanted.fence), wanted.suspend});
+    if (auto run = runs_.find(wanted.fence); run != runs_.end())
+      run->second.judged = std::max(run->second.judged, wanted.judged_seq);
   }
   Feed(desired);
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });

@@ -42,6 +42,8 @@ class WorkerHost {
     std::optional<worker::ExitFacts> exit;  // The exit file.
     uint64_t seq = 0;
     uint64_t acked = 0;
+    bool is_judged = false;  // By its driver: it waits after each row.
+    uint64_t judged = 0;
     double iteration = 0;
     double iterations_total = 0;
     uint64_t checkpoint_every = 0;

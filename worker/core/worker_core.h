@@ -69,6 +69,7 @@ struct DesiredAttempt {
   bool stop = false;
   bool has_body = false;  // What is needed to start it is at hand.
   bool suspend = false;
+  uint64_t judged_seq = 0;  // Rows up to here have their driver's verdict.
 };
 struct Desired {
   uint64_t epoch = 0;

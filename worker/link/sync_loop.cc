@@ -157,7 +157,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   std::vector<LaunchBody> bodies;
   for (const v1::Desired& one : reply.desired()) {
     const Fence fence = FromWire(one.fence());
-    desired.attempts.push_back({fence, one.stop(), one.has_body(), one.suspend()});
+    desired.attempts.push_back(
+        {fence, one.stop(), one.has_body(), one.suspend(), one.judged_seq()});
     if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

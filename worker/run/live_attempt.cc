@@ -57,6 +57,8 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
     }
   }
   live->said_paused_ = Exists(live->dir_.paused());
+  auto control = Json::Parse(live->body_.control);
+  live->is_judged_ = control.ok() && control->GetBool("judged");
   auto text = ReadFile(live->dir_.error(), 1 << 20);
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (json.ok()) {
@@ -154,6 +156,18 @@ void LiveAttempt::NoteSaved() {
     saved = std::exchange(on_saved_, nullptr);
   }
   if (saved) saved();
+}
+
+bool LiveAttempt::NoteJudged(uint64_t seq) {
+  std::lock_guard lock(mutex_);
+  if (seq <= standing_.judged_seq) return false;
+  standing_.judged_seq = seq;
+  return true;
+}
+
+bool LiveAttempt::IsSettled(const Standing& standing, uint64_t seq) const {
+  if (standing.stop || standing.stale) return true;
+  return standing.acked_seq >= seq && (!is_judged_ || standing.judged_seq >= seq);
 }
 
 Standing LiveAttempt::standing() const {

@@ -25,6 +25,7 @@ namespace rt::worker {
 // What the head answered for this rank's rows so far.
 struct Standing {
   uint64_t acked_seq = 0;
+  uint64_t judged_seq = 0;
   bool stop = false;
   uint64_t stop_seq = 0;
   std::string reason;
@@ -67,6 +68,10 @@ class LiveAttempt {
   void NoteSaved();
   void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_paused() const { return said_paused_; }
+  // The driver has judged the rows up to here; whether that is news.
+  bool NoteJudged(uint64_t seq);
+  // Whether the row has its verdict: the head has it, and the driver has judged it where one does.
+  bool IsSettled(const Standing& standing, uint64_t seq) const;
   Standing standing() const;
 
   void SetError(const Error& error);  // What the trial itself said went wrong.
@@ -98,6 +103,7 @@ class LiveAttempt {
   std::atomic<bool> said_paused_{false};
   std::optional<std::regex> regex_;
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
+  bool is_judged_ = false;  // By the experiment's driver.
   std::mutex adding_;  // One row's iteration follows from the one before it.
   mutable std::mutex mutex_;
   Standing standing_;

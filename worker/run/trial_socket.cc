@@ -309,7 +309,7 @@ void TrialSocket::AnswerWaits(Connection& connection) {
                                        {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
   }
   std::erase_if(connection.waits, [&](const Wait& wait) {
-    if (!stop && standing.acked_seq < wait.spool_seq) return false;
+    if (!connection.attempt->IsSettled(standing, wait.spool_seq)) return false;
     Send(connection, Json::MakeObject({{"op", "verdict"},
                                        {"seq", wait.reply_seq},
                                        {"verdict", stop ? "stop" : "continue"},

@@ -66,6 +66,13 @@ void WorkerLoop::Post(WorkerInput input) {
 }
 
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
+  bool judged = false;
+  for (const input::DesiredAttempt& one : desired.attempts) {
+    if (one.judged_seq == 0) continue;
+    auto live = parts_.attempts.Find(one.fence);
+    judged = (live != nullptr && live->NoteJudged(one.judged_seq)) || judged;
+  }
+  if (judged) parts_.socket.Wake();
   {
     std::lock_guard lock(mutex_);
     // The first one stays: it has its token by the time a second reply repeats it.

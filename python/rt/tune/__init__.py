@@ -31,15 +31,19 @@ from rt._space import (
     uniform,
 )
 from rt._trainable import Trainable
-from rt.tune import error, logger, progress_reporter, schedulers, search
+from rt.tune import callback, error, logger, progress_reporter, schedulers, search, stopper
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
+from rt.tune._experiments import Experiment, run_experiments
+from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._tuner import Tuner, run
 from rt.tune._wrap import register_trainable, with_parameters, with_resources
+from rt.tune.callback import Callback
 from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter
 from rt.tune.schedulers import create_scheduler
 from rt.tune.search import create_searcher
+from rt.tune.stopper import Stopper
 
 TuneContext = TrialContext
 get_trial_dir = get_context().get_trial_dir
@@ -49,8 +53,10 @@ get_trial_resources = get_context().get_trial_resources
 
 __all__ = [
     "CLIReporter",
+    "Callback",
     "Checkpoint",
     "CheckpointConfig",
+    "Experiment",
     "ExperimentAnalysis",
     "FailureConfig",
     "JupyterNotebookReporter",
@@ -58,7 +64,9 @@ __all__ = [
     "ProgressReporter",
     "Result",
     "ResultGrid",
+    "ResumeConfig",
     "RunConfig",
+    "Stopper",
     "SyncConfig",
     "Trainable",
     "TrialError",
@@ -66,6 +74,7 @@ __all__ = [
     "TuneContext",
     "TuneError",
     "Tuner",
+    "callback",
     "checkpoint_dir",
     "checkpoint_requested",
     "choice",
@@ -93,9 +102,11 @@ __all__ = [
     "register_trainable",
     "report",
     "run",
+    "run_experiments",
     "sample_from",
     "schedulers",
     "search",
+    "stopper",
     "uniform",
     "with_parameters",
     "with_resources",
@@ -105,13 +116,16 @@ _PRIMITIVES = [
     "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint",
     "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
 ]  # fmt: skip
-_SEARCHERS = ["BasicVariantGenerator", "ConcurrencyLimiter", "create_searcher"]
+_SEARCHERS = [
+    "BasicVariantGenerator", "ConcurrencyLimiter", "Repeater", "Searcher", "create_searcher",
+]  # fmt: skip
 _SCHEDULERS = ["ASHAScheduler", "AsyncHyperBandScheduler"]
 
 alias(
-    [sys.modules[__name__], search, schedulers],
+    [sys.modules[__name__], search, schedulers, stopper],
     {
         "rt.tune.analysis": ["ExperimentAnalysis"],
+        "rt.tune.experiment": ["Experiment"],
         "rt.tune.registry": ["register_trainable"],
         "rt.tune.result_grid": ["ResultGrid"],
         "rt.tune.sample": _PRIMITIVES,
@@ -119,12 +133,16 @@ alias(
         "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
         "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.search.concurrency_limiter": ["ConcurrencyLimiter"],
+        "rt.tune.search.repeater": ["Repeater"],
         "rt.tune.search.sample": _PRIMITIVES,
+        "rt.tune.search.searcher": ["Searcher"],
         "rt.tune.search.variant_generator": ["grid_search"],
         "rt.tune.suggest": _SEARCHERS,
         "rt.tune.suggest.basic_variant": ["BasicVariantGenerator"],
+        "rt.tune.suggest.repeater": ["Repeater"],
+        "rt.tune.suggest.suggestion": ["ConcurrencyLimiter", "Searcher"],
         "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
-        "rt.tune.tune": ["run"],
+        "rt.tune.tune": ["run", "run_experiments"],
         "rt.tune.tune_config": ["TuneConfig"],
         "rt.tune.tuner": ["Tuner"],
     },

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import inspect
-import json
 import os
-import shutil
 import sys
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from rt import _driver, _runtime
 from rt._config import RunConfig
-from rt._errors import hide_own_frames
 from rt._json import clean, unboxed
-from rt._pack import import_path, write_payload
-from rt._resources import resources_spec, threads_of
-from rt._space import encode_space
+from rt._logs import names_of
+from rt._pack import write_payload
+from rt._resources import resources_spec
+from rt._space import constants, encode_space, has_variables, sampled
 from rt._values import ValueTable
-from rt.tune._progress import Progress, wait_for_end
-from rt.tune._trials import TrialSet
+from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
-from rt.tune.logger import check_callbacks
-from rt.tune.schedulers import as_scheduler
-from rt.tune.search import as_search
+from rt.tune.logger import asked_callbacks
+from rt.tune.schedulers import as_scheduler, runs_in_head
+from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Searcher, as_search
+from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
 
 @dataclass
@@ -53,12 +48,6 @@ class TuneConfig:
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', not {self.mode!r}")
-        if self.trial_name_creator or self.trial_dirname_creator:
-            warnings.warn(
-                "trial_name_creator and trial_dirname_creator change nothing: a trial is called "
-                "<trainable>_<experiment>_<number>",
-                stacklevel=3,
-            )
 
 
 @dataclass
@@ -80,7 +69,8 @@ def trainable_name(trainable: Any) -> str:
     return "".join(c if c.isalnum() or c in "_-." else "_" for c in name).strip("_.") or "trainable"
 
 
-def _metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
+def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
+    """The metric and mode of the search, given there or to its scheduler."""
     scheduler = as_scheduler(tune.scheduler)
     for name in ("metric", "mode"):
         ours, theirs = getattr(tune, name), getattr(scheduler, name)
@@ -94,12 +84,12 @@ def _metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
 
 def _stop_rules(stop: Any) -> dict[str, Any]:
     """The `stop` of a specification. Raises ValueError for what is no number."""
-    if stop is None or callable(stop):
-        return {}
-    if not isinstance(stop, dict):
-        raise ValueError("stop must be a dict {metric: threshold} or a function of (id, result)")
     rules: dict[str, Any] = {}
-    for key, value in stop.items():
+    for stopper in parts(stop):
+        if type(stopper) is MaximumIterationStopper:
+            known = rules.get("training_iteration", stopper.max_iter)
+            rules["training_iteration"] = min(known, stopper.max_iter)
+    for key, value in stop.items() if isinstance(stop, dict) else ():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
         if isinstance(inner, bool) or not isinstance(inner, (int, float)) or inner != inner:
@@ -110,9 +100,74 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
     return rules
 
 
+def _budget(request: Request) -> Optional[float]:
+    """Seconds for the whole search: the least of time_budget_s and the TimeoutStoppers."""
+    given = request.tune.time_budget_s
+    is_delta = isinstance(given, datetime.timedelta)
+    limits = [] if given is None else [given.total_seconds() if is_delta else float(given)]
+    limits += [s.timeout_s for s in parts(request.run.stop) if type(s) is TimeoutStopper]
+    return min(limits) if limits else None
+
+
+def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
+    """What the head asks this driver, because only Python code can say it."""
+    scheduler = as_scheduler(request.tune.scheduler)
+    search = as_search(request.tune.search_alg)
+    in_head = (MaximumIterationStopper, TimeoutStopper)
+    advice = Advice(
+        searcher=search if isinstance(search, Searcher) else None,
+        scheduler=None if runs_in_head(scheduler) else scheduler,
+        stoppers=[s for s in parts(request.run.stop) if type(s) not in in_head],
+        callbacks=asked_callbacks(request.run.callbacks),
+        sampled=sampled(request.space or {}),
+        name_of=request.tune.trial_name_creator,
+        directory_of=request.tune.trial_dirname_creator,
+        info={
+            "stop": request.run.stop,
+            "num_samples": request.tune.num_samples,
+            "total_num_samples": request.tune.num_samples,
+            "trainable": spec["trainable"],
+        },
+    )
+    if isinstance(search, ConcurrencyLimiter) and not search.batch:
+        # The head keeps the limit; whatever it wraps is asked itself.
+        inner = search.searcher
+        advice.searcher = inner if isinstance(inner, Searcher) else None
+    return advice
+
+
+def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
+    """Tells searcher and scheduler the metric and the space. Raises ValueError for half a space."""
+    metric, mode = metric_and_mode(request.tune)
+    if advice.scheduler is not None:
+        advice.scheduler.set_search_properties(metric, mode)
+    if advice.searcher is None:
+        return
+    space = dict(request.space or {})
+    takes = advice.searcher.set_search_properties(metric, mode, space)
+    if not takes and spec["space"] and has_variables(space):
+        raise ValueError(
+            f"{type(advice.searcher).__name__} did not take the search space (its "
+            "set_search_properties returned False); define the space in the searcher, and leave "
+            "only constants in the configuration"
+        )
+    spec["space"] = constants(spec["space"])
+
+
 def _resources(request: Request) -> dict[str, Any]:
     chosen = request.resources or resources_of(request.trainable) or {"cpu": 1}
     return resources_spec(chosen)
+
+
+def _max_concurrent(tune: TuneConfig, search: Any) -> int:
+    wanted, limited = tune.max_concurrent_trials or 0, search.max_concurrent or 0
+    if isinstance(search, ConcurrencyLimiter) and wanted not in (0, limited):
+        raise ValueError(
+            f"max_concurrent_trials is {wanted}, but the ConcurrencyLimiter says {limited}"
+        )
+    if isinstance(search, ConcurrencyLimiter) and search.batch:
+        return 0  # A batch may be larger than what lives of it.
+    return int(wanted or limited)
 
 
 def _check_counts(tune: TuneConfig) -> None:
@@ -129,9 +184,9 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
     """
     tune, run = request.tune, request.run
     _check_counts(tune)
-    check_callbacks(run.callbacks)
+    names_of(run.log_to_file)  # Refuses what it cannot be, before anything is started.
     space, table = encode_space(request.space)
-    metric, mode = _metric_and_mode(tune)
+    metric, mode = metric_and_mode(tune)
     search = as_search(tune.search_alg)
     name = trainable_name(request.trainable)
     dated = run.name is None
@@ -142,20 +197,19 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         "command": [sys.executable, "-m", "rt._trial"],
         "space": space,
         "num_samples": tune.num_samples,
-        "search": {"basic": {}},
+        "search": search.to_spec() if isinstance(search, BasicVariantGenerator) else {"basic": {}},
         "scheduler": as_scheduler(tune.scheduler).to_spec(),
         "stop": _stop_rules(run.stop),
         "resources": _resources(request),
-        "max_concurrent": tune.max_concurrent_trials or search.max_concurrent or 0,
+        "max_concurrent": _max_concurrent(tune, search),
     }
     if metric:
         spec["metric"] = metric
     if mode:
         spec["mode"] = mode
-    if tune.time_budget_s is not None:
-        budget = tune.time_budget_s
-        is_delta = isinstance(budget, datetime.timedelta)
-        spec["time_budget"] = budget.total_seconds() if is_delta else float(budget)
+    budget = _budget(request)
+    if budget is not None:
+        spec["time_budget"] = budget
     if search.seed is not None:
         spec["seed"] = search.seed
     _add_run(spec, run)
@@ -177,7 +231,8 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
         spec["results_dir"] = os.path.abspath(os.path.expanduser(os.fspath(where)))
 
 
-def _write_payload(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
+def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
+    """Writes what the trials unpickle, and what Tuner.restore does, into a fresh directory."""
     checkpoints = request.run.checkpoint_config
     trainable = lookup(request.trainable)
     at_end = bool(checkpoints and checkpoints.checkpoint_at_end)
@@ -187,90 +242,14 @@ def _write_payload(request: Request, spec: dict[str, Any], table: ValueTable) ->
             "checkpoint_frequency and checkpoint_at_end are for class trainables; a function "
             "calls report(..., checkpoint=...)"
         )
-    stop = request.run.stop
     return write_payload(
         {
             "trainable": trainable,
             "values": table,
-            "stop_function": stop if callable(stop) else None,
             "experiment": spec["experiment"] if request.run.name else spec["trainable"],
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
-        }
+        },
+        {"space": request.space, "tune": request.tune, "run": request.run},
     )
-
-
-def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool) -> str:
-    """The same for the same call of a driver that is run again: it re-attaches."""
-    left_out = {"inputs", "env", "cwd"} | ({"experiment"} if dated else set())
-    kept = {key: value for key, value in spec.items() if key not in left_out}
-    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
-    return f"{driver_id}:{ordinal}:{digest}"
-
-
-def run_search(request: Request) -> TrialSet:
-    """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
-    hide_own_frames()
-    request.trainable = lookup(request.trainable)
-    spec, table, dated = build_spec(request)
-    payload = _write_payload(request, spec, table)
-    driver = _driver.get()
-    try:
-        manifest = driver.push_dir(payload)
-    finally:
-        shutil.rmtree(payload, ignore_errors=True)
-    spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
-    spec["env"] = dict(_runtime.env_vars)
-    # As in Ray: trials that run side by side would otherwise each start a thread per core.
-    threads = os.environ.get("OMP_NUM_THREADS") or str(threads_of(spec["resources"]))
-    spec["env"].setdefault("OMP_NUM_THREADS", threads)
-    if "RT_WARM_START" in os.environ:
-        spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
-    path = import_path(outside_job=not driver.inside_job)
-    if path:
-        spec["env"].setdefault("PYTHONPATH", path)
-    if driver.embedded:
-        spec["cwd"] = os.getcwd()
-    elif os.environ.get("RT_BUNDLE"):
-        spec["bundle"] = os.environ["RT_BUNDLE"]
-    key = request_key(driver.id, _driver.next_ordinal(), spec, dated)
-    created = driver.call("experiment_create", spec=spec, key=key)
-    progress = Progress(request.run.verbose, created, driver.embedded)
-    experiment = wait_for_end(driver, int(created["experiment_id"]), progress)
-    items = _all_trials(driver, int(created["experiment_id"]))
-    experiment.setdefault("results_dir", created.get("results_dir"))
-    metric, mode = _metric_and_mode(request.tune)
-    trials = TrialSet(experiment, items, table, metric, mode)
-    progress.failures(trials)
-    if driver.embedded:
-        trials.save_files(driver.embedded_dir)
-    _check_outcome(trials)
-    return trials
-
-
-def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
-    """The trials of an experiment, whose list comes in parts when it is long."""
-    items: list[dict[str, Any]] = []
-    reply = driver.call("trial_list", experiment_id=experiment_id)
-    items += reply["items"]
-    while reply.get("next"):
-        reply = driver.call("trial_list", experiment_id=experiment_id, **{"from": reply["next"]})
-        items += reply["items"]
-    return items
-
-
-def _check_outcome(trials: TrialSet) -> None:
-    experiment = trials.experiment
-    never_ran = all(trial._item.get("started_at") is None for trial in trials)
-    if experiment.get("state") == "FAILED" and never_ran:
-        raise ValueError(str(experiment.get("reason") or "the search could not run"))
-    metric = trials.metric
-    if not metric or os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":
-        return
-    for trial in trials:
-        if trial.state == "COMPLETED" and trial.value(metric, "max", "last", False) is None:
-            known = trials.reported_text()
-            raise ValueError(
-                f"trial {trial.trial_id} ended without the metric {metric!r}; reported: {known}"
-            )

@@ -14,12 +14,14 @@ from typing import Any, Callable, Optional
 
 from rt._driver import Driver
 from rt._json import shown
+from rt.tune._advice import Advisors
 from rt.tune._screen import Screen, open_screen
 from rt.tune._trials import Trial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
 PRINT_EVERY_S = 5.0
-_TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
+LOOK_EVERY_S = 0.2  # How often the experiment's own state is asked for, between its questions.
+TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
 
 
 class Progress:
@@ -51,7 +53,7 @@ class Progress:
 
     def update(self, experiment: dict[str, Any]) -> None:
         """Shows how far the search is."""
-        final = experiment.get("state") in _TERMINAL
+        final = experiment.get("state") in TERMINAL
         now = time.monotonic()
         if self._screen is not None:
             if self._note:
@@ -75,7 +77,7 @@ class Progress:
 
     def _line(self, experiment: dict[str, Any]) -> str:
         states = {k.upper(): int(v) for k, v in (experiment.get("trials_by_state") or {}).items()}
-        done = sum(states.get(state, 0) for state in _TERMINAL)
+        done = sum(states.get(state, 0) for state in TERMINAL)
         total = experiment.get("trials_total")
         text = f"{done}/{total} trials" if total is not None else f"{done} trials"
         if states.get("RUNNING"):
@@ -97,11 +99,9 @@ class Progress:
     def interrupted(self) -> None:
         """Says what the first Ctrl-C does, and how to go on later."""
         text = "rt: stopping after the current steps; Ctrl-C again stops at once\n"
-        if self._embedded:
-            text += f"rt: reports and checkpoints are kept in {self._results_dir}; to resume,"
-        else:
-            text += f"rt: reports and checkpoints stay (rt exp show {self._id}); to resume,"
-        text += " run the script again: it starts a new search\n"
+        where = self._results_dir
+        text += f"rt: reports and checkpoints are kept in {where}; what was cut off goes on with\n"
+        text += f"rt:   tune.Tuner.restore({where!r}, trainable).fit()\n"
         if self._screen is not None:
             self._note = text
             return
@@ -136,18 +136,32 @@ class _Interrupts:
         self._say()
 
 
-def wait_for_end(driver: Driver, experiment_id: int, progress: Progress) -> dict[str, Any]:
-    """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C."""
+def wait_for_end(
+    driver: Driver, experiment_id: int, progress: Progress, advisors: Optional[Advisors] = None
+) -> dict[str, Any]:
+    """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C.
+
+    `advisors` answer its questions meanwhile, and have heard all when this returns.
+    """
     seen: Any = ""
     stopping = False
+    looked_at = -LOOK_EVERY_S
     with _Interrupts(progress.interrupted) as interrupts, progress.on_screen(driver):
         while True:
+            hold_ms = HOLD_MS
+            if advisors is not None:
+                hold_ms = 0  # Their question is the wait.
+                advisors.poll(HOLD_MS)
+                due = advisors.ended or time.monotonic() - looked_at >= LOOK_EVERY_S
+                if not due and not interrupts.requested:
+                    continue
+                looked_at = time.monotonic()
             experiment = driver.call(
-                "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=HOLD_MS
+                "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=hold_ms
             )
             seen = experiment.get("version", "")
             progress.update(experiment)
-            if experiment.get("state") in _TERMINAL:
+            if experiment.get("state") in TERMINAL and (advisors is None or advisors.ended):
                 return dict(experiment)
             if interrupts.requested and not stopping:
                 stopping = True

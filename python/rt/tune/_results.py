@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import flatten
+from rt.tune._files import FileTrial
 from rt.tune._trials import Trial, TrialSet, as_dataframe
 
 
 class Result:
     """One trial's outcome."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Union[Trial, FileTrial]) -> None:
         self._trial = trial
+
+    @classmethod
+    def from_path(cls, path: str) -> Result:
+        """The outcome in a trial's results directory, of any search. ValueError when it is none."""
+        return cls(FileTrial(path))
 
     @property
     def metrics(self) -> dict[str, Any]:

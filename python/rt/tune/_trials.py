@@ -50,7 +50,8 @@ class Trial:
         self.status = _STATES.get(str(item.get("state")), str(item.get("state")))
         self.state = str(item.get("state"))
         self.config: dict[str, Any] = restore_values(numbers(item.get("params") or {}), table)
-        self.path = os.path.join(results_dir, self.trial_name) if results_dir else ""
+        own = item.get("results_dir")
+        self.path = str(own or (os.path.join(results_dir, self.trial_name) if results_dir else ""))
 
     @property
     def local_path(self) -> str:
@@ -131,7 +132,7 @@ class Trial:
             manifest = str(item.get("manifest") or item.get("id"))
             row = self._with_config(item.get("metrics") or {})
             row.setdefault("training_iteration", item.get("step"))
-            found.append((_remote_checkpoint(manifest), row))
+            found.append((remote_checkpoint(manifest), row))
         return found
 
     @property
@@ -165,7 +166,9 @@ def _number(value: Any) -> Optional[float]:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _remote_checkpoint(manifest: str) -> Checkpoint:
+def remote_checkpoint(manifest: str) -> Checkpoint:
+    """The checkpoint of that manifest; its files are fetched when they are wanted."""
+
     def fetch(target: str) -> None:
         _driver.get().call("blob_pull_dir", manifest=manifest, target=target)
 
@@ -193,7 +196,12 @@ class TrialSet:
     def __iter__(self) -> Iterator[Trial]:
         return iter(self.trials)
 
-    def save_files(self, cluster_dir: str) -> None:
+    def all_done(self) -> bool:
+        """Whether the search came to its own end, and no trial failed."""
+        ended = self.experiment.get("state") == "COMPLETED"
+        return ended and all(trial.state != "FAILED" for trial in self.trials)
+
+    def save_files(self, cluster_dir: str, logs: tuple[str, str]) -> None:
         """Copies an embedded cluster's logs and checkpoints into the trials' directories.
 
         Under Ray's names: stdout, stderr, checkpoint_000000 and so on. What cannot be copied is
@@ -204,7 +212,7 @@ class TrialSet:
                 continue
             try:
                 if cluster_dir:
-                    save_logs(cluster_dir, trial.trial_id, trial.path)
+                    save_logs(cluster_dir, trial.trial_id, trial.path, logs)
                 for number, (checkpoint, _) in enumerate(trial.checkpoints):
                     checkpoint._fetch_to(os.path.join(trial.path, f"checkpoint_{number:06d}"))
             except (OSError, RtError) as error:

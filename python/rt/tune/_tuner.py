@@ -10,8 +10,10 @@ from rt._config import CheckpointConfig, FailureConfig, RunConfig
 from rt._errors import TuneError
 from rt._resources import as_request
 from rt.tune._analysis import ExperimentAnalysis
-from rt.tune._experiment import Request, TuneConfig, run_search
+from rt.tune._experiment import Request, TuneConfig
+from rt.tune._restore import Resume, ResumeConfig, can_find, find, load_tuner, parse_resume
 from rt.tune._results import ResultGrid
+from rt.tune._run import resume_search, run_search
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -34,6 +36,43 @@ class Tuner:
             run=run_config or RunConfig(),
         )
         self._results: Optional[ResultGrid] = None
+        self._known: Optional[dict[str, Any]] = None  # The experiment that is gone back to.
+        self._failed = "keep"
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        trainable: Any,
+        resume_unfinished: bool = True,
+        resume_errored: bool = False,
+        restart_errored: bool = False,
+        param_space: Optional[dict[str, Any]] = None,
+        storage_filesystem: Any = None,
+    ) -> Tuner:
+        """A tuner whose fit() goes on with a search that was interrupted.
+
+        path: its results directory or its name. Trials that had ended are kept; the others go on
+        from their newest checkpoints. resume_errored: so do those that failed; restart_errored:
+        those begin anew. Only load what you trust: its configuration is unpickled.
+        Raises ValueError when there is no such search.
+        """
+        if not resume_unfinished:
+            raise ValueError("resume_unfinished=False is not available: rt trial stop ends trials")
+        known = find(path)
+        if known is None:
+            raise ValueError(f"there is no search in {path!r} that could be restored")
+        kept = load_tuner(known)
+        space = kept["space"] if param_space is None else param_space
+        tuner = cls(trainable, param_space=space, tune_config=kept["tune"], run_config=kept["run"])
+        tuner._known = known
+        tuner._failed = "restart" if restart_errored else ("retry" if resume_errored else "keep")
+        return tuner
+
+    @classmethod
+    def can_restore(cls, path: str, storage_filesystem: Any = None) -> bool:
+        """Whether restore would find a search of that name or in that directory."""
+        return can_find(path)
 
     def fit(self) -> ResultGrid:
         """Runs the search to its end. Failed trials are in the result, not raised.
@@ -41,7 +80,10 @@ class Tuner:
         Raises ValueError for a space or request that cannot be, and for a metric that a finished
         trial lacks; TuneError for fail_fast="raise"; RtError when the cluster is lost.
         """
-        trials = run_search(self._request)
+        if self._known is not None:
+            trials = resume_search(self._request, self._known, self._failed)
+        else:
+            trials = run_search(self._request)
         failure = self._request.run.failure_config
         if failure is not None and failure.fail_fast == "raise":
             _raise_failed(trials)
@@ -65,7 +107,7 @@ def _raise_failed(trials: TrialSet) -> None:
 
 _OLD_RESOURCES = {"extra_cpu", "extra_gpu", "custom_resources"}
 _IGNORED = {
-    "export_formats", "server_port", "log_to_file", "sync_config", "progress_reporter",
+    "export_formats", "server_port", "sync_config", "progress_reporter",
     "loggers", "queue_trials", "reuse_actors", "with_server", "global_checkpoint_period",
     "keep_checkpoints_num", "checkpoint_score_attr", "ray_auto_init", "raise_on_failed_trial",
     "storage_filesystem", "trial_executor", "sync_to_cloud", "sync_to_driver", "upload_dir",
@@ -102,6 +144,9 @@ def run(
     max_concurrent_trials: Optional[int] = None,
     trial_name_creator: Any = None,
     trial_dirname_creator: Any = None,
+    log_to_file: Any = False,
+    resume: Any = None,
+    resume_config: Optional[ResumeConfig] = None,
     **others: Any,
 ) -> ExperimentAnalysis:
     """Runs a search to its end, under the arguments of Ray, the older ones included.
@@ -134,25 +179,39 @@ def run(
             stop=stop,
             verbose=verbose,
             callbacks=callbacks,
+            log_to_file=log_to_file,
             checkpoint_config=checkpoint_config,
             failure_config=FailureConfig(max_failures, fail_fast),
         ),
         resources=_old_resources(resources_per_trial),
     )
-    trials = run_search(request)
+    trials = _run_or_resume(request, parse_resume(resume, resume_config))
     if raise_on_failed_trial:
         _raise_failed(trials)
     return ExperimentAnalysis(trials)
 
 
+def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
+    if resume is None:
+        return run_search(request)
+    name = request.run.name
+    if not name:
+        raise ValueError("resume needs the name of the search: tune.run(..., name=...)")
+    known = find(name, request.run.storage_path)
+    if known is not None:
+        return resume_search(request, known, resume.failed)
+    if resume.required:
+        raise ValueError(f"there is no search called {name!r} that could be resumed")
+    return run_search(request)
+
+
 def _check_others(others: dict[str, Any]) -> None:
     for key, value in others.items():
-        if key in ("resume", "restore", "resume_config") and value:
+        if key == "restore" and value:
             raise ValueError(
-                f"{key} is not available in tune.run: on a cluster, an interrupted search is "
-                "resumed by `rt exp resume`, and a job's driver that is run again re-attaches"
+                "restore is not available in tune.run; read the files in the trainable"
             )
-        if key not in _IGNORED and key not in ("resume", "restore", "resume_config"):
+        if key not in _IGNORED and key != "restore":
             raise TypeError(f"run() got an unexpected keyword argument {key!r}")
         if key in ("loggers", "upload_dir") and value:
             warnings.warn(f"tune.run: {key} is ignored", stacklevel=3)

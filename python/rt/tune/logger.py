@@ -5,10 +5,52 @@ from __future__ import annotations
 from typing import Any
 
 from rt._json import shown
+from rt.tune.callback import Callback
 
 
-class LoggerCallback:
-    """The base of the loggers below."""
+class LoggerCallback(Callback):
+    """A callback under the names of a logger: subclasses override the log_ methods."""
+
+    def log_trial_start(self, trial: Any) -> None:
+        """The trial's process runs."""
+
+    def log_trial_restore(self, trial: Any) -> None:
+        """It goes on from a checkpoint."""
+
+    def log_trial_save(self, trial: Any) -> None:
+        """One of its checkpoints was stored."""
+
+    def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
+        """It reported a row."""
+
+    def log_trial_end(self, trial: Any, failed: bool = False) -> None:
+        """It is over."""
+
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Calls log_trial_start."""
+        self.log_trial_start(trial)
+
+    def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Calls log_trial_restore."""
+        self.log_trial_restore(trial)
+
+    def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Calls log_trial_save."""
+        self.log_trial_save(trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Calls log_trial_result."""
+        self.log_trial_result(iteration, trial, result)
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Calls log_trial_end."""
+        self.log_trial_end(trial, failed=False)
+
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Calls log_trial_end."""
+        self.log_trial_end(trial, failed=True)
 
 
 class JsonLoggerCallback(LoggerCallback):
@@ -41,15 +83,16 @@ def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check_callbacks(callbacks: Any) -> None:
-    """Raises ValueError for a callback that would never be called."""
+def asked_callbacks(callbacks: Any) -> list[Callback]:
+    """Those that want to be called: json and csv are always written. ValueError for no callback."""
+    asked = []
     for callback in callbacks or []:
-        if not isinstance(callback, (JsonLoggerCallback, CSVLoggerCallback)):
-            name = type(callback).__name__
-            raise ValueError(
-                f"callbacks are not available: {name} would never be called (result.json and "
-                "progress.csv are always written)"
-            )
+        if isinstance(callback, (JsonLoggerCallback, CSVLoggerCallback)):
+            continue
+        if not isinstance(callback, Callback):
+            raise ValueError(f"{type(callback).__name__} is not a tune.Callback")
+        asked.append(callback)
+    return asked
 
 
 __all__ = [

@@ -1,27 +1,87 @@
-"""Schedulers: which trials may go on. They run in the head; these objects only describe them."""
+"""Schedulers: which trials may go on."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, Optional, Union
 
 
 class TrialScheduler:
-    """A description of a scheduler."""
+    """Decides which trials go on. FIFO and ASHA run in the head, other subclasses in the driver.
 
+    Those see every result of every trial, in order and once; a trial waits after each of its
+    results for what on_trial_result returns. A driver that is run again makes the scheduler anew
+    and shows it all that happened before.
+    """
+
+    CONTINUE = "CONTINUE"
+    PAUSE = "PAUSE"
+    STOP = "STOP"
+    NOOP = "NOOP"
     metric: Optional[str] = None
     mode: Optional[str] = None
 
     def to_spec(self) -> dict[str, Any]:
         """The `scheduler` of an experiment's specification."""
-        raise TypeError(f"{type(self).__name__} is not a scheduler that rt knows: fifo, asha")
+        return {"fifo": {}}
+
+    def set_search_properties(
+        self, metric: Optional[str], mode: Optional[str], **spec: Any
+    ) -> bool:
+        """Told before the first trial. False: it has a metric or mode of its own."""
+        own_metric, own_mode = self.__dict__.get("_metric"), self.__dict__.get("_mode")
+        if (own_metric and metric) or (own_mode and mode):
+            return False
+        self._metric = metric or own_metric
+        self._mode = mode or own_mode
+        return True
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """A trial was created."""
+
+    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+        """It failed for good."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        """It reported a row: CONTINUE, PAUSE, STOP or NOOP."""
+        return TrialScheduler.CONTINUE
+
+    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+        """It ended by itself."""
+
+    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
+        """It was stopped while it did not run."""
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        """The pending or paused trial that runs next, or None."""
+        for status in ("PENDING", "PAUSED"):
+            for trial in tune_controller.get_trials():
+                if trial.status == status:
+                    return trial
+        return None
+
+    def debug_string(self) -> str:
+        """The scheduler in a line."""
+        return type(self).__name__
+
+    def save(self, checkpoint_path: str) -> None:
+        """Pickles the scheduler into the file."""
+        with open(checkpoint_path, "wb") as file:
+            pickle.dump(self.__dict__, file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Goes on from a file that save() wrote."""
+        with open(checkpoint_path, "rb") as file:
+            self.__dict__.update(pickle.load(file))
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """False: results are never held back."""
+        return False
 
 
 class FIFOScheduler(TrialScheduler):
-    """Every trial runs to its own end."""
-
-    def to_spec(self) -> dict[str, Any]:
-        """{"fifo": {}}."""
-        return {"fifo": {}}
+    """Every trial runs to its own end. Subclasses of it run in the driver."""
 
 
 class AsyncHyperBandScheduler(TrialScheduler):
@@ -90,6 +150,11 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
         raise ValueError(f"unknown scheduler {scheduler!r}; known: {known}") from None
 
 
+def runs_in_head(scheduler: TrialScheduler) -> bool:
+    """Whether the head has it; a subclass of one's own runs in the driver."""
+    return type(scheduler) in (FIFOScheduler, AsyncHyperBandScheduler)
+
+
 def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
     """What a user gave as a scheduler, as one. Raises ValueError for anything else."""
     if scheduler is None:
@@ -98,7 +163,10 @@ def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
         return create_scheduler(scheduler)
     if isinstance(scheduler, TrialScheduler):
         return scheduler
-    raise ValueError(f"{type(scheduler).__name__} is not a scheduler of rt; known: fifo, asha")
+    raise ValueError(
+        f"{type(scheduler).__name__} is not a scheduler of rt; known: fifo, asha, and subclasses "
+        "of tune.schedulers.TrialScheduler"
+    )
 
 
 __all__ = [

@@ -1,12 +1,24 @@
-"""Search algorithms. They run in the head; these objects only describe them."""
+"""Search algorithms.
+
+BasicVariantGenerator runs in the head; a subclass of Searcher runs in the driver, which the head
+asks for each configuration.
+"""
 
 from __future__ import annotations
 
+import math
+import os
+import pickle
 from typing import Any, Optional, Union
+
+from rt._json import flatten
+from rt._space import json_config
+
+FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
 
 
 class SearchAlgorithm:
-    """A description of a search algorithm."""
+    """The base of all search algorithms."""
 
     max_concurrent: int = 0  # 0: no limit.
     seed: Optional[int] = None
@@ -15,8 +27,9 @@ class SearchAlgorithm:
 class BasicVariantGenerator(SearchAlgorithm):
     """Grid values crossed with random draws.
 
-    random_state: an integer seed, or None for a fresh one. Raises ValueError for what Ray has and
-    rt does not.
+    points_to_evaluate: configurations, or parts of them, that the first samples take as they are.
+    constant_grid_search: the points of a grid share one random draw. random_state: an integer seed,
+    or None for a fresh one. Raises ValueError for what Ray has and rt does not.
     """
 
     def __init__(
@@ -26,31 +39,260 @@ class BasicVariantGenerator(SearchAlgorithm):
         constant_grid_search: bool = False,
         random_state: Any = None,
     ) -> None:
-        if points_to_evaluate:
-            raise ValueError("points_to_evaluate is not available; use grid_search instead")
-        if constant_grid_search:
-            raise ValueError("constant_grid_search is not available")
         if max_concurrent < 0:
             raise ValueError("max_concurrent must be 0 (no limit) or more")
         if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
             raise ValueError("random_state must be a whole number of 0 or more")
+        self.points = list(points_to_evaluate or [])
+        if not all(isinstance(point, dict) for point in self.points):
+            raise ValueError("points_to_evaluate must be a list of dicts")
+        self.constant_grid_search = bool(constant_grid_search)
         self.max_concurrent = int(max_concurrent)
         self.seed = random_state
 
+    def to_spec(self) -> dict[str, Any]:
+        """The `search` of an experiment's specification."""
+        basic: dict[str, Any] = {}
+        if self.points:
+            basic["points"] = [json_config(point) for point in self.points]
+        if self.constant_grid_search:
+            basic["constant_grid_search"] = True
+        return {"basic": basic}
 
-class ConcurrencyLimiter(SearchAlgorithm):
-    """At most max_concurrent trials of `searcher` at a time."""
+
+class Searcher(SearchAlgorithm):
+    """A search algorithm of one's own. Subclasses define suggest and on_trial_complete.
+
+    It runs in the driver. A driver that is run again makes the searcher anew and tells it all that
+    happened before, in the same order: one that draws at random needs a seed to go on as it was.
+    """
+
+    FINISHED = FINISHED
+
+    def __init__(self, metric: Any = None, mode: Any = None) -> None:
+        for each in mode if isinstance(mode, list) else [mode]:
+            if each not in (None, "min", "max"):
+                raise ValueError(f"mode must be 'min' or 'max', not {each!r}")
+        self._metric = metric
+        self._mode = mode
+
+    @property
+    def metric(self) -> Any:
+        """The metric that is looked at."""
+        return self.__dict__.get("_metric")
+
+    @property
+    def mode(self) -> Any:
+        """ "min" or "max"."""
+        return self.__dict__.get("_mode")
+
+    def set_search_properties(
+        self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Told before the first suggestion; returns whether it takes `config` as its space."""
+        return False
+
+    def suggest(self, trial_id: str) -> Any:
+        """A configuration, None (not now) or FINISHED."""
+        raise NotImplementedError
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """The trial reported a row and goes on."""
+
+    def on_trial_complete(
+        self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
+    ) -> None:
+        """The trial is over; result is its last row, None when there is none."""
+        raise NotImplementedError
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: Optional[list[float]] = None,
+    ) -> None:
+        """Takes a result from elsewhere into account."""
+        raise NotImplementedError
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Whether the searcher limits concurrent trials itself."""
+        return False
+
+    def on_pause(self, trial_id: str) -> None:
+        """The trial was paused."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """The trial goes on."""
+
+    def get_state(self) -> dict[str, Any]:
+        """What save() writes: all attributes."""
+        return dict(self.__dict__)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Takes up what get_state gave."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Pickles the state into the file."""
+        with open(checkpoint_path, "wb") as file:
+            pickle.dump(self.get_state(), file)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Goes on from a file that save() wrote."""
+        with open(checkpoint_path, "rb") as file:
+            self.set_state(pickle.load(file))
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Saves under a name of its own in the directory."""
+        self.save(os.path.join(checkpoint_dir, f"searcher-state-{session_str}.pkl"))
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Restores the newest state in the directory. Raises ValueError when there is none."""
+        names = [n for n in os.listdir(checkpoint_dir) if n.startswith("searcher-state-")]
+        paths = [os.path.join(checkpoint_dir, name) for name in names]
+        if not paths:
+            raise ValueError(f"there is no searcher's state in {checkpoint_dir}")
+        self.restore(max(paths, key=os.path.getmtime))
+
+
+class ConcurrencyLimiter(Searcher):
+    """At most max_concurrent trials of `searcher` at a time.
+
+    batch: the next ones come only after all of a batch have ended.
+    """
 
     def __init__(self, searcher: SearchAlgorithm, max_concurrent: int, batch: bool = False) -> None:
         if not isinstance(searcher, SearchAlgorithm):
             raise ValueError(f"{type(searcher).__name__} is not a search algorithm of rt")
         if max_concurrent < 1:
             raise ValueError("max_concurrent must be at least 1")
-        if batch:
-            raise ValueError("batch is not available")
+        if batch and not isinstance(searcher, Searcher):
+            raise ValueError("batch is for searchers that learn from results")
+        super().__init__(getattr(searcher, "metric", None), getattr(searcher, "mode", None))
         self.searcher = searcher
         self.max_concurrent = int(max_concurrent)
+        self.batch = batch
         self.seed = searcher.seed
+        self._live: set[str] = set()
+        self._done: dict[str, tuple[Optional[dict[str, Any]], bool]] = {}
+        self._batch: list[str] = []
+
+    def _inner(self) -> Searcher:
+        assert isinstance(self.searcher, Searcher)
+        return self.searcher
+
+    def set_search_properties(
+        self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Passed on."""
+        return self._inner().set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id: str) -> Any:
+        """The searcher's suggestion, or None while enough trials live."""
+        held = self._batch if self.batch else self._live
+        if len(held) >= self.max_concurrent:
+            return None
+        suggestion = self._inner().suggest(trial_id)
+        if isinstance(suggestion, dict):
+            self._live.add(trial_id)
+            self._batch.append(trial_id)
+        return suggestion
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Passed on."""
+        self._inner().on_trial_result(trial_id, result)
+
+    def on_trial_complete(
+        self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
+    ) -> None:
+        """Passed on; with `batch`, once all of the batch have ended."""
+        if trial_id not in self._live:
+            return
+        self._live.discard(trial_id)
+        if not self.batch:
+            return self._inner().on_trial_complete(trial_id, result=result, error=error)
+        self._done[trial_id] = (result, error)
+        if len(self._done) < self.max_concurrent:
+            return None
+        for each in self._batch:
+            last, failed = self._done[each]
+            self._inner().on_trial_complete(each, result=last, error=failed)
+        self._batch, self._done = [], {}
+        return None
+
+    def on_pause(self, trial_id: str) -> None:
+        """Passed on."""
+        self._inner().on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Passed on."""
+        self._inner().on_unpause(trial_id)
+
+
+class Repeater(Searcher):
+    """Tries each suggestion `repeat` times; the searcher is told the mean over them.
+
+    set_index: the configuration gets "__trial_index__", 0 to repeat - 1. Failed trials are left out
+    of the mean; when all failed, the searcher is told so.
+    """
+
+    def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:
+        if not isinstance(searcher, Searcher):
+            raise ValueError(f"{type(searcher).__name__} is not a Searcher")
+        if repeat < 1:
+            raise ValueError("repeat must be at least 1")
+        super().__init__(searcher.metric, searcher.mode)
+        self.searcher = searcher
+        self.repeat = repeat
+        self._set_index = set_index
+        self._groups: list[_Group] = []
+
+    def set_search_properties(
+        self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
+    ) -> bool:
+        """Passed on."""
+        self._metric, self._mode = metric or self._metric, mode or self._mode
+        return self.searcher.set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id: str) -> Any:
+        """The newest suggestion while it lacks trials, else a new one."""
+        if not self._groups or len(self._groups[-1].trials) >= self.repeat:
+            suggestion = self.searcher.suggest(trial_id)
+            if not isinstance(suggestion, dict):
+                return suggestion
+            self._groups.append(_Group(trial_id, suggestion))
+        group = self._groups[-1]
+        config = dict(group.config)
+        if self._set_index:
+            config["__trial_index__"] = len(group.trials)
+        group.trials[trial_id] = None
+        return config
+
+    def on_trial_complete(
+        self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
+    ) -> None:
+        """Notes the value; tells the searcher when the last of a group has ended."""
+        group = next((each for each in self._groups if trial_id in each.trials), None)
+        if group is None:
+            return
+        value = flatten(result or {}).get(self._metric) if not error else None
+        group.trials[trial_id] = float(value) if isinstance(value, (int, float)) else math.nan
+        values = [each for each in group.trials.values() if each is not None]
+        if len(values) < self.repeat:
+            return
+        kept = [each for each in values if not math.isnan(each)]
+        mean = sum(kept) / len(kept) if kept else math.nan
+        told = {**(result or {}), str(self._metric): mean} if kept else None
+        self.searcher.on_trial_complete(group.first, result=told, error=not kept)
+
+
+class _Group:
+    def __init__(self, first: str, config: dict[str, Any]) -> None:
+        self.first = first
+        self.config = config
+        self.trials: dict[str, Optional[float]] = {}
 
 
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
@@ -69,7 +311,18 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     if isinstance(search, SearchAlgorithm):
         return search
     name = type(search).__name__
-    raise ValueError(f"{name} is not a search algorithm of rt; known: BasicVariantGenerator")
+    raise ValueError(
+        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, and subclasses of "
+        "tune.search.Searcher"
+    )
 
 
-__all__ = ["BasicVariantGenerator", "ConcurrencyLimiter", "SearchAlgorithm", "create_searcher"]
+__all__ = [
+    "FINISHED",
+    "BasicVariantGenerator",
+    "ConcurrencyLimiter",
+    "Repeater",
+    "SearchAlgorithm",
+    "Searcher",
+    "create_searcher",
+]

@@ -1,0 +1,242 @@
+// The driver's advice: what the user wrote in Python (searchers, schedulers, stoppers, callbacks)
+// runs in the driver, which reads the journal's records of its experiment and answers them in
+// order. An open question is state: a trial that is missing, rows that nobody judged. A driver that
+// is away holds up only what waits for an answer; one that comes back finds the questions open.
+#include <algorithm>
+
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "head/core/draft.h"
+#include "head/core/view.h"
+#include "head/search/basic.h"
+
+namespace rt {
+namespace {
+
+constexpr size_t kTrialNameMax = 200;  // It becomes a file's name: 255 bytes with what is added.
+
+bool IsOpen(const Experiment& experiment) {
+  return !experiment.decided && !experiment.paused && experiment.stop_cause == StopCause::kNone;
+}
+
+absl::StatusOr<const Experiment*> FindAsking(const Draft& draft, ExperimentId id) {
+  const auto& all = draft.core.world.state.experiments;
+  auto found = all.find(id);
+  if (found == all.end()) return NotFound("there is no experiment " + std::to_string(id.value));
+  if (!draft.core.world.index.experiments.at(id).spec.driver.IsAsked())
+    return Invalid("experiment " + std::to_string(id.value) + " asks its driver nothing");
+  return &found->second;
+}
+
+absl::Status CheckSession(const Experiment& experiment, uint64_t session) {
+  if (session != 0 && session == experiment.drivers.size()) return absl::OkStatus();
+  return WithHint(absl::FailedPreconditionError("another driver answers experiment " +
+                                                std::to_string(experiment.id.value) + " now"),
+                  "only the newest driver is heard; end this one");
+}
+
+absl::Status CheckParams(const std::string& params) {
+  if (params.size() > limits::kParamsBytesMax) {
+    return Invalid("a suggested configuration is longer than " +
+                   std::to_string(limits::kParamsBytesMax) + " bytes");
+  }
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(params));
+  return json.is_object() ? absl::OkStatus() : Invalid("a suggested configuration must be a map");
+}
+
+absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
+                         const input::AnswerQuestions& input) {
+  if (input.through < input.from || input.through > draft.core.world.state.seq)
+    return Invalid("a driver cannot have read up to " + std::to_string(input.through));
+  for (const auto& suggestion : input.suggestions) {
+    RT_RETURN_IF_ERROR(CheckParams(suggestion.params));
+    if (std::max(suggestion.name.size(), suggestion.directory.size()) > kTrialNameMax)
+      return Invalid("a trial's name is longer than " + std::to_string(kTrialNameMax) + " bytes");
+  }
+  std::vector<uint32_t> named = input.pauses;
+  named.insert(named.end(), input.resumes.begin(), input.resumes.end());
+  for (const auto& stop : input.stops) named.push_back(stop.number);
+  for (uint32_t number : named)
+    if (number >= experiment.trials.size()) return NotFound("no such trial");
+  return absl::OkStatus();
+}
+
+// The workers of trials whose rows are judged by an answer up to `through` hear of it.
+void WakeJudged(Draft& draft, const Experiment& experiment, uint64_t through) {
+  for (uint32_t number : draft.index().experiments.at(experiment.id).live) {
+    const Attempt& live = *experiment.trials.at(number).runs.live();
+    if (live.unjudged.empty() || live.unjudged.front().event_seq > through) continue;
+    for (const Member& member : live.members) draft.soft().dirty.insert(member.node);
+  }
+}
+
+// What the driver's scheduler wants of trials that go on.
+void PauseAndResume(Draft& draft, const Experiment& experiment,
+                    const input::AnswerQuestions& input) {
+  auto goes_on = [&](uint32_t number) {
+    const Trial& trial = experiment.trials.at(number);
+    return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
+  };
+  for (uint32_t number : input.pauses) {
+    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
+    draft.Emit(event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler,
+                                  "by its scheduler"});
+  }
+  for (uint32_t number : input.resumes) {
+    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
+      continue;
+    draft.Emit(event::TrialResumed{{experiment.id, number}});
+  }
+}
+
+// Trials that could run if there were room: those that were suggested already.
+size_t WaitingTrials(const World& world, ExperimentId id) {
+  const std::set<uint32_t>& pending = world.index.experiments.at(id).pending;
+  return static_cast<size_t>(std::count_if(pending.begin(), pending.end(), [&](uint32_t number) {
+    return world.index.ready_arrival.contains(Owner::Of(TrialId{id, number}));
+  }));
+}
+
+// The name as a file may be called, with the trial's number behind it when another has it.
+std::string FreeName(const Experiment& experiment, const std::string& wanted) {
+  if (wanted.empty()) return "";
+  std::string name = wanted;
+  for (char& c : name)
+    if (c == '/' || static_cast<unsigned char>(c) < ' ') c = '_';
+  if (name == "." || name == "..") name += '_';
+  auto taken = [&](const Trial& trial) { return trial.name == name || trial.directory == name; };
+  if (std::any_of(experiment.trials.begin(), experiment.trials.end(), taken))
+    name += "_" + std::to_string(experiment.trials.size());
+  return name;
+}
+
+bool IsAway(const Core& core, ExperimentId id, Millis now) {
+  auto heard = core.soft.drivers.find(id);
+  return heard == core.soft.drivers.end() || now - heard->second > limits::kDriverAwayAfter;
+}
+
+std::string WaitText(const std::string& what) {
+  return "waits for its driver, which is away, to " + what + ": run the script again";
+}
+
+}  // namespace
+
+absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input) {
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, FindAsking(draft, input.experiment));
+  if (input.driver.empty()) return Invalid("a driver needs a name");
+  const auto& drivers = experiment->drivers;
+  const auto known = std::find(drivers.begin(), drivers.end(), input.driver);
+  if (known == drivers.end()) {
+    draft.Emit(event::DriverAttached{input.experiment, drivers.size() + 1, input.driver});
+  } else {  // The reply was lost; a request that comes later than its successor is not heard.
+    const auto session = static_cast<uint64_t>(known - drivers.begin()) + 1;
+    RT_RETURN_IF_ERROR(CheckSession(*experiment, session));
+  }
+  draft.soft().drivers[input.experiment] = draft.now;
+  draft.out.answer.session = drivers.size();
+  draft.out.answer.answered_seq = experiment->answered_seq;
+  return absl::OkStatus();
+}
+
+absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input) {
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, FindAsking(draft, input.experiment));
+  RT_RETURN_IF_ERROR(CheckSession(*experiment, input.session));
+  draft.soft().drivers[input.experiment] = draft.now;
+  return absl::OkStatus();
+}
+
+absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input) {
+  const ExperimentId id = input.experiment;
+  RT_ASSIGN_OR_RETURN(const Experiment* experiment, FindAsking(draft, id));
+  RT_RETURN_IF_ERROR(CheckSession(*experiment, input.session));
+  RT_RETURN_IF_ERROR(CheckAnswer(draft, *experiment, input));
+  draft.soft().drivers[id] = draft.now;
+  if (input.from != experiment->answered_seq) {
+    // The reply to the first copy was lost; its decisions were taken with it.
+    if (input.through == experiment->answered_seq) return absl::OkStatus();
+    return absl::FailedPreconditionError("this was answered up to record " +
+                                         std::to_string(experiment->answered_seq) + " already");
+  }
+  if (input.through > experiment->answered_seq) {
+    WakeJudged(draft, *experiment, input.through);
+    draft.Emit(event::DriverAnswered{id, input.session, input.through});
+  }
+  for (const auto& stop : input.stops)
+    RequestStop(draft, {id, stop.number}, stop.early ? StopCause::kEarly : StopCause::kRule,
+                stop.reason);
+  PauseAndResume(draft, *experiment, input);
+  for (const auto& suggestion : input.suggestions) {
+    const std::vector<uint32_t> asked = AskedNumbers(draft.core.world, id);
+    if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
+    CreateTrial(draft, id, suggestion.params, FreeName(*experiment, suggestion.name),
+                FreeName(*experiment, suggestion.directory));
+  }
+  if (input.search_finished && !experiment->search_finished && IsOpen(*experiment))
+    draft.Emit(event::SearchFinished{id});
+  if (input.stop_all) StopExperiment(draft, id, StopCause::kRule, input.stop_all_reason);
+  DecideIfOver(draft, id);
+  return absl::OkStatus();
+}
+
+std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  const ExperimentSpec& spec = index.spec;
+  std::vector<uint32_t> numbers;
+  if (!spec.driver.suggests || !IsOpen(experiment) || experiment.search_finished) return numbers;
+  // A searcher learns from what ended before: it is not asked ahead of the room there is.
+  const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
+  const size_t waiting = WaitingTrials(world, id);
+  const size_t open = index.pending.size() + index.live.size();
+  size_t room = ahead > waiting ? ahead - waiting : 0;
+  if (spec.max_concurrent > 0) {
+    const size_t most = static_cast<size_t>(spec.max_concurrent);
+    room = std::min(room, most > open ? most - open : 0);
+  }
+  const uint64_t made = experiment.trials.size();
+  const uint64_t total = spec.TrialsTotal().value_or(UINT32_MAX);
+  room = std::min<uint64_t>(room, total > made ? total - made : 0);
+  for (size_t i = 0; i < room; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
+  return numbers;
+}
+
+Json AskedView(const Core& core, ExperimentId id) {
+  const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
+  Json list = Json::MakeArray();
+  for (uint32_t number : AskedNumbers(core.world, id)) {
+    auto drawn = SuggestBasic(spec, core.world.state.experiments.at(id).seed, number);
+    list.Append(Json::MakeObject(
+        {{"number", number}, {"params", drawn ? *std::move(drawn) : Json::MakeObject()}}));
+  }
+  return list;
+}
+
+std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
+  const Experiment& experiment = core.world.state.experiments.at(id);
+  if (!IsOpen(experiment) || !IsAway(core, id, now)) return "";
+  const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
+  if (!asked.empty())
+    return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
+  const ExperimentIndex& index = core.world.index.experiments.at(id);
+  for (uint32_t number : index.pending) {
+    const Trial& trial = experiment.trials.at(number);
+    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.judges)
+      return WaitText("choose when trial " + ToString(trial.id) + " runs");
+  }
+  for (uint32_t number : index.live) {
+    std::string why = WhyUnjudged(core, experiment.trials.at(number), now);
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now) {
+  const Attempt* live = trial.runs.live();
+  if (live == nullptr || live->unjudged.empty() || trial.stop_cause != StopCause::kNone) return "";
+  if (!IsAway(core, trial.id.experiment, now)) return "";
+  return WaitText("judge iteration " + FormatDouble(trial.last.iteration) + " of trial " +
+                  ToString(trial.id));
+}
+
+}  // namespace rt

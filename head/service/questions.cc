@@ -1,0 +1,237 @@
+// What a driver reads of its experiment, and what it answers: the journal's records in order, with
+// their rows, and the configurations that are wanted.
+#include "common/base/limits.h"
+#include "common/base/overloaded.h"
+#include "common/base/status.h"
+#include "head/service/operations.h"
+#include "head/service/translate.h"
+
+namespace rt {
+namespace {
+
+// An answer must fit into one message (kMessageBytesMax) with room for its frame.
+constexpr size_t kEntriesBytesMax = 1u << 20;
+constexpr size_t kRecordsMax = 1'024;
+
+// A record that a driver wants to read, with its rows if it has any.
+struct Entry {
+  Record record;
+  std::vector<Row> rows;
+};
+struct Reading {
+  std::vector<Entry> entries;
+  uint64_t through = 0;
+  bool more = false;
+};
+
+ExperimentId OfOwner(const Owner& owner) {
+  return owner.is_trial() ? owner.trial().experiment : ExperimentId{};
+}
+
+ExperimentId ReadBy(const Event& event) {
+  return std::visit(
+      Overloaded{
+          [](const event::TrialCreated& e) { return e.trial.experiment; },
+          [](const event::TrialEnded& e) { return e.trial.experiment; },
+          [](const event::TrialRetried& e) { return e.trial.experiment; },
+          [](const event::TrialResumed& e) { return e.trial.experiment; },
+          [](const event::ExperimentDecided& e) { return e.experiment; },
+          [](const event::DriverAnswered& e) { return e.experiment; },
+          [](const event::AttemptStarted& e) { return OfOwner(e.attempt.owner); },
+          [](const event::AttemptEnded& e) { return OfOwner(e.attempt.owner); },
+          [](const event::CheckpointCommitted& e) { return OfOwner(e.attempt.owner); },
+          [](const event::ReportsAccepted& e) {
+            return e.rank == 0 && e.count > 0 ? OfOwner(e.attempt.owner) : ExperimentId{};
+          },
+          [](const auto&) { return ExperimentId{}; },
+      },
+      event);
+}
+
+absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t after,
+                                    uint64_t until) {
+  Reading reading{.through = after};
+  size_t bytes = 0;
+  while (reading.through < until) {
+    RT_ASSIGN_OR_RETURN(Batch batch, journal.ReadBatch(reading.through, kRecordsMax));
+    if (batch.records.empty()) break;
+    size_t next_rows = 0;
+    for (Record& record : batch.records) {
+      const auto* reports = std::get_if<event::ReportsAccepted>(&record.event);
+      RowBatch* rows = reports != nullptr && reports->count > 0 ? &batch.rows.at(next_rows++)
+                                                                : nullptr;
+      if (record.seq > until) return reading;
+      if (bytes > kEntriesBytesMax) {
+        reading.more = true;
+        return reading;
+      }
+      reading.through = record.seq;
+      if (ReadBy(record.event) != id) continue;
+      Entry entry{std::move(record), {}};
+      if (rows != nullptr) entry.rows = std::move(rows->rows);
+      for (const Row& row : entry.rows) bytes += 2 * row.metrics.size() + 400;
+      bytes += 400;
+      reading.entries.push_back(std::move(entry));
+    }
+  }
+  return reading;
+}
+
+Json RowsOf(const Core& core, const Trial& trial, const Entry& entry, uint32_t attempt) {
+  Json rows = Json::MakeArray();
+  for (const Row& row : entry.rows) {
+    Json result = FillResult(core, trial, attempt, row);
+    result.Erase("config");  // The driver has it from the trial's own entry.
+    rows.Append(Json::MakeObject({{"seq", row.seq}, {"result", std::move(result)}}));
+  }
+  return rows;
+}
+
+const char* OutcomeText(AttemptOutcome outcome) {
+  const bool failed =
+      outcome == AttemptOutcome::kFailed || outcome == AttemptOutcome::kLaunchFailed;
+  if (failed) return "FAILED";
+  return outcome == AttemptOutcome::kLost ? "LOST" : "ENDED";
+}
+
+// {"seq", "kind", "number", …}; docs/protocol.md lists the kinds.
+Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
+  const Experiment& experiment = core.world.state.experiments.at(id);
+  const ExperimentIndex& index = core.world.index.experiments.at(id);
+  Json json = Json::MakeObject({{"seq", entry.record.seq}});
+  auto add = [&](const char* kind, const Owner& owner, uint32_t attempt) {
+    json.Set("kind", kind);
+    json.Set("number", owner.number);
+    json.Set("attempt", attempt);
+  };
+  std::visit(
+      Overloaded{
+          [&](const event::TrialCreated& e) {
+            add("trial", Owner::Of(e.trial), 0);
+            auto params = Json::Parse(e.params);
+            json.Set("params", params.ok() ? *std::move(params) : Json());
+            json.Set("name", TrialName(experiment, index, e.trial.number));
+            json.Set("results_dir", TrialDirectory(experiment, index, e.trial.number));
+          },
+          [&](const event::TrialEnded& e) {
+            add("end", Owner::Of(e.trial), 0);
+            json.Set("failed", e.end == TrialEnd::kFailed);
+            json.Set("completed", e.end == TrialEnd::kCompleted);
+            json.Set("reason", e.reason);
+          },
+          [&](const event::TrialResumed& e) { add("resume", Owner::Of(e.trial), 0); },
+          [&](const event::TrialRetried& e) { add("retry", Owner::Of(e.trial), 0); },
+          [&](const event::ExperimentDecided&) { json.Set("kind", "decided"); },
+          [&](const event::DriverAnswered& e) {
+            json.Set("kind", "answered");
+            json.Set("through", e.observed_through);
+          },
+          [&](const event::AttemptStarted& e) {
+            add("start", e.attempt.owner, e.attempt.number);
+            json.Set("rank", e.rank);
+            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
+            for (const Attempt& attempt : trial.runs.attempts)
+              if (attempt.number == e.attempt.number)
+                json.Set("restored", attempt.checkpoint != 0);
+          },
+          [&](const event::AttemptEnded& e) {
+            add("attempt_end", e.attempt.owner, e.attempt.number);
+            json.Set("outcome", OutcomeText(e.outcome));
+            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
+            json.Set("goes_on", trial.end == TrialEnd::kNone ||
+                                    trial.runs.next_attempt > e.attempt.number + 1);
+            json.Set("reason", e.reason);
+          },
+          [&](const event::CheckpointCommitted& e) {
+            add("checkpoint", e.attempt.owner, e.attempt.number);
+            json.Set("manifest", e.manifest);
+            json.Set("iteration", e.iteration);
+          },
+          [&](const event::ReportsAccepted& e) {
+            add("rows", e.attempt.owner, e.attempt.number);
+            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
+            json.Set("rows", RowsOf(core, trial, entry, e.attempt.number));
+          },
+          [](const auto&) {},
+      },
+      entry.record.event);
+  return json;
+}
+
+}  // namespace
+
+void Operations::AttachDriver(ExperimentId id, const std::string& driver, JsonDone done) {
+  if (auto size = CheckSize("driver", driver.size(), limits::kNameBytesMax); !size.ok())
+    return done(size);
+  auto attached = [this, id, done = std::move(done)](absl::Status status, const Answer& answer) {
+    if (!status.ok()) return done(status);
+    auto view = [id, answer](const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+      return Json::MakeObject({{"session", answer.session},
+                               {"answered_seq", answer.answered_seq},
+                               {"created_seq", core.world.state.experiments.at(id).created_seq}});
+    };
+    Ask(view, done);
+  };
+  loop_.Post(input::AttachDriver{id, driver}, std::move(attached));
+}
+
+void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, JsonDone done) {
+  auto check = [id, seen](const Core& core, const HeadFacts&,
+                          bool last) -> std::optional<absl::StatusOr<Json>> {
+    auto found = core.world.state.experiments.find(id);
+    if (found == core.world.state.experiments.end()) return NotFound("no such experiment");
+    if (found->second.drivers.size() != seen.session)
+      return absl::FailedPreconditionError("another driver answers this experiment now");
+    const bool news = core.world.index.experiments.at(id).news_seq > seen.after;
+    const bool asks = AskedNumbers(core.world, id) != seen.asked;
+    if (!news && !asks && !last && !found->second.ended) return std::nullopt;
+    return Json::MakeObject({{"until", core.world.state.seq}, {"news", news}});
+  };
+  auto answer = [this, id, seen, done](absl::StatusOr<Json> ready) {
+    if (!ready.ok()) return done(ready.status());
+    const auto until = static_cast<uint64_t>(ready->GetInt("until"));
+    if (!ready->GetBool("news")) return ShowQuestions(id, {}, until, false, done);
+    io_([this, id, after = seen.after, until, done] {
+      absl::StatusOr<Reading> reading = ReadEntries(journal_, id, after, until);
+      if (!reading.ok()) return done(reading.status());
+      auto shared = std::make_shared<Reading>(*std::move(reading));
+      auto show = [id, shared](const Core& core) {
+        Json list = Json::MakeArray();
+        for (const Entry& entry : shared->entries) list.Append(EntryJson(core, id, entry));
+        return list;
+      };
+      ShowQuestions(id, show, shared->through, shared->more, done);
+    });
+  };
+  auto listens = [this, check, hold, answer = std::move(answer), done](absl::Status status,
+                                                                       const Answer&) {
+    if (!status.ok()) return done(status);
+    waits_.Add(check, hold, answer);
+  };
+  loop_.Post(input::DriverListens{id, seen.session}, std::move(listens));
+}
+
+void Operations::ShowQuestions(ExperimentId id, std::function<Json(const Core&)> entries,
+                               uint64_t through, bool more, JsonDone done) {
+  auto view = [id, entries = std::move(entries), through, more](
+                  const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+    const Experiment& experiment = core.world.state.experiments.at(id);
+    return Json::MakeObject({{"entries", entries ? entries(core) : Json::MakeArray()},
+                             {"through", through},
+                             {"more", more},
+                             {"answered_seq", experiment.answered_seq},
+                             {"asked", AskedView(core, id)},
+                             {"ended", experiment.ended}});
+  };
+  Ask(std::move(view), std::move(done));
+}
+
+void Operations::AnswerQuestions(input::AnswerQuestions answer, JsonDone done) {
+  for (const auto& suggestion : answer.suggestions)
+    if (auto size = CheckSize("params", suggestion.params.size(), limits::kParamsBytesMax);
+        !size.ok())
+      return done(size);
+  Post(std::move(answer), std::move(done));
+}
+
+}  // namespace rt

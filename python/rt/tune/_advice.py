@@ -1,0 +1,414 @@
+"""The driver's side of rule 8: what the user wrote runs here, asked by the head, record by record.
+
+The head's journal is what happened. Advisors reads the records of its experiment in order, shows
+each to the stoppers, the scheduler, the searcher and the callbacks, and answers: configurations
+that are wanted, trials that stop. An answer names the record up to which everything was seen. A
+driver that is run again reads the journal from its beginning: what was answered before is shown to
+the searcher, the scheduler and the stoppers once more, in the same order, so that they know again
+what they knew; callbacks are called for the rest only.
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from rt._driver import Driver
+from rt._json import numbers
+from rt._space import SampleFrom, json_config, json_value, place, resolve, value_at
+from rt._values import Path, ValueTable, restore_values
+from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
+from rt.tune._trials import remote_checkpoint
+from rt.tune.callback import Callback
+from rt.tune.schedulers import TrialScheduler
+from rt.tune.search import FINISHED, Searcher
+from rt.tune.stopper import Stopper
+
+Entry = dict[str, Any]
+
+
+@dataclass
+class Advice:
+    """What is asked of a driver; empty parts are the head's own business."""
+
+    searcher: Optional[Searcher] = None
+    scheduler: Optional[TrialScheduler] = None
+    stoppers: list[Stopper] = field(default_factory=list)
+    callbacks: list[Callback] = field(default_factory=list)
+    sampled: list[tuple[Path, SampleFrom]] = field(default_factory=list)
+    name_of: Optional[Callable[[Any], str]] = None
+    directory_of: Optional[Callable[[Any], str]] = None
+    info: dict[str, Any] = field(default_factory=dict)  # For Callback.setup.
+
+    def to_spec(self) -> dict[str, Any]:
+        """The `driver` of an experiment's specification; empty when nothing is asked."""
+        named = self.name_of is not None or self.directory_of is not None
+        spec: dict[str, Any] = {
+            "suggests": self.searcher is not None or bool(self.sampled) or named,
+            "judges": self.scheduler is not None or bool(self.stoppers),
+            "chooses": self.chooses(),
+            "watches": bool(self.callbacks),
+        }
+        if self.searcher is not None:
+            spec["search"] = type(self.searcher).__name__
+        if self.scheduler is not None:
+            spec["scheduler"] = type(self.scheduler).__name__
+        return {key: value for key, value in spec.items() if value}
+
+    def chooses(self) -> bool:
+        """Whether the scheduler has its own mind about which trial runs next."""
+        own = getattr(type(self.scheduler), "choose_trial_to_run", None)
+        return self.scheduler is not None and own is not TrialScheduler.choose_trial_to_run
+
+
+class Advisors:
+    """Answers one experiment's questions. One thread, the one that called fit()."""
+
+    def __init__(self, advice: Advice, table: ValueTable) -> None:
+        self._advice = advice
+        self._table = table
+        self._controller = Controller(advice.searcher, advice.scheduler)
+        self._controller.stop = self._stop_trial
+        self._controller.pause = self._pause
+        self._stops: dict[int, dict[str, Any]] = {}
+        self._pauses: list[int] = []
+        self._stop_all = ""
+        self._history: list[Entry] = []
+        self._warned = False
+        self._live = False
+        self.ended = False
+
+    def attach(self, driver: Driver, experiment_id: int) -> None:
+        """Becomes the experiment's driver."""
+        self._driver = driver
+        self._id = experiment_id
+        name = secrets.token_hex(8)
+        reply = driver.call("driver_attach", experiment_id=experiment_id, driver=name)
+        self._session = reply["session"]
+        self._answered = self._answered_before = int(reply["answered_seq"])
+        self._replays = self._answered > 0  # Until what was answered has been shown once more.
+        self._read = int(reply["created_seq"])
+        self._considered: list[int] = []
+        for callback in self._advice.callbacks:
+            callback.setup(**self._advice.info)
+
+    def poll(self, hold_ms: int) -> None:
+        """Looks at what is new, waiting for it up to `hold_ms`, and answers it."""
+        reply = self._driver.call(
+            "driver_questions",
+            experiment_id=self._id,
+            session=self._session,
+            after=self._read,
+            asked=self._considered,
+            hold_ms=hold_ms,
+        )
+        entries = reply["entries"]
+        self._read = int(reply["through"])
+        if entries:
+            self._take_all(entries)
+        suggestions: list[dict[str, Any]] = []
+        finished = False
+        if not reply["more"] and not self._replays:
+            suggestions, finished = self._suggest(reply["asked"])
+        resumes = [] if self._replays else self._choose()
+        decided = self._stops or self._pauses or self._stop_all
+        if not self._replays and (entries or suggestions or finished or resumes or decided):
+            self._answer(suggestions, finished, resumes)
+        if reply["ended"] and not reply["more"] and not entries and not self.ended:
+            self.ended = True
+            for callback in self._advice.callbacks:
+                callback.on_experiment_end(self._controller.get_trials())
+
+    def _choose(self) -> list[int]:
+        """The trial that runs next, when the scheduler says so: one at a time waits for nodes."""
+        scheduler, trials = self._advice.scheduler, self._controller.get_trials()
+        if scheduler is None or any(t.released and t.status == PENDING for t in trials):
+            return []
+        chooses = self._advice.chooses()
+        if not chooses and not any(trial.status == PAUSED for trial in trials):
+            return []  # The head runs what is pending, in its order.
+        trial = scheduler.choose_trial_to_run(self._controller)
+        if trial is None or trial.status not in ((PENDING, PAUSED) if chooses else (PAUSED,)):
+            return []
+        if trial.status == PAUSED and self._advice.searcher is not None:
+            self._advice.searcher.on_unpause(trial.trial_id)
+        trial.status, trial.released = PENDING, True
+        return [trial.number]
+
+    def _answer(
+        self, suggestions: list[dict[str, Any]], finished: bool, resumes: list[int]
+    ) -> None:
+        through = max(self._read, self._answered)
+        self._driver.call(
+            "driver_answer",
+            experiment_id=self._id,
+            session=self._session,
+            **{"from": self._answered},
+            through=through,
+            suggestions=suggestions,
+            search_finished=finished,
+            stops=list(self._stops.values()),
+            pauses=self._pauses,
+            resumes=resumes,
+            stop_all=self._stop_all,
+        )
+        self._answered = through
+        self._stops, self._pauses, self._stop_all = {}, [], ""
+
+    # --- the journal --------------------------------------------------------------------------
+
+    def _take_all(self, entries: list[Entry]) -> None:
+        controller = self._controller
+        controller.iteration += 1
+        trials = controller.get_trials()
+        for callback in self._advice.callbacks:
+            callback.on_step_begin(controller.iteration, trials)
+        for entry in entries:
+            if self._replays:
+                self._take_history(entry)
+            else:
+                self._take(entry, live=True)
+        trials = controller.get_trials()
+        for callback in self._advice.callbacks:
+            callback.on_step_end(controller.iteration, trials)
+
+    def _take_history(self, entry: Entry) -> None:
+        """What was answered is shown in the order in which it was: results, then suggestions."""
+        if entry["kind"] == "answered":
+            for each in self._history:
+                if each["seq"] <= entry["through"]:
+                    self._take(each, live=False)
+            self._history = [each for each in self._history if each["seq"] > entry["through"]]
+            if entry["through"] >= self._answered_before:
+                self._finish_history()
+            return
+        if entry["kind"] == "trial" and self._advice.searcher is not None:
+            self._suggest_again(self._advice.searcher, entry)
+        self._history.append(entry)
+
+    def _finish_history(self) -> None:
+        """What was read, but not answered, by the drivers before."""
+        self._replays = False
+        left, self._history = self._history, []
+        for entry in left:
+            self._take(entry, live=True)
+
+    def _take(self, entry: Entry, live: bool) -> None:
+        kind = entry["kind"]
+        self._live = live
+        if kind in ("decided", "answered"):
+            return
+        if kind == "trial":
+            return self._on_trial(entry)
+        trial = self._controller.trials[int(entry["number"])]
+        callbacks = self._advice.callbacks if live else []
+        if kind == "start":
+            return self._on_start(trial, entry, callbacks)
+        if kind == "rows":
+            for row in entry["rows"]:
+                self._on_row(trial, row["result"], callbacks)
+            return None
+        if kind == "checkpoint":
+            return self._on_checkpoint(trial, entry, callbacks)
+        if kind == "attempt_end":
+            return self._on_attempt_end(trial, entry, callbacks)
+        if kind == "end":
+            return self._on_end(trial, entry, callbacks)
+        if kind == "resume":
+            trial.status = PENDING if trial.status == PAUSED else trial.status
+            trial.released = trial.status == PENDING
+        if kind == "retry":
+            trial.status, trial.told, trial.released = PENDING, False, True
+        return None
+
+    def _on_trial(self, entry: Entry) -> None:
+        number = int(entry["number"])
+        config = restore_values(numbers(entry["params"] or {}), self._table)
+        trial = LiveTrial(f"{self._id}/{number}", number, config, entry["name"])
+        trial.local_path = entry.get("results_dir") or ""
+        self._controller.trials[number] = trial
+        if self._advice.scheduler is not None:
+            self._advice.scheduler.on_trial_add(self._controller, trial)
+
+    def _on_start(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
+        if entry["rank"] != 0:
+            return
+        trial.started(int(entry["attempt"]))
+        iteration, trials = self._controller.iteration, self._controller.get_trials()
+        for callback in callbacks:
+            callback.on_trial_start(iteration, trials, trial)
+            if entry.get("restored"):
+                callback.on_trial_restore(iteration, trials, trial)
+
+    def _on_row(self, trial: LiveTrial, row: dict[str, Any], callbacks: list[Callback]) -> None:
+        result = numbers(row)
+        result["config"] = trial.config
+        trial.update_last_result(result)
+        iteration, trials = self._controller.iteration, self._controller.get_trials()
+        for callback in callbacks:
+            callback.on_trial_result(iteration, trials, trial, dict(result))
+        if result.get("done"):
+            return  # It ends by itself, which is told when it has.
+        stops = [stopper(trial.trial_id, result) for stopper in self._advice.stoppers]
+        for stopper in self._advice.stoppers:
+            if stopper.stop_all() and self._live:
+                self._stop_all = f"{type(stopper).__name__} ended the search"
+        if any(stops):
+            self._tell_complete(trial, result)
+            self._stop(trial, "a stopper ended it", early=False)
+            return
+        verdict = TrialScheduler.CONTINUE
+        if self._advice.scheduler is not None:
+            verdict = self._advice.scheduler.on_trial_result(self._controller, trial, result)
+        self._follow(trial, verdict, result)
+
+    def _follow(self, trial: LiveTrial, verdict: Any, result: dict[str, Any]) -> None:
+        searcher = self._advice.searcher
+        if verdict == TrialScheduler.STOP:
+            trial.told = True
+            if searcher is not None:
+                searcher.on_trial_complete(trial.trial_id, result=result)
+            self._stop(trial, f"{type(self._advice.scheduler).__name__} stopped it", early=True)
+            return
+        if verdict == TrialScheduler.PAUSE:
+            self._pause(trial)
+            if searcher is not None:
+                searcher.on_pause(trial.trial_id)
+            return
+        if verdict not in (TrialScheduler.CONTINUE, TrialScheduler.NOOP):
+            name = type(self._advice.scheduler).__name__
+            raise ValueError(f"{name}.on_trial_result returned {verdict!r}")
+        if searcher is not None:
+            searcher.on_trial_result(trial.trial_id, result)
+
+    def _pause(self, trial: LiveTrial) -> None:
+        trial.status, trial.released = PAUSED, False
+        if self._live:
+            self._pauses.append(trial.number)
+
+    def _on_checkpoint(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
+        trial.checkpoint = remote_checkpoint(str(entry["manifest"]))
+        iteration, trials = self._controller.iteration, self._controller.get_trials()
+        for callback in callbacks:
+            callback.on_trial_save(iteration, trials, trial)
+            callback.on_checkpoint(iteration, trials, trial, trial.checkpoint)
+
+    def _on_attempt_end(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
+        trial.status = PAUSED if trial.status == PAUSED else PENDING
+        trial.error_message = str(entry["reason"] or "")
+        if entry["outcome"] != "FAILED":
+            return
+        trial.num_failures += 1
+        if not entry["goes_on"]:
+            return
+        for callback in callbacks:
+            callback.on_trial_recover(
+                self._controller.iteration, self._controller.get_trials(), trial
+            )
+
+    def _on_end(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
+        ran = trial.attempt > 0
+        trial.status = ERROR if entry["failed"] else TERMINATED
+        if not trial.told:
+            self._tell_end(trial, ran)
+        iteration, trials = self._controller.iteration, self._controller.get_trials()
+        for callback in callbacks:
+            if trial.status == ERROR:
+                callback.on_trial_error(iteration, trials, trial)
+            else:
+                callback.on_trial_complete(iteration, trials, trial)
+
+    def _tell_end(self, trial: LiveTrial, ran: bool) -> None:
+        if trial.status == TERMINATED and ran:
+            return self._tell_complete(trial, trial.last_result)
+        trial.told = True
+        scheduler, searcher = self._advice.scheduler, self._advice.searcher
+        if scheduler is not None and trial.status == ERROR:
+            scheduler.on_trial_error(self._controller, trial)
+        elif scheduler is not None:
+            scheduler.on_trial_remove(self._controller, trial)
+        if searcher is not None:
+            searcher.on_trial_complete(trial.trial_id, error=trial.status == ERROR)
+        return None
+
+    def _tell_complete(self, trial: LiveTrial, result: dict[str, Any]) -> None:
+        trial.told = True
+        if self._advice.scheduler is not None:
+            self._advice.scheduler.on_trial_complete(self._controller, trial, result)
+        if self._advice.searcher is not None:
+            self._advice.searcher.on_trial_complete(trial.trial_id, result=result or None)
+
+    def _stop_trial(self, trial: LiveTrial) -> None:
+        self._stop(trial, f"{type(self._advice.scheduler).__name__} stopped it", early=True)
+
+    def _stop(self, trial: LiveTrial, reason: str, early: bool) -> None:
+        if not self._live:
+            return  # It was answered so already.
+        stop = {"number": trial.number, "early": early, "reason": reason}
+        self._stops.setdefault(trial.number, stop)
+
+    # --- configurations -----------------------------------------------------------------------
+
+    def _suggest(self, asked: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
+        """Configurations for the trials that are wanted, and whether the search has no more."""
+        suggestions: list[dict[str, Any]] = []
+        self._considered = []
+        for each in asked:
+            number = int(each["number"])
+            params = each["params"]
+            if self._advice.searcher is not None:
+                found = self._advice.searcher.suggest(f"{self._id}/{number}")
+                if isinstance(found, str) and found == FINISHED:
+                    return suggestions, True
+                if found is None:
+                    self._considered = [int(one["number"]) for one in asked]
+                    break
+                params = json_config(_merged(params, found))
+            suggestions.append(self._suggestion(number, params))
+        return suggestions, False
+
+    def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
+        config = restore_values(numbers(copy.deepcopy(params)), self._table)
+        resolve(config, self._advice.sampled)
+        for path, _ in self._advice.sampled:
+            place(params, path, json_value(value_at(config, path), path))
+        found: dict[str, Any] = {"number": number, "params": params}
+        trial = LiveTrial(f"{self._id}/{number}", number, config, f"{self._id}_{number:05d}")
+        trial.trainable_name = str(self._advice.info.get("trainable") or "")
+        if self._advice.name_of is not None:
+            found["name"] = trial.trial_name = str(self._advice.name_of(trial))
+        if self._advice.directory_of is not None:
+            found["directory"] = str(self._advice.directory_of(trial))
+        return found
+
+    def _suggest_again(self, searcher: Searcher, entry: Entry) -> None:
+        """The searcher made this suggestion in an earlier life; now it knows so again."""
+        found = searcher.suggest(f"{self._id}/{entry['number']}")
+        known = entry["params"] or {}
+        again = json_config(_merged(known, found)) if isinstance(found, dict) else None
+        if again != known and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{type(searcher).__name__} does not suggest again what it did before this driver "
+                "was restarted; give it a seed. The trials keep their configurations",
+                stacklevel=2,
+            )
+
+
+def _merged(config: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The constants of the space with what the searcher suggested over them."""
+    merged = dict(config)
+    for key, value in found.items():
+        head, slash, rest = str(key).partition("/")
+        if slash:
+            value = _merged(merged.get(head) or {}, {rest: value})
+            merged[head] = value
+        elif isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _merged(merged[key], value)
+        else:
+            merged[key] = value
+    return merged

@@ -1,0 +1,70 @@
+"""Experiment and run_experiments: the oldest way to describe searches."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from rt.tune._trials import Trial
+from rt.tune._tuner import run
+
+_IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "restore", "sync_to_driver"}
+
+
+class Experiment:
+    """A search under a name: a trainable and the arguments of tune.run()."""
+
+    def __init__(self, name: str, run: Any, **arguments: Any) -> None:
+        self.name = name
+        self.run = run
+        self.arguments = {
+            key: value
+            for key, value in arguments.items()
+            if key not in _IGNORED and value is not None
+        }
+
+    @classmethod
+    def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
+        """From {"run": trainable, "config": {...}, ...}. Raises ValueError without "run"."""
+        if "run" not in spec:
+            raise ValueError(f"the experiment {name!r} has no 'run': its trainable")
+        left = {key: value for key, value in spec.items() if key != "run"}
+        return cls(name, spec["run"], **left)
+
+
+def run_experiments(
+    experiments: Any,
+    scheduler: Any = None,
+    verbose: Optional[int] = None,
+    progress_reporter: Any = None,
+    resume: Any = None,
+    reuse_actors: bool = False,
+    raise_on_failed_trial: bool = True,
+    concurrent: bool = True,
+    callbacks: Optional[list[Any]] = None,
+) -> list[Trial]:
+    """Runs an Experiment, several, or {name: spec}, one after another; returns all their trials.
+
+    Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
+    no experiment.
+    """
+    if isinstance(experiments, dict):
+        experiments = [Experiment.from_json(name, spec) for name, spec in experiments.items()]
+    elif isinstance(experiments, Experiment):
+        experiments = [experiments]
+    trials: list[Trial] = []
+    for experiment in experiments:
+        if not isinstance(experiment, Experiment):
+            kind = type(experiment).__name__
+            raise ValueError(f"run_experiments takes Experiments or {{name: spec}}, not {kind}")
+        analysis = run(
+            experiment.run,
+            name=experiment.name,
+            scheduler=scheduler,
+            verbose=verbose,
+            resume=resume,
+            raise_on_failed_trial=raise_on_failed_trial,
+            callbacks=callbacks,
+            **experiment.arguments,
+        )
+        trials += analysis.trials
+    return trials

@@ -1,0 +1,111 @@
+"""What schedulers, searchers and callbacks are given: trials as they are now, and a controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Optional
+
+from rt._json import flatten
+
+PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
+TERMINATED, ERROR = "TERMINATED", "ERROR"
+
+
+class LiveTrial:
+    """A trial while the search runs, under the names of Ray's."""
+
+    def __init__(self, trial_id: str, number: int, config: dict[str, Any], name: str) -> None:
+        self.trial_id = trial_id
+        self.number = number
+        self.config = config
+        self.evaluated_params = config
+        self.trial_name = name
+        self.trainable_name = ""
+        self.experiment_tag = str(number)
+        self.local_path = ""
+        self.status = PENDING
+        self.last_result: dict[str, Any] = {}
+        self.metric_analysis: dict[str, dict[str, float]] = {}
+        self.metric_n_steps: dict[str, int] = {}
+        self.checkpoint: Any = None
+        self.num_failures = 0
+        self.error_message = ""
+        self.start_time: Optional[float] = None
+        self.attempt = 0
+        self.released = False  # It may run as soon as there is room: its scheduler chose it.
+        self.told = False  # Its end was told to the searcher and the scheduler.
+
+    @property
+    def path(self) -> str:
+        """The trial's results directory, on the machine of the head."""
+        return self.local_path
+
+    logdir = path
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint was stored."""
+        return self.checkpoint is not None
+
+    def is_finished(self) -> bool:
+        """Whether it is over."""
+        return self.status in (TERMINATED, ERROR)
+
+    def update_last_result(self, result: dict[str, Any]) -> None:
+        """Notes a row, and what it changes in metric_analysis."""
+        self.last_result = result
+        for name, value in flatten(result).items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            count = self.metric_n_steps[name] = self.metric_n_steps.get(name, 0) + 1
+            known = self.metric_analysis.setdefault(
+                name, {"max": value, "min": value, "avg": value, "last": value}
+            )
+            known["max"], known["min"] = max(known["max"], value), min(known["min"], value)
+            known["avg"] += (value - known["avg"]) / count
+            known["last"] = value
+
+    def started(self, attempt: int) -> None:
+        """Its process runs."""
+        self.status, self.attempt, self.released = RUNNING, attempt, False
+        self.start_time = self.start_time or time.time()
+
+    def __str__(self) -> str:
+        return self.trial_name
+
+    __repr__ = __str__
+
+
+class Controller:
+    """What schedulers get as `tune_controller`."""
+
+    def __init__(self, search_alg: Any, scheduler: Any) -> None:
+        self.search_alg = self.searcher = search_alg
+        self.scheduler_alg = scheduler
+        self.iteration = 0
+        self.trials: dict[int, LiveTrial] = {}
+        self.stop: Callable[[LiveTrial], None] = lambda trial: None
+        self.pause: Callable[[LiveTrial], None] = lambda trial: None
+
+    def get_trials(self) -> list[LiveTrial]:
+        """All trials, by number."""
+        return list(self.trials.values())
+
+    def get_live_trials(self) -> list[LiveTrial]:
+        """Those that are not over."""
+        return [trial for trial in self.trials.values() if not trial.is_finished()]
+
+    def get_trial(self, trial_id: str) -> Optional[LiveTrial]:
+        """The trial of that id."""
+        return next((t for t in self.trials.values() if t.trial_id == trial_id), None)
+
+    def stop_trial(self, trial: LiveTrial) -> None:
+        """Ends a trial."""
+        self.stop(trial)
+
+    request_stop_trial = stop_trial
+
+    def pause_trial(self, trial: LiveTrial, should_checkpoint: bool = True) -> None:
+        """Lets a trial save and end; choose_trial_to_run says when it goes on."""
+        self.pause(trial)

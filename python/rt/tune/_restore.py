@@ -1,0 +1,142 @@
+"""Finding a search again: Tuner.restore, Tuner.can_restore and tune.run(resume=...)."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from rt import _driver
+from rt._checkpoint import scratch_dir
+from rt._errors import RtError
+from rt._pack import TUNER_FILE
+from rt.tune._run import KEPT_STATE
+
+
+class ResumeConfig:
+    """What becomes of trials that had ended, were under way, or had failed."""
+
+    class ResumeType:
+        """Go on, begin anew, or leave as it is."""
+
+        RESUME = "RESUME"
+        RESTART = "RESTART"
+        SKIP = "SKIP"
+
+    def __init__(
+        self, finished: str = "SKIP", unfinished: str = "RESUME", errored: str = "SKIP"
+    ) -> None:
+        if finished != "SKIP" or unfinished != "RESUME":
+            raise ValueError("finished trials are kept, and unfinished ones go on")
+        self.finished, self.unfinished, self.errored = finished, unfinished, errored
+
+    def failed(self) -> str:
+        """What experiment_resume calls it."""
+        return {"SKIP": "keep", "RESUME": "retry", "RESTART": "restart"}[self.errored]
+
+
+@dataclass
+class Resume:
+    """tune.run's `resume`, taken apart."""
+
+    required: bool  # An error when there is nothing to go back to.
+    failed: str
+
+
+def parse_resume(resume: Any, config: Optional[ResumeConfig]) -> Optional[Resume]:
+    """None when nothing is to be resumed. Raises ValueError for what Ray does not know."""
+    if not resume:
+        return Resume(True, config.failed()) if config is not None else None
+    if resume is True:
+        resume = "LOCAL"
+    base, *extras = str(resume).upper().split("+")
+    kinds = {"ERRORED": "retry", "ERRORED_ONLY": "retry", "RESTART_ERRORED": "restart",
+             "RESTART_ERRORED_ONLY": "restart"}  # fmt: skip
+    if base in kinds:
+        base, extras = "LOCAL", [base]
+    if base not in ("AUTO", "LOCAL", "REMOTE", "PROMPT") or any(e not in kinds for e in extras):
+        raise ValueError(f"resume must be True, 'AUTO' or 'AUTO+ERRORED', not {resume!r}")
+    failed = kinds[extras[-1]] if extras else (config.failed() if config is not None else "keep")
+    return Resume(base != "AUTO", failed)
+
+
+def results_root(storage_path: Optional[str]) -> str:
+    """Where searches without a storage_path put their results on this machine."""
+    root = storage_path or os.environ.get("RT_RESULTS") or "~/rt_results"
+    return os.path.abspath(os.path.expanduser(os.fspath(root)))
+
+
+def _on_a_cluster() -> bool:
+    named = _driver.settings.cluster or os.environ.get("RT_CLUSTER")
+    return bool(named or os.environ.get("RT_SOCKET"))
+
+
+def _search(path: str) -> Optional[dict[str, Any]]:
+    """The newest experiment of the connected cluster with that name or results directory."""
+    driver = _driver.get()
+    name = os.path.basename(path.rstrip("/"))
+    items = driver.call("cluster_status").get("experiments") or []
+    for item in sorted(items, key=lambda each: -int(each["id"])):
+        if not name.startswith(str(item["name"])):
+            continue
+        found = dict(driver.call("experiment_get", experiment_id=int(item["id"])))
+        where = str(found.get("results_dir") or "")
+        if where == path or (
+            os.sep not in path and name in (item["name"], os.path.basename(where))
+        ):
+            return found
+    return None
+
+
+def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, Any]]:
+    """The experiment of that name or results directory, as experiment_get shows it, or None.
+
+    On a cluster its head knows it; an embedded one is started from what the search left.
+    """
+    given = os.path.expanduser(os.fspath(path))
+    if os.sep in given:
+        given = os.path.abspath(given)
+    if _on_a_cluster() or _driver.is_open():
+        found = _search(given)
+        if found is not None or _on_a_cluster():
+            return found
+    root = given if os.sep in given else os.path.join(results_root(storage_path), given)
+    if not os.path.isdir(os.path.join(root, KEPT_STATE)):
+        return None
+    _driver.close()
+    _driver.settings.state = os.path.join(root, KEPT_STATE)
+    return _search(root)
+
+
+def can_find(path: str) -> bool:
+    """Whether find() would find it."""
+    given = os.path.expanduser(os.fspath(path))
+    if _on_a_cluster() or _driver.is_open():
+        wanted = os.path.abspath(given) if os.sep in given else given
+        if _search(wanted) is not None:
+            return True
+    root = given if os.sep in given else os.path.join(results_root(None), given)
+    return os.path.isdir(os.path.join(root, KEPT_STATE))
+
+
+def load_tuner(known: dict[str, Any]) -> dict[str, Any]:
+    """The {"space", "tune", "run"} that an experiment was started with."""
+    inputs = (known.get("spec") or {}).get("inputs") or []
+    name = f"experiment {known.get('id')}"
+    if not inputs:
+        raise ValueError(f"{name} was not started by a Tuner: rt exp resume {known.get('id')}")
+    target = scratch_dir("rt-tuner-")
+    try:
+        _driver.get().call("blob_pull_dir", manifest=inputs[0]["manifest"], target=target)
+        with open(os.path.join(target, TUNER_FILE), "rb") as file:
+            return dict(pickle.load(file))
+    except FileNotFoundError:
+        raise RtError(
+            f"the configuration of {name} could not be stored (it holds what cannot be pickled)",
+            "FAILED_PRECONDITION",
+            "call tune.run(..., resume=True) with all arguments again",
+        ) from None
+    finally:
+        shutil.rmtree(target, ignore_errors=True)

@@ -1,0 +1,190 @@
+"""Starting a search, or going back to one, and following it to its end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from rt import _driver, _identity, _runtime
+from rt._driver import Driver
+from rt._errors import RtError, hide_own_frames
+from rt._logs import names_of
+from rt._pack import import_path
+from rt._resources import threads_of
+from rt._values import ValueTable
+from rt.tune._advice import Advice, Advisors
+from rt.tune._experiment import (
+    Request,
+    advice_of,
+    build_spec,
+    metric_and_mode,
+    pack,
+    tell_properties,
+)
+from rt.tune._progress import TERMINAL, Progress, wait_for_end
+from rt.tune._trials import TrialSet
+from rt.tune._wrap import lookup
+
+KEPT_STATE = ".rt-state"  # What an embedded cluster leaves of a search that is not all done.
+
+
+def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool) -> str:
+    """The same for the same call of a driver that is run again: it re-attaches."""
+    left_out = {"inputs", "env", "cwd"} | ({"experiment"} if dated else set())
+    kept = {key: value for key, value in spec.items() if key not in left_out}
+    digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
+    return f"{driver_id}:{ordinal}:{digest}"
+
+
+def _create(driver: Driver, spec: dict[str, Any], dated: bool) -> dict[str, Any]:
+    """Makes the experiment, or goes back to it when this driver, run again, had made it already."""
+    ordinal = _driver.next_ordinal()
+    if driver.inside_job or driver.embedded:
+        key = request_key(driver.id, ordinal, spec, dated)
+        return dict(driver.call("experiment_create", spec=spec, key=key))
+    name = _identity.mine().of(ordinal)
+    while True:
+        key = request_key(name, ordinal, spec, dated)
+        created = dict(driver.call("experiment_create", spec=spec, key=key))
+        if not created.get("attached"):
+            return created
+        known = driver.call("experiment_get", experiment_id=int(created["experiment_id"]))
+        if known.get("state") not in TERMINAL:
+            return created
+        name = _identity.mine().renew(ordinal)
+
+
+@dataclass
+class _Prepared:
+    """A search that is ready to be started, or gone back to."""
+
+    request: Request
+    spec: dict[str, Any]
+    table: ValueTable
+    advice: Advice
+    dated: bool
+    manifest: str  # Of what its trials unpickle.
+
+
+def _prepare(request: Request) -> _Prepared:
+    hide_own_frames()
+    request.trainable = lookup(request.trainable)
+    spec, table, dated = build_spec(request)
+    advice = advice_of(request, spec)
+    tell_properties(request, advice, spec)
+    asked = advice.to_spec()
+    if asked:
+        spec["driver"] = asked
+    payload = pack(request, spec, table)
+    try:
+        manifest = _driver.get().push_dir(payload)
+    finally:
+        shutil.rmtree(payload, ignore_errors=True)
+    return _Prepared(request, spec, table, advice, dated, manifest)
+
+
+def run_search(request: Request) -> TrialSet:
+    """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
+    ready = _prepare(request)
+    driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
+    spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
+    spec["env"] = dict(_runtime.env_vars)
+    # As in Ray: trials that run side by side would otherwise each start a thread per core.
+    threads = os.environ.get("OMP_NUM_THREADS") or str(threads_of(spec["resources"]))
+    spec["env"].setdefault("OMP_NUM_THREADS", threads)
+    if "RT_WARM_START" in os.environ:
+        spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
+    path = import_path(outside_job=not driver.inside_job)
+    if path:
+        spec["env"].setdefault("PYTHONPATH", path)
+    if driver.embedded:
+        spec["cwd"] = os.getcwd()
+    elif os.environ.get("RT_BUNDLE"):
+        spec["bundle"] = os.environ["RT_BUNDLE"]
+    created = _create(driver, spec, ready.dated)
+    return _follow(driver, ready, created)
+
+
+def resume_search(request: Request, known: dict[str, Any], failed: str) -> TrialSet:
+    """Goes back to an experiment, as experiment_get shows it, and runs it to its end.
+
+    What had ended stays as it is; failed: "keep" them so, "retry" from their newest checkpoints or
+    "restart" from nothing. The trainable of `request` takes the place of the old one unless the
+    experiment still runs.
+    """
+    ready = _prepare(request)
+    driver, experiment_id = _driver.get(), int(known["id"])
+    created = {
+        "experiment_id": experiment_id,
+        "results_dir": known.get("results_dir"),
+        "attached": True,
+    }
+    if known.get("state") in (*TERMINAL, "PAUSED"):
+        try:
+            driver.call(
+                "experiment_resume",
+                experiment_id=experiment_id,
+                failed=failed,
+                trainable=ready.manifest,
+            )
+        except RtError as error:
+            if error.code != "FAILED_PRECONDITION" or "nothing left" not in str(error):
+                raise
+    ready.dated = False
+    return _follow(driver, ready, created)
+
+
+def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialSet:
+    """Answers the experiment's questions and shows its progress to its end."""
+    request, experiment_id = ready.request, int(created["experiment_id"])
+    kept = os.path.join(str(created.get("results_dir") or ""), KEPT_STATE)
+    if driver.embedded:
+        driver.call("local_keep", path=kept)
+    progress = Progress(request.run.verbose, created, driver.embedded)
+    advisors = Advisors(ready.advice, ready.table) if "driver" in ready.spec else None
+    if advisors is not None:
+        advisors.attach(driver, experiment_id)
+    experiment = wait_for_end(driver, experiment_id, progress, advisors)
+    items = _all_trials(driver, experiment_id)
+    experiment.setdefault("results_dir", created.get("results_dir"))
+    metric, mode = metric_and_mode(request.tune)
+    trials = TrialSet(experiment, items, ready.table, metric, mode)
+    progress.failures(trials)
+    if driver.embedded:
+        trials.save_files(driver.embedded_dir, names_of(request.run.log_to_file))
+        if trials.all_done():
+            driver.call("local_keep", path="")
+            shutil.rmtree(kept, ignore_errors=True)
+    _check_outcome(trials)
+    return trials
+
+
+def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
+    """The trials of an experiment, whose list comes in parts when it is long."""
+    items: list[dict[str, Any]] = []
+    reply = driver.call("trial_list", experiment_id=experiment_id)
+    items += reply["items"]
+    while reply.get("next"):
+        reply = driver.call("trial_list", experiment_id=experiment_id, **{"from": reply["next"]})
+        items += reply["items"]
+    return items
+
+
+def _check_outcome(trials: TrialSet) -> None:
+    experiment = trials.experiment
+    never_ran = all(trial._item.get("started_at") is None for trial in trials)
+    if experiment.get("state") == "FAILED" and never_ran:
+        raise ValueError(str(experiment.get("reason") or "the search could not run"))
+    metric = trials.metric
+    if not metric or os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":
+        return
+    for trial in trials:
+        if trial.state == "COMPLETED" and trial.value(metric, "max", "last", False) is None:
+            known = trials.reported_text()
+            raise ValueError(
+                f"trial {trial.trial_id} ended without the metric {metric!r}; reported: {known}"
+            )

@@ -1,0 +1,234 @@
+"""Stoppers: rules of one's own for ending trials, or the whole search.
+
+MaximumIterationStopper and TimeoutStopper become rules of the head. The others see every result in
+the driver, in order, and a trial goes on only after its driver has looked at its newest one.
+"""
+
+from __future__ import annotations
+
+import datetime
+import statistics
+import time
+from collections import defaultdict, deque
+from typing import Any, Callable, Optional, Union
+
+from rt._json import flatten
+
+
+class Stopper:
+    """Called with every result. Subclasses define both methods."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether this trial ends after this result."""
+        raise NotImplementedError
+
+    def stop_all(self) -> bool:
+        """Whether the whole search ends now."""
+        raise NotImplementedError
+
+
+class NoopStopper(Stopper):
+    """Stops nothing."""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """False."""
+        return False
+
+    def stop_all(self) -> bool:
+        """False."""
+        return False
+
+
+class FunctionStopper(Stopper):
+    """Stops a trial when function(trial_id, result) says so. Raises ValueError for no function."""
+
+    def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
+        if not callable(function):
+            raise ValueError(f"FunctionStopper takes a function of (trial_id, result): {function}")
+        self._function = function
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """What the function says."""
+        return bool(self._function(trial_id, result))
+
+    def stop_all(self) -> bool:
+        """False."""
+        return False
+
+    @classmethod
+    def is_valid_function(cls, function: Any) -> bool:
+        """Whether it can be called, and is no stopper itself."""
+        return callable(function) and not isinstance(function, Stopper)
+
+
+class MaximumIterationStopper(Stopper):
+    """Ends every trial after max_iter results."""
+
+    def __init__(self, max_iter: int) -> None:
+        if max_iter < 1:
+            raise ValueError("max_iter must be at least 1")
+        self.max_iter = int(max_iter)
+        self._results: dict[str, int] = defaultdict(int)
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether this is the trial's last result."""
+        self._results[trial_id] += 1
+        return self._results[trial_id] >= self.max_iter
+
+    def stop_all(self) -> bool:
+        """False."""
+        return False
+
+
+class TimeoutStopper(Stopper):
+    """Ends the whole search after `timeout` (seconds or a timedelta) from its first trial on."""
+
+    def __init__(self, timeout: Union[float, datetime.timedelta]) -> None:
+        is_delta = isinstance(timeout, datetime.timedelta)
+        self.timeout_s = timeout.total_seconds() if is_delta else float(timeout)  # type: ignore
+        if self.timeout_s <= 0:
+            raise ValueError("timeout must be above 0")
+        self._started: Optional[float] = None
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """False: all trials end together."""
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether the time is over, counted from the first call."""
+        now = time.monotonic()
+        if self._started is None:
+            self._started = now
+        return now >= self._started + self.timeout_s
+
+
+class TrialPlateauStopper(Stopper):
+    """Ends a trial whose metric no longer changes: the deviation of its last values is <= std.
+
+    num_results: how many values are compared; grace_period: results before that; metric_threshold
+    with mode: only trials beyond (max) or below (min) it are ended.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        std: float = 0.01,
+        num_results: int = 4,
+        grace_period: int = 4,
+        metric_threshold: Optional[float] = None,
+        mode: Optional[str] = None,
+    ) -> None:
+        if metric_threshold is not None and mode not in ("min", "max"):
+            raise ValueError("metric_threshold needs mode='min' or mode='max'")
+        self._metric = metric
+        self._std = std
+        self._grace_period = grace_period
+        self._threshold = metric_threshold
+        self._mode = mode
+        self._seen: dict[str, int] = defaultdict(int)
+        self._values: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=num_results))
+        self._num_results = num_results
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Whether the trial has come to its plateau."""
+        value = flatten(result).get(self._metric)
+        if not isinstance(value, (int, float)):
+            return False
+        values = self._values[trial_id]
+        values.append(float(value))
+        self._seen[trial_id] += 1
+        if self._seen[trial_id] < self._grace_period or len(values) < self._num_results:
+            return False
+        if self._threshold is not None:
+            beyond = value >= self._threshold if self._mode == "max" else value <= self._threshold
+            if not beyond:
+                return False
+        return statistics.pstdev(values) <= self._std
+
+    def stop_all(self) -> bool:
+        """False."""
+        return False
+
+
+class ExperimentPlateauStopper(Stopper):
+    """Ends the search once the `top` best values agree to within std, for `patience` results."""
+
+    def __init__(
+        self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0
+    ) -> None:
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if not isinstance(top, int) or top <= 1:
+            raise ValueError(f"top must be a whole number above 1, not {top!r}")
+        if not isinstance(patience, int) or patience < 0:
+            raise ValueError(f"patience must be a whole number of 0 or more, not {patience!r}")
+        if std <= 0:
+            raise ValueError("std must be above 0")
+        self._metric = metric
+        self._std = std
+        self._top = top
+        self._reverse = mode == "max"
+        self._patience = patience
+        self._in_row = 0
+        self._best: list[float] = []
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Notes the value; a trial ends when all do."""
+        value = flatten(result).get(self._metric)
+        if isinstance(value, (int, float)):
+            self._best.append(float(value))
+            self._best = sorted(self._best, reverse=self._reverse)[: self._top]
+            agree = len(self._best) == self._top and statistics.pstdev(self._best) <= self._std
+            self._in_row = self._in_row + 1 if agree else 0
+        return self.stop_all()
+
+    def stop_all(self) -> bool:
+        """Whether the best values have agreed for long enough."""
+        return self._in_row > 0 and self._in_row >= self._patience
+
+
+class CombinedStopper(Stopper):
+    """Stops what any of its stoppers stops."""
+
+    def __init__(self, *stoppers: Stopper) -> None:
+        for stopper in stoppers:
+            if not isinstance(stopper, Stopper):
+                raise ValueError(f"{type(stopper).__name__} is not a Stopper")
+        self.stoppers = list(stoppers)
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Asks all of them, so that each sees every result."""
+        said = [stopper(trial_id, result) for stopper in self.stoppers]
+        return any(said)
+
+    def stop_all(self) -> bool:
+        """Whether any of them ends the search."""
+        said = [stopper.stop_all() for stopper in self.stoppers]
+        return any(said)
+
+
+def parts(stop: Any) -> list[Stopper]:
+    """The single stoppers of a Stopper or function; none for a dict or None."""
+    if stop is None or isinstance(stop, dict):
+        return []
+    if isinstance(stop, CombinedStopper):
+        return [part for stopper in stop.stoppers for part in parts(stopper)]
+    if isinstance(stop, Stopper):
+        return [] if isinstance(stop, NoopStopper) else [stop]
+    if isinstance(stop, (list, tuple)):
+        return [part for each in stop for part in parts(each)]
+    if callable(stop):
+        return [FunctionStopper(stop)]
+    raise ValueError("stop must be a dict {metric: threshold}, a Stopper or a function")
+
+
+__all__ = [
+    "CombinedStopper",
+    "ExperimentPlateauStopper",
+    "FunctionStopper",
+    "MaximumIterationStopper",
+    "NoopStopper",
+    "Stopper",
+    "TimeoutStopper",
+    "TrialPlateauStopper",
+]

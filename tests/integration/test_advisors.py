@@ -1,0 +1,237 @@
+"""What the user wrote in Python, asked by the head: searchers, schedulers, stoppers, callbacks."""
+
+import collections
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import unittest
+
+from harness import ROOT, Cluster, driver_python, wait_until
+from script import Place
+
+TRIALS, STEPS = 6, 8
+
+
+class AskedDriverTest(unittest.TestCase):
+    """On a cluster that outlives its driver."""
+
+    def setUp(self) -> None:
+        self.python = driver_python()
+        self.cluster = Cluster(workers=1, cpus=2)
+        self.cluster.env["PYTHONPATH"] = str(ROOT / "python")
+        self.addCleanup(self.cluster.close)
+        self.cluster.up()
+        self.notes = self.cluster.work / "notes"
+        self.notes.mkdir()
+        source = pathlib.Path(__file__).with_name("advised_program.py")
+        self.program = pathlib.Path(shutil.copy(source, self.cluster.work))
+
+    def start(self, pause_s: float) -> subprocess.Popen:
+        return subprocess.Popen(
+            [self.python, str(self.program), str(self.notes), str(TRIALS), str(STEPS),
+             str(pause_s)], cwd=self.cluster.work, env={**self.cluster.env, "RT_CLUSTER": "it"},
+            stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def told(self, who: str) -> list[list]:
+        path = self.notes / who
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def finish(self, driver: subprocess.Popen) -> dict:
+        out, err = driver.communicate(timeout=120)
+        self.assertEqual(driver.returncode, 0, err)
+        return dict(json.loads(out.splitlines()[-1]))
+
+    def check_ends(self, said: dict) -> None:
+        half = STEPS // 2
+        expected = [[n + 1, 7, half if n % 2 else STEPS] for n in range(TRIALS)]
+        self.assertEqual(said, {"rows": expected, "ended": TRIALS})
+
+    def check_order(self, pid: int) -> None:
+        """This process's scheduler saw every result of every trial, in order and once."""
+        seen = collections.defaultdict(list)
+        for who, number, iteration in self.told("scheduler"):
+            if who == pid:
+                seen[number].append(iteration)
+        for number in range(TRIALS):
+            last = STEPS // 2 if number % 2 else STEPS
+            self.assertEqual(seen[number], list(range(1, last + 1)), number)
+
+    def test_a_driver_that_comes_back_finds_its_questions(self) -> None:
+        first = self.start(pause_s=0.05)
+        self.addCleanup(first.kill)
+        wait_until("results were judged", lambda: len(self.told("scheduler")) >= 5)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        experiment = self.cluster.json("exp", "list")["items"][-1]
+
+        def reason() -> str:
+            return str(self.cluster.experiment(experiment["id"])["reason"])
+        wait_until("it says what it waits for", lambda: "its driver, which is away" in reason())
+        waiting = self.cluster.json("status")["pending"]
+        self.assertIn(f"experiment {experiment['id']}", [each["id"] for each in waiting])
+        trials = self.cluster.trials(experiment["id"])
+        stuck = [each["reason"] for each in trials if each["state"] == "RUNNING"]
+        self.assertTrue(any("judge iteration" in str(each) for each in stuck), stuck)
+        self.cluster.kill("head")
+        second = self.start(pause_s=0.05)
+        self.addCleanup(second.kill)
+        self.check_ends(self.finish(second))
+        self.check_order(second.pid)
+        self.assertEqual(len(self.cluster.json("exp", "list")["items"]), 1)
+        calls = collections.Counter((n, i) for _, n, i in self.told("callback") if n != "end")
+        again = [pair for pair, count in calls.items() if count > 1]
+        self.assertLessEqual(len(again), 2 + TRIALS // 2, again)  # What was told as it died.
+        wanted = {(n, i) for n in range(TRIALS)
+                  for i in range(1, (STEPS // 2 if n % 2 else STEPS) + 1)}
+        self.assertEqual(set(calls), wanted)
+        # What has ended is not gone back to: the same script begins anew.
+        self.check_ends(self.finish(self.start(pause_s=0.0)))
+        self.assertEqual(len(self.cluster.json("exp", "list")["items"]), 2)
+
+    def test_the_head_dies_while_its_driver_answers(self) -> None:
+        driver = self.start(pause_s=0.02)
+        self.addCleanup(driver.kill)
+        for count in (4, 12):
+            wait_until("results were judged", lambda least=count: len(
+                self.told("scheduler")) >= least)
+            self.cluster.kill("head")
+        self.check_ends(self.finish(driver))
+        self.check_order(driver.pid)
+        calls = collections.Counter((n, i) for _, n, i in self.told("callback") if n != "end")
+        self.assertEqual(max(calls.values()), 1)
+        self.assertEqual([each for each in self.told("callback") if each[1] == "end"],
+                         [[driver.pid, "end", TRIALS]])
+
+
+SCRIPT = """
+import datetime, json
+from rt import tune
+from rt.tune import stopper
+from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
+
+def objective(config):
+    for step in range(6):
+        tune.report({"v": config["x"] * (step + 1), "flat": 1.0})
+
+def fit(space, search=None, run=None, **options):
+    tuner = tune.Tuner(objective, param_space=space, run_config=tune.RunConfig(**(run or {})),
+                       tune_config=tune.TuneConfig(search_alg=search, **options))
+    return tuner.fit()
+"""
+
+
+class PlainScriptTest(unittest.TestCase):
+    """`python script.py`, on its embedded cluster."""
+
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+
+    def says(self, text: str) -> object:
+        done = self.place.run(SCRIPT + text)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_values_are_computed_from_what_was_drawn(self) -> None:
+        said = self.says("""
+width = tune.sample_from(lambda spec: spec.config.x * 8)
+space = {"x": tune.grid_search([1, 2]), "net": {"width": width},
+         "depth": tune.sample_from(lambda spec: spec["net"]["width"] // 4),
+         "one": tune.sample_from(lambda: 1),
+         "list": [5, tune.sample_from(lambda spec: (spec.config.depth, "a"))]}
+print(json.dumps([r.config for r in fit(space)]))
+""")
+        self.assertEqual(said, [
+            {"x": x, "net": {"width": 8 * x}, "depth": 2 * x, "one": 1, "list": [5, [2 * x, "a"]]}
+            for x in (1, 2)])
+
+    def test_stoppers_end_trials_exactly(self) -> None:
+        said = self.says("""
+def steps(stop, **run):
+    results = fit({"x": tune.grid_search([1, 2])}, run={"stop": stop, **run})
+    return [r.metrics.get("training_iteration", 0) for r in results]
+class Both(tune.Stopper):
+    ended = False
+    def __call__(self, trial_id, result):
+        self.ended = self.ended or result["v"] >= 4
+        return False
+    def stop_all(self):
+        return self.ended
+print(json.dumps([
+    steps(stopper.MaximumIterationStopper(2)),
+    steps(lambda trial_id, result: result["v"] >= 4),
+    steps(stopper.TrialPlateauStopper("flat", num_results=3, grace_period=3)),
+    steps(stopper.CombinedStopper(stopper.MaximumIterationStopper(5),
+                                  stopper.FunctionStopper(lambda t, r: r["v"] >= 6))),
+    max(steps(Both())) < 6,
+]))
+""")
+        self.assertEqual(said, [[2, 2], [4, 2], [3, 3], [5, 3], True])
+
+    def test_points_come_first_and_a_grid_shares_its_draw(self) -> None:
+        said = self.says("""
+space = {"x": tune.uniform(0, 1), "g": tune.grid_search([1, 2, 3])}
+points = BasicVariantGenerator(points_to_evaluate=[{"x": 5, "g": 9}, {"x": 6}], random_state=1)
+shared = BasicVariantGenerator(constant_grid_search=True, random_state=1)
+first = [r.config for r in fit(space, points, num_samples=3)]
+second = [r.config for r in fit(space, shared, num_samples=2)]
+print(json.dumps([first, second]))
+""")
+        first, second = said
+        self.assertEqual(first[:4], [{"x": 5, "g": 9}] + [{"x": 6, "g": g} for g in (1, 2, 3)])
+        self.assertEqual([each["g"] for each in first[4:]], [1, 2, 3])
+        self.assertEqual([len({each["x"] for each in second[at:at + 3]}) for at in (0, 3)], [1, 1])
+        self.assertNotEqual(second[0]["x"], second[3]["x"])
+
+    def test_limits_and_repeats_wrap_a_searcher(self) -> None:
+        said = self.says("""
+class Up(Searcher):
+    def __init__(self):
+        super().__init__("v", "max")
+        self.n, self.told = 0, []
+    def suggest(self, trial_id):
+        self.n += 1
+        return {"x": self.n} if self.n <= 2 else Searcher.FINISHED
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        self.told.append(result["v"])
+inner = Up()
+results = fit({}, ConcurrencyLimiter(Repeater(inner, repeat=2), 2), num_samples=-1, metric="v",
+              mode="max", trial_name_creator=lambda trial: f"t{trial.config['x']}",
+              trial_dirname_creator=lambda trial: f"dir/{trial.number}")
+print(json.dumps([[r.config, r.path.rsplit("/", 1)[1]] for r in results] + [inner.told]))
+""")
+        self.assertEqual(said, [
+            [{"x": 1, "__trial_index__": 0}, "dir_0"], [{"x": 1, "__trial_index__": 1}, "dir_1"],
+            [{"x": 2, "__trial_index__": 0}, "dir_2"], [{"x": 2, "__trial_index__": 1}, "dir_3"],
+            [6.0, 12.0]])
+
+    def test_the_older_names_and_files(self) -> None:
+        said = self.says("""
+def talks(config):
+    print("out", config["x"], flush=True)
+    tune.report({"v": config["x"]})
+one = tune.Experiment("one", talks, config={"x": tune.grid_search([1, 2])}, stop={"v": 9})
+trials = tune.run_experiments([one, tune.Experiment("two", talks, config={"x": 3})], verbose=0)
+results = fit({"x": 4}, run={"name": "logs", "log_to_file": "all.txt"})
+plain = tune.run(talks, name="run", config={"x": 5}, log_to_file=("o", "e"), verbose=0)
+read = tune.Result.from_path(plain.trials[0].path)
+print(json.dumps([[t.last_result["v"] for t in trials], read.metrics["v"], read.config,
+                  open(plain.trials[0].path + "/o").read(), len(read.metrics_dataframe)]))
+""")
+        self.assertEqual(said, [[1, 2, 3], 5, {"x": 5}, "out 5\n", 1])
+
+    def test_what_the_user_raises_ends_the_script(self) -> None:
+        done = self.place.run(SCRIPT + """
+class Broken(tune.Callback):
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        raise KeyError("mine")
+fit({"x": 1}, run={"callbacks": [Broken()]})
+""", code=1)
+        self.assertIn("KeyError: 'mine'", done.stderr)
+        self.place.wait_gone()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,139 @@
+"""Going back to a search that was interrupted, or whose trials failed."""
+
+import json
+import pathlib
+import signal
+import unittest
+
+from harness import Cluster, driver_python, wait_until
+from script import Place
+
+SEARCH = """
+import json, os, sys, time
+from pathlib import Path
+from rt import tune
+from rt.tune import Checkpoint, RunConfig, Tuner
+
+def objective(config):
+    start = 0
+    if tune.get_checkpoint() is not None:
+        start = int((Path(tune.get_checkpoint().path) / "step").read_text())
+    for step in range(start + 1, 7):
+        folder = Path(os.environ["RT_TRIAL_DIR"]) / f"at{step}"
+        folder.mkdir()
+        (folder / "step").write_text(str(step))
+        tune.report({"v": config["x"] * step, "began": start}, checkpoint=Checkpoint(str(folder)))
+        if config["x"] == 2 and step == 3 and not WHOLE:
+            time.sleep(1_000) if BROKEN is None else exec(BROKEN)
+
+def show(results):
+    print(json.dumps([[r.config["x"], r.metrics.get("v"), r.metrics.get("training_iteration"),
+                       r.metrics.get("began"), r._trial.state] for r in results]))
+"""
+FIRST = """
+WHOLE, BROKEN = False, None
+show(Tuner(objective, param_space={"x": tune.grid_search([1, 2, 3])},
+           tune_config=tune.TuneConfig(max_concurrent_trials=1),
+           run_config=RunConfig(name="kept", callbacks=[tune.Callback()])).fit())
+"""
+AGAIN = """
+WHOLE, BROKEN = True, None
+show(Tuner.restore(sys.argv[1], objective, **json.loads(sys.argv[2])).fit())
+"""
+ENDS = [[1, 6, 6, 0, "COMPLETED"], [2, 12, 6, 3, "COMPLETED"], [3, 18, 6, 0, "COMPLETED"]]
+
+
+class PlainScriptTest(unittest.TestCase):
+    """`python script.py`: the embedded cluster's state outlives an interrupted script."""
+
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+        self.results = self.place.results / "kept"
+
+    def restore(self, **options: object) -> list:
+        path = self.place.write(SEARCH + AGAIN, "again.py")
+        done = self.place.run_file(path, str(self.results), json.dumps(options))
+        self.place.wait_gone()
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_an_interrupted_search_goes_on(self) -> None:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with self.subTest(signal=number):
+                process = self.place.start(self.place.write(SEARCH + FIRST))
+                self.addCleanup(process.communicate)
+                wait_until("the second trial is under way", lambda: '"began":0' in "".join(
+                    path.read_text() for path in self.results.glob("*_00001/result.json")))
+                wait_until("it is at its third step", lambda: any(
+                    '"training_iteration":3' in path.read_text().replace(" ", "")
+                    for path in self.results.glob("*_00001/result.json")))
+                process.send_signal(number)
+                _, err = process.communicate(timeout=60)
+                self.place.wait_gone()
+                self.assertTrue((self.results / ".rt-state").is_dir(), err)
+                if number == signal.SIGINT:
+                    self.assertIn(f"Tuner.restore('{self.results}', trainable).fit()", err)
+                self.assertEqual(self.restore(), ENDS)
+                self.assertFalse((self.results / ".rt-state").exists())
+                rows = [path.read_text().count("\n")
+                        for path in sorted(self.results.glob("*/result.json"))]
+                self.assertEqual(rows, [6, 6, 6])
+                self.results.rename(self.place.results / f"by{number}")
+
+    def test_failed_trials_are_retried_with_repaired_code(self) -> None:
+        broken = FIRST.replace("BROKEN = False, None", "BROKEN = False, 'raise OSError(7)'")
+        self.place.run(SEARCH + broken)
+        self.place.wait_gone()
+        self.assertEqual(self.restore()[1], [2, 6, 3, 0, "FAILED"])  # Kept as it was.
+        self.assertEqual(self.restore(resume_errored=True), ENDS)
+        self.assertFalse((self.results / ".rt-state").exists())
+        done = self.place.run(SEARCH + """
+WHOLE, BROKEN = True, None
+print(Tuner.can_restore(sys.argv[1]))
+Tuner.restore(sys.argv[1], objective)
+""", str(self.results), code=1)
+        self.assertEqual(done.stdout, "False\n")
+        self.assertIn("there is no search in", done.stderr)
+
+    def test_run_resumes_by_name(self) -> None:
+        text = """
+WHOLE = len(sys.argv) > 1
+BROKEN = "raise OSError(7)"
+analysis = tune.run(objective, name="kept", config={"x": tune.grid_search([1, 2, 3])},
+                    resume=sys.argv[1] if WHOLE else "AUTO", raise_on_failed_trial=False)
+print(json.dumps([t.last_result["began"] for t in analysis.trials]))
+"""
+        done = self.place.run(SEARCH + text)
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), [0, 0, 0])
+        done = self.place.run(SEARCH + text, "AUTO+RESTART_ERRORED")
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), [0, 0, 0])
+        self.assertFalse((self.results / ".rt-state").exists())
+        done = self.place.run(SEARCH + text, "LOCAL", code=1)
+        self.assertIn("no search called 'kept'", done.stderr)
+
+
+class ClusterTest(unittest.TestCase):
+    def test_a_stopped_search_is_restored_by_name(self) -> None:
+        place = Place()
+        self.addCleanup(place.close)
+        cluster = Cluster(workers=1, cpus=1)
+        self.addCleanup(cluster.close)
+        cluster.env["PATH"] = str(pathlib.Path(driver_python()).parent) + ":" + cluster.env["PATH"]
+        cluster.up()
+        place.env |= {"RT_HOME": cluster.env["RT_HOME"], "RT_CLUSTER": "it"}
+        process = place.start(place.write(SEARCH + FIRST))
+        self.addCleanup(process.communicate)
+        wait_until("the second trial has begun", lambda: [
+            trial for trial in cluster.json("trial", "list")["items"]
+            if trial["number"] == 1 and trial["step"] == 3])
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(cluster.experiment(1)["state"], "STOPPED")
+        again = place.write(SEARCH + AGAIN, "again.py")
+        done = place.run_file(again, "kept", "{}")
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), ENDS)
+        self.assertEqual(cluster.experiment(1)["state"], "COMPLETED")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,278 @@
+"""What the driver answers when the head asks: searchers, schedulers, stoppers, callbacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rt import tune
+from rt._space import encode_space, resolve, sampled
+from rt.tune import stopper
+from rt.tune._advice import Advice, Advisors
+from rt.tune.schedulers import FIFOScheduler, TrialScheduler
+from rt.tune.search import ConcurrencyLimiter, Repeater, Searcher
+
+
+class Head:
+    """Answers driver_questions from a list of replies; keeps what was answered."""
+
+    def __init__(self, answered_seq: int = 0) -> None:
+        self.replies: list[dict[str, Any]] = []
+        self.answers: list[dict[str, Any]] = []
+        self.answered_seq = answered_seq
+
+    def say(self, *entries: dict[str, Any], asked: tuple[int, ...] = (), **more: Any) -> None:
+        wanted = [{"number": number, "params": {}} for number in asked]
+        through = max([each["seq"] for each in entries], default=0)
+        reply = {"entries": list(entries), "through": through, "more": False, "asked": wanted}
+        self.replies.append({**reply, "ended": False, **more})
+
+    def call(self, op: str, **fields: Any) -> Any:
+        if op == "driver_attach":
+            return {"session": 1, "answered_seq": self.answered_seq, "created_seq": 1}
+        if op == "driver_questions":
+            return self.replies.pop(0)
+        assert op == "driver_answer"
+        self.answers.append(fields)
+        return {}
+
+
+def advised(head: Head, **parts: Any) -> Advisors:
+    advisors = Advisors(Advice(**parts), {})
+    advisors.attach(head, 1)  # type: ignore[arg-type]
+    return advisors
+
+
+def entry(seq: int, kind: str, number: int = 0, **more: Any) -> dict[str, Any]:
+    return {"seq": seq, "kind": kind, "number": number, "attempt": 1, **more}
+
+
+def created(seq: int, number: int = 0) -> dict[str, Any]:
+    return entry(seq, "trial", number, params={"x": number}, name=f"t{number}")
+
+
+def row(seq: int, iteration: int, number: int = 0, **metrics: Any) -> dict[str, Any]:
+    result = {"training_iteration": iteration, "done": False, **metrics}
+    return entry(seq, "rows", number, rows=[{"seq": iteration, "result": result}])
+
+
+class Noting(TrialScheduler):
+    """Stops at iteration 2, pauses at 1 when asked to; notes what it hears."""
+
+    def __init__(self, pauses: bool = False) -> None:
+        self.heard: list[Any] = []
+        self.pauses = pauses
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        self.heard.append(("add", trial.number))
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        iteration = result["training_iteration"]
+        self.heard.append((trial.number, iteration))
+        if iteration == 1 and self.pauses:
+            return TrialScheduler.PAUSE
+        return TrialScheduler.STOP if iteration >= 2 else TrialScheduler.CONTINUE
+
+    def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
+        self.heard.append(("complete", trial.number))
+
+    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+        self.heard.append(("error", trial.number))
+
+    def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
+        self.heard.append(("remove", trial.number))
+
+
+class Calls(tune.Callback):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("on_trial") or name in ("setup", "on_experiment_end", "on_checkpoint"):
+            self.calls.append(name)
+        return super().__getattribute__(name)
+
+
+def test_a_scheduler_sees_rows_in_order_and_stops_a_trial() -> None:
+    head, scheduler = Head(), Noting()
+    advisors = advised(head, scheduler=scheduler)
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    head.say(row(5, 2))
+    head.say(entry(6, "attempt_end", outcome="ENDED", reason="", goes_on=False),
+             entry(7, "end", failed=False, completed=False, reason=""))  # fmt: skip
+    for _ in range(3):
+        advisors.poll(0)
+    assert scheduler.heard == [("add", 0), (0, 1), (0, 2)]
+    assert [(a["from"], a["through"]) for a in head.answers] == [(0, 4), (4, 5), (5, 7)]
+    assert head.answers[0]["stops"] == [] and head.answers[2]["stops"] == []
+    stop = head.answers[1]["stops"][0]
+    assert (stop["number"], stop["early"], stop["reason"]) == (0, True, "Noting stopped it")
+
+
+def test_how_a_trial_ends_is_told_once() -> None:
+    head, scheduler, calls = Head(), Noting(), Calls()
+    advisors = advised(head, scheduler=scheduler, callbacks=[calls])
+    head.say(*(created(2 + n, n) for n in range(3)),
+             entry(5, "start", 0, rank=0), row(6, 1, 0, done=True),
+             entry(7, "start", 1, rank=0, restored=True),
+             entry(8, "checkpoint", 1, manifest="m", iteration=1),
+             entry(9, "attempt_end", 1, outcome="FAILED", reason="boom", goes_on=True),
+             entry(10, "attempt_end", 1, outcome="FAILED", reason="boom", goes_on=False),
+             entry(11, "end", 1, failed=True, completed=False, reason="boom"),
+             entry(12, "end", 0, failed=False, completed=True, reason=""),
+             entry(13, "end", 2, failed=False, completed=False, reason="by hand"))  # fmt: skip
+    head.say(ended=True)
+    advisors.poll(0)
+    advisors.poll(0)
+    assert scheduler.heard[3:] == [("error", 1), ("complete", 0), ("remove", 2)]
+    assert calls.calls == [
+        "setup", "on_trial_start", "on_trial_result", "on_trial_start", "on_trial_restore",
+        "on_trial_save", "on_checkpoint", "on_trial_recover", "on_trial_error",
+        "on_trial_complete", "on_trial_complete", "on_experiment_end",
+    ]  # fmt: skip
+    assert advisors.ended and len(head.answers) == 1
+
+
+class Seeded(Searcher):
+    def __init__(self) -> None:
+        super().__init__("v", "max")
+        self.heard: list[Any] = []
+
+    def suggest(self, trial_id: str) -> Any:
+        self.heard.append(trial_id)
+        return {"x": len(self.heard) - 1} if len(self.heard) <= 3 else Searcher.FINISHED
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        self.heard.append((trial_id, result["training_iteration"]))
+
+    def on_trial_complete(
+        self, trial_id: str, result: Any = None, error: bool = False
+    ) -> None:
+        self.heard.append((trial_id, "end"))
+
+
+def test_a_driver_that_comes_back_is_shown_what_was_answered() -> None:
+    head, searcher, scheduler, calls = Head(answered_seq=7), Seeded(), FIFOScheduler(), Calls()
+    advisors = advised(head, searcher=searcher, scheduler=scheduler, callbacks=[calls])
+    head.say(entry(2, "answered", through=1), created(3, 0), entry(4, "start", rank=0), row(5, 1),
+             entry(8, "answered", through=7), row(9, 2))  # fmt: skip
+    advisors.poll(0)
+    assert searcher.heard == ["1/0", ("1/0", 1), ("1/0", 2)]
+    assert calls.calls == ["setup", "on_trial_result"]  # The first row was told before.
+    assert [(a["from"], a["through"]) for a in head.answers] == [(7, 9)]
+
+
+def test_suggestions_wait_finish_and_keep_the_constants() -> None:
+    class Slow(Seeded):
+        def suggest(self, trial_id: str) -> Any:
+            return None if not self.heard else {"net/width": 3, "t": (1, 2)}
+
+    head, searcher = Head(), Slow()
+    advisors = advised(head, searcher=searcher)
+    head.say(asked=(0,))
+    advisors.poll(0)
+    assert head.answers == [] and advisors._considered == [0]
+    searcher.heard.append("now")
+    head.say()
+    head.replies[-1]["asked"] = [{"number": 0, "params": {"net": {"width": 1, "depth": 2}}}]
+    advisors.poll(0)
+    assert head.answers[0]["suggestions"] == [
+        {"number": 0, "params": {"net": {"width": 3, "depth": 2}, "t": [1, 2]}}
+    ]
+
+
+def test_a_paused_trial_goes_on_when_it_is_chosen() -> None:
+    head, scheduler = Head(), Noting(pauses=True)
+    advisors = advised(head, scheduler=scheduler)
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1))
+    head.say(entry(5, "attempt_end", outcome="ENDED", reason="", goes_on=True))
+    head.say(entry(6, "start", rank=0))
+    for _ in range(3):
+        advisors.poll(0)
+    assert head.answers[0]["pauses"] == [0] and head.answers[0]["resumes"] == [0]
+    assert all(answer["resumes"] == [] for answer in head.answers[1:])
+    assert advisors._controller.trials[0].status == "RUNNING"
+
+
+def test_a_scheduler_that_chooses_lets_one_trial_wait_at_a_time() -> None:
+    class LastFirst(Noting):
+        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+            waiting = [t for t in tune_controller.get_trials() if t.status == "PENDING"]
+            return waiting[-1] if waiting else None
+
+    advice = Advice(scheduler=LastFirst())
+    assert advice.to_spec()["chooses"] and "chooses" not in Advice(scheduler=Noting()).to_spec()
+    head = Head()
+    advisors = advised(head, scheduler=advice.scheduler)
+    head.say(created(2, 0), created(3, 1))
+    head.say(entry(4, "start", 1, rank=0))
+    head.say()
+    for _ in range(3):
+        advisors.poll(0)
+    assert [answer["resumes"] for answer in head.answers] == [[1], [0]]
+
+
+def test_a_wrong_verdict_is_an_error() -> None:
+    class Wrong(TrialScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Any, result: Any) -> str:
+            return "GO"
+
+    head = Head()
+    advisors = advised(head, scheduler=Wrong())
+    head.say(created(2), row(3, 1))
+    with pytest.raises(ValueError, match="returned 'GO'"):
+        advisors.poll(0)
+
+
+def test_batches_and_repeats_tell_the_searcher_together() -> None:
+    inner = Seeded()
+    batch = ConcurrencyLimiter(inner, 2, batch=True)
+    assert [batch.suggest(f"1/{n}") for n in range(3)] == [{"x": 0}, {"x": 1}, None]
+    batch.on_trial_complete("1/0", {"v": 1})
+    assert batch.suggest("1/2") is None and inner.heard == ["1/0", "1/1"]
+    batch.on_trial_complete("1/1", {"v": 2})
+    assert inner.heard[2:] == [("1/0", "end"), ("1/1", "end")]
+    told: list[Any] = []
+    inner = Seeded()
+    inner.on_trial_complete = lambda *args, **kw: told.append((args, kw))  # type: ignore
+    repeat = Repeater(inner, repeat=2)
+    configs = [repeat.suggest(f"1/{n}") for n in range(3)]
+    assert configs[0] == {"x": 0, "__trial_index__": 0} and configs[1]["__trial_index__"] == 1
+    assert configs[2] == {"x": 1, "__trial_index__": 0}
+    repeat.on_trial_complete("1/0", {"v": 1.0})
+    repeat.on_trial_complete("1/1", None, error=True)
+    assert told == [(("1/0",), {"result": {"v": 1.0}, "error": False})]
+
+
+def test_sample_from_values_are_resolved_in_order() -> None:
+    space = {
+        "b": tune.sample_from(lambda spec: spec.config.a + 1),
+        "a": tune.sample_from(lambda spec: spec["x"] * 10),
+        "x": tune.uniform(0, 1),
+        "deep": {"c": tune.sample_from(lambda spec: spec.config.get("b") + 1)},
+        "fixed": tune.sample_from(lambda: 4),
+    }
+    encoded, _ = encode_space(space)
+    assert encoded["b"] is None and encoded["x"] == {"uniform": [0, 1]}
+    config = {"b": None, "a": None, "x": 2, "deep": {"c": None}, "fixed": None}
+    assert resolve(config, sampled(space)) == {
+        "b": 21, "a": 20, "x": 2, "deep": {"c": 22}, "fixed": 4,
+    }  # fmt: skip
+    circle = {"p": tune.sample_from(lambda s: s.config.q), "q": tune.sample_from(lambda s: s["p"])}
+    with pytest.raises(ValueError, match="p, q: these sample_from values need each other"):
+        resolve(dict.fromkeys(circle), sampled(circle))
+
+
+def test_stoppers_follow_their_rules() -> None:
+    plateau = stopper.ExperimentPlateauStopper("v", std=0.1, top=3, mode="max", patience=2)
+    said = [plateau("1/0", {"v": v}) for v in (1.0, 5.0, 5.0, 5.0, 5.0)]
+    assert said == [False, False, False, False, True] and plateau.stop_all()
+    trial = stopper.TrialPlateauStopper("v", std=0.0, num_results=2, grace_period=3,
+                                        metric_threshold=1.0, mode="max")  # fmt: skip
+    assert [trial("1/0", {"v": v}) for v in (0.5, 0.5, 0.5, 2.0, 2.0)] == [
+        False, False, False, False, True,
+    ]  # fmt: skip
+    timeout = stopper.TimeoutStopper(3600)
+    assert not timeout("1/0", {}) and not timeout.stop_all()
+    assert stopper.parts(stopper.CombinedStopper(timeout, stopper.NoopStopper())) == [timeout]
+    assert stopper.FunctionStopper(lambda trial_id, result: result["v"] > 1)("1/0", {"v": 2})
