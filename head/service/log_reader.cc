@@ -79,7 +79,8 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
       : edge_(edge), owner_(owner), node_{request.node()},
         rank_(request.rank()), exact_(node_.value == 0 ? request.attempt() : 0),
-        stream_(request.stream()), follow_(request.follow()), offset_(request.offset()), tail_lines_(request.tail_lines()) {}
+        stream_(request.stream()), follow_(request.follow()), offset_(request.offset()),
+        tail_lines_(request.tail_lines()) {}
 
   void Start() {
     self_ = shared_from_this();
