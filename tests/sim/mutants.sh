@@ -100,8 +100,6 @@ head_core jobs.cc "a lost driver is not launched again" \
   's/job\.runs\.losses_in_row > limits::kInfraLossesMax/true/'
 head_core jobs.cc "who stops a job leaves its experiments" \
   's/StopExperiment\(draft, id, StopCause::kUser, [^;]*;/(void)id;/'
-head_core state.cc "a paused trial is started" \
-  's/trial\.pause_cause == PauseCause::kNone && //'
 head_core experiments.cc "a paused search proposes" 's/experiment\.paused \|\| //'
 head_core experiments.cc "the clock of a paused search goes on" \
   's/ \+ experiment\.halted_total \+ budget/ + budget/'

@@ -222,6 +222,7 @@ void WorkerHost::SuspendRun(const Fence& fence) {
   if (it == runs_.end() || !it->second.alive) return;
   it->second.pausing = it->second.hears;
   if (it->second.hears) return;
+  if (sim_.rng.Chance(0.3)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
 }
 
