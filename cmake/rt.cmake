@@ -32,6 +32,11 @@ target_compile_options(rt_flags INTERFACE -pthread
     -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wswitch-enum -Werror
     -Wno-error=maybe-uninitialized -Wno-error=stringop-overflow -Wno-error=array-bounds
     -Wno-error=restrict -Wno-missing-field-initializers -fstack-protector-strong)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # The fuzzers; g++ is who judges the warnings.
+  target_compile_options(rt_flags INTERFACE -Wno-unknown-warning-option -Wno-error)
+  target_compile_options(rt_flags INTERFACE
+      -fsanitize-ignorelist=${CMAKE_SOURCE_DIR}/tests/fuzz/ignored.txt)
+endif()
 target_compile_definitions(rt_flags INTERFACE RT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(rt_flags INTERFACE Threads::Threads)
 

@@ -8,6 +8,7 @@ packages=(
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
   librust-blake3-dev
+  clang-14 libclang-rt-14-dev
   python3 python3-venv python3-pip procps iproute2 iptables
 )
 # Nice to have: the build and the tests go on without them, and say so.

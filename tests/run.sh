@@ -15,10 +15,12 @@ step() { printf '== %s (at %d s)\n' "$*" "$SECONDS"; }
 step "packages"
 ./deploy/install-deps.sh
 if [ -z "$quick" ]; then
-  for preset in dev tsan; do
+  for preset in dev tsan fuzz; do
     step "build with sanitizers: $preset"
     cmake --preset "$preset" >/dev/null
-    cmake --build --preset "$preset" --target rt_sanitized
+    target=rt_sanitized
+    if [ "$preset" = fuzz ]; then target=rt_fuzz; fi
+    cmake --build --preset "$preset" --target "$target"
   done
 fi
 step "build"
