@@ -1,4 +1,4 @@
-// Any text as a cluster's or an experiment's YAML: an error with its place, or a spec; never a crash.
+// Any text as a cluster's or an experiment's YAML: an error with its place, or a spec.
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/yaml/cluster_spec.h"
