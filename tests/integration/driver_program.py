@@ -1,6 +1,6 @@
 """A Python driver over k = 0 … TRIALS-1 whose trials note what was committed, for checks.py.
 
-    driver_program.py NAME NOTES TRIALS STEPS PAUSE_S CHECKPOINT_EVERY
+    driver_program.py NAME NOTES TRIALS STEPS PAUSE_S CHECKPOINT_EVERY [MAX_FAILURES]
 """
 
 import json
@@ -13,7 +13,8 @@ from rt import tune
 from rt.tune import Checkpoint, CheckpointConfig
 
 NAME, NOTES = sys.argv[1], sys.argv[2]
-TRIALS, STEPS, PAUSE_S, EVERY = (float(word) for word in sys.argv[3:])
+TRIALS, STEPS, PAUSE_S, EVERY = (float(word) for word in sys.argv[3:7])
+MAX_FAILURES = int(sys.argv[7]) if len(sys.argv) > 7 else 0
 
 
 def objective(config):
@@ -44,5 +45,6 @@ def objective(config):
 
 
 analysis = tune.run(objective, name=NAME, config={"k": tune.grid_search(list(range(int(TRIALS))))},
+                    max_failures=MAX_FAILURES,
                     checkpoint_config=CheckpointConfig(num_to_keep=1))
 print(f"driver: {len(analysis.trials)} trials of {NAME}")
