@@ -90,7 +90,11 @@ class CareTest(unittest.TestCase):
                "INPUTRC": "/dev/null"}
         terminal = Terminal(["bash", "--norc", "--noprofile", "-i"], env, self.cluster.work)
         self.addCleanup(terminal.close)
-        terminal.wait_for("a prompt", lambda lines: lines[0].startswith(">"))
+
+        def await_prompt() -> None:  # What is typed before it is echoed by others than readline.
+            terminal.wait_for("a prompt", lambda lines: [
+                line.rstrip() for line in lines if line.strip()][-1:] == [">"])
+        await_prompt()
         terminal.type("source <(rt completion bash)\n")
         for typed, wanted in (("rt exp expo", "rt exp export"),
                               ("rt exp export --form", "rt exp export --format"),
@@ -99,10 +103,11 @@ class CareTest(unittest.TestCase):
                               ("rt context use i", "rt context use it"),
                               ("rt token create --role vie", "rt token create --role viewer"),
                               ("rt t wh", "rt t why"), ("rt plan clus", "rt plan cluster.yaml")):
+            await_prompt()
             terminal.type(typed + "\t")
             terminal.wait_for(f"{typed!r} becomes {wanted!r}", lambda lines, wanted=wanted: any(
                 line.endswith("> " + wanted) for line in lines))
-            terminal.type("\x15")  # Ctrl-U: an empty line again.
+            terminal.type("\x03")  # Ctrl-C: another prompt.
 
     def test_what_an_installation_has(self) -> None:
         target = self.cluster.home / "installed"
