@@ -126,7 +126,7 @@ head_core apply.cc "a join token works twice" \
 head_core apply.cc "a rung forgets who was stopped there" \
   's/if \(std::isnan\(e\.value\)\) return;/if (e.stopped || std::isnan(e.value)) return;/'
 head_core apply.cc "a budget runs from the creation on" \
-  's/(\.results_dir = e\.results_dir, \.created_at = at)\}/$1, .started_at = at}/'
+  's/if \(experiment\.started_at == 0\) (experiment\.started_at = )at;/$1experiment.created_at;/'
 head_core apply.cc "the journal's time is forgotten" 's/world\.state\.time = std::max[^;]*;//'
 head_core advice.cc "a driver that has a successor is heard" \
   's/session == experiment\.drivers\.size\(\)/session <= experiment.drivers.size()/'
