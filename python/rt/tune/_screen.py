@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from typing import Any, Optional, TextIO
 
 from rt._driver import Driver
@@ -45,7 +46,7 @@ def _is_terminal(stream: Any) -> bool:
         return False
 
 
-class Screen:
+class Screen(ABC):
     """What the kinds below share: when a frame is due, and how one is asked for."""
 
     every_s = FRAME_EVERY_S
@@ -61,6 +62,7 @@ class Screen:
     def __exit__(self, *_: object) -> None:
         self.leave()
 
+    @abstractmethod
     def leave(self) -> None:
         """Leaves the last frame where it is, for good; safe to repeat."""
 
@@ -75,13 +77,13 @@ class Screen:
             return  # The wait that follows says what is wrong.
         self._shown_at = now
 
+    @abstractmethod
     def draw(self) -> None:
         """Draws one frame now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def above(self, text: str) -> None:
         """Says one line that stays."""
-        raise NotImplementedError
 
     def _frame(self, **fields: Any) -> dict[str, Any]:
         return dict(self._driver.call("experiment_screen", experiment_id=self._id, **fields))
@@ -180,6 +182,9 @@ class NotebookScreen(Screen):
     def __init__(self, driver: Driver, experiment_id: int) -> None:
         super().__init__(driver, experiment_id)
         self._handle: Any = None
+
+    def leave(self) -> None:
+        """The display stays in the notebook as it is."""
 
     def draw(self) -> None:
         """Shows one frame as plain text."""

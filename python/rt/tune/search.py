@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
+from abc import ABC, abstractmethod
 from typing import Any, Optional, Union
 
 from rt._json import flatten
@@ -60,8 +61,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         return {"basic": basic}
 
 
-class Searcher(SearchAlgorithm):
-    """A search algorithm of one's own. Subclasses define suggest and on_trial_complete.
+class Searcher(SearchAlgorithm, ABC):
+    """A search algorithm of one's own. Subclasses define suggest, and mostly on_trial_complete.
 
     It runs in the driver. A driver that is run again makes the searcher anew and tells it all that
     happened before, in the same order: one that draws at random needs a seed to go on as it was.
@@ -92,9 +93,9 @@ class Searcher(SearchAlgorithm):
         """Told before the first suggestion; returns whether it takes `config` as its space."""
         return False
 
+    @abstractmethod
     def suggest(self, trial_id: str) -> Any:
         """A configuration, None (not now) or FINISHED."""
-        raise NotImplementedError
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """The trial reported a row and goes on."""
@@ -103,7 +104,6 @@ class Searcher(SearchAlgorithm):
         self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
     ) -> None:
         """The trial is over; result is its last row, None when there is none."""
-        raise NotImplementedError
 
     def add_evaluated_point(
         self,
@@ -113,8 +113,8 @@ class Searcher(SearchAlgorithm):
         pruned: bool = False,
         intermediate_values: Optional[list[float]] = None,
     ) -> None:
-        """Takes a result from elsewhere into account."""
-        raise NotImplementedError
+        """Takes a result from elsewhere into account. Raises ValueError unless overridden."""
+        raise ValueError(f"{type(self).__name__} takes no results from elsewhere")
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Whether the searcher limits concurrent trials itself."""

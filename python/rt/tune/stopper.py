@@ -9,22 +9,23 @@ from __future__ import annotations
 import datetime
 import statistics
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
 
 
-class Stopper:
+class Stopper(ABC):
     """Called with every result. Subclasses define both methods."""
 
+    @abstractmethod
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """Whether this trial ends after this result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop_all(self) -> bool:
         """Whether the whole search ends now."""
-        raise NotImplementedError
 
 
 class NoopStopper(Stopper):
