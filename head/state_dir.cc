@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/run/random.h"
 
 namespace rt {
 namespace {

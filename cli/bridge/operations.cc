@@ -12,6 +12,7 @@
 #include "common/cas/tree.h"
 #include "common/rpc/identity.h"
 #include "common/rpc/remote_store.h"
+#include "common/run/random.h"
 
 namespace rt {
 namespace {

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
+#include "common/run/random.h"
 
 namespace rt {
 namespace {

@@ -10,6 +10,7 @@
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
+#include "common/run/random.h"
 
 namespace rt {
 namespace {

@@ -284,11 +284,4 @@ absl::StatusOr<Identity> IdentityOf(const std::string& certificate_pem) {
   return identity;
 }
 
-std::string RandomHex(size_t bytes) {
-  std::string random(bytes, '\0');
-  RT_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(random.data()),
-                      static_cast<int>(bytes)) == 1);
-  return ToHex(random);
-}
-
 }  // namespace rt

@@ -56,6 +56,4 @@ struct JoinToken {
 std::string EncodeJoinToken(const JoinToken& token);
 absl::StatusOr<JoinToken> DecodeJoinToken(const std::string& text);
 
-std::string RandomHex(size_t bytes);  // From the system's generator.
-
 }  // namespace rt

@@ -2,6 +2,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/run/random.h"
 #include "head/service/translate.h"
 
 namespace rt {

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
 #include "common/run/files.h"
+#include "common/run/random.h"
 
 using namespace rt;
 
