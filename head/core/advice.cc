@@ -99,14 +99,13 @@ size_t WaitingTrials(const World& world, ExperimentId id) {
 }
 
 // The name as a file may be called, with the trial's number behind it when another has it.
-std::string FreeName(const Experiment& experiment, const std::string& wanted) {
+std::string FreeName(const World& world, const Experiment& experiment, const std::string& wanted) {
   if (wanted.empty()) return "";
   std::string name = wanted;
   for (char& c : name)
     if (c == '/' || static_cast<unsigned char>(c) < ' ') c = '_';
   if (name == "." || name == "..") name += '_';
-  auto taken = [&](const Trial& trial) { return trial.name == name || trial.directory == name; };
-  if (std::any_of(experiment.trials.begin(), experiment.trials.end(), taken))
+  if (world.index.experiments.at(experiment.id).names.contains(name))
     name += "_" + std::to_string(experiment.trials.size());
   return name;
 }
@@ -169,8 +168,9 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   for (const auto& suggestion : input.suggestions) {
     const std::vector<uint32_t> asked = AskedNumbers(draft.core.world, id);
     if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
-    CreateTrial(draft, id, suggestion.params, FreeName(*experiment, suggestion.name),
-                FreeName(*experiment, suggestion.directory));
+    CreateTrial(draft, id, suggestion.params,
+                FreeName(draft.core.world, *experiment, suggestion.name),
+                FreeName(draft.core.world, *experiment, suggestion.directory));
   }
   if (input.search_finished && !experiment->search_finished && IsOpen(*experiment))
     draft.Emit(event::SearchFinished{id});

@@ -267,7 +267,9 @@ struct Applier {
     trial.directory = e.directory;
     trial.created_at = at;
     experiment.trials.push_back(std::move(trial));
-    world.index.experiments.at(e.trial.experiment).pending.insert(e.trial.number);
+    ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
+    index.pending.insert(e.trial.number);
+    TakeNames(index, experiment.trials.back());
     AddIfWanted(experiment, experiment.trials.back());
   }
   void operator()(const event::TrialStopRequested& e) {

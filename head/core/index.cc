@@ -98,6 +98,11 @@ void RemoveReady(World& world, const Owner& owner) {
   index.ready_arrival.erase(arrival);
 }
 
+void TakeNames(ExperimentIndex& index, const Trial& trial) {
+  for (const std::string& name : {trial.name, trial.directory})
+    if (!name.empty()) index.names.insert(name);
+}
+
 void ReleaseHeld(World& world, ExperimentId id) {
   ExperimentIndex& experiment = world.index.experiments.at(id);
   while (!experiment.held.empty() && !IsFull(experiment)) {
@@ -251,6 +256,7 @@ void Reindex(World& world) {
       if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
     for (const Trial& trial : experiment.trials) {
       CountEnd(index, trial.end);
+      TakeNames(index, trial);
       bool live = trial.runs.live() != nullptr;
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,

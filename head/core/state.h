@@ -241,6 +241,7 @@ struct ExperimentIndex {
   ExperimentSpec spec;
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
+  std::set<std::string> names;              // Names and directories that its driver gave trials.
   uint64_t ready = 0;                       // Trials in Index::ready.
   std::set<uint32_t> held;                  // They want nodes; max_concurrent is reached.
   uint64_t completed = 0, stopped = 0, failed = 0;
