@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,9 +16,11 @@
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "common/run/random.h"
 #include "worker/run/memory_file.h"
 #include "worker/run/memory_watch.h"
 #include "worker/run/shim_file.h"
+#include "worker/run/work_dir.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -28,18 +29,6 @@ namespace {
 constexpr int kLaunchWaitMs = 10'000;
 constexpr int kShimLooks = 200;
 constexpr int kShimLookUs = 10'000;
-
-std::string NewToken() {
-  unsigned char bytes[32];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) std::abort();
-  return ToHex({reinterpret_cast<const char*>(bytes), sizeof bytes});
-}
-
-absl::Status CopyTree(const std::string& from, const std::string& to) {
-  std::error_code error;
-  fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
-  return error ? ErrnoStatus(error.value(), "copy the bundle to " + to) : absl::OkStatus();
-}
 
 // Whether the process has a handler for the signal, whose default would end it.
 bool Catches(pid_t pid, int number) {
@@ -100,19 +89,16 @@ std::string Launcher::SocketOf(const Fence& fence) const {
 }
 std::string Launcher::LogsOf(const Fence& fence) const { return dirs_.LogsOf(fence); }
 
+absl::StatusOr<std::string> Launcher::TreeOf(const LaunchBody& body) {
+  if (body.bundle.empty()) return "";
+  return cache_.Get(body.bundle, body.fence);
+}
+
 absl::Status Launcher::Prepare(LaunchBody& body) {
   const RunDir dir = DirOf(body.fence);
   RT_RETURN_IF_ERROR(dirs_.Make(body.fence));
-  std::string cwd = dir.work();
-  if (!body.bundle.empty()) {
-    RT_ASSIGN_OR_RETURN(std::string cached, cache_.Get(body.bundle, body.fence));
-    RT_RETURN_IF_ERROR(CopyTree(cached, dir.work()));
-    if (!body.cwd.empty()) cwd += "/" + body.cwd;
-  } else if (!body.cwd.empty()) {
-    cwd = body.cwd;
-  } else {
-    RT_RETURN_IF_ERROR(EnsureDirectory(cwd));
-  }
+  RT_ASSIGN_OR_RETURN(const std::string tree, TreeOf(body));
+  RT_ASSIGN_OR_RETURN(const std::string cwd, MakeWorkDir(body, tree, dir.work()));
   std::vector<std::string> inputs;
   for (const LaunchInput& input : body.inputs) {
     RT_ASSIGN_OR_RETURN(std::string path, cache_.Get(input.manifest, body.fence));
@@ -126,7 +112,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   if (body.keeps_port) {
     RT_ASSIGN_OR_RETURN(body.port, ports_.Keep(body.fence, body.port));
   }
-  body.token = NewToken();
+  body.token = RandomHex(32);
   body.started_at = WallClock();
   if (body.memory > 0) body.cgroup = cgroups_.Make(body.fence, body.memory);
   body.shim_spec = ShimSpec(body, cwd, inputs);
@@ -156,11 +142,8 @@ absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool 
   const RunDir dir = DirOf(body.fence);
   RT_RETURN_IF_ERROR(RunDirs::Write(dir.body(), ToJson(body).Dump()));
   if (may_be_warm && warm_.Wants(body)) {
-    std::string bundle;
-    if (!body.bundle.empty()) {
-      RT_ASSIGN_OR_RETURN(bundle, cache_.Get(body.bundle, body.fence));
-    }
-    absl::StatusOr<int> connection = warm_.Launch(body, dir.path, bundle);
+    RT_ASSIGN_OR_RETURN(const std::string tree, TreeOf(body));
+    absl::StatusOr<int> connection = warm_.Launch(body, dir.path, tree);
     if (connection.ok()) {
       std::lock_guard lock(mutex_);
       started_.insert(body.fence);

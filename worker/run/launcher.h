@@ -79,6 +79,8 @@ class Launcher {
   std::string LogsOf(const Fence& fence) const;
 
  private:
+  // The unpacked bundle; "" when there is none.
+  absl::StatusOr<std::string> TreeOf(const LaunchBody& body);
   std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
                        const std::vector<std::string>& inputs) const;
   absl::StatusOr<uint64_t> LaunchCold(const LaunchBody& body);

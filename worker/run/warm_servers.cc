@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,8 +17,10 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/run/random.h"
 #include "worker/run/memory_file.h"
 #include "worker/run/send_with.h"
+#include "worker/run/work_dir.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -33,12 +34,6 @@ constexpr const char* kOfAttempt[] = {"RT_TRIAL_ID",  "RT_ATTEMPT",        "RT_C
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.
 constexpr size_t kRoomBytes = 4'096;
-
-std::string RandomName() {
-  unsigned char bytes[6];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) std::abort();
-  return ToHex({reinterpret_cast<const char*>(bytes), sizeof bytes});
-}
 
 std::string Fields(const std::vector<std::string>& texts) {
   std::string message;
@@ -172,39 +167,37 @@ void WarmServers::Refuse(const LaunchBody& body, const std::string& why) {
 }
 
 absl::StatusOr<WarmServers::Group*> WarmServers::GroupFor(const LaunchBody& body,
-                                                          const std::string& bundle) {
+                                                          const std::string& tree,
+                                                          std::unique_lock<std::mutex>& lock) {
   const std::string key = KeyOf(body);
+  changed_.wait(lock, [&] { return !starting_.contains(key); });
   if (auto found = open_.find(key); found != open_.end()) return &groups_.at(found->second);
+  const std::string name = RandomHex(6);
+  Group group{.key = key,
+              .socket = runtime_dir_ + "/warm-" + name,
+              .directory = state_dir_ + "/warm/" + name};
+  starting_.insert(key);
+  lock.unlock();  // The bundle may be large, and the worker's loop asks for Tick and Release.
+  absl::Status started = StartGroup(group, body, tree);
+  lock.lock();
+  starting_.erase(key);
+  changed_.notify_all();
+  RT_RETURN_IF_ERROR(started);
   while (open_.size() >= limits::kWarmServersMax) {
     auto oldest = std::min_element(open_.begin(), open_.end(), [&](const auto& a, const auto& b) {
       return groups_.at(a.second).used_at < groups_.at(b.second).used_at;
     });
     Retire(groups_.at(oldest->second));
   }
-  const std::string name = RandomName();
-  Group group{.key = key,
-              .socket = runtime_dir_ + "/warm-" + name,
-              .directory = state_dir_ + "/warm/" + name};
-  RT_RETURN_IF_ERROR(StartGroup(group, body, bundle));
   open_[key] = group.socket;
   const std::string socket = group.socket;
   return &groups_.emplace(socket, std::move(group)).first->second;
 }
 
 absl::Status WarmServers::StartGroup(Group& group, const LaunchBody& body,
-                                     const std::string& bundle) {
-  std::string cwd = group.directory + "/work";
+                                     const std::string& tree) {
   RT_RETURN_IF_ERROR(EnsureDirectory(group.directory));
-  if (!bundle.empty()) {
-    std::error_code error;
-    fs::copy(bundle, cwd, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
-    if (error) return ErrnoStatus(error.value(), "copy the bundle to " + cwd);
-    if (!body.cwd.empty()) cwd += "/" + body.cwd;
-  } else if (!body.cwd.empty()) {
-    cwd = body.cwd;
-  } else {
-    RT_RETURN_IF_ERROR(EnsureDirectory(cwd));
-  }
+  RT_ASSIGN_OR_RETURN(const std::string cwd, MakeWorkDir(body, tree, group.directory + "/work"));
   RT_ASSIGN_OR_RETURN(int spec, MemoryFile(ServerSpec(body, cwd, group.directory)));
   auto listener = Listen(group.socket);
   int keeper[2] = {-1, -1};
@@ -231,10 +224,10 @@ absl::Status WarmServers::StartGroup(Group& group, const LaunchBody& body,
 }
 
 absl::StatusOr<int> WarmServers::Launch(const LaunchBody& body, const std::string& run_dir,
-                                        const std::string& bundle) {
-  std::lock_guard lock(mutex_);
+                                        const std::string& tree) {
+  std::unique_lock lock(mutex_);
   RT_ASSIGN_OR_RETURN(int spec, MemoryFile(body.shim_spec));
-  auto group = GroupFor(body, bundle);
+  auto group = GroupFor(body, tree, lock);
   auto connection = group.ok() ? Connect((*group)->socket) : absl::StatusOr<int>(group.status());
   if (connection.ok()) {
     const std::string request =

@@ -4,6 +4,7 @@
 // there are too many, and with this daemon; the trials that it forked go on. Thread-safe.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -26,9 +27,10 @@ class WarmServers {
   // (RT_WARM_START=0), and not refused before. The first refusal of a trainable is logged.
   bool Wants(const LaunchBody& body);
   // Asks for a fork, of a server that is started if need be. The connection answers once
-  // (ReadReply), and ends with the attempt. `bundle`: the unpacked bundle, or "". Blocks little.
+  // (ReadReply), and ends with the attempt. `tree`: the unpacked bundle, or "". Blocks while the
+  // server's copy of it is made.
   absl::StatusOr<int> Launch(const LaunchBody& body, const std::string& run_dir,
-                             const std::string& bundle);
+                             const std::string& tree);
   struct Reply {
     uint64_t pid = 0;  // 0: not started; start it cold.
     std::string why;
@@ -61,8 +63,10 @@ class WarmServers {
     Millis used_at = 0;
   };
   static std::string KeyOf(const LaunchBody& body);
-  absl::StatusOr<Group*> GroupFor(const LaunchBody& body, const std::string& bundle);
-  absl::Status StartGroup(Group& group, const LaunchBody& body, const std::string& bundle);
+  // Lets go of `lock` while it starts one.
+  absl::StatusOr<Group*> GroupFor(const LaunchBody& body, const std::string& tree,
+                                  std::unique_lock<std::mutex>& lock);
+  absl::Status StartGroup(Group& group, const LaunchBody& body, const std::string& tree);
   void Retire(Group& group);
   void ForgetEnded();
   void RemoveLeftovers();
@@ -71,6 +75,8 @@ class WarmServers {
   const std::string runtime_dir_;
   const std::string bin_dir_;
   std::mutex mutex_;
+  std::condition_variable changed_;          // A group was started, or could not be.
+  std::set<std::string> starting_;           // Keys.
   std::map<std::string, Group> groups_;     // By socket; those that are retired as well.
   std::map<std::string, std::string> open_;  // Key -> socket of the group that takes launches.
   std::map<Fence, std::string> users_;       // -> socket.
