@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 from typing import Any, Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -51,6 +52,22 @@ def mix64(value: int) -> int:
     value = ((value ^ (value >> 30)) * 0xbf58476d1ce4e5b9) & mask
     value = ((value ^ (value >> 27)) * 0x94d049bb133111eb) & mask
     return value ^ (value >> 31)
+
+
+def processes_of(root: pathlib.Path) -> dict[int, str]:
+    """Processes that carry the path in their arguments or environment, with both."""
+    mark = str(root).encode()
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if mark in text and b") Z " not in (entry / "stat").read_bytes():
+                found[int(entry.name)] = text.decode(errors="replace")
+        except OSError:
+            continue
+    return found
 
 
 class Cluster:
@@ -205,16 +222,23 @@ class Cluster:
             shutil.rmtree(self.home, ignore_errors=True)
 
     def leftovers(self) -> dict[int, str]:
-        """Processes that carry this cluster's home in their environment or arguments."""
-        mark = str(self.home).encode()
-        found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                continue
-            try:
-                text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if mark in text and b" Z " not in (entry / "stat").read_bytes():
-                    found[int(entry.name)] = text.decode(errors="replace")
-            except OSError:
-                continue
-        return found
+        """What still runs of this cluster."""
+        return processes_of(self.home)
+
+
+class ClusterTest(unittest.TestCase):
+    """Tests that share one cluster, which goes also when what follows its start fails."""
+
+    workers, cpus = 2, 2
+    cluster: Cluster
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster(cls.workers, cls.cpus)
+        cls.addClassCleanup(cls.cluster.close)
+        cls.prepare()
+        cls.cluster.up()
+
+    @classmethod
+    def prepare(cls) -> None:
+        """What must be there before the cluster comes up: its environment, files."""

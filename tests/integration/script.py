@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from typing import Any
 
-from harness import BIN, ROOT, wait_until
+from harness import BIN, ROOT, processes_of, wait_until
 
 PYTHON = ROOT / "build/venv/bin/python"
 
@@ -73,18 +73,7 @@ class Place:
 
     def processes(self) -> dict[int, str]:
         """Processes that carry this place's path in their environment or arguments."""
-        mark = str(self.root).encode()
-        found = {}
-        for entry in pathlib.Path("/proc").iterdir():
-            if not entry.name.isdigit() or int(entry.name) == os.getpid():
-                continue
-            try:
-                text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
-                if mark in text and b") Z " not in (entry / "stat").read_bytes():
-                    found[int(entry.name)] = text[:200].decode(errors="replace")
-            except OSError:
-                continue
-        return found
+        return {pid: text[:200] for pid, text in processes_of(self.root).items()}
 
     def directories(self) -> list[pathlib.Path]:
         """What the embedded clusters that run now have under /tmp."""

@@ -2,7 +2,6 @@
 
 import collections
 import json
-import os
 import pathlib
 import shutil
 import signal

@@ -5,7 +5,7 @@ import pathlib
 import sys
 import unittest
 
-from harness import Cluster
+from harness import ClusterTest
 
 COUNT = r"""
 import json, os, sys, time
@@ -16,16 +16,11 @@ for i in range(steps):
 """
 
 
-class BasicTest(unittest.TestCase):
+class BasicTest(ClusterTest):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
+        super().setUpClass()
         (cls.cluster.work / "count.py").write_text(COUNT)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def test_status_and_nodes(self) -> None:
         status = self.cluster.json("status")

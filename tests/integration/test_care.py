@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BIN, Cluster
+from harness import BIN, ClusterTest
 from pseudo_terminal import Terminal
 
 SEARCH = """
@@ -20,17 +20,8 @@ scheduler: {asha: {max_t: 27, reduction_factor: 3}}
 """
 
 
-class CareTest(unittest.TestCase):
-    cluster: Cluster
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster(workers=1, cpus=2)
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
+class CareTest(ClusterTest):
+    workers = 1
 
     def findings(self, *args: str, code: int = 0) -> dict[str, dict]:
         done = self.cluster.rt("doctor", "-o", "json", *args, check=False)

@@ -9,20 +9,16 @@ import subprocess
 import unittest
 
 from checks import HERE, Search
-from harness import BIN, ROOT, Cluster, driver_python, wait_until
+from harness import BIN, ROOT, ClusterTest, driver_python, wait_until
 
 
-class CheckpointTest(unittest.TestCase):
+class CheckpointTest(ClusterTest):
+    workers = 1
+
     @classmethod
-    def setUpClass(cls) -> None:
+    def prepare(cls) -> None:
         cls.python = driver_python()
-        cls.cluster = Cluster(workers=1, cpus=2)
         cls.cluster.env["PYTHONPATH"] = str(ROOT / "python")
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def show(self, trial: str) -> dict:
         return self.cluster.json("trial", "show", trial)

@@ -10,7 +10,7 @@ import sys
 import unittest
 from typing import Any
 
-from harness import BIN, Cluster, wait_until
+from harness import BIN, Cluster, ClusterTest, wait_until
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 EXPERIMENT = ("id name owner job_id state reason metric mode search scheduler trials_total "
@@ -40,13 +40,10 @@ print("to stderr", file=sys.stderr, flush=True)
 """
 
 
-class CliTest(unittest.TestCase):
-    cluster: Cluster
-
+class CliTest(ClusterTest):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
+        super().setUpClass()
         (cls.cluster.work / "report.py").write_text(REPORT)
         cls.done = cls.cluster.submit("done", f"""
 experiment: done
@@ -66,10 +63,6 @@ resources: {{cpu: 2}}
         cls.cluster.rt("submit", "/bin/sh", "--", "-c", "echo one; echo two >&2")
         wait_until("two trials run", lambda: cls.cluster.experiment(cls.waits)
                    ["trials_by_state"]["RUNNING"] == 2)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def fail_json(self, code: int, *args: str) -> Any:
         done = self.cluster.rt(*args, "-o", "json", check=False)
@@ -237,18 +230,7 @@ resources: {{cpu: 2}}
         self.assertIn("complete -c rt", self.cluster.rt("completion", "fish").stdout)
 
 
-class RunningTest(unittest.TestCase):
-    cluster: Cluster
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
-
+class RunningTest(ClusterTest):
     def test_followed_logs_go_on_over_a_restart_of_the_head(self) -> None:
         go = self.cluster.work / "go"
         script = ("import os, time\nprint('before', flush=True)\n"

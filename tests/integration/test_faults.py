@@ -10,7 +10,7 @@ import time
 import unittest
 
 from checks import Search
-from harness import BIN, Cluster, wait_until
+from harness import BIN, Cluster, ClusterTest, wait_until
 
 
 def stop(pid: int) -> None:
@@ -26,16 +26,7 @@ def go_on_after(pid: int, span_s: float) -> None:
     os.kill(pid, signal.SIGCONT)
 
 
-class StoppedTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
-
+class StoppedTest(ClusterTest):
     def search(self, **options) -> Search:
         search = Search(self.cluster, self.id().rsplit(".test_", 1)[1], verdict_every=3, **options)
         search.submit()

@@ -6,19 +6,10 @@ import subprocess
 import unittest
 
 from checks import Search
-from harness import BIN, Cluster, wait_until
+from harness import BIN, ClusterTest, wait_until
 
 
-class KillTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
-
+class KillTest(ClusterTest):
     def search(self, **options) -> Search:
         name = self.id().rsplit(".test_", 1)[1]
         search = Search(self.cluster, name, verdict_every=3, **options)

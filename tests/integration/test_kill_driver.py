@@ -7,22 +7,16 @@ import subprocess
 import unittest
 
 from checks import Search
-from harness import ROOT, Cluster, driver_python, wait_until
+from harness import ROOT, ClusterTest, driver_python, wait_until
 
 
-class KillDriverTest(unittest.TestCase):
+class KillDriverTest(ClusterTest):
     @classmethod
-    def setUpClass(cls) -> None:
+    def prepare(cls) -> None:
         cls.python = driver_python()
-        cls.cluster = Cluster()
         cls.cluster.env["PATH"] = (str(pathlib.Path(cls.python).parent) + ":"
                                    + cls.cluster.env["PATH"])
         cls.cluster.env["PYTHONPATH"] = str(ROOT / "python")
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def search(self, **options) -> Search:
         name = self.id().rsplit(".test_", 1)[1]

@@ -7,7 +7,7 @@ import unittest
 from typing import Callable
 
 from checks import Search
-from harness import ROOT, Cluster, driver_python, wait_until
+from harness import ROOT, ClusterTest, driver_python, wait_until
 
 
 def parent(pid: int) -> int:
@@ -15,18 +15,12 @@ def parent(pid: int) -> int:
         return int(file.read().rsplit(")", 1)[1].split()[1])
 
 
-class KillPairsTest(unittest.TestCase):
+class KillPairsTest(ClusterTest):
     @classmethod
-    def setUpClass(cls) -> None:
+    def prepare(cls) -> None:
         python = driver_python()
-        cls.cluster = Cluster()
         cls.cluster.env["PATH"] = os.path.dirname(python) + ":" + cls.cluster.env["PATH"]
         cls.cluster.env["PYTHONPATH"] = str(ROOT / "python")
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def parties(self, search: Search, job: int) -> dict[str, Callable[[], int]]:
         """How to find each party's pid; the trial's server and its group's shim by ancestry."""

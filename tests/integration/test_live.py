@@ -6,7 +6,7 @@ import re
 import sys
 import unittest
 
-from harness import BIN, Cluster
+from harness import BIN, ClusterTest
 from pseudo_terminal import Terminal
 from script import PYTHON
 
@@ -63,18 +63,11 @@ tune.run(train, config={"x": tune.grid_search([1, 2])}, metric="loss", mode="min
 """
 
 
-class LiveTest(unittest.TestCase):
-    cluster: Cluster
-
+class LiveTest(ClusterTest):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
+        super().setUpClass()
         (cls.cluster.work / "trial.py").write_text(TRIAL)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def setUp(self) -> None:
         self.name = self.id().rsplit(".", 1)[1]

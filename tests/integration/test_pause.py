@@ -6,7 +6,7 @@ import textwrap
 import unittest
 from typing import Any
 
-from harness import Cluster, wait_until
+from harness import ClusterTest, wait_until
 
 # Saves when it is asked to; reports one step per file that the test drops.
 SCRIPT = """
@@ -35,17 +35,8 @@ print("steps", sorted(r.metrics["step"] for r in results))
 """
 
 
-class PauseTest(unittest.TestCase):
-    cluster: Cluster
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster(workers=1)
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
+class PauseTest(ClusterTest):
+    workers = 1
 
     def trial(self, trial_id: str) -> Any:
         return self.cluster.json("trial", "show", trial_id)

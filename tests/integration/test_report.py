@@ -8,22 +8,13 @@ import sys
 import time
 import unittest
 
-from harness import BIN, ROOT, Cluster, wait_until
+from harness import BIN, ROOT, ClusterTest, wait_until
 
 EXAMPLES = ROOT / "examples"
 
 
-class ReportTest(unittest.TestCase):
-    cluster: Cluster
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.cluster = Cluster(workers=1, cpus=2)
-        cls.cluster.up()
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
+class ReportTest(ClusterTest):
+    workers = 1
 
     def run_script(self, script: str, more: str = "", state: str = "COMPLETED",
                    trials: int = 1) -> tuple[int, list[dict]]:

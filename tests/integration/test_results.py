@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import BIN, Cluster, wait_until
+from harness import BIN, ClusterTest, wait_until
 
 TRIAL = r"""
 import json, sys
@@ -46,22 +46,15 @@ while not os.path.exists(sys.argv[1]):
 """
 
 
-class ResultsTest(unittest.TestCase):
-    cluster: Cluster
-
+class ResultsTest(ClusterTest):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = Cluster()
-        cls.cluster.up()
+        super().setUpClass()
         (cls.cluster.work / "trial.py").write_text(TRIAL)
         cls.sweep = cls.cluster.submit("sweep", SEARCH)
         cls.cluster.wait_experiment(cls.sweep)
         cls.halving = cls.cluster.submit("halving", ASHA)
         cls.cluster.wait_experiment(cls.halving)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def test_show_has_the_best_side_by_side(self) -> None:
         text = self.cluster.rt("exp", "show", str(self.sweep)).stdout

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import BIN, wait_until
+from harness import BIN, processes_of, wait_until
 
 
 class Site:
@@ -80,13 +80,10 @@ class Site:
         for daemon in self.daemons.values():
             daemon.kill()
             daemon.wait()
-        mark = str(self.root).encode()
-        for entry in pathlib.Path("/proc").iterdir():  # Trials that a failed test left.
+        for pid in processes_of(self.root):  # Trials that a failed test left.
             try:
-                if entry.name.isdigit() and int(entry.name) != os.getpid() and \
-                        mark in (entry / "environ").read_bytes():
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except OSError:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
                 continue
         shutil.rmtree(self.root, ignore_errors=True)
 

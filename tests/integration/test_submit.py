@@ -8,28 +8,22 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import textwrap
 import unittest
 from typing import Any
 
-from harness import BIN, Cluster, driver_python, wait_until
+from harness import BIN, Cluster, ClusterTest, driver_python, wait_until
 
 WAIT = "import os, time\nwhile not os.path.exists({path!r}): time.sleep(0.02)\n"
 
 
-class SubmitTest(unittest.TestCase):
-    cluster: Cluster
+class SubmitTest(ClusterTest):
+    workers = 1
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cluster = Cluster(workers=1)
-        cls.cluster.up()
+        super().setUpClass()
         cls.work = cls.cluster.work
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.cluster.close()
 
     def write(self, name: str, text: str, mode: int = 0o644) -> str:
         path = self.work / name
