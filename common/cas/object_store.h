@@ -4,8 +4,8 @@
 //   A key is one or more components of [A-Za-z0-9._-], none "." or "..", with '/' between them.
 //   What a write returned OK for is durable and seen by every later call of anyone.
 //   An object is whole or absent: no reader sees a part of one.
-//   Unavailable and DeadlineExceeded from a write leave it open whether it was done: read the key to
-// know. ResourceExhausted: no space; PermissionDenied: credentials, with what to do.
+//   Unavailable and DeadlineExceeded from a write leave it open whether it was done: read the key
+// to know. ResourceExhausted: no space; PermissionDenied: credentials, with what to do.
 #pragma once
 
 #include <optional>
