@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <future>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -29,8 +30,7 @@ struct PostItem {
 };
 struct SyncItem {
   input::Sync sync;
-  uint64_t seen_epoch;
-  uint64_t seen_version;
+  SyncSeen seen;
   HeadLoop::SyncFn done;
 };
 struct WakeItem {
@@ -68,8 +68,7 @@ class Loop final : public HeadLoop {
   absl::Status Begin(input::StartHead start);
 
   void Post(Input input, AnswerFn done) override;
-  void PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version,
-                SyncFn done) override;
+  void PostSync(input::Sync sync, SyncSeen seen, SyncFn done) override;
   void Wake(NodeId node) override;
   void Query(std::function<void(const Core&)> read,
              std::function<void(absl::Status)> done) override;
@@ -103,6 +102,7 @@ class Loop final : public HeadLoop {
   Batch batch_;  // Records and rows that are not yet handed to the journal.
   ParkedSyncs parked_;
   std::set<NodeId> behind_;     // Their Sync is answered when this batch of inputs is done.
+  std::map<NodeId, ParkedSync> released_;  // So is this one, for which a newer one is parked.
   std::deque<Effect> effects_;  // Ascending by seq.
   SteadyTime next_tick_{};
   Millis last_now_ = 0;
@@ -187,8 +187,8 @@ void Loop::Post(Input input, AnswerFn done) {
   if (!Enqueue(item, kOthersMax)) std::get<PostItem>(item).done(Full(), Answer{});
 }
 
-void Loop::PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version, SyncFn done) {
-  Item item = SyncItem{std::move(sync), seen_epoch, seen_version, std::move(done)};
+void Loop::PostSync(input::Sync sync, SyncSeen seen, SyncFn done) {
+  Item item = SyncItem{std::move(sync), seen, std::move(done)};
   if (!Enqueue(item, limits::kInboxInputsMax)) std::get<SyncItem>(item).done({.status = Full()});
 }
 
@@ -270,8 +270,9 @@ void Loop::Handle(Item item) {
 
 void Loop::HandleSync(SyncItem item) {
   const NodeId node = item.sync.node;
-  ParkedSync parked{.seen_epoch = item.seen_epoch,
-                    .seen_version = item.seen_version,
+  ParkedSync parked{.incarnation = item.sync.incarnation,
+                    .sync_seq = item.sync.sync_seq,
+                    .seen = item.seen,
                     .until = steady_clock::now() + milliseconds(limits::kSyncHold),
                     .done = std::move(item.done)};
   for (const Observed& observed : item.sync.observed) parked.listed.insert(observed.fence);
@@ -283,8 +284,15 @@ void Loop::HandleSync(SyncItem item) {
     });
     return;
   }
-  auto older = parked_.Park(node, std::move(parked));
-  if (older.has_value()) Reply(node, std::move(*older));
+  const uint64_t incarnation = parked.incarnation;
+  if (auto older = parked_.Park(node, std::move(parked))) {
+    const bool waits = older->incarnation == incarnation && older->sync_seq == item.seen.open_seq;
+    if (!waits || released_.contains(node)) {
+      Reply(node, std::move(*older));  // Nobody may be there to take it.
+    } else {
+      released_.emplace(node, std::move(*older));
+    }
+  }
   // One that is behind is answered at the end of the batch, with all that the batch changed.
   if (parked_.IsOutdated(node, core_.world.state.epoch)) behind_.insert(node);
 }
@@ -318,6 +326,13 @@ void Loop::EndOfBatch(SteadyTime now) {
   for (NodeId node : core_.soft.dirty) parked_.Bump(node);
   behind_.merge(core_.soft.dirty);
   core_.soft.dirty.clear();
+  // A worker that sent a newer Sync beside an older one is told by the older one.
+  for (auto& [node, older] : std::exchange(released_, {})) {
+    if (const ParkedSync* newest = parked_.Find(node)) older.listed = newest->listed;
+    Reply(node, std::move(older));
+    parked_.NoteTold(node, core_.world.state.epoch);
+    behind_.erase(node);
+  }
   for (NodeId node : behind_) {
     if (auto sync = parked_.Take(node)) Reply(node, std::move(*sync));
   }

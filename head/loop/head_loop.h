@@ -26,6 +26,13 @@ struct SyncReply {
   uint64_t durable_seq = 0;
 };
 
+// What the worker had when it sent a Sync.
+struct SyncSeen {
+  uint64_t epoch = 0;  // Of the last reply that it took.
+  uint64_t version = 0;
+  uint64_t open_seq = 0;  // Of its older Sync that still waits for an answer; 0: none does.
+};
+
 class HeadLoop {
  public:
   struct Options {
@@ -45,9 +52,9 @@ class HeadLoop {
 
   // RESOURCE_EXHAUSTED (through the callback, at once) when the inbox is full.
   virtual void Post(Input input, AnswerFn done) = 0;
-  // `seen_*` are the worker's: an up-to-date worker's call is parked for up to the hold.
-  virtual void PostSync(input::Sync sync, uint64_t seen_epoch, uint64_t seen_version,
-                        SyncFn done) = 0;
+  // An up-to-date worker's call is parked for up to the hold. One that comes beside an older call
+  // releases that: it takes the news along, and the new one is parked in its place.
+  virtual void PostSync(input::Sync sync, SyncSeen seen, SyncFn done) = 0;
   // Answers the node's parked Sync now, for a reason outside the core (a log request).
   virtual void Wake(NodeId node) = 0;
   // Runs `read` on the core thread; `done` follows when everything it saw is durable.

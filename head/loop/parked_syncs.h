@@ -16,16 +16,20 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 struct ParkedSync {
   std::set<Fence> listed;  // What the worker already knows: no bodies for these.
-  uint64_t seen_epoch = 0;
-  uint64_t seen_version = 0;
+  uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;
+  SyncSeen seen;
   SteadyTime until;
   HeadLoop::SyncFn done;
 };
 
 class ParkedSyncs {
  public:
-  // Parks, and hands out the node's older call, which must be answered now.
+  // Parks, and hands out the node's older call, which must be answered.
   std::optional<ParkedSync> Park(NodeId node, ParkedSync sync);
+  // The node hears by another call what the parked one, if any, would have told it.
+  void NoteTold(NodeId node, uint64_t epoch);
+  const ParkedSync* Find(NodeId node) const;
   std::optional<ParkedSync> Take(NodeId node);
   // Nodes whose parked Sync has waited long enough.
   std::vector<NodeId> Expired(SteadyTime now) const;

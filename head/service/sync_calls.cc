@@ -16,8 +16,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     absl::StatusOr<input::Sync> sync =
         node.ok() ? SyncFromWire(request, *node) : absl::StatusOr<input::Sync>(node.status());
     if (!sync.ok()) return Finish(ToGrpc(sync.status()));
-    uint64_t epoch = request.seen_epoch();
-    uint64_t version = request.seen_version();
+    const SyncSeen seen{request.seen_epoch(), request.seen_version(), request.open_seq()};
     NodeId speaker = *node;
     Newest call{sync->incarnation, sync->sync_seq};
     owner_.Begin(speaker, call);
@@ -28,7 +27,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     }
     Edge& edge = owner_.edge_;
     // From here on this call may end at any moment: no member is touched after PostSync.
-    edge.loop.PostSync(std::move(*sync), epoch, version,
+    edge.loop.PostSync(std::move(*sync), seen,
                        [this, reply](SyncReply answer) { Answer(answer, reply); });
     if (edge.logs.HasUntold(speaker)) edge.loop.Wake(speaker);
   }

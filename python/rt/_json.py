@@ -89,9 +89,18 @@ def numbers(value: Any) -> Any:
     return value
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_decode = json.JSONDecoder().decode
+
+
 def dump(value: Any) -> bytes:
     """One line of JSON with its newline, from a tree that `clean` made."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    return _encode(value).encode() + b"\n"
+
+
+def parse(line: bytes) -> Any:
+    """What a line of JSON in UTF-8 says. Raises ValueError."""
+    return _decode(line.decode())
 
 
 def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

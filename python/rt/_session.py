@@ -16,6 +16,9 @@ import time
 from collections import deque
 from typing import Any, NoReturn, Optional
 
+# Without the wrapper of signal.signal, whose enums cost a forked trial dozens of page faults.
+from _signal import SIG_IGN, signal as set_handler  # type: ignore[import-not-found]
+
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
 from rt._wire import Wire
@@ -358,8 +361,8 @@ class Session:
             self._notice_end = time.monotonic() + NOTICE_DEFAULT_S
 
         self.defers_stop = not raises
-        signal.signal(signal.SIGTERM, terminate)
-        signal.signal(signal.SIGUSR2, notice)
+        set_handler(signal.SIGTERM, terminate)
+        set_handler(signal.SIGUSR2, notice)
 
 
 current: Optional[Session] = None  # The session of this process, when it is a trial's.

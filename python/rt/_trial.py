@@ -8,7 +8,6 @@ With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import pickle
 import shutil
@@ -16,6 +15,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from types import GeneratorType
 from typing import Any, Callable, Optional
 
 from rt import _api, _session
@@ -50,36 +50,45 @@ def _is_own(filename: str) -> bool:
 
 
 def load_payload() -> dict[str, Any]:
-    """What the driver packed (rt/_pack.py). Raises what unpickling raises."""
+    """What the driver packed (rt/_pack.py), and `call`: what a function is called with.
+
+    Raises what unpickling raises.
+    """
     root = os.environ["RT_TRAINABLE"]
     path = os.path.join(root, PAYLOAD_FILE) if os.path.isdir(root) else root
     with open(path, "rb") as file:
         payload: dict[str, Any] = pickle.load(file)
     payload["trainable"] = pickle.loads(payload["trainable"])
     payload["values"] = pickle.loads(payload["values"])
+    payload["call"] = _wanted_arguments(payload["trainable"])
     return payload
 
 
 def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
     """The trial's configuration, with the values that JSON could not hold put back."""
-    params = session.params
-    path = os.environ.get("RT_CONFIG")
-    if path and os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            params = json.load(file)
-    restored = restore_values(numbers(params), payload["values"])
+    restored = restore_values(numbers(session.params), payload["values"])
     assert isinstance(restored, dict)
     return restored
 
 
-def run_function(function: Callable[..., Any], config: dict[str, Any]) -> None:
-    """Calls the function; a dict or number that it returns, or yields, is reported."""
-    arguments = _arguments(function, config)
-    if takes_checkpoint_dir(function):
+def run_function(
+    function: Callable[..., Any],
+    config: dict[str, Any],
+    wanted: Optional[tuple[str, ...]] = None,
+) -> None:
+    """Calls the function; a dict or number that it returns, or yields, is reported.
+
+    `wanted`: what _wanted_arguments said of it, when that is known.
+    """
+    known: dict[str, Any] = {"config": config, "reporter": _api.report}
+    if wanted is None:
+        wanted = _wanted_arguments(function)
+    arguments = [known[name] for name in wanted if name in known]
+    if "checkpoint_dir" in wanted:
         result = function(*arguments, checkpoint_dir=_restored_dir())
     else:
         result = function(*arguments)
-    if inspect.isgenerator(result):
+    if isinstance(result, GeneratorType):
         for item in result:
             _report_returned(item)
     elif result is not None:
@@ -91,22 +100,25 @@ def _restored_dir() -> Optional[str]:
     return restored.path if restored is not None else None
 
 
-def _arguments(function: Callable[..., Any], config: dict[str, Any]) -> list[Any]:
-    """(config), (config, reporter) for the oldest scripts, or nothing when it takes nothing."""
+def _wanted_arguments(function: Any) -> tuple[str, ...]:
+    """Of config, reporter (the oldest scripts) and checkpoint_dir those that the function takes."""
+    if isinstance(function, type):
+        return ("config",)
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return [config]
+        return ("config",)
+    restored = ("checkpoint_dir",) if takes_checkpoint_dir(function) else ()
     positional = [
         each
         for each in parameters
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]
     if not positional and not any(each.kind == each.VAR_POSITIONAL for each in parameters):
-        return []
+        return restored
     if len(positional) > 1 and positional[1].name == "reporter":
-        return [config, _api.report]
-    return [config]
+        return ("config", "reporter", *restored)
+    return ("config", *restored)
 
 
 def _report_returned(value: Any) -> None:
@@ -176,12 +188,12 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         session.experiment_name = str(payload.get("experiment") or "")
         session.resources = dict(payload.get("resources") or {})
         config = read_config(session, payload)
-        is_class = inspect.isclass(trainable)
+        is_class = isinstance(trainable, type)
         session.handle_signals(raises=not is_class)
         if is_class:
             run_class(trainable, config, payload)
         else:
-            run_function(trainable, config)
+            run_function(trainable, config, payload["call"])
         session.barrier()
     except TrialStopped:
         if session.terminated:
@@ -214,7 +226,7 @@ def main(loaded: Optional[dict[str, Any]] = None) -> int:
         code = EXIT_FAILED
     # The outcome is known: a stop that arrives while the interpreter ends must not rewrite it. (It
     # would put SIGTERM's default back; one that is ignored stays ignored.)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _session.set_handler(signal.SIGTERM, _session.SIG_IGN)
     return code
 
 

@@ -209,24 +209,22 @@ class Server:
         os.dup2(request.fds[1], 1)
         os.dup2(request.fds[2], 2)
         request.close()
+        what = cgroup
         try:
-            what = "cgroup " + os.fsdecode(cgroup)
             if cgroup:
                 with open(cgroup + b"/cgroup.procs", "wb", 0) as file:
                     file.write(b"0")
-            what = "working directory " + os.fsdecode(cwd)
+            what = cwd
             os.chdir(cwd)
         except OSError as error:
-            self._tell(f"failed {request.number} {what}: {error.strerror}")
+            kind = "working directory" if what is cwd else "cgroup"
+            self._tell(f"failed {request.number} {kind} {os.fsdecode(what)}: {error.strerror}")
             os._exit(127)
         self._environment.replace(entries)
         sys.path[0] = os.fsdecode(cwd)
         _reseed()
-        with open("/proc/self/stat", "rb") as file:
-            start = file.read().rsplit(b")", 1)[1].split()[19].decode()
-        pid = os.getpid()
         try:
-            self._control.send(f"started {request.number} {pid} {start}".encode())
+            self._control.send(f"started {request.number} {os.getpid()}".encode())
         except OSError:
             os._exit(_trial.EXIT_FAILED)  # The shim is gone: nobody would look after this trial.
         self._control.close()

@@ -6,12 +6,13 @@ peer is a ConnectionError, after which the object is closed and a new one is nee
 
 from __future__ import annotations
 
-import json
 import select
 import socket
 import time
 from collections import deque
 from typing import Any, Optional
+
+from rt._json import parse
 
 LINE_BYTES_MAX = 64 << 20  # A longer answer is a broken peer.
 _READ_BYTES = 1 << 16
@@ -112,7 +113,7 @@ class Wire:
             if not line:
                 continue
             try:
-                message = json.loads(line)
+                message = parse(line)
             except ValueError as error:
                 raise ConnectionError(f"the other side did not send JSON: {error}") from error
             if isinstance(message, dict):

@@ -98,6 +98,7 @@ void LightWorker::SendIfDue() {
   request.set_sync_seq(call->seq);
   request.set_seen_epoch(seen_epoch_);
   request.set_seen_version(seen_version_);
+  if (syncs_open_ > 0) request.set_open_seq(call->seq - 1);
   v1::Inventory& inventory = *request.mutable_inventory();
   inventory.set_address("127.0.0.1");
   inventory.set_version(RT_VERSION);

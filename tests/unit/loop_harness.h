@@ -75,11 +75,11 @@ struct LoopHarness {
     auto used = Post(input::UseToken{"tok", "n1"});
     return Wait(used).answer.node;
   }
-  std::future<SyncReply> Sync(NodeId node, const SyncReply& seen = {}) {
+  std::future<SyncReply> Sync(NodeId node, const SyncReply& seen = {}, uint64_t open_seq = 0) {
     input::Sync sync{.node = node, .incarnation = 7, .sync_seq = ++sync_seq};
     sync.inventory.resources.cpu = 2 * kUnit;
     auto replied = std::make_shared<std::promise<SyncReply>>();
-    loop->PostSync(std::move(sync), seen.epoch, seen.version,
+    loop->PostSync(std::move(sync), {seen.epoch, seen.version, open_seq},
                    [replied](SyncReply reply) { replied->set_value(std::move(reply)); });
     return replied->get_future();
   }

@@ -59,6 +59,33 @@ TEST_CASE("loop: a parked Sync is answered with the hold, by a newer one, and by
   CHECK(Wait(newer).version > seen.version);
 }
 
+TEST_CASE("loop: a Sync beside an older one is parked, and the older one takes the news along") {
+  Harness harness;
+  const NodeId node = harness.Join();
+  const SyncReply seen = harness.Settle(node);
+  auto older = harness.Sync(node, seen);
+  const uint64_t older_seq = harness.sync_seq;
+  // The newer one has news of its own that the older one's answer holds: it sees an old version.
+  auto newer = harness.Sync(node, {}, older_seq);
+  const SyncReply told = Wait(older);
+  CHECK(told.version == seen.version);
+  auto job = harness.Post(AJob());
+  CHECK(Wait(job).status.ok());
+  const SyncReply reply = Wait(newer);
+  CHECK(reply.version > told.version);
+  CHECK(reply.bodies.size() == 1);
+}
+
+TEST_CASE("loop: a Sync beside an older one that the worker gave up is answered itself") {
+  Harness harness;
+  const NodeId node = harness.Join();
+  const SyncReply seen = harness.Settle(node);
+  auto older = harness.Sync(node, seen);
+  auto newer = harness.Sync(node, {});  // From a worker that waits for nothing else.
+  CHECK(Wait(newer).version == seen.version);
+  Wait(older);
+}
+
 TEST_CASE("loop: an unknown node's Sync is NotFound") {
   Harness harness;
   auto sync = harness.Sync(NodeId{42});

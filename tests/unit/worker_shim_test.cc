@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 #include "worker/run/launcher.h"
@@ -87,7 +88,11 @@ TEST_CASE("an end that was not written whole did not happen") {
   CHECK(file.has_shim);
   CHECK_FALSE(file.shim.has_value());
   CHECK_FALSE(file.exit.has_value());
-  REQUIRE(WriteFileAtomic(path, "shim 1 2 b\nexit_code 3\nsignal 0\nreason r\nended\n").ok());
+  const std::string end = "\nexit_code 3\nsignal 0\nreason r\nended\n";
+  REQUIRE(WriteFileAtomic(path, "shim 1 2 other-boot" + end).ok());
+  CHECK_FALSE(ReadShimFile(path).exit.has_value());  // Its rows may be lost with the machine.
+  const std::string boot(Trim(*ReadFile("/proc/sys/kernel/random/boot_id", 4096)));
+  REQUIRE(WriteFileAtomic(path, "shim 1 2 " + boot + end).ok());
   REQUIRE(ReadShimFile(path).exit.has_value());
   CHECK_FALSE(ReadShimFile(path).exit->witnessed);
   REQUIRE(NoteWitnessed(path).ok());

@@ -115,6 +115,7 @@ void SyncLoop::Send() {
   request.set_sync_seq(call->seq);
   request.set_seen_epoch(seen_epoch_);
   request.set_seen_version(seen_version_);
+  if (!calls_.empty()) request.set_open_seq(calls_.back()->seq);
   *request.mutable_inventory() = inventory_;
   for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
   calls_.push_back(call);

@@ -304,6 +304,10 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   if (!json.ok()) return std::nullopt;  // Not started: the head will ask again.
   ShimFile file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.has_shim; });
   if (!file.has_shim) return std::nullopt;
+  if (!file.shim) {
+    RT_LOG(kInfo) << rt::ToString(fence) << ": lost when the machine went down";
+    return std::nullopt;
+  }
   Found found{.body = LaunchBodyFrom(fence, *json)};
   for (const LaunchInput& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {

@@ -55,7 +55,9 @@ absl::Status Renew(const std::string& path, const std::string& name) {
   const bool file = name == "config.json" || name == "body.json" || name == "shim" ||
                     name == "spool";
   if (file && S_ISREG(info.st_mode) && info.st_nlink == 1) {
-    if (info.st_size <= 1 || name == "config.json") return absl::OkStatus();  // Always rewritten.
+    // These are written anew by every launch, before its shim is there to make them count.
+    if (name == "config.json" || name == "body.json") return absl::OkStatus();
+    if (info.st_size <= 1) return absl::OkStatus();
     return RunDirs::Write(path, "\n");
   }
   return RemoveTree(path);

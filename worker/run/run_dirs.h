@@ -22,7 +22,8 @@ class RunDirs {
   explicit RunDirs(std::string state_dir);
 
   RunDir Of(const Fence& fence) const;
-  // Makes the attempt's directory, with trial(); its other files are absent, or an empty line.
+  // Makes the attempt's directory, with trial(); its other files are absent or an empty line, but
+  // for config() and body(), which every launch writes before its shim is there.
   absl::Status Make(const Fence& fence);
   // The attempt is over and its files are nobody's any more: keeps the logs.
   absl::Status Retire(const Fence& fence);

@@ -58,7 +58,7 @@ ShimFile ReadShimFile(const std::string& path) {
     if (key == "signal") exit.signal = std::atoi(value.c_str());
     if (key == "launch_failed") exit.launch_failed = value == "1";
     if (key == "reason") exit.reason = value;
-    if (key == "ended") {
+    if (key == "ended" && file.shim) {
       exit.witnessed = false;
       file.exit = exit;
     }

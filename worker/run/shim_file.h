@@ -4,11 +4,13 @@
 //   group SOCKET                   the shim is that of a group (shim_group.h)
 //   program PID STARTTIME BOOT_ID  the user's process, once exec succeeded
 //   exit_code N, signal N, launch_failed 0|1, reason TEXT, ended
-//                                  in one write, synced: the last thing the shim does
+//                                  in one write: the last thing the shim does
 //   over_memory TEXT               by a daemon that killed it for it
 //   witnessed                      by a daemon that saw it end
-// One file, because a launch should cost few of them. Reading never fails: what is not there is
-// absent, and a torn line counts as not there.
+// One file, because a launch should cost few of them, and not synced: every process may be killed,
+// but of what a machine ran before it went down nothing counts, because its rows were not synced
+// either. The trial goes on from its checkpoint, as when the machine had not come back. Reading
+// never fails: what is not there is absent, and a torn line counts as not there.
 #pragma once
 
 #include <optional>
@@ -22,7 +24,7 @@ namespace rt::worker {
 
 struct ShimFile {
   bool has_shim = false;  // A shim was there, in this boot or an earlier one.
-  std::optional<ProcessIdentity> shim;  // Of this boot only, as the next.
+  std::optional<ProcessIdentity> shim;  // Of this boot only, as everything that follows.
   std::optional<ProcessIdentity> program;
   std::string group;  // The group's socket; empty: a shim of its own.
   std::optional<ExitFacts> exit;

@@ -193,7 +193,7 @@ class Group {
     auto found = attempts_.find(id);
     if (found == attempts_.end()) return;
     const std::string what = *after == ' ' ? after + 1 : after;
-    if (word == "started") return OnStarted(found->second, what);
+    if (word == "started") return OnStarted(found->second, std::atoi(what.c_str()));
     if (word == "exit") return OnExit(found->second, std::atoi(what.c_str()));
     if (word == "cold") return OnNotStarted(found->second, "cold " + what);
     if (word == "failed") {
@@ -202,15 +202,17 @@ class Group {
     }
   }
 
-  void OnStarted(Attempt& attempt, const std::string& pid_and_start) {
+  void OnStarted(Attempt& attempt, pid_t pid) {
     if (attempt.stage != Stage::kForwarded) return;
     attempt.stage = Stage::kRunning;
-    attempt.pid = std::atoi(pid_and_start.c_str());
+    attempt.pid = pid;
     for (auto [log, preamble] : {std::pair{attempt.out_log.get(), &out_preamble_},
                                  std::pair{attempt.err_log.get(), &err_preamble_}}) {
       if (!preamble->text.empty()) log->Write(preamble->text.data(), preamble->text.size());
     }
-    const std::string line = "program " + pid_and_start + " " + boot_ + "\n";
+    const std::string start = StatField(pid, 22);
+    const std::string line = "program " + std::to_string(pid) + " " +
+                             (start.empty() ? "0" : start) + " " + boot_ + "\n";
     attempt.record->Write(line);
     for (int fd : attempt.connections) Send(fd, line);
     if (auto ended = unclaimed_.find(attempt.pid); ended != unclaimed_.end()) {

@@ -17,7 +17,7 @@
 // its end says that the exit file is written, or that the group was killed.
 //
 // To the server go messages "ID" with the descriptors of the spec and of the attempt's standard
-// output and error; it says "ready" or "refused WHY" once, then "started ID PID STARTTIME", "failed
+// output and error; it says "ready" or "refused WHY" once, then "started ID PID", "failed
 // ID WHY" (both from the child itself, before any user code), "exit ID WAITSTATUS", "cold ID WHY".
 #pragma once
 

@@ -6,8 +6,8 @@
 // Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes
 // per log file, files kept, cgroup (or nothing). Writes RUN_DIR/shim, as worker/run/shim_file.h
 // says, and one line with the identity of the user's process on standard output once exec
-// succeeded. The end is written, and synced, after every descendant is dead and every byte of
-// output is in the log files.
+// succeeded. The end is written after every descendant is dead and every byte of output is in the
+// log files.
 #include <poll.h>
 #include <sys/signalfd.h>
 
@@ -74,7 +74,8 @@ Ending Run(ShimRecord& record, const Spec& spec, int signals) {
   Pipe status;
   int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (!out.Open() || !err.Open() || !status.Open()) return LaunchFailed(std::strerror(errno));
-  pid_t child = ForkInto(spec.cgroup, status.write);
+  // A child that only prepares its exec needs no memory of its own.
+  const pid_t child = spec.cgroup.empty() ? ::vfork() : ForkInto(spec.cgroup, status.write);
   if (child < 0) return LaunchFailed(std::string("fork: ") + std::strerror(errno));
   if (child == 0) RunChild(spec, {null, out.write, err.write}, status.write);
   ::close(out.write);
