@@ -6,9 +6,10 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
-  libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
+  libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libpq-dev libzstd-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
   librust-blake3-dev
   clang-14 libclang-rt-14-dev
+  postgresql
   python3 python3-venv python3-pip procps iproute2 iptables
 )
 # Nice to have: the build and the tests go on without them, and say so.
@@ -37,6 +38,12 @@ if [ "${#missing[@]}" = 0 ] && [ "${#wanted[@]}" = 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 echo "install-deps: installing ${missing[*]} ${wanted[*]}"
+# The tests start a database of their own: the package is not to leave one running.
+if printf '%s\n' "${missing[@]}" | grep -qx postgresql; then
+  as_root mkdir -p /etc/postgresql-common/createcluster.d
+  echo "create_main_cluster = false" |
+    as_root tee /etc/postgresql-common/createcluster.d/rt.conf >/dev/null
+fi
 as_root apt-get update -qq
 if [ "${#missing[@]}" -gt 0 ]; then
   as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -11,6 +11,7 @@
 #include "common/base/strings.h"
 #include "common/run/files.h"
 #include "head/core/places.h"
+#include "head/journal/postgres_journal.h"
 
 namespace rt {
 namespace {
@@ -52,6 +53,15 @@ absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"url"}, "journal"));
+  journal.url = json.GetString("url");
+  if (journal.url.empty()) return absl::OkStatus();
+  if (!IsPostgresUrl(journal.url))
+    return Invalid("journal/url must begin with postgres://", "leave it out for SQLite");
+  return Annotate(CheckPostgresUrl(journal.url), "journal/url");
+}
+
 // Whether a worker of this machine may find gpus: only it will know how many.
 bool MayHaveGpus() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -67,7 +77,8 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider"}, "the file");
+  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider", "journal"},
+                                  "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);
@@ -77,6 +88,9 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   const Json* provider = json->Find("provider");
   if (status.ok() && provider != nullptr && !provider->is_null())
     status = ReadProvider(*provider, config);
+  const Json* journal = json->Find("journal");
+  if (status.ok() && journal != nullptr && !journal->is_null())
+    status = ReadJournal(*journal, config.journal);
   if (!status.ok()) return Annotate(status, file);
   return config;
 }

@@ -1,6 +1,7 @@
 // The head's configuration file, JSON that `rt up` writes:
 //   {"cluster_name": "demo", "results_root": "/abs/path", "provider":
-//     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]}}
+//     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]},
+//    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}}
 #pragma once
 
 #include <string>
@@ -12,10 +13,14 @@
 
 namespace rt {
 
+struct JournalConfig {
+  std::string url;  // Of a PostgreSQL database; empty: SQLite in the state directory.
+};
 struct HeadConfig {
   std::string cluster_name;
   std::string results_root;  // Absolute.
   std::vector<LocalWorker> workers;
+  JournalConfig journal;
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);

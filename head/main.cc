@@ -21,7 +21,7 @@
 #include "common/run/files.h"
 #include "common/run/io_pool.h"
 #include "head/config.h"
-#include "head/journal/sqlite_journal.h"
+#include "head/journal_home.h"
 #include "head/loop/head_loop.h"
 #include "head/options.h"
 #include "head/service/head_server.h"
@@ -87,7 +87,7 @@ std::string HostName() {
 
 // The head as parts, in the order in which they are made; they go in reverse.
 struct Head {
-  std::unique_ptr<Journal> journal;
+  OpenedJournal journal;
   std::unique_ptr<DirStore> blobs;
   std::unique_ptr<Settings> settings;
   std::unique_ptr<HeadLoop> loop;
@@ -105,22 +105,26 @@ struct Head {
 
 absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, const ClusterCa& ca,
                         Head& head) {
-  RT_ASSIGN_OR_RETURN(head.journal, OpenSqliteJournal(options.state_dir + "/journal.db"));
+  // Memory is ahead of what is kept, or another head leads: replay is the recovery.
+  const auto end = [directory = options.state_dir](const absl::Status& status) {
+    RT_LOG(kError) << ExplainJournalFailure(directory, status);
+    _exit(1);
+  };
+  RT_ASSIGN_OR_RETURN(head.journal, OpenJournal(config.journal, options.state_dir, end));
+  RT_RETURN_IF_ERROR(CheckCluster(*head.journal.journal, ca.cluster_id, options.state_dir));
   RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;
-  loop.on_fatal = [directory = options.state_dir](const absl::Status& status) {
-    RT_LOG(kError) << ExplainJournalFailure(directory, status);
-    _exit(1);  // Memory is ahead of the disk: replay is the recovery.
-  };
-  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop)));
+  loop.on_fatal = end;
+  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal.journal, start, std::move(loop)));
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
   auto flushed = [loop = head.loop.get()](uint64_t seq) {
     loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
   };
-  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir, flushed));
+  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal.journal, options.state_dir,
+                                                     flushed));
   head.loop->OnDurable([sinks = head.sinks.get()](uint64_t) { sinks->Wake(); });
   return absl::OkStatus();
 }
@@ -149,7 +153,8 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   std::vector<std::string> hosts = {"127.0.0.1", "localhost", HostName()};
   if (!advertise.host.empty()) hosts.push_back(advertise.host);
   RT_ASSIGN_OR_RETURN(Credentials credentials, MakeHeadCredentials(ca, hosts));
-  HeadServer::Parts parts{*head.loop, *head.journal, *head.blobs, head.io(), *head.settings};
+  HeadServer::Parts parts{*head.loop, *head.journal.journal, *head.blobs, head.io(),
+                          *head.settings};
   absl::StatusOr<std::unique_ptr<HeadServer>> server = HeadServer::Start(
       parts, credentials, ToString(again ? last : wanted), end_head);
   if (again && !server.ok())
@@ -240,6 +245,7 @@ absl::Status Run(const HeadOptions& options) {
   RT_RETURN_IF_ERROR(Serve(options, ca, head, end_head));
   RT_RETURN_IF_ERROR(WriteAdminContext(options.state_dir, ca, config.cluster_name,
                                        ToString(head.reached.advertise)));
+  RT_RETURN_IF_ERROR(head.journal.set_address(ToString(head.reached.advertise)));
   StartWorkers(options, config, head);
   RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
   RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);

@@ -24,6 +24,7 @@ const Keys kAuthKeys = {"ssh_user", "ssh_public_key", "ssh_private_key", "ssh_pr
 const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_options",
     "head_image", "head_run_options", "worker_image", "worker_run_options",
     "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
+const Keys kJournalKeys = {"url"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
 
@@ -42,6 +43,7 @@ class Reader {
     spec.max_workers = most.value_or(std::max(2, least.value_or(0)));
     spec.min_workers = least.value_or(0);
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
+    RT_RETURN_IF_ERROR(ReadJournal(spec));
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
       if (json.Find(key) != nullptr)
         spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
@@ -153,6 +155,23 @@ class Reader {
         spec.worker_type = std::move(type);
     }
     return absl::OkStatus();
+  }
+
+  // A URL alone is short for {url: URL}. The head judges what it says.
+  absl::Status ReadJournal(ClusterSpec& spec) const {
+    const Json* journal = document_.value.Find("journal");
+    if (journal == nullptr || journal->is_null()) return absl::OkStatus();
+    spec.journal = *journal;
+    if (journal->is_string()) spec.journal = Json::MakeObject({{"url", journal->AsString()}});
+    RT_RETURN_IF_ERROR(CheckKeys(spec.journal, "journal", kJournalKeys));
+    // Here, before it is copied into the head's configuration.
+    std::string url = spec.journal.GetString("url");
+    std::string user = url.substr(0, url.find('@'));
+    bool secret = url.find("password=") != std::string::npos ||
+                  (user != url && user.find(':', user.find("://") + 3) != std::string::npos);
+    if (!secret) return absl::OkStatus();
+    return Wrong("journal", "a password in the journal's URL ends up in files and logs",
+                 "put it into a file that only you can read: postgres://…?passfile=FILE");
   }
 
   const YamlDocument& document_;

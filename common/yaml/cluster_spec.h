@@ -26,6 +26,7 @@ struct ClusterSpec {
   int max_workers = 2;
   int min_workers = 0;
   std::optional<NodeType> worker_type;  // The first that is not the head's.
+  Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
   std::vector<std::string> warnings;    // For standard error, one line each.
 };
 

@@ -1,7 +1,5 @@
 // Snapshots of the state, a file each in a directory beside the journal, so that writing one never
-// holds up a commit. Each carries the chain's hash at its record: a snapshot of another journal, or
-// of a future that this one lost, is not taken for one of ours. Format: "rtsnap1\n", the chain's
-// hash, SHA-256 over name, chain and state, then the state; the name is the seq in 20 digits.
+// holds up a commit. What is in a file: snapshot_bytes.h; its name is the seq in 20 digits.
 // Thread-safe.
 #pragma once
 

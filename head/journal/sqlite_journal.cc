@@ -3,14 +3,10 @@
 #include <sqlite3.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
-#include <thread>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "head/journal/append_queue.h"
 #include "head/journal/chain.h"
 #include "head/journal/codec.h"
 #include "head/journal/row_owners.h"
@@ -23,19 +19,17 @@ namespace {
 
 // The write-ahead log is copied back when it is this long, or when nothing is to be written.
 constexpr uint64_t kCheckpointPages = (64u << 20) / kJournalPageBytes;
-constexpr std::chrono::milliseconds kIdle{1'000};
-// Batches in one transaction; the loop has few in flight anyway.
-constexpr size_t kBatchesPerCommitMax = 16;
 
 class SqliteJournal final : public Journal {
  public:
   SqliteJournal(std::unique_ptr<SqliteFile> file, SqliteJournalOptions options)
       : options_(std::move(options)), file_(std::move(file)), reads_(*file_),
-        snapshots_(file_->path() + ".snapshots") {}
-  ~SqliteJournal() override;
+        snapshots_(file_->path() + ".snapshots"),
+        queue_({.commit = [this](const auto& works) { return Commit(works); },
+                .rest = [this](bool is_idle) { return Rest(is_idle); }}) {}
   absl::Status Begin();
 
-  void Append(Batch batch, Done done) override;
+  void Append(Batch batch, Done done) override { queue_.Push(std::move(batch), std::move(done)); }
   uint64_t durable_seq() const override { return durable_seq_; }
   absl::Status Read(uint64_t after_seq, const SqliteReads::Visit& visit) override {
     return reads_.Read(after_seq, INT64_MAX - 1, visit);
@@ -54,14 +48,9 @@ class SqliteJournal final : public Journal {
   uint64_t bytes_synced() const override { return bytes_synced_; }
 
  private:
-  struct Work {
-    Batch batch;
-    Done done;
-  };
-
   absl::Status PrepareStatements();
-  void WriterThread();
-  absl::Status Commit(const std::vector<Work>& works);
+  absl::Status Commit(const std::vector<AppendQueue::Work>& works);
+  absl::Status Rest(bool is_idle);
   absl::Status Insert(const Batch& batch);
   absl::Status InsertRows(uint64_t event_seq, const RowBatch& batch);
   void CopyBack();
@@ -78,25 +67,11 @@ class SqliteJournal final : public Journal {
   uint64_t last_seq_ = 0;
   uint64_t wal_pages_ = 0;
   bool copied_back_ = true;
-  absl::Status failure_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Work> queue_;
-  bool stopping_ = false;
   std::atomic<uint64_t> durable_seq_ = 0;
   std::atomic<uint64_t> bytes_synced_ = 0;
-  std::thread thread_;
+  AppendQueue queue_;  // The last: its thread uses all the others.
 };
-
-SqliteJournal::~SqliteJournal() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
 
 absl::Status SqliteJournal::Begin() {
   RT_RETURN_IF_ERROR(PrepareStatements());
@@ -111,7 +86,7 @@ absl::Status SqliteJournal::Begin() {
     const std::string bound = "PRAGMA max_page_count=" + std::to_string(options_.pages_max);
     RT_RETURN_IF_ERROR(file_->writer().Execute(bound.c_str()));
   }
-  thread_ = std::thread([this] { WriterThread(); });
+  queue_.Start();
   return absl::OkStatus();
 }
 
@@ -127,14 +102,6 @@ absl::Status SqliteJournal::PrepareStatements() {
   return prepare(insert_rows_, "INSERT INTO rows VALUES(?,?,?,?,?,?,?,?,?,?,?)");
 }
 
-void SqliteJournal::Append(Batch batch, Done done) {
-  {
-    std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(batch), std::move(done)});
-  }
-  changed_.notify_one();
-}
-
 absl::Status SqliteJournal::WriteSnapshot(const Snapshot& snapshot) {
   if (snapshot.seq > durable_seq_) {
     return absl::FailedPreconditionError("snapshot: its records are not durable yet");
@@ -143,37 +110,18 @@ absl::Status SqliteJournal::WriteSnapshot(const Snapshot& snapshot) {
   return Annotate(snapshots_.Write(snapshot, hash), "snapshot");
 }
 
-void SqliteJournal::WriterThread() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    const auto ready = [this] { return stopping_ || !queue_.empty(); };
-    if (!changed_.wait_for(lock, kIdle, ready)) {
-      lock.unlock();
-      CopyBack();
-      lock.lock();
-      continue;
-    }
-    if (queue_.empty()) return;  // Stopping.
-    std::vector<Work> works;
-    while (!queue_.empty() && works.size() < kBatchesPerCommitMax) {
-      works.push_back(std::move(queue_.front()));
-      queue_.pop_front();
-    }
-    lock.unlock();
-    // After a failure nothing is written any more: memory is ahead of the disk.
-    if (failure_.ok()) failure_ = Commit(works);
-    if (failure_.ok()) durable_seq_ = last_seq_;
-    for (Work& work : works) work.done(failure_);
-    if (wal_pages_ > kCheckpointPages) CopyBack();
-    lock.lock();
-  }
+absl::Status SqliteJournal::Commit(const std::vector<AppendQueue::Work>& works) {
+  RT_RETURN_IF_ERROR(begin_.Run());
+  for (const auto& work : works) RT_RETURN_IF_ERROR(Insert(work.batch));
+  if (options_.before_commit) RT_RETURN_IF_ERROR(options_.before_commit());
+  RT_RETURN_IF_ERROR(commit_.Run());
+  durable_seq_ = last_seq_;
+  return absl::OkStatus();
 }
 
-absl::Status SqliteJournal::Commit(const std::vector<Work>& works) {
-  RT_RETURN_IF_ERROR(begin_.Run());
-  for (const Work& work : works) RT_RETURN_IF_ERROR(Insert(work.batch));
-  if (options_.before_commit) RT_RETURN_IF_ERROR(options_.before_commit());
-  return commit_.Run();
+absl::Status SqliteJournal::Rest(bool is_idle) {
+  if (is_idle || wal_pages_ > kCheckpointPages) CopyBack();
+  return absl::OkStatus();
 }
 
 absl::Status SqliteJournal::Insert(const Batch& batch) {
@@ -222,7 +170,7 @@ int SqliteJournal::OnWal(void* self, sqlite3*, const char*, int pages) {
 
 // Best effort: readers may keep part of the log in use, and the next try finishes it.
 void SqliteJournal::CopyBack() {
-  if (copied_back_ || !failure_.ok()) return;
+  if (copied_back_) return;
   SqliteDatabase& writer = file_->writer();
   const int code = sqlite3_wal_checkpoint_v2(writer.handle(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
                                              nullptr, nullptr);

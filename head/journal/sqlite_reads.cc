@@ -1,33 +1,10 @@
 #include "head/journal/sqlite_reads.h"
 
 #include "common/base/status.h"
-#include "head/core/rows_digest.h"
-#include "head/journal/chain.h"
+#include "head/journal/chain_reader.h"
 #include "head/journal/codec.h"
 
 namespace rt {
-namespace {
-
-absl::Status Damaged(uint64_t event_seq) {
-  return absl::DataLossError("rows of record " + std::to_string(event_seq) + ": damaged");
-}
-
-// Of a line (event_seq, body, hash).
-absl::StatusOr<RowBatch> CheckedRows(const SqliteStatement& rows) {
-  if (RowsHash(rows.Number(0), rows.Bytes(1)) == rows.Bytes(2)) return DecodeRows(rows.Bytes(1));
-  return Damaged(rows.Number(0));
-}
-
-// The rows of an event are those that it announced: the chain covers its digest.
-absl::Status CheckAnnounced(const Record& record, const RowBatch& rows) {
-  const auto* reports = std::get_if<event::ReportsAccepted>(&record.event);
-  const bool fits = reports != nullptr && reports->attempt == rows.attempt &&
-                    reports->rank == rows.rank && reports->count == rows.rows.size() &&
-                    reports->rows_digest == RowsDigest(rows.rows);
-  return fits ? absl::OkStatus() : Damaged(record.seq);
-}
-
-}  // namespace
 
 SqliteReads::Reader::~Reader() {
   if (database_ == nullptr) return;
@@ -54,21 +31,19 @@ absl::Status SqliteReads::VisitEvents(SqliteDatabase& database, uint64_t after_s
       database, "SELECT seq, body, hash FROM events WHERE seq>=? ORDER BY seq LIMIT ?"));
   // The record before gives the hash that the first one is chained to.
   events.Bind(1, after_seq).Bind(2, limit + (after_seq > 0 ? 1 : 0));
-  std::string hash = ChainStart();
-  for (uint64_t expected = after_seq > 0 ? after_seq : 1;; ++expected) {
+  ChainReader chain;
+  while (true) {
     RT_ASSIGN_OR_RETURN(bool found, events.Step());
     if (!found) return absl::OkStatus();
-    const auto at = [&] { return "record " + std::to_string(expected); };
-    if (events.Number(0) != expected) return absl::DataLossError(at() + " is missing");
-    if (expected == after_seq) {
-      hash = std::string(events.Bytes(2));
-      continue;
+    if (after_seq > 0 && chain.seq() == 0) {
+      chain = ChainReader(events.Number(0), std::string(events.Bytes(2)));
+      if (chain.seq() == after_seq) continue;
+      return absl::DataLossError("record " + std::to_string(after_seq) + " is missing");
     }
-    hash = Chain(hash, events.Bytes(1));
-    if (hash != events.Bytes(2)) return absl::DataLossError(at() + ": the hash chain is broken");
-    absl::StatusOr<Record> record = DecodeRecord(events.Bytes(1));
-    if (!record.ok()) return Annotate(record.status(), file_.Describe());
-    if (record->seq != expected) return absl::DataLossError(at() + " carries another number");
+    auto record = chain.Next(events.Number(0), events.Bytes(1), events.Bytes(2));
+    if (absl::IsFailedPrecondition(record.status()))
+      return Annotate(record.status(), file_.Describe());
+    if (!record.ok()) return record.status();
     RT_RETURN_IF_ERROR(visit(*record));
   }
 }
@@ -93,7 +68,8 @@ absl::StatusOr<Batch> SqliteReads::ReadBatch(uint64_t after_seq, size_t records_
   while (true) {
     RT_ASSIGN_OR_RETURN(bool found, rows.Step());
     if (!found) return batch;
-    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
+    RT_ASSIGN_OR_RETURN(RowBatch decoded,
+                        CheckedRows(rows.Number(0), rows.Bytes(1), rows.Bytes(2)));
     RT_RETURN_IF_ERROR(CheckAnnounced(batch.records[rows.Number(0) - after_seq - 1], decoded));
     batch.rows.push_back(std::move(decoded));
   }
@@ -112,7 +88,8 @@ absl::StatusOr<std::vector<StoredRows>> SqliteReads::ReadRows(const Owner& owner
   while (true) {
     RT_ASSIGN_OR_RETURN(bool found, rows.Step());
     if (!found) return stored;
-    RT_ASSIGN_OR_RETURN(RowBatch decoded, CheckedRows(rows));
+    RT_ASSIGN_OR_RETURN(RowBatch decoded,
+                        CheckedRows(rows.Number(0), rows.Bytes(1), rows.Bytes(2)));
     RT_ASSIGN_OR_RETURN(Record record, DecodeRecord(rows.Bytes(3)));
     RT_RETURN_IF_ERROR(CheckAnnounced(record, decoded));
     stored.push_back({rows.Number(0), std::move(decoded)});

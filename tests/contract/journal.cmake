@@ -1,2 +1,4 @@
 rt_test(contract_journal SOURCES ${CMAKE_CURRENT_LIST_DIR}/journal_test.cc DEPS rt_head_journal
     SANITIZE address thread)
+rt_test(contract_journal_postgres SOURCES ${CMAKE_CURRENT_LIST_DIR}/journal_postgres_test.cc
+    DEPS rt_head_journal SANITIZE address)

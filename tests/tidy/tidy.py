@@ -75,6 +75,8 @@ THIRD_PARTY: list[tuple[str, re.Pattern[str], tuple[str, ...]]] = [
      ("common/rpc/", "head/service/", "head/journal/", "head/main.cc", "worker/link/",
       "worker/checkpoint/", "worker/main.cc", "cli/")),
     ("SQLite", re.compile(r"^sqlite3"), ("head/journal/",)),
+    ("libpq", re.compile(r"^libpq"), ("head/journal/",)),
+    ("zstd", re.compile(r"^zstd"), ("head/journal/", "common/cas/")),
     ("yaml-cpp", re.compile(r"^yaml-cpp/"), ("common/yaml/",)),
     ("CLI11", re.compile(r"^CLI/"), ("cli/main.cc",)),
     ("rapidjson", re.compile(r"^rapidjson/"), ("common/base/json.cc",)),
