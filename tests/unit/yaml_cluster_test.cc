@@ -53,3 +53,16 @@ TEST_CASE("cluster: Ray's start commands are ignored with a warning") {
   REQUIRE(spec.ok());
   CHECK(spec->warnings.size() == 1);
 }
+
+TEST_CASE("cluster: a journal is a URL or a map, and never holds a password") {
+  auto spec = Load("cluster_name: demo\nprovider: {type: local}\njournal: postgres://rt@db/rt\n");
+  REQUIRE(spec.ok());
+  CHECK(spec->journal.GetString("url") == "postgres://rt@db/rt");
+  for (const char* journal : {"{where: x}", "postgres://rt:secret@db/rt",
+                              "'postgres://db/rt?user=rt&password=secret'"}) {
+    auto refused = Load(("cluster_name: demo\nprovider: {type: local}\njournal: " +
+                         std::string(journal) + "\n").c_str());
+    CHECK(absl::IsInvalidArgument(refused.status()));
+    CHECK(PositionOf(refused.status()).line == 3);
+  }
+}
