@@ -46,5 +46,8 @@ class ObjectStore {
 
 // InvalidArgument unless the key is well formed.
 absl::Status CheckObjectKey(std::string_view key);
+// Writes, reads, lists and deletes an object of its own: what is wrong with permissions, or with a
+// service that takes conditional writes for plain ones, shows at once and not in a search's midst.
+absl::Status ProbeObjects(ObjectStore& store);
 
 }  // namespace rt

@@ -40,7 +40,6 @@ inline void ObjectsReadBack(ObjectStore& store) {
 
 inline void PutReplacesAndPutIfAbsentDoesNot(ObjectStore& store) {
   REQUIRE(store.PutIfAbsent("x", "one").ok());
-  CHECK(absl::IsAlreadyExists(store.PutIfAbsent("x", "one")));
   CHECK(absl::IsAlreadyExists(store.PutIfAbsent("x", "two")));
   CHECK(*store.Get("x") == "one");
   REQUIRE(store.Put("x", "three").ok());
@@ -50,6 +49,14 @@ inline void PutReplacesAndPutIfAbsentDoesNot(ObjectStore& store) {
   REQUIRE(store.Delete("x").ok());
   CHECK(store.PutIfAbsent("x", "five").ok());
   for (const char* key : {"x", "new/x"}) REQUIRE(store.Delete(key).ok());
+}
+
+// Of one that settles open writes by reading (RetryObjects) this holds only while no write is left
+// open.
+inline void EqualBytesAreTakenToo(ObjectStore& store) {
+  REQUIRE(store.PutIfAbsent("equal", "one").ok());
+  CHECK(absl::IsAlreadyExists(store.PutIfAbsent("equal", "one")));
+  REQUIRE(store.Delete("equal").ok());
 }
 
 inline void RangesAreExact(ObjectStore& store) {
@@ -166,6 +173,7 @@ inline void NoReaderSeesAPart(ObjectStore& store) {
 inline void CheckObjectStore(ObjectStore& store, ObjectStore& other_way_in) {
   ObjectsReadBack(store);
   PutReplacesAndPutIfAbsentDoesNot(store);
+  EqualBytesAreTakenToo(store);
   RangesAreExact(store);
   OddKeysAreRefused(store);
   ListsAreSortedAndPaged(store);
