@@ -1,12 +1,11 @@
 #include "common/run/http.h"
 
-#include <curl/curl.h>
-
 #include <ctime>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/libcurl.h"
 
 namespace rt {
 namespace {
@@ -78,7 +77,7 @@ std::string OriginOf(const std::string& url) {
 }
 
 struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  void operator()(curl_slist* list) const { Curl().slist_free_all(list); }
 };
 using HeaderList = std::unique_ptr<curl_slist, FreeList>;
 
@@ -95,7 +94,7 @@ absl::StatusOr<HeaderList> HeadersOf(const HttpRequest& request) {
   }
   if (!typed) lines.push_back("Content-Type:");
   for (const std::string& line : lines) {
-    curl_slist* longer = curl_slist_append(list.get(), line.c_str());
+    curl_slist* longer = Curl().slist_append(list.get(), line.c_str());
     RT_CHECK(longer != nullptr);
     (void)list.release();
     list.reset(longer);
@@ -106,8 +105,8 @@ absl::StatusOr<HeaderList> HeadersOf(const HttpRequest& request) {
 }  // namespace
 
 struct HttpClient::Handle {
-  CURL* curl = curl_easy_init();
-  ~Handle() { curl_easy_cleanup(curl); }
+  CURL* curl = Curl().easy_init();
+  ~Handle() { Curl().easy_cleanup(curl); }
 };
 
 std::string HttpAnswer::Header(std::string_view name) const {
@@ -116,10 +115,7 @@ std::string HttpAnswer::Header(std::string_view name) const {
   return "";
 }
 
-HttpClient::HttpClient() {
-  static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
-  RT_CHECK(initialised == CURLE_OK);
-}
+HttpClient::HttpClient() = default;
 
 HttpClient::~HttpClient() = default;
 
@@ -132,51 +128,52 @@ std::unique_ptr<HttpClient::Handle> HttpClient::Take() {
 }
 
 void HttpClient::GiveBack(std::unique_ptr<Handle> handle) {
-  curl_easy_reset(handle->curl);  // Keeps the connections.
+  Curl().easy_reset(handle->curl);  // Keeps the connections.
   std::lock_guard lock(mutex_);
   if (idle_.size() < kIdleHandlesMax) idle_.push_back(std::move(handle));
 }
 
 absl::StatusOr<HttpAnswer> HttpClient::Do(const HttpRequest& request) {
+  RT_RETURN_IF_ERROR(OpenLibCurl().status());
   RT_ASSIGN_OR_RETURN(HeaderList headers, HeadersOf(request));
   std::unique_ptr<Handle> handle = Take();
   RT_CHECK(handle->curl != nullptr);
   CURL* curl = handle->curl;
   Transfer transfer{.bytes_max = request.answer_bytes_max};
   char error[CURL_ERROR_SIZE] = {};
-  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);  // What was signed is what is sent.
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerSecond);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_timeout / 1000));
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBody);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_PREREQFUNCTION, OnSending);
-  curl_easy_setopt(curl, CURLOPT_PREREQDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-  if (request.direct) curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
+  Curl().easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  Curl().easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  Curl().easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
+  Curl().easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  Curl().easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);  // What was signed is what is sent.
+  Curl().easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  Curl().easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+  Curl().easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.connect_timeout));
+  Curl().easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout));
+  Curl().easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kStallBytesPerSecond);
+  Curl().easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(request.stall_timeout / 1000));
+  Curl().easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  Curl().easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBody);
+  Curl().easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+  Curl().easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
+  Curl().easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  Curl().easy_setopt(curl, CURLOPT_PREREQFUNCTION, OnSending);
+  Curl().easy_setopt(curl, CURLOPT_PREREQDATA, &transfer);
+  Curl().easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
+  if (request.direct) Curl().easy_setopt(curl, CURLOPT_NOPROXY, "*");
   if (request.method == "HEAD") {
-    curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+    Curl().easy_setopt(curl, CURLOPT_NOBODY, 1L);
   } else if (request.method != "GET") {
     if (request.method != "DELETE" || !request.body.empty()) {
-      curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
+      Curl().easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
                        static_cast<curl_off_t>(request.body.size()));
-      curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
+      Curl().easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
     }
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+    Curl().easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = Curl().easy_perform(curl);
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  Curl().easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   GiveBack(std::move(handle));
   const std::string what = request.method + " " + OriginOf(request.url);
   if (transfer.too_long)
@@ -184,7 +181,7 @@ absl::StatusOr<HttpAnswer> HttpClient::Do(const HttpRequest& request) {
                                         std::to_string(request.answer_bytes_max) + " bytes"));
   if (code != CURLE_OK)
     return absl::Status(CodeOf(code),
-                        ToAbsl(what + ": " + (error[0] != 0 ? error : curl_easy_strerror(code))));
+                        ToAbsl(what + ": " + (error[0] != 0 ? error : Curl().easy_strerror(code))));
   if (!transfer.headers_whole)
     return absl::UnavailableError(ToAbsl(what + ": the answer was cut off in its headers"));
   transfer.answer.status = static_cast<int>(status);
@@ -192,7 +189,7 @@ absl::StatusOr<HttpAnswer> HttpClient::Do(const HttpRequest& request) {
 }
 
 Millis ParseHttpDate(const std::string& text) {
-  const time_t seconds = curl_getdate(text.c_str(), nullptr);
+  const time_t seconds = Curl().getdate(text.c_str(), nullptr);
   return seconds < 0 ? 0 : Millis{seconds} * 1000;
 }
 

@@ -1,11 +1,11 @@
 #include "head/journal/postgres_database.h"
 
-#include <libpq-fe.h>
 
 #include <cstdlib>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "head/journal/libpq.h"
 
 namespace rt {
 namespace {
@@ -24,13 +24,13 @@ std::string BigEndian(uint64_t value, int bytes) {
 }
 
 absl::Status ErrorOf(const PGconn* connection, const char* sqlstate, std::string_view what) {
-  std::string message(Trim(PQerrorMessage(connection)));
+  std::string message(Trim(Pq().PQerrorMessage(connection)));
   if (message.empty()) message = "the connection was lost";
   message = std::string(what.substr(0, 30)) + "…: " + message;
   const std::string_view state = sqlstate == nullptr ? "" : sqlstate;
   // Without a state it is not the server who says so: its word was not heard; PQstatus may still
   // be fine then. 57P01-3: the server ends our connection. 55P03, 57014: it took too long.
-  const bool is_gone = state.empty() || PQstatus(connection) != CONNECTION_OK ||
+  const bool is_gone = state.empty() || Pq().PQstatus(connection) != CONNECTION_OK ||
                        state.starts_with("57P") || state.starts_with("08") || state == "55P03" ||
                        state == "57014";
   if (is_gone) return absl::UnavailableError(message);
@@ -46,9 +46,9 @@ PostgresResult& PostgresResult::operator=(PostgresResult&& other) noexcept {
   std::swap(result_, other.result_);
   return *this;
 }
-PostgresResult::~PostgresResult() { PQclear(result_); }
-int PostgresResult::size() const { return PQntuples(result_); }
-int PostgresResult::affected() const { return std::atoi(PQcmdTuples(result_)); }
+PostgresResult::~PostgresResult() { Pq().PQclear(result_); }
+int PostgresResult::size() const { return Pq().PQntuples(result_); }
+int PostgresResult::affected() const { return std::atoi(Pq().PQcmdTuples(result_)); }
 
 uint64_t PostgresResult::Number(int line, int column) const {
   uint64_t value = 0;
@@ -57,8 +57,8 @@ uint64_t PostgresResult::Number(int line, int column) const {
 }
 
 std::string_view PostgresResult::Bytes(int line, int column) const {
-  return {PQgetvalue(result_, line, column),
-          static_cast<size_t>(PQgetlength(result_, line, column))};
+  return {Pq().PQgetvalue(result_, line, column),
+          static_cast<size_t>(Pq().PQgetlength(result_, line, column))};
 }
 
 absl::StatusOr<std::unique_ptr<PostgresDatabase>> PostgresDatabase::Connect(
@@ -68,14 +68,15 @@ absl::StatusOr<std::unique_ptr<PostgresDatabase>> PostgresDatabase::Connect(
                          "application_name", "client_encoding",  "dbname", nullptr};
   const char* values[] = {kConnectTimeoutSeconds, kUnackedMillis, "2", "rt-head", "UTF8",
                           url.c_str(), nullptr};
-  PGconn* handle = PQconnectdbParams(names, values, 1);
+  RT_RETURN_IF_ERROR(OpenLibPq().status());
+  PGconn* handle = Pq().PQconnectdbParams(names, values, 1);
   std::unique_ptr<PostgresDatabase> database(new PostgresDatabase(handle));
-  if (PQstatus(handle) == CONNECTION_OK) {
+  if (Pq().PQstatus(handle) == CONNECTION_OK) {
     // Notices ("… already exists") are of no interest to the head's log.
-    PQsetNoticeProcessor(handle, [](void*, const char*) {}, nullptr);
+    Pq().PQsetNoticeProcessor(handle, [](void*, const char*) {}, nullptr);
     return database;
   }
-  const std::string message(Trim(PQerrorMessage(handle)));
+  const std::string message(Trim(Pq().PQerrorMessage(handle)));
   // The connection cannot say why in a code: its words must do.
   for (const char* refusal : {"authentication failed", "no password supplied", "pg_hba.conf"}) {
     if (message.find(refusal) == std::string::npos) continue;
@@ -85,23 +86,23 @@ absl::StatusOr<std::unique_ptr<PostgresDatabase>> PostgresDatabase::Connect(
   return absl::UnavailableError(ToAbsl(message));
 }
 
-PostgresDatabase::~PostgresDatabase() { PQfinish(handle_); }
+PostgresDatabase::~PostgresDatabase() { Pq().PQfinish(handle_); }
 
 uint64_t PostgresDatabase::backend_pid() const {
-  return static_cast<uint64_t>(PQbackendPID(handle_));
+  return static_cast<uint64_t>(Pq().PQbackendPID(handle_));
 }
 
 absl::StatusOr<PostgresResult> PostgresDatabase::Check(pg_result* raw,
                                                        std::string_view what) const {
   PostgresResult result(raw);
-  const ExecStatusType status = PQresultStatus(raw);
+  const ExecStatusType status = Pq().PQresultStatus(raw);
   if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_COPY_IN)
     return result;
-  return ErrorOf(handle_, PQresultErrorField(raw, PG_DIAG_SQLSTATE), what);
+  return ErrorOf(handle_, Pq().PQresultErrorField(raw, PG_DIAG_SQLSTATE), what);
 }
 
 absl::Status PostgresDatabase::Execute(const char* sql) {
-  return Check(PQexec(handle_, sql), sql).status();
+  return Check(Pq().PQexec(handle_, sql), sql).status();
 }
 
 absl::StatusOr<PostgresResult> PostgresDatabase::Query(const char* sql,
@@ -122,7 +123,7 @@ absl::StatusOr<PostgresResult> PostgresDatabase::Query(const char* sql,
     texts.push_back(bytes.data());
     lengths.push_back(static_cast<int>(bytes.size()));
   }
-  return Check(PQexecParams(handle_, sql, static_cast<int>(values.size()), types.data(),
+  return Check(Pq().PQexecParams(handle_, sql, static_cast<int>(values.size()), types.data(),
                             texts.data(), lengths.data(), formats.data(), 1), sql);
 }
 
@@ -132,11 +133,11 @@ absl::Status PostgresDatabase::Copy(const char* sql, std::string_view lines) {
   bool sent = true;
   for (size_t at = 0; sent && at < lines.size(); at += kPiece) {
     const std::string_view piece = lines.substr(at, kPiece);
-    sent = PQputCopyData(handle_, piece.data(), static_cast<int>(piece.size())) == 1;
+    sent = Pq().PQputCopyData(handle_, piece.data(), static_cast<int>(piece.size())) == 1;
   }
-  if (!sent || PQputCopyEnd(handle_, nullptr) != 1) return ErrorOf(handle_, nullptr, sql);
-  absl::Status status = Check(PQgetResult(handle_), sql).status();
-  while (PGresult* rest = PQgetResult(handle_)) PQclear(rest);
+  if (!sent || Pq().PQputCopyEnd(handle_, nullptr) != 1) return ErrorOf(handle_, nullptr, sql);
+  absl::Status status = Check(Pq().PQgetResult(handle_), sql).status();
+  while (PGresult* rest = Pq().PQgetResult(handle_)) Pq().PQclear(rest);
   return status;
 }
 

@@ -1,6 +1,5 @@
 #include "head/journal/postgres_journal.h"
 
-#include <libpq-fe.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include "head/journal/append_queue.h"
 #include "head/journal/chain.h"
 #include "head/journal/codec.h"
+#include "head/journal/libpq.h"
 #include "head/journal/postgres_lead.h"
 #include "head/journal/postgres_reads.h"
 #include "head/journal/row_owners.h"
@@ -268,17 +268,18 @@ bool IsPostgresUrl(std::string_view text) {
 
 absl::Status CheckPostgresUrl(const std::string& url) {
   char* message = nullptr;
-  PQconninfoOption* options = PQconninfoParse(url.c_str(), &message);
+  RT_RETURN_IF_ERROR(OpenLibPq().status());
+  PQconninfoOption* options = Pq().PQconninfoParse(url.c_str(), &message);
   if (options == nullptr) {
     const std::string why = message == nullptr ? "it is malformed" : std::string(Trim(message));
-    PQfreemem(message);
+    Pq().PQfreemem(message);
     return Invalid(why, "for example postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass");
   }
   bool has_password = false;
   for (const PQconninfoOption* option = options; option->keyword != nullptr; ++option)
     has_password = has_password || (std::string_view(option->keyword) == "password" &&
                                     option->val != nullptr);
-  PQconninfoFree(options);
+  Pq().PQconninfoFree(options);
   if (!has_password) return absl::OkStatus();
   return Invalid("a password in the URL ends up in files and logs",
                  "put it into a file that only you can read, and name that: ?passfile=FILE");
