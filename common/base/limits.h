@@ -39,6 +39,9 @@ inline constexpr int kNestingMax = 64;
 inline constexpr size_t kReportRowsMax = 4'096;
 inline constexpr size_t kReportBytesMax = 2u << 20;
 inline constexpr Millis kReportDelayMax = 20;
+// Checkpoints of an attempt between their row and their commit, of which the head knows what the
+// trial knew; a worker pushes fewer at once.
+inline constexpr size_t kSavedRowsMax = 4;
 // Unacknowledged rows of one attempt on a worker; then report() blocks.
 inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 

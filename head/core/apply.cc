@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
@@ -362,6 +363,7 @@ struct Applier {
     Runs& runs = RunsOf(owner);
     Attempt& live = LiveOf(e.attempt);
     live.ended_at = at;
+    live.saved.clear();
     live.outcome = e.outcome;
     live.exit_code = e.exit_code;
     live.signal = e.signal;
@@ -396,11 +398,16 @@ struct Applier {
     Trial& trial = TrialOf(e.attempt.owner.trial());
     trial.last = e.last;
     trial.reports += e.count;
-    if (!e.has_best || (trial.has_best && trial.best == e.best)) return;
-    trial.has_best = true;
-    trial.best = e.best;
-    trial.best_iteration = e.best_iteration;
-    RefreshBest(world, trial.id);
+    if (e.has_best && !(trial.has_best && trial.best == e.best)) {
+      trial.has_best = true;
+      trial.best = e.best;
+      trial.best_iteration = e.best_iteration;
+      RefreshBest(world, trial.id);
+    }
+    if (!e.saved) return;
+    live.saved.push_back({e.last.seq, trial.last, trial.reports, trial.has_best, trial.best,
+                          trial.best_iteration});
+    if (live.saved.size() > limits::kSavedRowsMax) live.saved.erase(live.saved.begin());
   }
   void operator()(const event::DriverAttached& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
@@ -449,11 +456,16 @@ struct Applier {
                           .committed_at = at};
     if (e.attempt.owner.is_trial()) {
       const Trial& trial = TrialOf(e.attempt.owner.trial());
-      checkpoint.last = trial.last;
-      checkpoint.reports = trial.reports;
-      checkpoint.has_best = trial.has_best;
-      checkpoint.best = trial.best;
-      checkpoint.best_iteration = trial.best_iteration;
+      SavedRow known{e.seq, trial.last, trial.reports, trial.has_best, trial.best,
+                     trial.best_iteration};
+      Attempt& live = LiveOf(e.attempt);
+      if (const SavedRow* saved = live.SavedAt(e.seq)) known = *saved;
+      std::erase_if(live.saved, [&](const SavedRow& row) { return row.seq <= e.seq; });
+      checkpoint.last = known.last;
+      checkpoint.reports = known.reports;
+      checkpoint.has_best = known.has_best;
+      checkpoint.best = known.best;
+      checkpoint.best_iteration = known.best_iteration;
     }
     runs.checkpoints.push_back(std::move(checkpoint));
   }

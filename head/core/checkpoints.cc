@@ -66,6 +66,8 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   const NodeId node = live->members[input.fence.rank].node;
   if (input.row.seq > live->accepted[input.fence.rank] + 1)
     return absl::UnavailableError("the rows before it have not arrived yet");
+  if (input.row.seq < live->accepted[input.fence.rank] && live->SavedAt(input.row.seq) == nullptr)
+    return absl::FailedPreconditionError("newer checkpoints have taken its place");
   const Trial& trial = *FindTrial(draft.state(), attempt.owner.trial());
   const ExperimentSpec& spec = draft.index().experiments.at(trial.id.experiment).spec;
   if (input.row.seq > live->accepted[input.fence.rank]) {

@@ -89,7 +89,8 @@ void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 
 // reports.cc
 void OnReport(Draft& draft, const input::Report& report);
-ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch);
+// `saved`: the last row comes with a checkpoint.
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved = false);
 
 // checkpoints.cc
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);

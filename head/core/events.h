@@ -294,8 +294,9 @@ struct ReportsAccepted {
   double best = 0;
   double best_iteration = 0;
   std::string rows_digest;  // Over the kept rows, 32 bytes.
+  bool saved = false;  // The last kept row comes with a checkpoint, whose commit may follow.
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest);
+            rows_digest, saved);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -85,6 +87,8 @@ struct RemoveNode {
 struct Report {
   NodeId node;
   std::vector<RowBatch> batches;
+  // Rows of rank 0 with a checkpoint that is being pushed: its commit comes later.
+  std::set<std::pair<AttemptId, uint64_t>> saved;
 };
 // Bytes and manifest are durable: asks for the commit.
 struct CommitCheckpoint {

@@ -91,7 +91,7 @@ void Judge(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const R
 
 }  // namespace
 
-ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch) {
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved) {
   ReportVerdict verdict{.fence = {batch.attempt, batch.rank}};
   const Attempt* live = FindLive(draft.state(), batch.attempt);
   bool here = live != nullptr && batch.rank < live->members.size() &&
@@ -127,6 +127,9 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch) {
   }
   verdict.acked_seq = settled;
   if (settled > live->accepted[batch.rank]) {
+    const std::vector<Row>& kept = acceptance.kept.rows;
+    acceptance.event.saved =
+        saved && !kept.empty() && kept.back().seq == batch.rows.back().seq;
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     if (acceptance.decision.cause != StopCause::kNone)
@@ -139,9 +142,32 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch) {
   return verdict;
 }
 
+namespace {
+
+// An event ends at each row that comes with a checkpoint: what is known there is kept for it.
+ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBatch& batch) {
+  ReportVerdict verdict;
+  RowBatch part{batch.attempt, batch.rank, {}};
+  uint64_t stop_seq = 0;
+  for (size_t i = 0; i <= batch.rows.size(); ++i) {
+    const bool at_end = i == batch.rows.size();
+    const bool saved = !at_end && batch.rank == 0 &&
+                       report.saved.contains({batch.attempt, batch.rows[i].seq});
+    if (!at_end) part.rows.push_back(batch.rows[i]);
+    if (!saved && !(at_end && (!part.rows.empty() || batch.rows.empty()))) continue;
+    verdict = AcceptRows(draft, report.node, part, saved);
+    if (stop_seq == 0) stop_seq = verdict.stop_seq;
+    part.rows.clear();
+  }
+  verdict.stop_seq = stop_seq;
+  return verdict;
+}
+
+}  // namespace
+
 void OnReport(Draft& draft, const input::Report& report) {
   for (const RowBatch& batch : report.batches) {
-    draft.out.answer.verdicts.push_back(AcceptRows(draft, report.node, batch));
+    draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));
     RetryExit(draft, report.node, {batch.attempt, batch.rank});
   }
 }

@@ -8,6 +8,12 @@ bool WantsNodes(const Experiment& experiment, const Trial& trial) {
          trial.runs.live() == nullptr;
 }
 
+const SavedRow* Attempt::SavedAt(uint64_t seq) const {
+  for (const SavedRow& row : saved)
+    if (row.seq == seq) return &row;
+  return nullptr;
+}
+
 const RankExit* Attempt::ExitOf(uint32_t rank) const {
   for (const RankExit& exit : exits)
     if (exit.rank == rank) return &exit;

@@ -47,6 +47,17 @@ struct RowMark {
   RT_FIELDS(RowMark, event_seq, row_seq);
 };
 
+// What a trial knew at a row that came with a checkpoint, until that is committed.
+struct SavedRow {
+  uint64_t seq = 0;
+  LastReport last;
+  uint64_t reports = 0;
+  bool has_best = false;
+  double best = 0;
+  double best_iteration = 0;
+  RT_FIELDS(SavedRow, seq, last, reports, has_best, best, best_iteration);
+};
+
 // One run of a trial or a job, live or past.
 struct Attempt {
   uint32_t number = 0;
@@ -68,9 +79,12 @@ struct Attempt {
   // Where its driver judges rows: rank 0's newest judged row, and those that wait for it.
   uint64_t judged = 0;
   std::vector<RowMark> unjudged;
+  std::vector<SavedRow> saved;  // Ascending by seq; at most limits::kSavedRowsMax, while it lives.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged);
+            unjudged, saved);
+
+  const SavedRow* SavedAt(uint64_t seq) const;
 
   const RankExit* ExitOf(uint32_t rank) const;
   // Of several ranks, whether this one shall run or something is still to come of it. Before a port

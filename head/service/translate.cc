@@ -178,6 +178,12 @@ absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, N
     }
     report.batches.push_back(std::move(batch));
   }
+  if (static_cast<size_t>(request.saved_size()) > rows)
+    return Invalid("more checkpoints than rows in one Report");
+  for (const auto& saved : request.saved()) {
+    RT_ASSIGN_OR_RETURN(Fence fence, FromWire(saved.fence()));
+    report.saved.insert({fence.attempt, saved.seq()});
+  }
   return report;
 }
 

@@ -30,7 +30,7 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 }
 
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
-  if (run.commit) return ProcessLater(fence, run.pid, 20);
+  if (run.commit && run.awaits_commit) return ProcessLater(fence, run.pid, 20);
   if (run.is_judged && run.judged < run.seq) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
   if (run.pausing && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
@@ -68,6 +68,7 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
       commit.row = row;
       commit.bytes = 1'000;
       run.commit = commit;
+      run.saved.insert(row.seq);
       Push(fence);
     }
   }
@@ -118,14 +119,17 @@ void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code,
     TruthRun& seen = sim_.truth.runs[fence];
     seen.witnessed = true;
     if (seen.exit_code != 0) sim_.faults.Add(Fault::kTrialFailed);
-    const uint64_t seq = run->second.seq;
     Feed(worker::input::Exited{fence, *run->second.exit});  // May forget the run.
-    Daemon(sim_.Between(0, 30), [this, fence, seq] {
-      auto ended = runs_.find(fence);
-      if (ended == runs_.end()) return;
-      Feed(worker::input::Drained{fence, seq, {}, ended->second.paused});
-    });
+    Daemon(sim_.Between(0, 30), [this, fence] { Drain(fence); });
   });
+}
+
+// Its end is told once its last checkpoint is committed, or refused.
+void WorkerHost::Drain(const Fence& fence) {
+  auto ended = runs_.find(fence);
+  if (ended == runs_.end()) return;
+  if (ended->second.commit) return Daemon(20, [this, fence] { Drain(fence); });
+  Feed(worker::input::Drained{fence, ended->second.seq, {}, ended->second.paused});
 }
 
 }  // namespace rt::sim

@@ -31,11 +31,7 @@ void WorkerHost::StartDaemon() {
                                   run.body.keeps_port ? run.body.port : 0});
   }
   for (const Fence& fence : ended) {
-    Daemon(1, [this, fence] {
-      auto it = runs_.find(fence);
-      if (it == runs_.end()) return;
-      Feed(worker::input::Drained{fence, it->second.seq, {}, it->second.paused});
-    });
+    Daemon(1, [this, fence] { Drain(fence); });
   }
   Daemon(sim_.Between(5, 100), [this] { SendSync(); });
   TickLater();
@@ -198,6 +194,7 @@ void WorkerHost::Launch(const Fence& fence) {
         2 + Mix64(owner.group * 1'000 + owner.number * 10 + fence.attempt.number) % 29);
   }
   run.checkpoint_every = fence.rank == 0 ? sim_.rng.Below(5) : 0;
+  run.awaits_commit = sim_.rng.Chance(0.4);
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
@@ -346,12 +343,14 @@ void WorkerHost::ReportLater() {
 }
 
 void WorkerHost::SendReport() {
-  input::Report report{node_, {}};
+  input::Report report{.node = node_};
   for (const auto& [fence, run] : runs_) {
     if (run.spool.empty()) continue;
     RowBatch& batch = report.batches.emplace_back(RowBatch{fence.attempt, fence.rank, {}});
     for (const Row& row : run.spool) {
-      if (batch.rows.size() < 6) batch.rows.push_back(row);
+      if (batch.rows.size() == 6) break;
+      batch.rows.push_back(row);
+      if (run.saved.contains(row.seq)) report.saved.insert({fence.attempt, row.seq});
     }
   }
   if (report.batches.empty() || node_.value == 0) return;

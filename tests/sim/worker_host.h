@@ -54,7 +54,9 @@ class WorkerHost {
     bool pausing = false;  // It did.
     bool paused = false;   // It said that it ends for that.
     std::deque<Row> spool;
-    std::optional<input::CommitCheckpoint> commit;  // report() waits for it.
+    std::optional<input::CommitCheckpoint> commit;  // Being pushed; a newer one takes its place.
+    bool awaits_commit = false;  // report() does.
+    std::set<uint64_t> saved;    // Rows that came with a checkpoint.
   };
 
   void StartDaemon();
@@ -73,6 +75,7 @@ class WorkerHost {
   void SendReport();
   void TakeVerdict(const ReportVerdict& verdict);
   void Push(const Fence& fence);
+  void Drain(const Fence& fence);
   void SendCommit(const Fence& fence);
   void TickLater();
 
