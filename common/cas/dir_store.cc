@@ -13,12 +13,15 @@
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/cas/manifest.h"
+#include "common/cas/room.h"
 #include "common/run/files.h"
 
 namespace rt {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kFilesAtOnce = 64;  // Open at the same time by one PutChunks.
 
 // Says that somebody counts on this file: Sweep leaves what is young alone.
 bool TouchIfPresent(const std::string& path) {
@@ -36,6 +39,50 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string
   RT_RETURN_IF_ERROR(VerifyDigest(digest, *bytes));
   return bytes;
 }
+
+// A file that gets its name once it is whole and synced; gone with this object otherwise.
+class Unfinished {
+ public:
+  explicit Unfinished(const std::string& folder) {
+    static std::atomic<uint64_t> counter{0};
+    path_ = folder + "/" + std::to_string(counter.fetch_add(1));
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    error_ = errno;
+  }
+  Unfinished(Unfinished&& other) noexcept
+      : path_(std::exchange(other.path_, "")), fd_(std::exchange(other.fd_, -1)),
+        error_(other.error_) {}
+  Unfinished& operator=(Unfinished&&) = delete;
+  ~Unfinished() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  // Writes, and sends the bytes on their way to the disk.
+  absl::Status Write(std::string_view bytes) {
+    if (fd_ < 0) return ErrnoStatus(error_, "create " + path_);
+    while (!bytes.empty()) {
+      ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoStatus(errno, "write " + path_);
+      bytes.remove_prefix(static_cast<size_t>(written));
+    }
+    ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // Advice: Sync is what counts.
+    return absl::OkStatus();
+  }
+  absl::Status Sync() {
+    return ::fdatasync(fd_) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "sync " + path_);
+  }
+  absl::Status Name(const std::string& path) {
+    if (::rename(path_.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename to " + path);
+    path_.clear();
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  int error_ = 0;
+};
 
 // Age and size of a file; nullopt when it is gone.
 struct FileFacts {
@@ -83,20 +130,29 @@ std::string DirStore::ManifestPath(const std::string& digest) const {
 }
 
 absl::Status DirStore::WriteDurable(const std::string& path, std::string_view bytes) {
-  static std::atomic<uint64_t> counter{0};
-  std::string temporary = root_ + "/tmp/" + std::to_string(counter.fetch_add(1));
-  absl::Status status = WriteFileAtomic(temporary, bytes, {.mode = 0600, .sync = false});
-  if (!status.ok()) return status;
-  int fd = ::open(temporary.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 || ::fdatasync(fd) != 0) status = ErrnoStatus(errno, "sync " + temporary);
-  if (fd >= 0) ::close(fd);
-  if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0)
-    status = ErrnoStatus(errno, "rename to " + path);
-  if (!status.ok()) {
-    ::unlink(temporary.c_str());
-    return status;
-  }
+  Unfinished file(root_ + "/tmp");
+  RT_RETURN_IF_ERROR(file.Write(bytes));
+  RT_RETURN_IF_ERROR(file.Sync());
+  RT_RETURN_IF_ERROR(file.Name(path));
   return SyncDirectory(path.substr(0, path.rfind('/')));
+}
+
+absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks) {
+  std::vector<Unfinished> files;
+  std::set<std::string> folders;
+  for (const NamedChunk& chunk : chunks) {
+    files.emplace_back(root_ + "/tmp");
+    RT_RETURN_IF_ERROR(files.back().Write(chunk.bytes));
+  }
+  for (Unfinished& file : files) RT_RETURN_IF_ERROR(file.Sync());
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    RT_RETURN_IF_ERROR(MakeFolder(chunks[i].digest));
+    const std::string path = ChunkPath(chunks[i].digest);
+    RT_RETURN_IF_ERROR(files[i].Name(path));
+    folders.insert(path.substr(0, path.rfind('/')));
+  }
+  for (const std::string& folder : folders) RT_RETURN_IF_ERROR(SyncDirectory(folder));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
@@ -109,20 +165,37 @@ absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
   return missing;
 }
 
+absl::Status DirStore::MakeFolder(const std::string& digest) {
+  // One at a time, so that nobody counts on a folder whose name is not durable yet.
+  std::lock_guard lock(folder_mutex_);
+  std::string folder = root_ + "/chunks/" + std::string(DigestHex(digest).substr(0, 2));
+  if (::mkdir(folder.c_str(), 0700) == 0) return SyncDirectory(root_ + "/chunks");
+  return errno == EEXIST ? absl::OkStatus() : ErrnoStatus(errno, "make directory " + folder);
+}
+
 absl::Status DirStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
-  {
-    // One at a time, so that nobody counts on a folder whose name is not durable yet.
-    std::lock_guard lock(folder_mutex_);
-    std::string folder = root_ + "/chunks/" + std::string(DigestHex(digest).substr(0, 2));
-    if (::mkdir(folder.c_str(), 0700) == 0) {
-      RT_RETURN_IF_ERROR(SyncDirectory(root_ + "/chunks"));
-    } else if (errno != EEXIST) {
-      return ErrnoStatus(errno, "make directory " + folder);
-    }
-  }
+  RT_RETURN_IF_ERROR(CheckRoom(root_, static_cast<Bytes>(bytes.size())));
+  RT_RETURN_IF_ERROR(MakeFolder(digest));
   // Written even if the name exists: that heals a chunk that went bad on the disk.
   return WriteDurable(ChunkPath(digest), bytes);
+}
+
+absl::Status DirStore::PutChunks(const std::vector<NamedChunk>& chunks) {
+  std::vector<NamedChunk> some;
+  Bytes bytes = 0;
+  for (const NamedChunk& chunk : chunks) {
+    RT_RETURN_IF_ERROR(VerifyDigest(chunk.digest, chunk.bytes));
+    bytes += static_cast<Bytes>(chunk.bytes.size());
+  }
+  RT_RETURN_IF_ERROR(CheckRoom(root_, bytes));
+  for (const NamedChunk& chunk : chunks) {
+    some.push_back(chunk);
+    if (some.size() < kFilesAtOnce) continue;
+    RT_RETURN_IF_ERROR(WriteAllDurable(some));
+    some.clear();
+  }
+  return WriteAllDurable(some);
 }
 
 absl::StatusOr<std::string> DirStore::GetChunk(const std::string& digest) {
@@ -135,6 +208,7 @@ absl::StatusOr<std::string> DirStore::PutManifest(std::string_view text) {
   if (!missing.empty())
     return absl::FailedPreconditionError(
         ToAbsl("the manifest names the missing chunk " + missing.front()));
+  RT_RETURN_IF_ERROR(CheckRoom(root_, static_cast<Bytes>(text.size())));
   std::string digest = Digest(text);
   RT_RETURN_IF_ERROR(WriteDurable(ManifestPath(digest), text));
   return digest;
@@ -144,12 +218,11 @@ absl::StatusOr<std::string> DirStore::GetManifest(const std::string& digest) {
   return ReadNamed(IsDigest(digest) ? ManifestPath(digest) : "", digest, "manifest");
 }
 
-absl::StatusOr<DirStore::Swept> DirStore::Sweep(const std::set<std::string>& live_manifests,
-                                                Millis min_age) {
+absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   Swept swept;
   auto remove_if_old = [&](const fs::path& path) {
     auto facts = FactsOf(path.string());
-    if (!facts.has_value() || facts->age < min_age) return false;
+    if (!facts.has_value() || facts->age < grace) return false;
     if (::unlink(path.c_str()) != 0) return false;
     swept.bytes += facts->size;
     return true;

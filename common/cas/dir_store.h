@@ -10,12 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "common/base/time.h"
 #include "common/cas/blob_store.h"
 
 namespace rt {
 
-class DirStore : public BlobStore {
+class DirStore : public SweptStore {
  public:
   // Makes the directory when it is absent. One process at a time may have it open.
   static absl::StatusOr<std::unique_ptr<DirStore>> Open(const std::string& root);
@@ -23,24 +22,22 @@ class DirStore : public BlobStore {
   absl::StatusOr<std::vector<std::string>> FindMissing(
       const std::vector<std::string>& digests) override;
   absl::Status PutChunk(const std::string& digest, std::string_view bytes) override;
+  // All files are written before the first is synced: one commit of the file system serves many.
+  absl::Status PutChunks(const std::vector<NamedChunk>& chunks) override;
   absl::StatusOr<std::string> GetChunk(const std::string& digest) override;
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
-  // Mark and sweep: keeps the live manifests and their chunks, and whatever was written or asked
-  // for (FindMissing) less than `min_age` ms ago, because a push may be under way.
-  struct Swept {
-    size_t manifests = 0;
-    size_t chunks = 0;
-    Bytes bytes = 0;
-  };
-  absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis min_age);
+  // In one phase: the times of the files say when somebody counted on them last.
+  absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
 
  private:
   explicit DirStore(std::string root) : root_(std::move(root)) {}
   std::string ChunkPath(const std::string& digest) const;
   std::string ManifestPath(const std::string& digest) const;
   absl::Status WriteDurable(const std::string& path, std::string_view bytes);
+  absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks);
+  absl::Status MakeFolder(const std::string& digest);
 
   const std::string root_;
   std::mutex folder_mutex_;

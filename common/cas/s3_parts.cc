@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/cas/parallel.h"
 #include "common/cas/s3_objects.h"
 #include "common/cas/xml.h"
 
@@ -47,36 +45,20 @@ absl::StatusOr<std::vector<std::string>> S3Objects::SendParts(const std::string&
   const size_t size = std::max(static_cast<size_t>(sizes_.part_bytes), bytes.size() / 9'999);
   const size_t count = (bytes.size() + size - 1) / size;
   std::vector<std::string> tags(count);
-  std::atomic<size_t> next{0};
-  std::mutex mutex;
-  absl::Status failed;
-  auto send_some = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      absl::StatusOr<HttpAnswer> answer;
-      for (int attempt = 0; attempt < kPartAttempts; ++attempt) {
-        answer = client_.Do({.method = "PUT", .key = key,
-                             .query = {{"partNumber", std::to_string(i + 1)},
-                                       {"uploadId", upload}},
-                             .body = bytes.substr(i * size, size)});
-        if (!absl::IsUnavailable(answer.status()) && !absl::IsDeadlineExceeded(answer.status()))
-          break;
-      }
-      std::lock_guard lock(mutex);
-      if (!answer.ok() || answer->Header("etag").empty()) {
-        if (failed.ok())
-          failed = answer.ok() ? absl::UnavailableError("a part without an ETag") : answer.status();
-        next = count;
-        return;
-      }
-      tags[i] = answer->Header("etag");
+  absl::Status sent = ForEachParallel(count, sizes_.parts_at_once, [&](size_t i) -> absl::Status {
+    absl::StatusOr<HttpAnswer> answer;
+    for (int attempt = 0; attempt < kPartAttempts; ++attempt) {
+      answer = client_.Do({.method = "PUT", .key = key,
+                           .query = {{"partNumber", std::to_string(i + 1)}, {"uploadId", upload}},
+                           .body = bytes.substr(i * size, size)});
+      if (!absl::IsUnavailable(answer.status()) && !absl::IsDeadlineExceeded(answer.status()))
+        break;
     }
-  };
-  std::vector<std::thread> helpers;
-  for (size_t i = 1; i < std::min(sizes_.parts_at_once, count); ++i)
-    helpers.emplace_back(send_some);
-  send_some();
-  for (std::thread& helper : helpers) helper.join();
-  if (!failed.ok()) return failed;
+    RT_RETURN_IF_ERROR(answer.status());
+    tags[i] = answer->Header("etag");
+    return tags[i].empty() ? absl::UnavailableError("a part without an ETag") : absl::OkStatus();
+  });
+  if (!sent.ok()) return sent;
   return tags;
 }
 

@@ -185,10 +185,12 @@ absl::Status TreeStorer::Flush() {
   for (const auto& [digest, bytes] : pending_) digests.push_back(digest);
   if (digests.empty()) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, store_.FindMissing(digests));
+  std::vector<NamedChunk> chunks;
   for (const std::string& digest : missing) {
     auto found = pending_.find(digest);
-    if (found != pending_.end()) RT_RETURN_IF_ERROR(store_.PutChunk(digest, found->second));
+    if (found != pending_.end()) chunks.push_back({digest, found->second});
   }
+  if (!chunks.empty()) RT_RETURN_IF_ERROR(store_.PutChunks(chunks));
   known_.insert(digests.begin(), digests.end());
   pending_.clear();
   pending_bytes_ = 0;

@@ -27,6 +27,8 @@ class RemoteStore : public BlobStore {
   absl::StatusOr<std::vector<std::string>> FindMissing(
       const std::vector<std::string>& digests) override;
   absl::Status PutChunk(const std::string& digest, std::string_view bytes) override;
+  // In one stream, so that the head can store small ones together.
+  absl::Status PutChunks(const std::vector<NamedChunk>& chunks) override;
   absl::StatusOr<std::string> GetChunk(const std::string& digest) override;
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;

@@ -12,7 +12,13 @@ using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 constexpr int kDigestsMax = 10'000;
 
-// Collects the pieces of one chunk after another; reads on once a whole chunk is durable.
+// What a push may hold back until it is worth a write: small chunks that come one after another
+// share one.
+constexpr size_t kHeldBytesMax = 8u << 20;
+constexpr size_t kHeldChunksMax = 1'000;
+
+// Collects the pieces of one chunk after another; what is whole is stored when enough of it has
+// come, or the stream ends. The reply follows the last write.
 class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
  public:
   PushReader(Edge& edge, v1::PushReply* reply, const absl::Status& admitted)
@@ -22,19 +28,15 @@ class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
   }
   void OnReadDone(bool ok) override {
     if (!ok) {
-      bool whole = chunk_.empty();
-      reply_->set_chunks(chunks_);
-      return Finish(ToGrpc(whole ? absl::OkStatus() : Invalid("the last chunk is cut short")));
+      if (!chunk_.empty()) return Finish(ToGrpc(Invalid("the last chunk is cut short")));
+      return Store(true);
     }
     if (absl::Status taken = Take(); !taken.ok()) return Finish(ToGrpc(taken));
     if (chunk_.size() < piece_.size()) return StartRead(&piece_);
-    edge_.io([this] {
-      absl::Status put = edge_.blobs.PutChunk(piece_.digest(), chunk_);
-      if (!put.ok()) return Finish(ToGrpc(put));
-      chunk_.clear();
-      ++chunks_;
-      StartRead(&piece_);
-    });
+    held_bytes_ += chunk_.size();
+    held_.emplace_back(digest_, std::exchange(chunk_, ""));
+    if (held_bytes_ < kHeldBytesMax && held_.size() < kHeldChunksMax) return StartRead(&piece_);
+    Store(false);
   }
   void OnDone() override { delete this; }
 
@@ -50,9 +52,26 @@ class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
     chunk_ += piece_.data();
     return absl::OkStatus();
   }
+  void Store(bool last) {
+    edge_.io([this, last] {
+      std::vector<NamedChunk> chunks;
+      for (const auto& [digest, bytes] : held_) chunks.push_back({digest, bytes});
+      absl::Status put = edge_.blobs.PutChunks(chunks);
+      if (!put.ok()) return Finish(ToGrpc(put));
+      chunks_ += held_.size();
+      held_.clear();
+      held_bytes_ = 0;
+      if (!last) return StartRead(&piece_);
+      reply_->set_chunks(chunks_);
+      Finish(grpc::Status::OK);
+    });
+  }
+
   Edge& edge_;
   v1::PushReply* reply_;
   v1::ChunkPiece piece_;
+  std::vector<std::pair<std::string, std::string>> held_;  // Digest, bytes.
+  size_t held_bytes_ = 0;
   std::string digest_;
   std::string chunk_;
   uint64_t chunks_ = 0;

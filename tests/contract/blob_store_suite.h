@@ -57,10 +57,33 @@ inline void ManifestsComeAfterTheirChunks(BlobStore& store) {
   CHECK(!store.PutManifest(text + " ").ok());
 }
 
+inline void ManyChunksComeAtOnce(BlobStore& store) {
+  std::vector<std::string> bytes, digests;
+  for (int i = 0; i < 300; ++i) bytes.push_back("small " + std::to_string(i));
+  bytes.push_back(std::string(2'500'000, 'L'));
+  bytes.push_back("");
+  bytes.push_back(std::string(900'000, 'S'));
+  std::vector<NamedChunk> chunks;
+  for (const std::string& one : bytes) {
+    digests.push_back(Digest(one));
+    chunks.push_back({digests.back(), one});
+  }
+  REQUIRE(store.PutChunks({}).ok());
+  REQUIRE(store.PutChunks(chunks).ok());
+  CHECK(store.FindMissing(digests)->empty());
+  for (size_t i = 0; i < bytes.size(); ++i) CHECK(*store.GetChunk(digests[i]) == bytes[i]);
+  REQUIRE(store.PutChunks(chunks).ok());
+  CHECK(*store.GetChunk(digests[7]) == bytes[7]);
+  CHECK(absl::IsDataLoss(store.PutChunks({{Digest("one"), "one"}, {Digest("two"), "three"}})));
+  CHECK(!store.GetChunk(Digest("two")).ok());
+  CHECK(absl::IsInvalidArgument(store.PutChunks({{"b3:../x", "one"}, {Digest("two"), "two"}})));
+}
+
 inline void CheckAll(BlobStore& store) {
   WrongBytesAreRefused(store);
   ChunksReadBack(store);
   ManifestsComeAfterTheirChunks(store);
+  ManyChunksComeAtOnce(store);
 }
 
 }  // namespace rt::contract
