@@ -11,6 +11,7 @@
 #include "common/base/strings.h"
 #include "head/journal/wire_fields.h"
 #include "rt/store/journal.pb.h"
+#include "rt/store/state.pb.h"
 
 namespace rt {
 namespace store_codec {
@@ -40,6 +41,8 @@ bool Agrees(const FieldDescriptor& field, ProtoType type) {
 FieldPlan PlanField(const char* message, const char* field, ProtoType type, const char* of,
                     bool is_list, bool is_map) {
   const Descriptor* owner = store::Record::descriptor()->file()->FindMessageTypeByName(message);
+  if (owner == nullptr)
+    owner = store::State::descriptor()->file()->FindMessageTypeByName(message);
   RT_CHECK_BECAUSE(owner != nullptr, message);
   const FieldDescriptor* found = owner->FindFieldByName(field);
   RT_CHECK_BECAUSE(found != nullptr, field);

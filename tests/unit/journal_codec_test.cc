@@ -6,6 +6,7 @@
 #include "head/journal/codec.h"
 #include "head/journal/shape.h"
 #include "rt/store/journal.pb.h"
+#include "rt/store/state.pb.h"
 
 using namespace rt;
 
