@@ -22,11 +22,26 @@ std::string Quoted(std::string_view path) {
   return "'" + EscapeControl(path.substr(0, 200)) + "'";
 }
 
+absl::Status CheckCuts(const ManifestEntry& entry, Bytes chunk_bytes) {
+  if (entry.cuts.empty()) return absl::OkStatus();
+  Bytes left = entry.size;
+  bool fixed = true;  // Fixed cuts have one spelling: none.
+  for (Bytes cut : entry.cuts) {
+    if (cut <= 0 || cut > chunk_bytes || cut > left) return Invalid("a cut beyond its bounds");
+    fixed = fixed && cut == std::min(left, chunk_bytes);
+    left -= cut;
+  }
+  if (left != 0) return Invalid("cuts that do not make up its size");
+  return fixed ? Invalid("cuts that are the fixed ones") : absl::OkStatus();
+}
+
 absl::Status CheckFile(const ManifestEntry& entry, Bytes chunk_bytes) {
   if ((entry.mode & ~kModeAllowed) != 0)
     return Invalid("a mode beyond 0755: " + std::to_string(entry.mode));
   if (entry.size < 0) return Invalid("a negative size");
+  RT_RETURN_IF_ERROR(CheckCuts(entry, chunk_bytes));
   Bytes wanted = entry.size / chunk_bytes + (entry.size % chunk_bytes != 0 ? 1 : 0);
+  if (!entry.cuts.empty()) wanted = static_cast<Bytes>(entry.cuts.size());
   if (static_cast<Bytes>(entry.chunks.size()) != wanted)
     return Invalid(std::to_string(entry.size) + " bytes in " +
                    std::to_string(entry.chunks.size()) + " chunks");
@@ -78,6 +93,9 @@ Json ToJson(const ManifestEntry& entry) {
   json.Set("size", entry.size);
   Json::Array chunks(entry.chunks.begin(), entry.chunks.end());
   json.Set("chunks", Json(std::move(chunks)));
+  if (entry.cuts.empty()) return json;
+  Json::Array cuts(entry.cuts.begin(), entry.cuts.end());
+  json.Set("cuts", Json(std::move(cuts)));
   return json;
 }
 
@@ -106,6 +124,9 @@ ManifestEntry FromJson(const Json& json) {
     if (chunks == nullptr || !chunks->is_array()) return entry;
     for (const Json& chunk : chunks->array())
       entry.chunks.push_back(chunk.is_string() ? chunk.AsString() : "");
+    const Json* cuts = json.Find("cuts");
+    if (cuts == nullptr || !cuts->is_array()) return entry;
+    for (const Json& cut : cuts->array()) entry.cuts.push_back(cut.is_int() ? cut.AsInt() : -1);
   }
   return entry;
 }
@@ -170,6 +191,17 @@ absl::StatusOr<Manifest> ParseManifest(std::string_view text) {
       [](const ManifestEntry& a, const ManifestEntry& b) { return a.path < b.path; });
   if (!sorted || Write(manifest) != text) return Invalid("the manifest is not in canonical form");
   return manifest;
+}
+
+std::vector<ChunkSpan> SpansOf(const ManifestEntry& entry, Bytes chunk_bytes) {
+  if (entry.cuts.empty()) return ChunkSpans(entry.size, chunk_bytes);
+  std::vector<ChunkSpan> spans;
+  Bytes offset = 0;
+  for (Bytes cut : entry.cuts) {
+    spans.push_back({offset, cut});
+    offset += cut;
+  }
+  return spans;
 }
 
 std::vector<std::string> ChunksOf(const Manifest& manifest) {

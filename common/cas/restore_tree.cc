@@ -6,7 +6,6 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/chunker.h"
 #include "common/cas/manifest.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
@@ -79,7 +78,7 @@ class TreeWriter {
     OwnedFd file(::openat(folder(), name.c_str(),
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (file.get() < 0) return ErrnoStatus(errno, "create");
-    std::vector<ChunkSpan> spans = ChunkSpans(entry.size, chunk_bytes);
+    std::vector<ChunkSpan> spans = SpansOf(entry, chunk_bytes);
     for (size_t i = 0; i < spans.size(); ++i) {
       RT_ASSIGN_OR_RETURN(std::string bytes, store_.GetChunk(entry.chunks[i]));
       if (static_cast<Bytes>(bytes.size()) != spans[i].size)

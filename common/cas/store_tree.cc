@@ -17,6 +17,7 @@
 #include "common/cas/digest.h"
 #include "common/cas/ignore.h"
 #include "common/cas/manifest.h"
+#include "common/cas/tensors.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
 
@@ -46,7 +47,8 @@ class TreeStorer {
  private:
   absl::Status AddEntry(const std::string& path, const std::string& relative);
   absl::Status AddLink(const std::string& path, const std::string& relative);
-  absl::Status ReadChunks(int fd, ManifestEntry& entry);
+  absl::Status ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry);
+  absl::Status AddChunk(std::string bytes, ManifestEntry& entry);
   void ReadIgnoreFiles(const std::string& directory, const std::string& relative);
   absl::Status Flush();
 
@@ -73,6 +75,28 @@ absl::StatusOr<std::vector<std::string>> SortedNames(const std::string& director
   }
   if (errno != 0) return ErrnoStatus(errno, "list " + directory);
   return std::vector<std::string>(names.begin(), names.end());
+}
+
+std::vector<Bytes> SizesOf(const std::vector<ChunkSpan>& spans) {
+  std::vector<Bytes> sizes;
+  for (const ChunkSpan& span : spans) sizes.push_back(span.size);
+  return sizes;
+}
+
+// At the ends of its tensors, where it has some; fixed cuts otherwise.
+std::vector<Bytes> PlanCuts(int fd, Bytes file_bytes) {
+  auto read = [fd](Bytes offset, Bytes size, std::string& bytes) {
+    bytes.assign(static_cast<size_t>(size), '\0');
+    for (size_t filled = 0; filled < bytes.size();) {
+      ssize_t got = ::pread(fd, bytes.data() + filled, bytes.size() - filled,
+                            offset + static_cast<off_t>(filled));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      filled += static_cast<size_t>(got);
+    }
+    return true;
+  };
+  return SizesOf(CutAtTensors(FindTensors(read, file_bytes), file_bytes));
 }
 
 void TreeStorer::ReadIgnoreFiles(const std::string& directory, const std::string& relative) {
@@ -138,7 +162,7 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
   struct stat info {};
   absl::Status status = ::fstat(fd, &info) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
   ManifestEntry entry{.path = relative, .mode = (info.st_mode & 0755) | 0600};
-  if (status.ok()) status = ReadChunks(fd, entry);
+  if (status.ok()) status = ReadChunks(fd, info.st_size, entry);
   ::close(fd);
   if (!status.ok()) return Annotate(status, path);
   ++stored_.files;
@@ -153,10 +177,15 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
   return absl::OkStatus();
 }
 
-// What was read is what is stored, also when somebody writes to the file meanwhile.
-absl::Status TreeStorer::ReadChunks(int fd, ManifestEntry& entry) {
+// What was read is what is stored, also when somebody writes to the file meanwhile: the plan only
+// says where to cut.
+absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry) {
+  const std::vector<Bytes> plan = is_bundle_ ? std::vector<Bytes>() : PlanCuts(fd, file_bytes);
+  std::vector<Bytes> cuts;
   while (true) {
-    std::string bytes(limits::kChunkBytes, '\0');
+    const size_t wanted = cuts.size() < plan.size() ? static_cast<size_t>(plan[cuts.size()])
+                                                    : limits::kChunkBytes;
+    std::string bytes(wanted, '\0');
     size_t filled = 0;
     while (filled < bytes.size()) {
       ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
@@ -166,18 +195,27 @@ absl::Status TreeStorer::ReadChunks(int fd, ManifestEntry& entry) {
       filled += static_cast<size_t>(got);
     }
     const bool last = filled < bytes.size();
-    if (filled == 0) return absl::OkStatus();
-    bytes.resize(filled);
-    bytes.shrink_to_fit();
-    std::string digest = Digest(bytes);
-    entry.size += static_cast<Bytes>(filled);
-    entry.chunks.push_back(digest);
-    if (!known_.contains(digest) && pending_.try_emplace(digest, std::move(bytes)).second)
-      pending_bytes_ += filled;
-    if (pending_bytes_ >= kPendingBytesMax || pending_.size() >= kPendingChunksMax)
-      RT_RETURN_IF_ERROR(Flush());
-    if (last) return absl::OkStatus();
+    if (filled > 0) {
+      cuts.push_back(static_cast<Bytes>(filled));
+      bytes.resize(filled);
+      RT_RETURN_IF_ERROR(AddChunk(std::move(bytes), entry));
+    }
+    if (!last) continue;
+    if (cuts != SizesOf(ChunkSpans(entry.size))) entry.cuts = std::move(cuts);
+    return absl::OkStatus();
   }
+}
+
+absl::Status TreeStorer::AddChunk(std::string bytes, ManifestEntry& entry) {
+  const size_t size = bytes.size();
+  bytes.shrink_to_fit();
+  std::string digest = Digest(bytes);
+  entry.size += static_cast<Bytes>(size);
+  entry.chunks.push_back(digest);
+  if (!known_.contains(digest) && pending_.try_emplace(digest, std::move(bytes)).second)
+    pending_bytes_ += size;
+  if (pending_bytes_ >= kPendingBytesMax || pending_.size() >= kPendingChunksMax) return Flush();
+  return absl::OkStatus();
 }
 
 absl::Status TreeStorer::Flush() {

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=build/venv
-wanted="cloudpickle numpy scikit-learn pytest ruff mypy pyte ipykernel nbclient tensorboard moto[server]"
+wanted="cloudpickle numpy scikit-learn pytest ruff mypy pyte ipykernel nbclient tensorboard moto[server] safetensors"
 torch="torch==2.13.0"
 xgboost="xgboost-cpu==3.2.0"
 mkdir -p build

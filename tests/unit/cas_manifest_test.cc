@@ -86,3 +86,19 @@ TEST_CASE("manifest: what is not canonical is refused") {
   CHECK(!ParseManifest("[]").ok());
   CHECK(!ParseManifest("").ok());
 }
+
+TEST_CASE("manifest: cuts that are not the fixed ones are named and make up the size") {
+  ManifestEntry file{.path = "a", .size = 6'000'000, .chunks = {Digest("1"), Digest("2")},
+                     .cuts = {3'000'000, 3'000'000}};
+  auto text = FormatManifest({.entries = {file}});
+  REQUIRE(text.ok());
+  CHECK(text->find("\"cuts\":[3000000,3000000]") != std::string::npos);
+  CHECK(ParseManifest(*text)->entries[0] == file);
+  CHECK(SpansOf(file, 4'194'304)[1] == ChunkSpan{3'000'000, 3'000'000});
+  for (std::vector<Bytes> cuts : {std::vector<Bytes>{4'194'304, 1'805'696}, {5'000'000, 1'000'000},
+                                  {3'000'000, 2'999'999}, {3'000'000}, {6'000'000, 0},
+                                  {3'000'000, 2'000'000, 1'000'000}}) {
+    file.cuts = cuts;
+    CHECK(!FormatManifest({.entries = {file}}).ok());
+  }
+}
