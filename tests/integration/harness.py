@@ -193,14 +193,16 @@ class Cluster:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def runtime_dirs(self) -> list[pathlib.Path]:
-        """Where the workers' sockets lie: common/run/runtime_dir.cc."""
-        found = []
-        for worker in (self.home / "home/clusters/it").glob("worker-*"):
-            value = 0
-            for byte in str(worker).encode():
-                value = mix64(value ^ byte)
-            found.append(pathlib.Path(f"/tmp/rt-{os.getuid()}-{value & 0xffffffff:08x}"))
-        return found
+        workers = (self.home / "home/clusters/it").glob("worker-*")
+        return [self.runtime_dir(worker) for worker in workers]
+
+    @staticmethod
+    def runtime_dir(worker: pathlib.Path) -> pathlib.Path:
+        """Where the sockets of the worker with that state directory lie: runtime_dir.cc."""
+        value = 0
+        for byte in str(worker).encode():
+            value = mix64(value ^ byte)
+        return pathlib.Path(f"/tmp/rt-{os.getuid()}-{value & 0xffffffff:08x}")
 
     def close(self) -> None:
         """`rt down`; fails when a process or a directory of the cluster is left."""
