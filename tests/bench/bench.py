@@ -16,6 +16,7 @@ import time
 
 import digits
 import light
+import loss
 import reports
 import start
 import trials
@@ -32,6 +33,7 @@ BENCHES = {
     "idle": start.idle,
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
+    "loss": loss.loss,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart"}  # They print their own lines.
 
@@ -72,7 +74,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--peers", action="store_true", help="measure Ray in the same run")
+    parser.add_argument("--repeats", type=int, default=loss.repeats,
+                        help="of each loss of a node (default %(default)s)")
+    parser.add_argument("--overload-s", type=float, default=loss.overload_s,
+                        help="how long the processors are taken (default %(default)s)")
     args = parser.parse_args()
+    loss.repeats, loss.overload_s = args.repeats, args.overload_s
     unknown = set(args.names) - {*BENCHES, *PROGRAMS}
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are "

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The figures of docs/benchmarks.md, one line each: BENCH name value unit bar LIMIT peer TEXT.
-#   tests/bench/run.sh [NAME…] [--peers]
-# NAME: trials_1s reports shell_trials digits submit idle core restart; without one, all of them.
+#   tests/bench/run.sh [NAME…] [--peers] [--repeats N] [--overload-s S]
+# NAME: trials_1s reports shell_trials digits submit idle loss core restart …; without one, all of
+# them. `loss` needs root.
 # --peers installs Ray in a virtual environment of its own and measures it in the same run.
 # Builds what it needs. A figure is only worth its machine: run it where nothing else runs.
 set -euo pipefail
