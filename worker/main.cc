@@ -17,6 +17,7 @@
 #include "common/rpc/remote_store.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
+#include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/link/head_link.h"
@@ -114,19 +115,29 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   AttemptTable attempts;
   HeadLink head(control);
   IoPool pool(kPoolThreads, kPoolQueue);
-  TrialSocket socket(head, store, pool);
+  WorkerLoop* wake_loop = nullptr;
+  TrialSocket* wake_socket = nullptr;
+  CheckpointPusher pushes(store, head, [&] {
+    wake_loop->Wake();
+    wake_socket->Wake();
+  });
+  TrialSocket socket(head, store, pushes, pool);
+  wake_socket = &socket;
   ReportLoop reports(control, attempts, [&] { socket.Wake(); });
   LogSender logs(control, launcher);
   SyncLoop* sync_now = nullptr;
-  WorkerLoop loop({launcher, socket, pool, attempts}, [&](bool urgent) { reports.OnRow(urgent); },
+  WorkerLoop loop({launcher, socket, pool, attempts, pushes},
+                  [&](bool urgent) { reports.OnRow(urgent); },
                   [&](bool urgent) {
                     if (sync_now == nullptr) return;
                     urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
                   });
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
+  wake_loop = &loop;
   socket.Start();
   loop.Start();
+  pushes.Start();
   reports.Start();
   sync.Start();
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });

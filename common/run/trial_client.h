@@ -111,7 +111,7 @@ class TrialClient {
                        ",\"metrics\":" + metrics;
     if (extra.numbered) line += ",\"seq\":" + std::to_string(seq_);
     if (!extra.checkpoint.empty())
-      line += ",\"checkpoint\":" + MetricValue::Quote(extra.checkpoint);
+      line += ",\"commit\":true,\"checkpoint\":" + MetricValue::Quote(extra.checkpoint);
     return Exchange(line + "}\n", wait, !extra.checkpoint.empty());
   }
 

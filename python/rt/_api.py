@@ -37,6 +37,7 @@ def report(
     filled, _pending = _pending, None
     if checkpoint is None and filled is not None:
         checkpoint = Checkpoint(filled)
+        checkpoint.is_given = True
     try:
         session.report({**(metrics or {}), **named}, checkpoint)
     finally:

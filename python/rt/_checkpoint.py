@@ -38,6 +38,7 @@ class Checkpoint:
         self._path: Optional[str] = os.path.abspath(os.fspath(path))
         self._fetch: Optional[Callable[[str], None]] = None
         self.filesystem = filesystem
+        self.is_given = False  # Nobody looks at the files after they were reported.
 
     @classmethod
     def from_directory(cls, path: Union[str, os.PathLike[str]]) -> Checkpoint:

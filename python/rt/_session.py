@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -148,6 +149,8 @@ class Session:
         message: dict[str, Any] = {"op": "report", "seq": self._seq, "metrics": row, "wait": wait}
         if checkpoint is not None:
             message["checkpoint"] = checkpoint.path
+            if checkpoint.is_given:
+                message["give"] = True
         self._unacked.append((self._seq, dump(message)))
         self._send(self._unacked[-1][1])
         if wait or checkpoint is not None:
@@ -233,6 +236,9 @@ class Session:
         elif op == "checkpoint_now":
             left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
             self._notice_end = time.monotonic() + float(left_s)
+        elif op == "checkpoint_lost":
+            text = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
+            print(text, file=sys.stderr, flush=True)
         elif op == "stop":
             self._stop_told = True
         elif op == "pause":

@@ -175,7 +175,9 @@ def _report_checkpoint(trainable: Trainable, result: dict[str, Any]) -> None:
     staging = tempfile.mkdtemp(prefix=".checkpoint-", dir=parent)
     try:
         trainable.save(staging)
-        _api.report(result, checkpoint=Checkpoint(staging))
+        checkpoint = Checkpoint(staging)
+        checkpoint.is_given = True
+        _api.report(result, checkpoint=checkpoint)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

@@ -1,5 +1,5 @@
-// Any bytes as a record, a pack's index, a pack to scan, and a file with tensors: refused, or within
-// bounds.
+// Any bytes as a record, a pack's index, a pack to scan, and a file with tensors: refused, or
+// within bounds.
 #include "common/base/check.h"
 #include "common/cas/digest.h"
 #include "common/cas/pack.h"

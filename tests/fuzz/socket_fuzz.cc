@@ -12,6 +12,7 @@
 #include "common/base/json.h"
 #include "common/cas/mem_store.h"
 #include "common/run/files.h"
+#include "worker/checkpoint/pusher.h"
 #include "worker/run/trial_socket.h"
 
 namespace rt::worker {
@@ -31,19 +32,22 @@ class NoHead : public HeadCalls {
 
 // One daemon's part for all inputs; an attempt for each.
 struct Site {
-  Site() : pool(2, 64), socket(head, store, pool) {
+  Site() : pool(2, 64), pushes(store, head, [] {}), socket(head, store, pushes, pool) {
     char name[] = "/tmp/rt-fuzz-XXXXXX";
     directory = ::mkdtemp(name);
+    pushes.Start();
     socket.Start();
   }
   ~Site() {
     socket.Stop();
     pool.Stop();
+    pushes.Stop();
     std::filesystem::remove_all(directory);
   }
   NoHead head;
   MemStore store;
   IoPool pool;
+  CheckpointPusher pushes;
   TrialSocket socket;
   std::string directory;
   uint32_t number = 0;

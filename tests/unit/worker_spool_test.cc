@@ -30,7 +30,7 @@ TEST_CASE("rows outlive the spool's object, with their counters") {
   Scratch scratch;
   {
     auto spool = *Spool::Open(scratch.spool());
-    for (int i = 1; i <= 3; ++i) REQUIRE(spool->Append(RowWith(i), false).ok());
+    for (int i = 1; i <= 3; ++i) REQUIRE(spool->Append(RowWith(i)).ok());
     spool->Acknowledge(1);
   }
   auto spool = *Spool::Open(scratch.spool());
@@ -42,42 +42,44 @@ TEST_CASE("rows outlive the spool's object, with their counters") {
 
 TEST_CASE("a torn last line is cut off, and the next row follows the last whole one") {
   Scratch scratch;
-  { REQUIRE((*Spool::Open(scratch.spool()))->Append(RowWith(1), false).ok()); }
+  { REQUIRE((*Spool::Open(scratch.spool()))->Append(RowWith(1)).ok()); }
   std::ofstream(scratch.spool(), std::ios::app) << R"({"s":2,"c":2,"i":)";
   auto spool = *Spool::Open(scratch.spool());
   CHECK(spool->last_seq() == 1);
-  CHECK(spool->Append(RowWith(2), false)->seq == 2);
+  CHECK(spool->Append(RowWith(2))->seq == 2);
 }
 
-TEST_CASE("a held row and those after it wait for the release") {
+TEST_CASE("a row that comes with a checkpoint is known as such after a restart") {
   Scratch scratch;
+  SpoolRow row = RowWith(1);
+  row.saved = true;
+  { REQUIRE((*Spool::Open(scratch.spool()))->Append(row).ok()); }
   auto spool = *Spool::Open(scratch.spool());
-  REQUIRE(spool->Append(RowWith(1), false).ok());
-  REQUIRE(spool->Append(RowWith(2), true).ok());
-  REQUIRE(spool->Append(RowWith(3), false).ok());
-  CHECK(spool->Pending(10, 10'000).size() == 1);
-  spool->Release();
-  CHECK(spool->Pending(10, 10'000).size() == 3);
+  REQUIRE(spool->Append(RowWith(2)).ok());
+  const std::vector<SpoolRow> pending = spool->Pending(10, 10'000);
+  REQUIRE(pending.size() == 2);
+  CHECK(pending[0].saved);
+  CHECK_FALSE(pending[1].saved);
 }
 
 TEST_CASE("a full spool has room again after acknowledgement, and its file is cut") {
   Scratch scratch;
   auto spool = *Spool::Open(scratch.spool());
   const std::string big(limits::kMetricsBytesMax - 2, 'x');
-  while (!spool->IsFull()) REQUIRE(spool->Append(RowWith(1, big), false).ok());
+  while (!spool->IsFull()) REQUIRE(spool->Append(RowWith(1, big)).ok());
   CHECK(std::filesystem::file_size(scratch.spool()) < 2 * limits::kSpoolBytesMax);
   const uint64_t last = spool->last_seq();
   spool->Acknowledge(last);
   CHECK_FALSE(spool->IsFull());
   CHECK_FALSE(spool->HasPending());
   CHECK(std::filesystem::file_size(scratch.spool()) < 1000);
-  CHECK(spool->Append(RowWith(1), false)->seq == last + 1);
+  CHECK(spool->Append(RowWith(1))->seq == last + 1);
 }
 
 TEST_CASE("pending is bounded by rows and bytes, but never empty-handed") {
   Scratch scratch;
   auto spool = *Spool::Open(scratch.spool());
-  for (int i = 1; i <= 5; ++i) REQUIRE(spool->Append(RowWith(i), false).ok());
+  for (int i = 1; i <= 5; ++i) REQUIRE(spool->Append(RowWith(i)).ok());
   CHECK(spool->Pending(2, 1 << 20).size() == 2);
   CHECK(spool->Pending(10, 1).size() == 1);
 }

@@ -88,6 +88,11 @@ v1::ReportRequest ReportLoop::Gather() const {
     batch->set_rank(attempt->fence().rank);
     for (const SpoolRow& row : rows) {
       ToWire(row, batch->add_rows());
+      if (row.saved) {
+        v1::SavedRow* saved = request.add_saved();
+        ToWire(attempt->fence(), saved->mutable_fence());
+        saved->set_seq(row.seq);
+      }
       bytes_left -= std::min(bytes_left, row.metrics.size() + 64);
     }
     rows_left -= std::min(rows_left, rows.size());

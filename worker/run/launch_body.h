@@ -58,6 +58,7 @@ struct RunDir {
   std::string spool() const { return path + "/spool"; }
   std::string shim() const { return path + "/shim"; }  // shim_file.h
   std::string error() const { return path + "/error.json"; }
+  std::string saved() const { return path + "/saved"; }  // worker/checkpoint/pusher.h
   std::string paused() const { return path + "/paused"; }
 };
 

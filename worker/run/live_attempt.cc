@@ -87,15 +87,11 @@ absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOp
   std::unique_lock lock(adding_);
   RT_ASSIGN_OR_RETURN(SpoolRow row, FillRow(metrics, options.client_seq));
   row.stdout_offset = options.stdout_offset;
-  RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row), options.hold));
+  row.saved = options.saved;
+  RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row)));
   lock.unlock();
   events_.on_row(options.wait);
   return row;
-}
-
-void LiveAttempt::Release() {
-  spool_->Release();
-  events_.on_row(true);
 }
 
 void LiveAttempt::Hurry() {

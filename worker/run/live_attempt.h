@@ -36,7 +36,7 @@ struct ReportOptions {
   uint64_t client_seq = 0;
   uint64_t stdout_offset = 0;
   bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
-  bool hold = false;  // As Spool::Append.
+  bool saved = false;  // It comes with a checkpoint.
 };
 
 // Whom an attempt wakes, from any thread.
@@ -59,8 +59,6 @@ class LiveAttempt {
   absl::StatusOr<SpoolRow> AddRow(const Json& metrics, const ReportOptions& options);
   // The same row without spooling it: a report that was sent again after a lost connection.
   absl::StatusOr<SpoolRow> FillRow(const Json& metrics, uint64_t client_seq) const;
-  // Ends a hold.
-  void Release();
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
   // It is asked to save and end; `saved` is called once it has. False: nobody is connected.

@@ -16,18 +16,7 @@ namespace {
 // Acknowledged bytes that may stay in the file before it is written anew.
 constexpr Bytes kSlackBytes = 1 << 20;
 
-std::string LineOf(const SpoolRow& row) {
-  return Json::MakeObject({{"s", row.seq}, {"c", row.client_seq}, {"o", row.stdout_offset},
-                           {"i", row.iteration}, {"t", row.time_total_s}, {"at", row.timestamp},
-                           {"m", row.metrics}})
-             .Dump() + "\n";
-}
-
-SpoolRow RowOf(const Json& json) {
-  return {static_cast<uint64_t>(json.GetInt("s")), static_cast<uint64_t>(json.GetInt("c")),
-          static_cast<uint64_t>(json.GetInt("o")), json.GetDouble("i"), json.GetDouble("t"),
-          json.GetInt("at"), json.GetString("m")};
-}
+std::string LineOf(const SpoolRow& row) { return ToJson(row).Dump() + "\n"; }
 
 Bytes SizeOf(const SpoolRow& row) { return static_cast<Bytes>(row.metrics.size() + 128); }
 
@@ -42,6 +31,20 @@ absl::Status WriteAll(int fd, std::string_view text, const std::string& path) {
 }
 
 }  // namespace
+
+Json ToJson(const SpoolRow& row) {
+  Json json = Json::MakeObject({{"s", row.seq}, {"c", row.client_seq}, {"o", row.stdout_offset},
+                                {"i", row.iteration}, {"t", row.time_total_s},
+                                {"at", row.timestamp}, {"m", row.metrics}});
+  if (row.saved) json.Set("k", true);
+  return json;
+}
+
+SpoolRow SpoolRowFrom(const Json& json) {
+  return {static_cast<uint64_t>(json.GetInt("s")), static_cast<uint64_t>(json.GetInt("c")),
+          static_cast<uint64_t>(json.GetInt("o")), json.GetDouble("i"), json.GetDouble("t"),
+          json.GetInt("at"), json.GetString("m"), json.GetBool("k")};
+}
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& path) {
   std::unique_ptr<Spool> spool(new Spool(path));
@@ -62,7 +65,7 @@ absl::Status Spool::Load() {
   for (size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     auto line = Json::Parse(std::string_view(text).substr(at, end - at));
     if (!line.ok() || !line->is_object()) break;
-    SpoolRow row = RowOf(*line);
+    SpoolRow row = SpoolRowFrom(*line);
     Count(row);
     if (line->Find("m") == nullptr) continue;  // The counters.
     pending_bytes_ += SizeOf(row);
@@ -106,7 +109,7 @@ absl::Status Spool::Rewrite() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row, bool hold) {
+absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row) {
   std::lock_guard lock(mutex_);
   if (closed_) return absl::UnavailableError("the attempt is over");
   if (fd_ < 0) RT_RETURN_IF_ERROR(last_.seq == 0 ? Create() : Rewrite());
@@ -120,14 +123,8 @@ absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row, bool hold) {
   file_bytes_ += static_cast<Bytes>(line.size());
   pending_bytes_ += SizeOf(row);
   Count(row);
-  if (hold && held_from_ == 0) held_from_ = row.seq;
   rows_.push_back(row);
   return row;
-}
-
-void Spool::Release() {
-  std::lock_guard lock(mutex_);
-  held_from_ = 0;
 }
 
 std::vector<SpoolRow> Spool::Pending(size_t rows_max, size_t bytes_max) const {
@@ -135,7 +132,6 @@ std::vector<SpoolRow> Spool::Pending(size_t rows_max, size_t bytes_max) const {
   std::vector<SpoolRow> pending;
   size_t bytes = 0;
   for (const SpoolRow& row : rows_) {
-    if (held_from_ != 0 && row.seq >= held_from_) break;
     bytes += static_cast<size_t>(SizeOf(row));
     if (pending.size() >= rows_max || (!pending.empty() && bytes > bytes_max)) break;
     pending.push_back(row);
@@ -170,7 +166,7 @@ bool Spool::IsFull() const {
 }
 bool Spool::HasPending() const {
   std::lock_guard lock(mutex_);
-  return !rows_.empty() && (held_from_ == 0 || rows_.front().seq < held_from_);
+  return !rows_.empty();
 }
 uint64_t Spool::last_seq() const {
   std::lock_guard lock(mutex_);

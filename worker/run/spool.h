@@ -25,7 +25,10 @@ struct SpoolRow {
   double time_total_s = 0;
   Millis timestamp = 0;
   std::string metrics;  // JSON text.
+  bool saved = false;   // It comes with a checkpoint, whose commit follows.
 };
+Json ToJson(const SpoolRow& row);
+SpoolRow SpoolRowFrom(const Json& json);
 
 class Spool {
  public:
@@ -35,10 +38,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Gives the row its seq and writes it. A held row, and all after it, wait in Pending until
-  // Release: its checkpoint must be committed first.
-  absl::StatusOr<SpoolRow> Append(SpoolRow row, bool hold);
-  void Release();
+  // Gives the row its seq and writes it.
+  absl::StatusOr<SpoolRow> Append(SpoolRow row);
   // The oldest unacknowledged rows, at least one if there is any.
   std::vector<SpoolRow> Pending(size_t rows_max, size_t bytes_max) const;
   void Acknowledge(uint64_t seq);
@@ -74,7 +75,6 @@ class Spool {
   Bytes file_bytes_ = 0;
   Bytes pending_bytes_ = 0;
   Counters last_;
-  uint64_t held_from_ = 0;  // 0: nothing is held.
   std::deque<SpoolRow> rows_;
 };
 

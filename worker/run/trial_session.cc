@@ -1,7 +1,4 @@
 // What a message on the trial socket means: docs/trial-protocol.md in code.
-#include <unistd.h>
-
-#include <chrono>
 #include <optional>
 
 #include "common/base/limits.h"
@@ -13,8 +10,6 @@
 
 namespace rt::worker {
 namespace {
-
-constexpr auto kCommitFor = std::chrono::minutes(10);
 
 Json ErrorJson(const absl::Status& why) {
   const std::string hint = HintOf(why);
@@ -39,27 +34,6 @@ bool SameToken(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned>(a[i] ^ b[i]);
   }
   return difference == 0;
-}
-
-// Stores the tree and has it committed, through outages of the head. Blocks.
-absl::StatusOr<uint64_t> Commit(BlobStore& store, HeadCalls& head, const LiveAttempt& attempt,
-                                const std::string& path, const SpoolRow& row) {
-  const auto until = std::chrono::steady_clock::now() + kCommitFor;
-  for (;;) {
-    absl::StatusOr<StoredTree> tree = StoreTree(store, path, {});
-    absl::Status status = tree.status();
-    if (tree.ok()) {
-      auto number = head.CommitCheckpoint(attempt.fence(), tree->manifest, row, tree->bytes);
-      if (number.ok()) return number;
-      status = number.status();
-    }
-    const bool transient = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-                           absl::IsResourceExhausted(status);
-    if (!transient || attempt.standing().stale || std::chrono::steady_clock::now() > until) {
-      return Annotate(status, "checkpoint");
-    }
-    ::usleep(200'000);
-  }
 }
 
 // `step` says training_iteration, unless the metrics do. nullopt when it is not a number.
@@ -164,12 +138,10 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
       again ? attempt.FillRow(*metrics, client_seq)
             : attempt.AddRow(*metrics, {.client_seq = client_seq,
                                         .wait = wait,
-                                        .hold = !checkpoint.empty()});
+                                        .saved = !checkpoint.empty()});
   if (!row.ok()) return Refuse(connection, row.status(), client_seq);
   const Wait answer{row->seq, client_seq != 0 ? client_seq : row->seq};
-  if (!checkpoint.empty()) {
-    return StoreCheckpoint(connection, checkpoint, *row, answer, wait);
-  }
+  if (!checkpoint.empty()) return TakeCheckpoint(connection, message, *row, answer);
   if (wait) {
     connection.waits.push_back(answer);
   } else {
@@ -177,34 +149,57 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   }
 }
 
-void TrialSocket::StoreCheckpoint(Connection& connection, const std::string& path,
-                                  const SpoolRow& row, const Wait& wait, bool wants_verdict) {
+// With `commit` the trial hears of the commit, else as soon as the files are its own again.
+void TrialSocket::TakeCheckpoint(Connection& connection, const Json& message, const SpoolRow& row,
+                                 const Wait& wait) {
   AnswerAcks(connection);
   connection.busy = true;
-  auto job = [this, id = connection.id, attempt = connection.attempt, path, row, wait,
-              wants_verdict] {
-    absl::StatusOr<uint64_t> number = Commit(store_, head_, *attempt, path, row);
-    attempt->Release();
-    if (number.ok()) attempt->NoteSaved();
-    Post([this, id, number, wait, wants_verdict] {
-      auto found = connections_.find(id);
-      if (found == connections_.end()) return;
-      Connection& one = found->second;
-      one.busy = false;
-      if (!number.ok()) {
-        Refuse(one, number.status(), wait.reply_seq);
-      } else {
-        Send(one, Json::MakeObject(
-                      {{"op", "ack"}, {"seq", wait.reply_seq}, {"checkpoint", *number}}));
-        if (wants_verdict) one.waits.push_back(wait);
-      }
-      Process(id);
-    });
+  const bool wants_verdict = message.GetBool("wait");
+  const bool wants_commit = message.GetBool("commit");
+  const SavedFiles files{message.GetString("checkpoint"), message.GetBool("give")};
+  auto job = [this, id = connection.id, attempt = connection.attempt, files, row, wait,
+              wants_verdict, wants_commit] {
+    auto done = [this, id, wait, wants_verdict,
+                 wants_commit](const absl::StatusOr<uint64_t>& number) {
+      if (wants_commit) return AnswerTaken(id, wait, wants_verdict, number);
+      if (!number.ok()) TellLost(id, wait.reply_seq, number.status());
+    };
+    absl::Status taken = pushes_.Take(attempt, row, files, done);
+    if (!taken.ok()) return AnswerTaken(id, wait, wants_verdict, Annotate(taken, "checkpoint"));
+    if (!wants_commit) AnswerTaken(id, wait, wants_verdict, 0);
   };
-  if (pool_.TrySubmit(std::move(job))) return;
-  connection.busy = false;
-  connection.attempt->Release();
-  Refuse(connection, absl::ResourceExhaustedError("too many checkpoints at once"), wait.reply_seq);
+  connection.take = std::move(job);
+  TakeIfRoom(connection);
+}
+
+// Else at a later visit: when too much of the attempt, or of all of them, is on its way.
+void TrialSocket::TakeIfRoom(Connection& connection) {
+  if (!connection.take || pushes_.IsFull(connection.attempt->fence())) return;
+  if (pool_.TrySubmit(connection.take)) connection.take = nullptr;
+}
+
+void TrialSocket::AnswerTaken(uint64_t id, const Wait& wait, bool wants_verdict,
+                              const absl::StatusOr<uint64_t>& number) {
+  Post([this, id, number, wait, wants_verdict] {
+    auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    Connection& one = found->second;
+    one.busy = false;
+    if (!number.ok()) {
+      Refuse(one, number.status(), wait.reply_seq);
+    } else {
+      Json ack = Json::MakeObject({{"op", "ack"}, {"seq", wait.reply_seq}});
+      if (*number != 0) ack.Set("checkpoint", *number);
+      Send(one, ack);
+      if (wants_verdict) one.waits.push_back(wait);
+    }
+    Process(id);
+  });
+}
+
+void TrialSocket::TellLost(uint64_t id, uint64_t seq, const absl::Status& why) {
+  SendLater(id, Json::MakeObject({{"op", "checkpoint_lost"}, {"seq", seq},
+                                  {"message", MessageOf(why)}}));
 }
 
 void TrialSocket::Driver(Connection& connection, const Json& message) {

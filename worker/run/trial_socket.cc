@@ -22,8 +22,9 @@ constexpr size_t kLineBytesMax = limits::kMessageBytesMax;
 
 }  // namespace
 
-TrialSocket::TrialSocket(HeadCalls& head, BlobStore& store, IoPool& pool)
-    : head_(head), store_(store), pool_(pool) {
+TrialSocket::TrialSocket(HeadCalls& head, BlobStore& store, CheckpointPushes& pushes,
+                         IoPool& pool)
+    : head_(head), store_(store), pushes_(pushes), pool_(pool) {
   epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   epoll_event event{.events = EPOLLIN, .data = {.u64 = 0}};
@@ -260,6 +261,7 @@ void TrialSocket::Process(uint64_t id) {
 void TrialSocket::Visit() {
   std::vector<uint64_t> resumed;
   for (auto& [id, connection] : connections_) {
+    TakeIfRoom(connection);
     AnswerWaits(connection);
     Flush(connection);
     if (!connection.polled && !Paused(connection)) resumed.push_back(id);

@@ -1,6 +1,6 @@
 // The Unix sockets on which trials and drivers speak to this daemon (docs/trial-protocol.md): one
 // listener per attempt, JSON lines, one epoll thread for all. A connection is not read while its
-// spool is full or its checkpoint is being stored: that is the back-pressure. Public functions are
+// spool is full or its checkpoint is being taken: that is the back-pressure. Public functions are
 // thread-safe; the rest runs on the epoll thread.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include "common/base/json.h"
 #include "common/cas/blob_store.h"
 #include "common/run/io_pool.h"
+#include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
 #include "worker/run/live_attempt.h"
 
@@ -24,7 +25,7 @@ namespace rt::worker {
 
 class TrialSocket {
  public:
-  TrialSocket(HeadCalls& head, BlobStore& store, IoPool& pool);
+  TrialSocket(HeadCalls& head, BlobStore& store, CheckpointPushes& pushes, IoPool& pool);
   ~TrialSocket();
   void Start();
   void Stop();
@@ -49,7 +50,8 @@ class TrialSocket {
     std::string in;
     std::string out;
     bool greeted = false;
-    bool busy = false;      // A checkpoint of it is being stored.
+    bool busy = false;      // A checkpoint of it is being taken, or waits for that:
+    std::function<void()> take;
     bool skipping = false;  // In the middle of a line that is too long.
     bool at_end = false;
     bool finishing = false;
@@ -94,8 +96,12 @@ class TrialSocket {
   void Dispatch(Connection& connection, const Json& message);
   void Hello(Connection& connection, const Json& message);
   void Report(Connection& connection, const Json& message);
-  void StoreCheckpoint(Connection& connection, const std::string& path, const SpoolRow& row,
-                       const Wait& wait, bool wants_verdict);
+  void TakeCheckpoint(Connection& connection, const Json& message, const SpoolRow& row,
+                      const Wait& wait);
+  void TakeIfRoom(Connection& connection);
+  void AnswerTaken(uint64_t id, const Wait& wait, bool wants_verdict,
+                   const absl::StatusOr<uint64_t>& number);
+  void TellLost(uint64_t id, uint64_t seq, const absl::Status& why);
   void Driver(Connection& connection, const Json& message);
   void BlobPush(Connection& connection, const Json& id, const Json& call);
   void BlobPull(Connection& connection, const Json& id, const Json& call);
@@ -105,6 +111,7 @@ class TrialSocket {
 
   HeadCalls& head_;
   BlobStore& store_;
+  CheckpointPushes& pushes_;
   IoPool& pool_;
   int epoll_ = -1;
   int wake_ = -1;

@@ -102,6 +102,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   }
   RT_LOG(kInfo) << rt::ToString(fence) << ": taken over, " << (found.exit ? "ended" : "running");
   parts_.attempts.Add(*live);
+  parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
   Feed(input::Recovered{fence, found.pid, found.exit, port});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
@@ -308,6 +309,7 @@ void WorkerLoop::Perform(const action::Suspend& suspend) {
 
 void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.socket.Close(forget.fence);
+  parts_.pushes.Forget(forget.fence);
   if (auto live = parts_.attempts.Find(forget.fence)) live->spool().Close();
   parts_.attempts.Remove(forget.fence);
   ended_.erase(forget.fence);
@@ -367,7 +369,7 @@ void WorkerLoop::PumpEnded() {
       if (!live->spool().IsFull()) Wake();  // There is more.
       continue;
     }
-    if (!live->IsSocketDone()) continue;
+    if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
     live->PumpStdout(true);
     live->Hurry();
     Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),

@@ -24,6 +24,7 @@ struct LoopParts {
   TrialSocket& socket;
   IoPool& pool;
   AttemptTable& attempts;
+  CheckpointPushes& pushes;
 };
 
 class WorkerLoop {
@@ -39,6 +40,7 @@ class WorkerLoop {
   void Post(WorkerInput input);
   void PostDesired(input::Desired desired, std::vector<LaunchBody> bodies);
   std::vector<Observed> observed() const;
+  void Wake();  // Something that an end waits for may be done.
 
  private:
   struct Ended {
@@ -73,7 +75,6 @@ class WorkerLoop {
   void PumpRunning();
   void WatchMemory();
   void PumpEnded();
-  void Wake();
 
   LoopParts parts_;
   std::function<void(bool)> on_row_;

@@ -1,0 +1,190 @@
+#include <catch2/catch.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+
+#include "common/base/status.h"
+#include "common/cas/mem_store.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+#include "worker/checkpoint/pusher.h"
+#include "worker/checkpoint/snapshot.h"
+
+namespace rt::worker {
+namespace {
+
+namespace fs = std::filesystem;
+const Fence kFence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+
+struct Folder {
+  std::string path;
+  Folder() {
+    char name[] = "/tmp/rt-saved-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { fs::remove_all(path); }
+  void Write(const std::string& name, const std::string& text) const {
+    fs::create_directories(fs::path(path + "/" + name).parent_path());
+    REQUIRE(WriteFileAtomic(path + "/" + name, text, {.sync = false}).ok());
+  }
+  std::string Read(const std::string& name) const { return *ReadFile(path + "/" + name); }
+};
+
+// A head that takes commits, or keeps them waiting.
+class SlowHead : public HeadCalls {
+ public:
+  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const std::string& manifest,
+                                            const SpoolRow& row, Bytes) override {
+    std::unique_lock lock(mutex_);
+    ++asked_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return open_; });
+    if (refuses_) return absl::FailedPreconditionError("stale");
+    committed_.emplace_back(row.seq, manifest);
+    changed_.notify_all();
+    return committed_.size();
+  }
+  void DriverCall(const Fence&, std::string,
+                  std::function<void(absl::StatusOr<std::string>)>) override {}
+  void Open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void Refuse() { refuses_ = true; }
+  template <class Condition>
+  void Await(Condition condition) {
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(*this); }));
+  }
+  size_t asked_ = 0;
+  std::vector<std::pair<uint64_t, std::string>> committed_;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  bool refuses_ = false;
+};
+
+struct Daemon {
+  explicit Daemon(const Folder& folder, SlowHead& of) : head(of) {
+    LaunchBody body{.fence = kFence};
+    attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
+                                 {.on_row = [](bool) {}, .on_closed = [] {}});
+    pusher.Start();
+  }
+  ~Daemon() {
+    head.Open();  // Or its threads wait for ever.
+    pusher.Stop();
+  }
+  absl::Status Take(uint64_t seq, const std::string& path, bool given = false,
+                    CheckpointPushes::Done done = [](const absl::StatusOr<uint64_t>&) {}) {
+    return pusher.Take(attempt, {.seq = seq, .metrics = "{}", .saved = true}, {path, given}, done);
+  }
+  void AwaitIdle() {
+    std::unique_lock lock(mutex);
+    REQUIRE(idle.wait_for(lock, std::chrono::seconds(20), [this] { return !pusher.Has(kFence); }));
+  }
+  SlowHead& head;
+  MemStore store;
+  std::mutex mutex;
+  std::condition_variable idle;
+  std::shared_ptr<LiveAttempt> attempt;
+  CheckpointPusher pusher{store, head, [this] {
+                            std::lock_guard lock(mutex);
+                            idle.notify_all();
+                          }};
+};
+
+}  // namespace
+
+TEST_CASE("a snapshot does not change with what it was taken of") {
+  Folder folder;
+  folder.Write("model/weights", "one");
+  folder.Write("model/deep/note", "two");
+  fs::create_symlink("weights", folder.path + "/model/latest");
+  REQUIRE(TakeSnapshot(folder.path + "/model", folder.path + "/taken", false).ok());
+  folder.Write("model/weights", "changed");
+  ::truncate((folder.path + "/model/deep/note").c_str(), 0);
+  CHECK(folder.Read("taken/weights") == "one");
+  CHECK(folder.Read("taken/deep/note") == "two");
+  CHECK(fs::read_symlink(folder.path + "/taken/latest") == "weights");
+}
+
+TEST_CASE("what the trial gives away is moved, not copied") {
+  Folder folder;
+  folder.Write("model/weights", "one");
+  struct stat before {}, after {};
+  REQUIRE(::stat((folder.path + "/model/weights").c_str(), &before) == 0);
+  REQUIRE(TakeSnapshot(folder.path + "/model", folder.path + "/taken", true).ok());
+  REQUIRE(::stat((folder.path + "/taken/weights").c_str(), &after) == 0);
+  CHECK(before.st_ino == after.st_ino);
+  CHECK_FALSE(Exists(folder.path + "/model"));
+}
+
+TEST_CASE("a file becomes a directory of one file; what is missing or no file is refused") {
+  Folder folder;
+  folder.Write("weights.pt", "one");
+  REQUIRE(TakeSnapshot(folder.path + "/weights.pt", folder.path + "/taken", false).ok());
+  CHECK(folder.Read("taken/weights.pt") == "one");
+  CHECK(folder.Read("weights.pt") == "one");
+  CHECK(absl::IsNotFound(TakeSnapshot(folder.path + "/no", folder.path + "/t2", false)));
+  CHECK_FALSE(TakeSnapshot("/dev/null", folder.path + "/t3", false).ok());
+}
+
+TEST_CASE("the trial goes on while its checkpoints are pushed, in order, until it has given two") {
+  Folder folder;
+  SlowHead head;
+  Daemon daemon(folder, head);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  head.Await([](const SlowHead& h) { return h.asked_ == 1; });
+  CHECK_FALSE(daemon.pusher.IsFull(kFence));
+  folder.Write("a/x", "2");
+  REQUIRE(daemon.Take(2, folder.path + "/a").ok());
+  CHECK(daemon.pusher.IsFull(kFence));
+  folder.Write("a/x", "3");
+  head.Open();
+  daemon.AwaitIdle();
+  REQUIRE(head.committed_.size() == 2);
+  CHECK(head.committed_[0].first == 1);
+  CHECK(head.committed_[1].first == 2);
+  REQUIRE(RestoreTree(daemon.store, head.committed_[1].second, folder.path + "/back").ok());
+  CHECK(folder.Read("back/x") == "2");
+}
+
+TEST_CASE("the next daemon pushes what the one before had taken, and takes nothing twice") {
+  Folder folder;
+  SlowHead head;
+  folder.Write("a/x", "1");
+  {
+    Folder elsewhere;
+    SlowHead dead;
+    dead.Refuse();
+    Daemon first(folder, dead);
+    REQUIRE(first.Take(1, folder.path + "/a", true).ok());
+    dead.Await([](const SlowHead& h) { return h.asked_ == 1; });
+    // Killed here: a copy of what it leaves.
+    fs::copy(folder.path + "/run", folder.path + "/copy", fs::copy_options::recursive);
+  }
+  fs::remove_all(folder.path + "/run");
+  fs::rename(folder.path + "/copy", folder.path + "/run");
+  Daemon second(folder, head);
+  second.pusher.Recover(second.attempt);
+  head.Open();
+  REQUIRE(second.Take(1, folder.path + "/a", true).ok());  // Its ack was lost; the files are gone.
+  second.AwaitIdle();
+  REQUIRE(head.committed_.size() == 1);
+  uint64_t number = 7;
+  REQUIRE(second.Take(1, folder.path + "/a", true, [&](const absl::StatusOr<uint64_t>& again) {
+    number = again.value_or(8);
+  }).ok());
+  CHECK(number == 0);
+}
+
+}  // namespace rt::worker

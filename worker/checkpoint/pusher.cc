@@ -1,0 +1,249 @@
+#include "worker/checkpoint/pusher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+#include "worker/checkpoint/snapshot.h"
+
+namespace rt::worker {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kThreads = 2;
+constexpr size_t kGenerationsMax = 2;  // Of one attempt on their way; fewer than kSavedRowsMax.
+constexpr Millis kPauseFirst = 20;  // The rows before it may be on their way.
+constexpr Millis kPauseMost = 1'000;
+constexpr Bytes kRowBytesMax = 1 << 20;
+
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsResourceExhausted(status);
+}
+
+std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
+  return attempt.dir().saved() + "/" + std::to_string(seq);
+}
+
+uint64_t DoneOf(const LiveAttempt& attempt) {
+  auto text = ReadFile(attempt.dir().saved() + "/done", 64);
+  return text.ok() ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
+
+absl::StatusOr<Json> ReadNote(const std::string& directory) {
+  RT_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory + "/row.json", kRowBytesMax));
+  return Json::Parse(text);
+}
+
+}  // namespace
+
+CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head,
+                                   std::function<void()> on_done)
+    : store_(store), head_(head), on_done_(std::move(on_done)) {}
+
+CheckpointPusher::~CheckpointPusher() { Stop(); }
+
+void CheckpointPusher::Start() {
+  for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+void CheckpointPusher::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
+                                    const SavedFiles& files, Done done) {
+  if (AnswerLater(attempt->fence(), row.seq, done)) return absl::OkStatus();
+  if (row.seq <= DoneOf(*attempt)) {
+    done(0);
+    return absl::OkStatus();
+  }
+  const std::string directory = PathOf(*attempt, row.seq);
+  const std::string part = directory + ".part";
+  RT_RETURN_IF_ERROR(EnsureDirectory(attempt->dir().saved()));
+  RT_RETURN_IF_ERROR(RemoveTree(part));
+  RT_RETURN_IF_ERROR(EnsureDirectory(part));
+  // The row first: once the files are moved away from the trial, everything is there.
+  Json note = ToJson(row);
+  note.Set("given", files.given);
+  RT_RETURN_IF_ERROR(WriteFileAtomic(part + "/row.json", note.Dump() + "\n", {.sync = false}));
+  if (absl::Status taken = TakeSnapshot(files.path, part + "/tree", files.given); !taken.ok()) {
+    RemoveTree(part).IgnoreError();  // With the attempt, at the latest.
+    return taken;
+  }
+  if (std::rename(part.c_str(), directory.c_str()) != 0)
+    return ErrnoStatus(errno, "rename " + part);
+  Enqueue(std::make_shared<Push>(Push{std::move(attempt), row, directory, std::move(done)}));
+  return absl::OkStatus();
+}
+
+// Whether it was taken before, and is on its way.
+bool CheckpointPusher::AnswerLater(const Fence& fence, uint64_t seq, const Done& done) {
+  std::lock_guard lock(mutex_);
+  auto found = queues_.find(fence);
+  if (found == queues_.end()) return false;
+  std::deque<std::shared_ptr<Push>> all = found->second.waiting;
+  if (found->second.running) all.push_back(found->second.running);
+  for (const auto& push : all) {
+    if (push->row.seq != seq) continue;
+    push->done = done;
+    return true;
+  }
+  return false;
+}
+
+void CheckpointPusher::Enqueue(std::shared_ptr<Push> push) {
+  {
+    std::lock_guard lock(mutex_);
+    queues_[push->attempt->fence()].waiting.push_back(std::move(push));
+  }
+  changed_.notify_all();
+}
+
+void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
+  std::map<uint64_t, std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(attempt->dir().saved(), error)) {
+    const std::string name = entry.path().filename().string();
+    const uint64_t seq = std::strtoull(name.c_str(), nullptr, 10);
+    if (seq == 0) continue;
+    std::string directory = entry.path().string();
+    if (name.ends_with(".part")) {
+      // Moved as a whole or, when it was copied, perhaps not: then its trial says it again.
+      auto note = ReadNote(directory);
+      const bool whole = note.ok() && note->GetBool("given") && Exists(directory + "/tree");
+      if (!whole || std::rename(directory.c_str(), PathOf(*attempt, seq).c_str()) != 0) continue;
+      directory = PathOf(*attempt, seq);
+    }
+    found[seq] = directory;
+  }
+  const uint64_t done = DoneOf(*attempt);
+  for (const auto& [seq, directory] : found) {
+    auto note = ReadNote(directory);
+    if (note.ok() && seq > done) {
+      Enqueue(std::make_shared<Push>(Push{attempt, SpoolRowFrom(*note), directory, nullptr}));
+    } else {
+      RemoveTree(directory).IgnoreError();  // With the attempt, at the latest.
+    }
+  }
+}
+
+bool CheckpointPusher::Has(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  auto found = queues_.find(fence);
+  return found != queues_.end() && (found->second.running || !found->second.waiting.empty());
+}
+
+bool CheckpointPusher::IsFull(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  auto found = queues_.find(fence);
+  if (found == queues_.end()) return false;
+  return found->second.waiting.size() + (found->second.running ? 1 : 0) >= kGenerationsMax;
+}
+
+void CheckpointPusher::Forget(const Fence& fence) {
+  std::lock_guard lock(mutex_);
+  queues_.erase(fence);
+}
+
+bool CheckpointPusher::IsWanted(const Push& push) const {
+  std::lock_guard lock(mutex_);
+  auto found = queues_.find(push.attempt->fence());
+  return !stopping_ && found != queues_.end() && found->second.running.get() == &push;
+}
+
+std::shared_ptr<CheckpointPusher::Push> CheckpointPusher::Next() {
+  std::unique_lock lock(mutex_);
+  std::shared_ptr<Push> next;
+  changed_.wait(lock, [&] {
+    if (stopping_) return true;
+    for (auto& [fence, queue] : queues_) {
+      if (queue.running || queue.waiting.empty()) continue;
+      next = queue.running = queue.waiting.front();
+      queue.waiting.pop_front();
+      return true;
+    }
+    return false;
+  });
+  return next;
+}
+
+// False when it is time to stop.
+bool CheckpointPusher::Pause(Millis span) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::milliseconds(span), [this] { return stopping_; });
+}
+
+void CheckpointPusher::Run() {
+  while (std::shared_ptr<Push> push = Next()) {
+    const absl::StatusOr<uint64_t> number = Commit(*push);
+    if (!IsWanted(*push)) continue;  // Forgotten, or ours to push again after a restart.
+    Finish(push, number);
+  }
+}
+
+// Through outages of the head and the store: as long as the attempt is looked after.
+absl::StatusOr<uint64_t> CheckpointPusher::Commit(const Push& push) {
+  std::optional<StoredTree> tree;
+  for (Millis pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMost)) {
+    absl::Status status;
+    if (!tree) {
+      absl::StatusOr<StoredTree> stored = StoreTree(store_, push.directory + "/tree", {});
+      status = stored.status();
+      if (stored.ok()) tree = *stored;
+    }
+    if (tree) {
+      auto number =
+          head_.CommitCheckpoint(push.attempt->fence(), tree->manifest, push.row, tree->bytes);
+      if (number.ok()) return number;
+      status = number.status();
+    }
+    if (!IsTransient(status) || push.attempt->standing().stale || !IsWanted(push)) return status;
+    if (pause == kPauseMost) {
+      RT_LOG(kWarning) << rt::ToString(push.attempt->fence()) << ": checkpoint of row "
+                       << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
+    }
+    if (!Pause(pause)) return status;
+  }
+}
+
+void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
+                              const absl::StatusOr<uint64_t>& number) {
+  if (number.ok()) {
+    const std::string done = push->attempt->dir().saved() + "/done";
+    absl::Status noted =
+        WriteFileAtomic(done, std::to_string(push->row.seq) + "\n", {.sync = false});
+    if (!noted.ok()) {
+      RT_LOG(kWarning) << MessageOf(noted);
+    }
+    push->attempt->NoteSaved();
+  } else {
+    RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
+                     << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));
+  }
+  RemoveTree(push->directory).IgnoreError();  // With the attempt, at the latest.
+  Done answer;
+  {
+    std::lock_guard lock(mutex_);
+    answer = std::exchange(push->done, nullptr);
+    auto found = queues_.find(push->attempt->fence());
+    if (found != queues_.end()) found->second.running.reset();
+  }
+  changed_.notify_all();
+  if (answer) answer(number);
+  on_done_();
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,71 @@
+// Checkpoints on their way from a trial to the store: taken out of the trial's hands into the
+// attempt's run directory, pushed and committed by threads of this object, oldest first within an
+// attempt. Of one attempt one is being pushed and one may wait: then it is full. What is taken
+// outlives the daemon:
+//   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: not whole yet
+//   <run directory>/saved/done                       the newest seq that is committed
+// Owns its threads. Public functions are thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/cas/blob_store.h"
+#include "worker/run/checkpoint_pushes.h"
+#include "worker/run/head_calls.h"
+
+namespace rt::worker {
+
+class CheckpointPusher : public CheckpointPushes {
+ public:
+  // `on_done`: an attempt has less on its way.
+  CheckpointPusher(BlobStore& store, HeadCalls& head, std::function<void()> on_done);
+  ~CheckpointPusher() override;
+  void Start();
+  void Stop();  // What is being pushed is pushed again by the next daemon.
+
+  absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
+                    const SavedFiles& files, Done done) override;
+  void Recover(std::shared_ptr<LiveAttempt> attempt) override;
+  bool Has(const Fence& fence) const override;
+  bool IsFull(const Fence& fence) const override;
+  void Forget(const Fence& fence) override;
+
+ private:
+  struct Push {
+    std::shared_ptr<LiveAttempt> attempt;
+    SpoolRow row;
+    std::string directory;
+    Done done;
+  };
+  struct Queue {
+    std::deque<std::shared_ptr<Push>> waiting;
+    std::shared_ptr<Push> running;
+  };
+
+  void Run();
+  std::shared_ptr<Push> Next();
+  bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
+  void Enqueue(std::shared_ptr<Push> push);
+  absl::StatusOr<uint64_t> Commit(const Push& push);
+  bool IsWanted(const Push& push) const;
+  bool Pause(Millis span);
+  void Finish(const std::shared_ptr<Push>& push, const absl::StatusOr<uint64_t>& number);
+
+  BlobStore& store_;
+  HeadCalls& head_;
+  const std::function<void()> on_done_;
+  std::vector<std::thread> threads_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  std::map<Fence, Queue> queues_;
+};
+
+}  // namespace rt::worker
