@@ -52,12 +52,17 @@ class Journal {
   virtual absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
                                                            uint64_t after_event_seq) = 0;
 
+  // The chain's hash at a record (chain.h); DataLoss when there is none.
+  virtual absl::StatusOr<std::string> HashAt(uint64_t seq) = 0;
+
   // The newest one that includes nothing after `seq_max`.
   virtual absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) = 0;
   // Blocks until it is durable, and holds up no append. Never from the core thread. Older snapshots
   // may be dropped then, but for the one before: readers that are behind may still want it.
   virtual absl::Status WriteSnapshot(const Snapshot& snapshot) = 0;
 
+  // Up to where another place has it too; nothing when none is meant to.
+  virtual std::optional<uint64_t> shipped_seq() const { return std::nullopt; }
   // Bytes handed to the disk since it was opened, for the benchmarks.
   virtual uint64_t bytes_synced() const = 0;
 };

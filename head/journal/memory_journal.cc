@@ -4,6 +4,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status.h"
+#include "head/journal/chain.h"
+#include "head/journal/codec.h"
 #include "head/journal/row_owners.h"
 
 namespace rt {
@@ -83,6 +85,15 @@ absl::StatusOr<std::vector<StoredRows>> MemoryJournal::ReadRows(const Owner& own
            std::tuple(b.batch.attempt, b.batch.rank, b.event_seq);
   });
   return found;
+}
+
+absl::StatusOr<std::string> MemoryJournal::HashAt(uint64_t seq) {
+  std::lock_guard lock(mutex_);
+  if (seq == 0 || seq > records_.size())
+    return absl::DataLossError("record " + std::to_string(seq) + " is missing");
+  std::string hash = ChainStart();
+  for (size_t i = 0; i < seq; ++i) hash = Chain(hash, EncodeRecord(records_[i]));
+  return hash;
 }
 
 absl::StatusOr<std::optional<Snapshot>> MemoryJournal::LatestSnapshot(uint64_t seq_max) {

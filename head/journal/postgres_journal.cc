@@ -103,6 +103,7 @@ class LeadingJournal final : public PostgresJournal {
                                                    uint64_t after_event_seq) override {
     return reads_.ReadRows(owner, after_event_seq);
   }
+  absl::StatusOr<std::string> HashAt(uint64_t seq) override { return reads_.HashAt(seq); }
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override {
     return reads_.LatestSnapshot(seq_max);
   }

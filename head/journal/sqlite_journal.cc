@@ -41,6 +41,7 @@ class SqliteJournal final : public Journal {
                                                    uint64_t after_event_seq) override {
     return reads_.ReadRows(owner, after_event_seq);
   }
+  absl::StatusOr<std::string> HashAt(uint64_t seq) override { return reads_.HashAt(seq); }
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override {
     return snapshots_.Latest(seq_max, [this](uint64_t seq) { return reads_.HashAt(seq); });
   }

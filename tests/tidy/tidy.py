@@ -33,7 +33,7 @@ LAYERS: dict[str, set[str]] = {
     "head/autoscale": {"common/base", "common/spec"},
     "head/core": {"common/base", "common/spec", "head/search", "head/decide", "head/elastic",
                   "head/autoscale"},
-    "head/journal": {"common/base", "common/spec", "common/run", "head/core"},
+    "head/journal": {"common/base", "common/spec", "common/run", "common/cas", "head/core"},
     "head/loop": {"common/base", "common/spec", "common/run", "head/core", "head/journal"},
     "head/sinks": {"common/base", "common/spec", "common/run", "head/core", "head/journal",
                    "head/loop"},
