@@ -9,6 +9,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/open_objects.h"
 #include "common/run/files.h"
 #include "head/core/places.h"
 #include "head/journal/postgres_journal.h"
@@ -53,9 +54,30 @@ absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status ReadShip(const Json& json, JournalConfig& journal) {
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"to", "mode"}, "journal/ship"));
+  journal.ship_to = json.GetString("to");
+  RT_RETURN_IF_ERROR(Annotate(CheckObjectsUrl(journal.ship_to), "journal/ship/to"));
+  const std::string mode = json.GetString("mode", "async");
+  if (mode != "async" && mode != "sync")
+    return Invalid("journal/ship/mode is async or sync, not '" + mode + "'");
+  journal.sync = mode == "sync";
+  if (!journal.url.empty())
+    return Invalid("a journal in PostgreSQL is not shipped", "use the database's replication");
+  if (journal.key_file.empty())
+    return Invalid("a journal that is shipped needs journal/key_file",
+                   "name a file that the head may make; it seals the cluster's CA");
+  return absl::OkStatus();
+}
+
 absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"url"}, "journal"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"url", "ship", "key_file"}, "journal"));
   journal.url = json.GetString("url");
+  journal.key_file = json.GetString("key_file");
+  if (!journal.key_file.empty() && journal.key_file[0] != '/')
+    return Invalid("journal/key_file must be an absolute path");
+  const Json* ship = json.Find("ship");
+  if (ship != nullptr && !ship->is_null()) RT_RETURN_IF_ERROR(ReadShip(*ship, journal));
   if (journal.url.empty()) return absl::OkStatus();
   if (!IsPostgresUrl(journal.url))
     return Invalid("journal/url must begin with postgres://", "leave it out for SQLite");

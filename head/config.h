@@ -1,7 +1,8 @@
 // The head's configuration file, JSON that `rt up` writes:
 //   {"cluster_name": "demo", "results_root": "/abs/path", "provider":
 //     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]},
-//    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}}
+//    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}}   or
+//    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"}}
 #pragma once
 
 #include <string>
@@ -14,7 +15,10 @@
 namespace rt {
 
 struct JournalConfig {
-  std::string url;  // Of a PostgreSQL database; empty: SQLite in the state directory.
+  std::string url;      // Of a PostgreSQL database; empty: SQLite in the state directory.
+  std::string ship_to;  // An object store (open_objects.h) that gets a copy; empty: none.
+  bool sync = false;    // Nothing is acknowledged before the copy is there.
+  std::string key_file;  // Opens the CA where other heads find it; empty: it is not there.
 };
 struct HeadConfig {
   std::string cluster_name;

@@ -1,14 +1,24 @@
 #include "head/journal_home.h"
 
+#include <thread>
+
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/open_objects.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
-#include "head/journal/postgres_journal.h"
+#include "head/journal/postgres_lead.h"
 #include "head/journal/sqlite_journal.h"
 
 namespace rt {
 namespace {
+
+constexpr Millis kFinishWait = 5'000;
+constexpr auto kLeadLook = std::chrono::milliseconds(200);
+constexpr char kIdentityKey[] = "cluster";
+
+std::string DatabaseIn(const std::string& state_dir) { return state_dir + "/journal.db"; }
 
 // The same for every life of a head with this state directory.
 absl::StatusOr<std::string> HolderOf(const std::string& state_dir) {
@@ -21,26 +31,140 @@ absl::StatusOr<std::string> HolderOf(const std::string& state_dir) {
   return holder;
 }
 
+class LocalHome final : public JournalHome {
+ public:
+  explicit LocalHome(std::string state_dir) : state_dir_(std::move(state_dir)) {}
+  absl::StatusOr<ClusterCa> LoadCa(bool) override { return LoadOrCreateCa(state_dir_); }
+  absl::StatusOr<std::unique_ptr<Journal>> Open(std::function<void(absl::Status)>) override {
+    return OpenSqliteJournal(DatabaseIn(state_dir_));
+  }
+  absl::Status Announce(const std::string&) override { return absl::OkStatus(); }
+  void Finish() override {}
+
+ private:
+  const std::string state_dir_;
+};
+
+class ShippedHome final : public JournalHome {
+ public:
+  ShippedHome(JournalConfig config, std::string state_dir, std::string holder,
+              std::unique_ptr<ObjectStore> store)
+      : config_(std::move(config)), state_dir_(std::move(state_dir)), holder_(std::move(holder)),
+        store_(std::move(store)) {}
+
+  absl::StatusOr<ClusterCa> LoadCa(bool may_create) override {
+    return LoadIdentity(state_dir_, IdentityVaultIn(*store_), config_.key_file, may_create);
+  }
+  absl::StatusOr<std::unique_ptr<Journal>> Open(
+      std::function<void(absl::Status)> on_lost) override {
+    RT_RETURN_IF_ERROR(AwaitFreeLead());
+    RT_ASSIGN_OR_RETURN(auto local, OpenSqliteJournal(DatabaseIn(state_dir_)));
+    ShippingOptions options{.mode = config_.sync ? ShipMode::kSync : ShipMode::kAsync,
+                            .writer = holder_ + "-" + RandomHex(4),
+                            .on_lost = std::move(on_lost)};
+    RT_ASSIGN_OR_RETURN(auto journal,
+                        OpenShippingJournal(std::move(local), *store_, std::move(options)));
+    journal_ = journal.get();
+    return journal;
+  }
+  absl::Status Announce(const std::string& address) override {
+    beat_ = std::make_unique<LeadBeat>(*store_, holder_, address);
+    return absl::OkStatus();
+  }
+  void Finish() override {
+    absl::Status status = journal_ == nullptr ? absl::OkStatus() : journal_->Flush(kFinishWait);
+    if (!status.ok()) {
+      RT_LOG(kWarning) << "shipping the journal: " << MessageOf(status);
+    }
+    beat_.reset();
+  }
+
+ private:
+  // Another head that leads is not pushed aside by one that merely starts.
+  absl::Status AwaitFreeLead() {
+    LeadWatch watch;
+    uint64_t first_beat = 0;
+    while (true) {
+      RT_ASSIGN_OR_RETURN(std::optional<LeadSign> sign, ReadLeadSign(*store_));
+      if (!sign.has_value() || sign->holder == holder_ || watch.IsFree(sign))
+        return absl::OkStatus();
+      if (first_beat != 0 && sign->beat != first_beat)
+        return WithHint(absl::UnavailableError(ToAbsl("another head leads, at " + sign->address)),
+                        "start this one with --standby, or end that one first");
+      first_beat = sign->beat;
+      std::this_thread::sleep_for(kLeadLook);
+    }
+  }
+
+  const JournalConfig config_;
+  const std::string state_dir_, holder_;
+  const std::unique_ptr<ObjectStore> store_;
+  ShippingJournal* journal_ = nullptr;
+  std::unique_ptr<LeadBeat> beat_;
+};
+
+class PostgresHome final : public JournalHome {
+ public:
+  PostgresHome(JournalConfig config, std::string state_dir, std::string holder)
+      : config_(std::move(config)), state_dir_(std::move(state_dir)), holder_(std::move(holder)) {}
+
+  absl::StatusOr<ClusterCa> LoadCa(bool may_create) override {
+    if (config_.key_file.empty()) return LoadOrCreateCa(state_dir_);
+    auto database = PostgresDatabase::Connect(config_.url);
+    if (!database.ok()) return Annotate(database.status(), "journal");
+    RT_RETURN_IF_ERROR(Annotate(PreparePostgresTables(**database, RT_VERSION), "journal"));
+    PostgresDatabase& notes = **database;
+    return LoadIdentity(state_dir_,
+                        {.read = [&] { return ReadPostgresNote(notes, kIdentityKey); },
+                         .write = [&](const std::string& text) {
+                           return WritePostgresNote(notes, kIdentityKey, text);
+                         }},
+                        config_.key_file, may_create);
+  }
+  absl::StatusOr<std::unique_ptr<Journal>> Open(
+      std::function<void(absl::Status)> on_lost) override {
+    RT_ASSIGN_OR_RETURN(auto journal,
+                        OpenPostgresJournal(config_.url, {.holder = holder_,
+                                                          .on_lost = std::move(on_lost)}));
+    journal_ = journal.get();
+    return journal;
+  }
+  absl::Status Announce(const std::string& address) override {
+    return journal_->SetAddress(address);
+  }
+  void Finish() override {
+    if (journal_ != nullptr) journal_->GiveUpLead();
+  }
+
+ private:
+  const JournalConfig config_;
+  const std::string state_dir_, holder_;
+  PostgresJournal* journal_ = nullptr;
+};
+
 }  // namespace
 
-absl::StatusOr<OpenedJournal> OpenJournal(const JournalConfig& config,
-                                          const std::string& state_dir,
-                                          std::function<void(absl::Status)> on_lost) {
-  OpenedJournal opened;
-  if (config.url.empty()) {
-    RT_ASSIGN_OR_RETURN(opened.journal, OpenSqliteJournal(state_dir + "/journal.db"));
-    opened.set_address = [](const std::string&) { return absl::OkStatus(); };
-    return opened;
-  }
+IdentityVault IdentityVaultIn(ObjectStore& store) {
+  return {.read = [&store]() -> absl::StatusOr<std::optional<std::string>> {
+            absl::StatusOr<std::string> text = store.Get(kIdentityKey);
+            if (absl::IsNotFound(text.status())) return std::optional<std::string>();
+            if (!text.ok()) return text.status();
+            return std::optional(*std::move(text));
+          },
+          .write = [&store](const std::string& text) {
+            return store.PutIfAbsent(kIdentityKey, text);
+          }};
+}
+
+absl::StatusOr<std::unique_ptr<JournalHome>> JournalHome::Make(const JournalConfig& config,
+                                                               const std::string& state_dir) {
+  if (config.url.empty() && config.ship_to.empty()) return std::make_unique<LocalHome>(state_dir);
   RT_ASSIGN_OR_RETURN(std::string holder, HolderOf(state_dir));
-  RT_ASSIGN_OR_RETURN(std::unique_ptr<PostgresJournal> journal,
-                      OpenPostgresJournal(config.url, {.holder = holder,
-                                                       .on_lost = std::move(on_lost)}));
-  opened.set_address = [journal = journal.get()](const std::string& address) {
-    return journal->SetAddress(address);
-  };
-  opened.journal = std::move(journal);
-  return opened;
+  if (!config.url.empty()) return std::make_unique<PostgresHome>(config, state_dir, holder);
+  auto store = OpenObjects(config.ship_to);
+  if (!store.ok()) return Annotate(store.status(), "journal/ship/to");
+  RT_RETURN_IF_ERROR(Annotate(ProbeObjects(**store), "journal/ship/to"));
+  return std::make_unique<ShippedHome>(config, state_dir, holder, *std::move(store));
 }
 
 absl::Status CheckCluster(Journal& journal, const std::string& cluster_id,

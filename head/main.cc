@@ -87,7 +87,8 @@ std::string HostName() {
 
 // The head as parts, in the order in which they are made; they go in reverse.
 struct Head {
-  OpenedJournal journal;
+  std::unique_ptr<JournalHome> home;
+  std::unique_ptr<Journal> journal;
   std::unique_ptr<DirStore> blobs;
   std::unique_ptr<Settings> settings;
   std::unique_ptr<HeadLoop> loop;
@@ -110,20 +111,20 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
     RT_LOG(kError) << ExplainJournalFailure(directory, status);
     _exit(1);
   };
-  RT_ASSIGN_OR_RETURN(head.journal, OpenJournal(config.journal, options.state_dir, end));
-  RT_RETURN_IF_ERROR(CheckCluster(*head.journal.journal, ca.cluster_id, options.state_dir));
+  RT_ASSIGN_OR_RETURN(head.journal, head.home->Open(end));
+  RT_RETURN_IF_ERROR(CheckCluster(*head.journal, ca.cluster_id, options.state_dir));
   RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;
   loop.on_fatal = end;
-  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal.journal, start, std::move(loop)));
+  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop)));
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
   auto flushed = [loop = head.loop.get()](uint64_t seq) {
     loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
   };
-  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal.journal, options.state_dir,
+  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir,
                                                      flushed));
   head.loop->OnDurable([sinks = head.sinks.get()](uint64_t) { sinks->Wake(); });
   return absl::OkStatus();
@@ -153,7 +154,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   std::vector<std::string> hosts = {"127.0.0.1", "localhost", HostName()};
   if (!advertise.host.empty()) hosts.push_back(advertise.host);
   RT_ASSIGN_OR_RETURN(Credentials credentials, MakeHeadCredentials(ca, hosts));
-  HeadServer::Parts parts{*head.loop, *head.journal.journal, *head.blobs, head.io(),
+  HeadServer::Parts parts{*head.loop, *head.journal, *head.blobs, head.io(),
                           *head.settings};
   absl::StatusOr<std::unique_ptr<HeadServer>> server = HeadServer::Start(
       parts, credentials, ToString(again ? last : wanted), end_head);
@@ -231,12 +232,19 @@ absl::Status Run(const HeadOptions& options) {
   RT_RETURN_IF_ERROR(EnsureDirectory(options.state_dir));
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options.state_dir);
   if (!lock.ok()) return Annotate(lock.status(), "another head runs here");
+  if (!options.restore_from.empty()) {
+    RT_ASSIGN_OR_RETURN(std::string said, RestoreStateDir(options.restore_from, options.key_file,
+                                                          options.state_dir));
+    std::puts(said.c_str());
+    return absl::OkStatus();
+  }
   RT_RETURN_IF_ERROR(ReserveSpace(options.state_dir));
   RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
-  RT_ASSIGN_OR_RETURN(ClusterCa ca, LoadOrCreateCa(options.state_dir));
   Ends ends = PrepareEnds(options.lifeline);
   PrepareGrpc();
   Head head;
+  RT_ASSIGN_OR_RETURN(head.home, JournalHome::Make(config.journal, options.state_dir));
+  RT_ASSIGN_OR_RETURN(ClusterCa ca, head.home->LoadCa(true));
   RT_RETURN_IF_ERROR(OpenStores(options, config, ca, head));
   auto end_head = [shutdown = ends.shutdown] {
     uint64_t one = 1;
@@ -245,7 +253,7 @@ absl::Status Run(const HeadOptions& options) {
   RT_RETURN_IF_ERROR(Serve(options, ca, head, end_head));
   RT_RETURN_IF_ERROR(WriteAdminContext(options.state_dir, ca, config.cluster_name,
                                        ToString(head.reached.advertise)));
-  RT_RETURN_IF_ERROR(head.journal.set_address(ToString(head.reached.advertise)));
+  RT_RETURN_IF_ERROR(head.home->Announce(ToString(head.reached.advertise)));
   StartWorkers(options, config, head);
   RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
   RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);
@@ -257,6 +265,7 @@ absl::Status Run(const HeadOptions& options) {
   head.provider.reset();
   head.server->Stop(end == End::kSignal ? kCallsGrace : kLastCallsGrace);
   head.pool->Stop();
+  head.home->Finish();
   RemovePid(options.state_dir);
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
@@ -282,6 +291,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   absl::Status status = rt::Run(*options);
+  if (status.ok()) return 0;
   std::string hint = rt::HintOf(status);
   std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),
                hint.empty() ? "" : "\n");

@@ -18,7 +18,10 @@ Usage: rt-head --state-dir DIR [options]
   --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
   --advertise ADDR:PORT  what workers and clients are told; default: where it listens
   --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
-  --config FILE          JSON: cluster_name, results_root, provider
+  --config FILE          JSON: cluster_name, results_root, provider, journal
+  --restore-from URL     makes DIR from the journal that was shipped to s3://bucket/prefix or /dir,
+                         and ends; DIR must be new
+  --key-file FILE        with --restore-from: the journal's key_file
   --lifeline FD          stops everything when this descriptor reaches its end of file
   --help
 
@@ -55,6 +58,8 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
   if (!options.listen.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.listen).status());
   if (!options.advertise.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.advertise).status());
   if (!options.metrics.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.metrics).status());
+  if (options.restore_from.empty() != options.key_file.empty())
+    return Invalid("--restore-from and --key-file belong together", "try --help");
   if (lifeline.empty()) return absl::OkStatus();
   const char* end = lifeline.data() + lifeline.size();
   auto [stop, error] = std::from_chars(lifeline.data(), end, options.lifeline);
@@ -73,6 +78,8 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
                                                       {"--advertise", &options.advertise},
                                                       {"--config", &options.config},
                                                       {"--metrics", &options.metrics},
+                                                      {"--restore-from", &options.restore_from},
+                                                      {"--key-file", &options.key_file},
                                                       {"--lifeline", &lifeline}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string name = arguments[i];

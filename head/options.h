@@ -15,6 +15,8 @@ struct HeadOptions {
   std::string advertise;  // What others are told; empty: where it listens.
   std::string config;     // File; empty: none.
   std::string metrics;    // "ADDR:PORT" of the page for Prometheus; empty: none.
+  std::string restore_from;  // An object store: make the state directory from it, and end.
+  std::string key_file;      // What opens the identity there.
   int lifeline = -1;      // A descriptor whose end of file stops everything; -1: none.
 };
 // `arguments` without the program's name. InvalidArgument for a usage error.

@@ -45,9 +45,14 @@ absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir) {
     return absl::DataLossError("the journal is there but its CA (" + directory + ") is not");
   ca.cluster_id = RandomHex(8);
   RT_ASSIGN_OR_RETURN(ca.ca, CreateCa(ca.cluster_id));
-  RT_RETURN_IF_ERROR(WriteCredentials(directory, {ca.ca.certificate_pem, ca.ca}));
-  RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/cluster_id", ca.cluster_id + "\n"));
+  RT_RETURN_IF_ERROR(WriteCa(state_dir, ca));
   return ca;
+}
+
+absl::Status WriteCa(const std::string& state_dir, const ClusterCa& ca) {
+  const std::string directory = state_dir + "/ca";
+  RT_RETURN_IF_ERROR(WriteCredentials(directory, {ca.ca.certificate_pem, ca.ca}));
+  return WriteFileAtomic(directory + "/cluster_id", ca.cluster_id + "\n");
 }
 
 absl::StatusOr<Credentials> MakeHeadCredentials(const ClusterCa& ca,

@@ -16,6 +16,7 @@ struct ClusterCa {
 };
 // Made on the first start; ca/cluster_id is written last and says that it is whole.
 absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir);
+absl::Status WriteCa(const std::string& state_dir, const ClusterCa& ca);
 
 // The head's own certificate, for these host names and addresses; new at every start.
 absl::StatusOr<Credentials> MakeHeadCredentials(const ClusterCa& ca,

@@ -24,7 +24,8 @@ const Keys kAuthKeys = {"ssh_user", "ssh_public_key", "ssh_private_key", "ssh_pr
 const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_options",
     "head_image", "head_run_options", "worker_image", "worker_run_options",
     "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
-const Keys kJournalKeys = {"url"};
+const Keys kJournalKeys = {"url", "ship", "key_file"};
+const Keys kShipKeys = {"to", "mode"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
 
@@ -164,6 +165,8 @@ class Reader {
     spec.journal = *journal;
     if (journal->is_string()) spec.journal = Json::MakeObject({{"url", journal->AsString()}});
     RT_RETURN_IF_ERROR(CheckKeys(spec.journal, "journal", kJournalKeys));
+    if (const Json* ship = spec.journal.Find("ship"))
+      RT_RETURN_IF_ERROR(CheckKeys(*ship, "journal/ship", kShipKeys));
     // Here, before it is copied into the head's configuration.
     std::string url = spec.journal.GetString("url");
     std::string user = url.substr(0, url.find('@'));

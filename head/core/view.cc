@@ -302,7 +302,9 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
        {"journal", Json::MakeObject({{"seq", Json(state.seq)},
                                      {"durable_seq", Json(facts.durable_seq)},
                                      {"bytes_synced", Json(facts.bytes_synced)},
-                                     {"shipped_seq", Json()}})}});
+                                     {"shipped_seq", facts.shipped_seq.has_value()
+                                                         ? Json(*facts.shipped_seq)
+                                                         : Json()}})}});
 }
 
 Json ExperimentListView(const Core& core, const HeadFacts& facts) {

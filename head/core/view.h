@@ -16,6 +16,7 @@ namespace rt {
 struct HeadFacts {  // What the core does not know of itself.
   std::string address;
   uint64_t durable_seq = 0;
+  std::optional<uint64_t> shipped_seq;
   uint64_t bytes_synced = 0;
   Millis now = 0;
 };

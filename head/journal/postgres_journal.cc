@@ -117,6 +117,7 @@ class LeadingJournal final : public PostgresJournal {
     RT_ASSIGN_OR_RETURN(auto database, PostgresDatabase::Connect(url_));
     return SetPostgresAddress(*database, epoch_, address);
   }
+  void GiveUpLead() override;
 
  private:
   absl::Status Connect();
@@ -142,10 +143,12 @@ class LeadingJournal final : public PostgresJournal {
   AppendQueue queue_;  // The last: its thread uses all the others.
 };
 
-LeadingJournal::~LeadingJournal() {
+LeadingJournal::~LeadingJournal() { GiveUpLead(); }
+
+void LeadingJournal::GiveUpLead() {
   queue_.Stop();
   if (database_ == nullptr || epoch_ == 0) return;
-  absl::Status status = GiveUpPostgresLead(*database_, epoch_);
+  absl::Status status = GiveUpPostgresLead(*database_, std::exchange(epoch_, 0));
   if (!status.ok() && !absl::IsAborted(status)) {
     RT_LOG(kWarning) << "journal: the lead is not given back: " << MessageOf(status);
   }

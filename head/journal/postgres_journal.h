@@ -35,6 +35,8 @@ class PostgresJournal : public Journal {
   virtual uint64_t lead_epoch() const = 0;
   // Tells whoever follows where this head is reached.
   virtual absl::Status SetAddress(const std::string& address) = 0;
+  // The head ends: whoever waits for the lead need not wait until it is stale.
+  virtual void GiveUpLead() = 0;
 };
 
 // Takes the lead. Errors: another head holds it, or the database cannot be reached (Unavailable);

@@ -111,4 +111,21 @@ absl::Status GiveUpPostgresLead(PostgresDatabase& database, uint64_t epoch) {
                                {epoch}), epoch);
 }
 
+absl::StatusOr<std::optional<std::string>> ReadPostgresNote(PostgresDatabase& database,
+                                                            const std::string& name) {
+  RT_ASSIGN_OR_RETURN(PostgresResult found, database.Query(
+      "SELECT value FROM rt_meta WHERE key = convert_from($1, 'UTF8')", {std::string_view(name)}));
+  if (found.size() == 0) return std::optional<std::string>();
+  return std::optional(std::string(found.Bytes(0, 0)));
+}
+
+absl::Status WritePostgresNote(PostgresDatabase& database, const std::string& name,
+                               const std::string& text) {
+  RT_ASSIGN_OR_RETURN(PostgresResult written, database.Query(
+      "INSERT INTO rt_meta VALUES(convert_from($1, 'UTF8'), $2) ON CONFLICT DO NOTHING",
+      {std::string_view(name), std::string_view(text)}));
+  if (written.affected() == 1) return absl::OkStatus();
+  return absl::AlreadyExistsError(ToAbsl("there is a note " + name));
+}
+
 }  // namespace rt

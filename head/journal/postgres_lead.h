@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/base/time.h"
@@ -33,5 +34,11 @@ absl::Status SetPostgresAddress(PostgresDatabase& database, uint64_t epoch,
                                 const std::string& address);
 // The head ends: whoever waits for the lead need not wait until it is stale.
 absl::Status GiveUpPostgresLead(PostgresDatabase& database, uint64_t epoch);
+
+// What lies beside the journal under a name: the cluster's sealed identity.
+absl::StatusOr<std::optional<std::string>> ReadPostgresNote(PostgresDatabase& database,
+                                                            const std::string& name);
+absl::Status WritePostgresNote(PostgresDatabase& database, const std::string& name,
+                               const std::string& text);  // AlreadyExists when there is one.
 
 }  // namespace rt

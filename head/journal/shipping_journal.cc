@@ -26,6 +26,7 @@ constexpr size_t kRecordsMax = 20'000;
 constexpr milliseconds kRetryFirst{50}, kRetryMost{2'000};
 constexpr Millis kSnapshotWait = 60'000;
 constexpr milliseconds kComplainEvery{60'000};
+constexpr char kBeyond[] = "rt: beyond what is durable";  // Ends a reading.
 
 Millis BootClock() {
   timespec now{};
@@ -286,11 +287,10 @@ absl::Status Shipper::Read(uint64_t after_seq,
                            const std::function<absl::Status(const Record&)>& visit) {
   const uint64_t durable = durable_seq_;
   absl::Status status = local_->Read(after_seq, [&](const Record& record) {
-    if (record.seq > durable) return absl::OutOfRangeError("rt: beyond what is durable");
+    if (record.seq > durable) return absl::OutOfRangeError(kBeyond);
     return visit(record);
   });
-  const bool is_end = absl::IsOutOfRange(status) && MessageOf(status) == "rt: beyond what is durable";
-  return is_end ? absl::OkStatus() : status;
+  return MessageOf(status) == kBeyond ? absl::OkStatus() : status;
 }
 
 absl::StatusOr<Batch> Shipper::ReadBatch(uint64_t after_seq, size_t records_max) {

@@ -3,8 +3,8 @@
 // (kAsync). The shipped log is the fence between heads as well: a head begins by writing its
 // HeadStarted there, and whoever is overtaken by another head's slot ends. See shipped_log.h.
 //
-// Local first, then the store, one object under way at a time; what becomes durable meanwhile is the
-// next object. Reads show what is durable by the chosen measure only.
+// Local first, then the store, one object under way at a time; what becomes durable meanwhile is
+// the next object. Reads show what is durable by the chosen measure only.
 #pragma once
 
 #include <functional>

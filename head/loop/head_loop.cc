@@ -74,6 +74,7 @@ class Loop final : public HeadLoop {
              std::function<void(absl::Status)> done) override;
   void OnDurable(std::function<void(uint64_t durable_seq)> changed) override;
   uint64_t durable_seq() const override { return journal_.durable_seq(); }
+  std::optional<uint64_t> shipped_seq() const override { return journal_.shipped_seq(); }
   uint64_t bytes_synced() const override { return journal_.bytes_synced(); }
 
  private:

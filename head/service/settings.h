@@ -38,7 +38,7 @@ class Settings {
     Millis now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
     std::lock_guard lock(mutex_);
     return {.address = address_, .durable_seq = loop.durable_seq(),
-            .bytes_synced = loop.bytes_synced(), .now = now};
+            .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(), .now = now};
   }
 
  private:

@@ -1,1 +1,1 @@
-rt_test(unit_rpc SOURCES rpc_identity_test.cc rpc_channel_test.cc DEPS rt_rpc rt_run)
+rt_test(unit_rpc SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
