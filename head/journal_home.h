@@ -1,6 +1,6 @@
 // Where the head's journal lies, by its configuration: in SQLite, in SQLite and shipped to an
-// object store, or in PostgreSQL; and what follows from that: who else may lead, and where the cluster's
-// CA is found. Owned by main; its functions are called from there, one at a time.
+// object store, or in PostgreSQL; and what follows from that: who else may lead, and where the
+// cluster's CA is found. Owned by main; its functions are called from there, one at a time.
 #pragma once
 
 #include <functional>

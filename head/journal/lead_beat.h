@@ -1,7 +1,7 @@
 // The sign of life of the head that leads, beside the shipped log: the object "lead", rewritten
-// once a second. It only tells others when it is polite to take over, and where the leader is reached:
-// what fences heads is the log itself (shipped_log.h). Whoever watches compares what it reads with
-// what it read before, by its own clock: no two machines' clocks are ever compared.
+// once a second. It only tells others when it is polite to take over, and where the leader is
+// reached: what fences heads is the log itself (shipped_log.h). Whoever watches compares what it
+// reads with what it read before, by its own clock: no two machines' clocks are ever compared.
 #pragma once
 
 #include <chrono>

@@ -86,6 +86,7 @@ class Loop final : public HeadLoop {
   void HandleSync(SyncItem item);
   Outcome StepOnce(const Input& input);
   Millis Now() const { return options_.wall_clock() + ahead_of_wall_; }
+  bool HasRoom() const;
   void EndOfBatch(SteadyTime now);
   void Reply(NodeId node, ParkedSync sync);
   void AfterDurable(std::function<void(absl::Status)> run);
@@ -116,7 +117,7 @@ class Loop final : public HeadLoop {
   std::condition_variable changed_;
   std::deque<Item> inbox_;
   std::vector<std::function<void(uint64_t)>> on_durable_;
-  size_t in_flight_ = 0;  // Batches.
+  std::deque<Millis> in_flight_;  // Batches: when each was handed to the journal.
   bool durable_changed_ = false;
   bool stopping_ = false;
   absl::Status failure_;
@@ -143,7 +144,7 @@ Loop::~Loop() {
   if (thread_.joinable()) thread_.join();
   snapshotter_.reset();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return in_flight_ == 0; });
+  changed_.wait(lock, [this] { return in_flight_.empty(); });
 }
 
 absl::Status Loop::Begin(input::StartHead start) {
@@ -237,7 +238,7 @@ SteadyTime Loop::NextWake() {
 // Nothing when the loop ends.
 std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
   std::unique_lock lock(mutex_);
-  const auto has_room = [this] { return in_flight_ < limits::kBatchesInFlightMax; };
+  const auto has_room = [this] { return HasRoom(); };
   const auto ready = [&] {
     return stopping_ || !failure_.ok() || durable_changed_ || (!inbox_.empty() && has_room());
   };
@@ -310,11 +311,18 @@ Outcome Loop::StepOnce(const Input& input) {
   return outcome;
 }
 
+// With the lock. A journal that stands still holds back every answer, so that workers fall silent:
+// time is not to run on without them. The gap between two Steps says that the head stood still.
+bool Loop::HasRoom() const {
+  if (in_flight_.size() >= limits::kBatchesInFlightMax) return false;
+  return in_flight_.empty() || Now() - in_flight_.front() <= limits::kStallAfter;
+}
+
 void Loop::EndOfBatch(SteadyTime now) {
   bool has_room = true;
   {
     std::lock_guard lock(mutex_);
-    has_room = in_flight_ < limits::kBatchesInFlightMax;
+    has_room = HasRoom();
   }
   const auto deadline = NextDeadline(core_);
   const bool is_due = deadline.has_value() && *deadline <= Now();
@@ -361,7 +369,7 @@ void Loop::Submit() {
   if (batch_.records.empty()) return;
   {
     std::lock_guard lock(mutex_);
-    ++in_flight_;
+    in_flight_.push_back(Now());
   }
   journal_.Append(std::exchange(batch_, {}),
                   [this](absl::Status status) { OnAppended(std::move(status)); });
@@ -370,7 +378,7 @@ void Loop::Submit() {
 // On the journal's thread. Notifies under the lock: the destructor waits for in_flight_.
 void Loop::OnAppended(absl::Status status) {
   std::lock_guard lock(mutex_);
-  --in_flight_;
+  in_flight_.pop_front();
   durable_changed_ = true;
   if (failure_.ok() && !status.ok()) failure_ = std::move(status);
   changed_.notify_all();
@@ -421,7 +429,7 @@ void Loop::Die(const absl::Status& status) {
 void Loop::Drain() {
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return in_flight_ == 0; });
+    changed_.wait(lock, [this] { return in_flight_.empty(); });
     if (!failure_.ok()) {
       const absl::Status status = failure_;
       lock.unlock();
