@@ -20,6 +20,7 @@
 #include "common/rpc/channel.h"
 #include "common/run/files.h"
 #include "common/run/io_pool.h"
+#include "common/run/service_manager.h"
 #include "head/config.h"
 #include "head/journal_home.h"
 #include "head/loop/head_loop.h"
@@ -228,7 +229,7 @@ void StopAll(Head& head) {
   }
 }
 
-absl::Status Run(const HeadOptions& options) {
+absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   RT_RETURN_IF_ERROR(EnsureDirectory(options.state_dir));
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options.state_dir);
   if (!lock.ok()) return Annotate(lock.status(), "another head runs here");
@@ -257,8 +258,16 @@ absl::Status Run(const HeadOptions& options) {
   StartWorkers(options, config, head);
   RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
   RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);
+  manager.Ready("serving at " + ToString(head.reached.advertise));
+  // Through the core thread and the journal: a head in which either hangs serves nobody.
+  const Heartbeat heartbeat(manager, [loop = head.loop.get()](std::function<void()> alive) {
+    loop->Query([](const Core&) {}, [alive = std::move(alive)](const absl::Status& status) {
+      if (status.ok()) alive();
+    });
+  });
 
   End end = AwaitEnd(ends);
+  manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);
   if (end != End::kSignal && head.provider) head.provider->Terminate();
@@ -279,6 +288,7 @@ absl::Status Run(const HeadOptions& options) {
 }  // namespace rt
 
 int main(int argc, char** argv) {
+  const auto manager = rt::ServiceManager::FromEnvironment();
   absl::StatusOr<rt::HeadOptions> options = rt::ParseHeadOptions({argv + 1, argv + argc});
   if (!options.ok()) {
     std::string hint = rt::HintOf(options.status());
@@ -290,7 +300,7 @@ int main(int argc, char** argv) {
     std::fputs(rt::kHeadHelp, stdout);
     return 0;
   }
-  absl::Status status = rt::Run(*options);
+  absl::Status status = rt::Run(*options, manager);
   if (status.ok()) return 0;
   std::string hint = rt::HintOf(status);
   std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),

@@ -18,6 +18,7 @@
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
 #include "worker/checkpoint/pusher.h"
+#include "common/run/service_manager.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
 #include "worker/link/head_link.h"
@@ -89,7 +90,7 @@ void WaitForStop(const sigset_t& signals) {
   }).detach();
 }
 
-absl::Status Serve(Flags flags, const sigset_t& signals) {
+absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
   flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
   while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
   if (flags.name.empty()) flags.name = HostName();
@@ -142,7 +143,12 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
   sync.Start();
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
+  manager.Ready("node " + identity.name + " (" + flags.name + ") of " + flags.head);
+  const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
+    loop.Ask(std::move(alive));
+  });
   WaitForStop(signals);
+  manager.Stopping();
   gpus.Stop();
   sync.Stop();
   reports.Stop();
@@ -156,6 +162,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals) {
 }
 
 int Main(int argc, char** argv) {
+  const auto manager = ServiceManager::FromEnvironment();
   absl::StatusOr<Flags> flags = ParseFlags(argc, argv);
   if (!flags.ok()) {
     std::fprintf(stderr, "rt-worker: %s\n%s", MessageOf(flags.status()).c_str(), kUsage);
@@ -173,7 +180,7 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   PrepareGrpc();
-  absl::Status served = Serve(*flags, signals);
+  absl::Status served = Serve(*flags, signals, manager);
   if (served.ok()) return 0;
   const std::string hint = HintOf(served);
   std::fprintf(stderr, "rt-worker: %s\n%s%s%s", MessageOf(served).c_str(),

@@ -1,2 +1,3 @@
-rt_test(unit_run SOURCES run_files_test.cc run_queues_test.cc run_subprocess_test.cc DEPS rt_run
+rt_test(unit_run SOURCES run_files_test.cc run_queues_test.cc
+    run_service_manager_test.cc run_subprocess_test.cc DEPS rt_run
     SANITIZE address thread)

@@ -65,6 +65,14 @@ void WorkerLoop::Post(WorkerInput input) {
   Wake();
 }
 
+void WorkerLoop::Ask(std::function<void()> alive) {
+  {
+    std::lock_guard lock(mutex_);
+    asked_.push_back(std::move(alive));
+  }
+  Wake();
+}
+
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
   bool judged = false;
   for (const input::DesiredAttempt& one : desired.attempts) {
@@ -123,11 +131,14 @@ void WorkerLoop::Run() {
     TakeForked();
     TakeExits();
     std::deque<WorkerInput> inputs;
+    std::vector<std::function<void()>> asked;
     {
       std::lock_guard lock(mutex_);
       if (stopping_) return;
       inputs.swap(inputs_);
+      asked.swap(asked_);
     }
+    for (const auto& alive : asked) alive();
     for (const WorkerInput& input : inputs) Feed(input);
     PumpRunning();
     WatchMemory();

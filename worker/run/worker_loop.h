@@ -41,6 +41,8 @@ class WorkerLoop {
   void PostDesired(input::Desired desired, std::vector<LaunchBody> bodies);
   std::vector<Observed> observed() const;
   void Wake();  // Something that an end waits for may be done.
+  // Called by the loop's thread at its next turn: it is at work.
+  void Ask(std::function<void()> alive);
 
  private:
   struct Ended {
@@ -84,6 +86,7 @@ class WorkerLoop {
   mutable std::mutex mutex_;
   bool stopping_ = false;
   std::deque<WorkerInput> inputs_;
+  std::vector<std::function<void()>> asked_;
   std::map<Fence, LaunchBody> bodies_;
   std::vector<Observed> observed_;
   std::vector<Forking> new_forking_;
