@@ -25,9 +25,9 @@ class LocalCluster {
   // Writes config.json for the head. When it changes under a living head, that ends (the next
   // EnsureHead starts it anew), and so do the daemons of workers that change; those that are no
   // longer wanted go with all they run.
-  // `journal` is that of cluster.yaml, or null.
+  // `stores`: an object of `journal` and `checkpoint_store` as in cluster.yaml; nulls are left out.
   absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers,
-                         const Json& journal) const;
+                         const Json& stores) const;
   bool HeadIsAlive() const;
   // Starts the head unless it is alive, and waits until it has written its address.
   absl::Status EnsureHead() const;

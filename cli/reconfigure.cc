@@ -44,7 +44,7 @@ absl::Status EndDaemon(const std::string& pid_file) {
 
 absl::Status LocalCluster::Configure(const std::string& name,
                                      const std::vector<WorkerShape>& workers,
-                                     const Json& journal) const {
+                                     const Json& stores) const {
   Json list = Json::MakeArray();
   for (const WorkerShape& worker : workers)
     list.Append(Json::MakeObject({{"name", worker.name}, {"resources", worker.resources}}));
@@ -52,7 +52,8 @@ absl::Status LocalCluster::Configure(const std::string& name,
       {{"cluster_name", name},
        {"results_root", ResultsRoot()},
        {"provider", Json::MakeObject({{"type", "local"}, {"workers", std::move(list)}})}});
-  if (!journal.is_null()) config.Set("journal", journal);
+  for (const auto& [key, value] : stores.object())
+    if (!value.is_null()) config.Set(key, value);
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_ + "/head"));
   StartLock lock(directory_ + "/start-lock");
   std::string path = directory_ + "/config.json", text = config.Pretty() + "\n";

@@ -84,6 +84,25 @@ absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
   return Annotate(CheckPostgresUrl(journal.url), "journal/url");
 }
 
+absl::Status ReadStore(const Json& json, StoreConfig& store) {
+  RT_RETURN_IF_ERROR(
+      CheckKeys(json, {"url", "endpoint", "region", "keep_garbage"}, "checkpoint_store"));
+  store.url = json.GetString("url");
+  store.endpoint = json.GetString("endpoint");
+  store.region = json.GetString("region");
+  if (!store.url.empty() && store.url[0] != '/' && !store.url.starts_with("s3://"))
+    return Invalid("checkpoint_store/url must be an absolute directory or s3://bucket/prefix");
+  const Json* garbage = json.Find("keep_garbage");
+  if (garbage == nullptr || garbage->is_null()) return absl::OkStatus();
+  auto seconds = garbage->is_number()   ? std::optional<double>(garbage->AsDouble())
+                 : garbage->is_string() ? ParseDurationSeconds(garbage->AsString())
+                                        : std::nullopt;
+  if (!seconds.has_value() || *seconds < 1 || *seconds > 1e8)
+    return Invalid("checkpoint_store/keep_garbage must be a time of a second or more, as in 1h");
+  store.keep_garbage = static_cast<Millis>(*seconds * 1000);
+  return absl::OkStatus();
+}
+
 // Whether a worker of this machine may find gpus: only it will know how many.
 bool MayHaveGpus() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -99,7 +118,8 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider", "journal"},
+  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider", "journal",
+                                          "checkpoint_store"},
                                   "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
@@ -113,6 +133,9 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   const Json* journal = json->Find("journal");
   if (status.ok() && journal != nullptr && !journal->is_null())
     status = ReadJournal(*journal, config.journal);
+  const Json* store = json->Find("checkpoint_store");
+  if (status.ok() && store != nullptr && !store->is_null())
+    status = ReadStore(*store, config.store);
   if (!status.ok()) return Annotate(status, file);
   return config;
 }

@@ -1,8 +1,10 @@
 // The head's configuration file, JSON that `rt up` writes:
 //   {"cluster_name": "demo", "results_root": "/abs/path", "provider":
 //     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]},
-//    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}}   or
-//    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"}}
+//    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}   or
+//    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
+//    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
+//     "region": "us-east-1", "keep_garbage": "1h"}}
 #pragma once
 
 #include <string>
@@ -20,11 +22,19 @@ struct JournalConfig {
   bool sync = false;    // Nothing is acknowledged before the copy is there.
   std::string key_file;  // Opens the CA where other heads find it; empty: it is not there.
 };
+struct StoreConfig {
+  std::string url;  // A directory or s3://bucket/prefix; empty: blobs/ in the state directory.
+  std::string endpoint;
+  std::string region;
+  Millis keep_garbage = 3'600'000;  // How long what nothing names stays: longer than any push.
+};
+
 struct HeadConfig {
   std::string cluster_name;
   std::string results_root;  // Absolute.
   std::vector<LocalWorker> workers;
   JournalConfig journal;
+  StoreConfig store;
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);

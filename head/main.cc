@@ -16,11 +16,11 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/cas/dir_store.h"
 #include "common/rpc/channel.h"
 #include "common/run/files.h"
 #include "common/run/io_pool.h"
 #include "common/run/service_manager.h"
+#include "head/blob_home.h"
 #include "head/config.h"
 #include "head/journal_home.h"
 #include "head/loop/head_loop.h"
@@ -28,6 +28,7 @@
 #include "head/service/head_server.h"
 #include "head/service/metrics_server.h"
 #include "head/service/shutdown.h"
+#include "head/service/sweeper.h"
 #include "head/service/tokens.h"
 #include "head/sinks/result_sinks.h"
 #include "head/state_dir.h"
@@ -38,6 +39,7 @@ namespace {
 constexpr size_t kIoThreads = 8;
 constexpr size_t kIoQueuedMax = 16'384;
 constexpr Millis kCallsGrace = 1'000;
+constexpr Millis kSweepEveryMax = 1'800'000;
 // Of a head that ends for good: what is asked now has no answer, but its last answers must leave.
 constexpr Millis kLastCallsGrace = 50;
 
@@ -90,7 +92,7 @@ std::string HostName() {
 struct Head {
   std::unique_ptr<JournalHome> home;
   std::unique_ptr<Journal> journal;
-  std::unique_ptr<DirStore> blobs;
+  OpenedBlobs blobs;
   std::unique_ptr<Settings> settings;
   std::unique_ptr<HeadLoop> loop;
   std::unique_ptr<IoPool> pool;
@@ -98,6 +100,7 @@ struct Head {
   std::unique_ptr<HeadServer> server;
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<LocalProvider> provider;
+  std::unique_ptr<BlobSweeper> sweeper;
   Reached reached;
 
   Io io() {
@@ -114,7 +117,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   };
   RT_ASSIGN_OR_RETURN(head.journal, head.home->Open(end));
   RT_RETURN_IF_ERROR(CheckCluster(*head.journal, ca.cluster_id, options.state_dir));
-  RT_ASSIGN_OR_RETURN(head.blobs, DirStore::Open(options.state_dir + "/blobs"));
+  RT_ASSIGN_OR_RETURN(head.blobs, OpenBlobs(config.store, options.state_dir, ca.cluster_id));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
@@ -155,7 +158,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   std::vector<std::string> hosts = {"127.0.0.1", "localhost", HostName()};
   if (!advertise.host.empty()) hosts.push_back(advertise.host);
   RT_ASSIGN_OR_RETURN(Credentials credentials, MakeHeadCredentials(ca, hosts));
-  HeadServer::Parts parts{*head.loop, *head.journal, *head.blobs, head.io(),
+  HeadServer::Parts parts{*head.loop, *head.journal, *head.blobs.store, head.io(),
                           *head.settings};
   absl::StatusOr<std::unique_ptr<HeadServer>> server = HeadServer::Start(
       parts, credentials, ToString(again ? last : wanted), end_head);
@@ -256,6 +259,10 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
                                        ToString(head.reached.advertise)));
   RT_RETURN_IF_ERROR(head.home->Announce(ToString(head.reached.advertise)));
   StartWorkers(options, config, head);
+  const Millis grace = config.store.keep_garbage;
+  head.sweeper = std::make_unique<BlobSweeper>(
+      *head.loop, *head.blobs.store,
+      SweepTimes{.every = std::clamp<Millis>(grace / 4, 1'000, kSweepEveryMax), .grace = grace});
   RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
   RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);
   manager.Ready("serving at " + ToString(head.reached.advertise));

@@ -30,7 +30,7 @@ ExitCode ServeLocal(const Invocation& invocation) {
   int cpus = invocation.cpus > 0 ? invocation.cpus : CpuCount();
   std::string resources = "cpu=" + std::to_string(cpus);
   if (invocation.gpus >= 0) resources += ",gpu=" + std::to_string(invocation.gpus);
-  RT_RETURN_IF_ERROR(cluster.Configure("local", {{"worker-1", resources}}, Json()));
+  RT_RETURN_IF_ERROR(cluster.Configure("local", {{"worker-1", resources}}, Json::MakeObject()));
   HeadClient client([&]() -> absl::StatusOr<Context> {
     RT_RETURN_IF_ERROR(cluster.EnsureHead());
     return cluster.Load();

@@ -62,7 +62,9 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   LocalCluster cluster(directory);
   std::vector<WorkerShape> workers = LocalWorkers(spec, CpuCount());
   UpResult result{.started = !home.IsUp(spec.cluster_name), .workers = workers.size()};
-  RT_RETURN_IF_ERROR(cluster.Configure(spec.cluster_name, workers, spec.journal));
+  RT_RETURN_IF_ERROR(cluster.Configure(
+      spec.cluster_name, workers,
+      Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}})));
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/up", "", {}));
   if (make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
   auto ready = [&]() -> absl::Status {

@@ -23,11 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFilesAtOnce = 64;  // Open at the same time by one PutChunks.
 
-// Says that somebody counts on this file: Sweep leaves what is young alone.
-bool TouchIfPresent(const std::string& path) {
-  return ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
 absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
                                       std::string_view what) {
   if (!IsDigest(digest))
@@ -40,8 +35,36 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string
   return bytes;
 }
 
+// Age and size of a file; nullopt when it is gone.
+struct FileFacts {
+  Millis age = 0;
+  Bytes size = 0;
+};
+std::optional<FileFacts> FactsOf(const std::string& path) {
+  struct stat info {};
+  timespec now{};
+  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  Millis age = (now.tv_sec - info.st_mtim.tv_sec) * 1000 +
+               (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000;
+  return FileFacts{.age = age, .size = info.st_size};
+}
+
+// Every file below `directory` (one level of folders deep) with a digest for a name.
+absl::StatusOr<std::vector<fs::path>> DigestFiles(const std::string& directory) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (fs::recursive_directory_iterator at(directory, error), end; !error && at != end;
+       at.increment(error))
+    if (IsDigest(at->path().filename().string())) found.push_back(at->path());
+  if (error) return ErrnoStatus(error.value(), "list " + directory);
+  return found;
+}
+
+}  // namespace
+
 // A file that gets its name once it is whole and synced; gone with this object otherwise.
-class Unfinished {
+class DirStore::Unfinished {
  public:
   explicit Unfinished(const std::string& folder) {
     static std::atomic<uint64_t> counter{0};
@@ -84,34 +107,6 @@ class Unfinished {
   int error_ = 0;
 };
 
-// Age and size of a file; nullopt when it is gone.
-struct FileFacts {
-  Millis age = 0;
-  Bytes size = 0;
-};
-std::optional<FileFacts> FactsOf(const std::string& path) {
-  struct stat info {};
-  timespec now{};
-  if (::lstat(path.c_str(), &info) != 0) return std::nullopt;
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  Millis age = (now.tv_sec - info.st_mtim.tv_sec) * 1000 +
-               (now.tv_nsec - info.st_mtim.tv_nsec) / 1'000'000;
-  return FileFacts{.age = age, .size = info.st_size};
-}
-
-// Every file below `directory` (one level of folders deep) with a digest for a name.
-absl::StatusOr<std::vector<fs::path>> DigestFiles(const std::string& directory) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::recursive_directory_iterator at(directory, error), end; !error && at != end;
-       at.increment(error))
-    if (IsDigest(at->path().filename().string())) found.push_back(at->path());
-  if (error) return ErrnoStatus(error.value(), "list " + directory);
-  return found;
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root) {
   RT_RETURN_IF_ERROR(RemoveTree(root + "/tmp"));
   for (const char* folder : {"/chunks", "/manifests", "/tmp"})
@@ -133,7 +128,7 @@ absl::Status DirStore::WriteDurable(const std::string& path, std::string_view by
   Unfinished file(root_ + "/tmp");
   RT_RETURN_IF_ERROR(file.Write(bytes));
   RT_RETURN_IF_ERROR(file.Sync());
-  RT_RETURN_IF_ERROR(file.Name(path));
+  RT_RETURN_IF_ERROR(Name(file, path));
   return SyncDirectory(path.substr(0, path.rfind('/')));
 }
 
@@ -148,11 +143,22 @@ absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks) {
   for (size_t i = 0; i < chunks.size(); ++i) {
     RT_RETURN_IF_ERROR(MakeFolder(chunks[i].digest));
     const std::string path = ChunkPath(chunks[i].digest);
-    RT_RETURN_IF_ERROR(files[i].Name(path));
+    RT_RETURN_IF_ERROR(Name(files[i], path));
     folders.insert(path.substr(0, path.rfind('/')));
   }
   for (const std::string& folder : folders) RT_RETURN_IF_ERROR(SyncDirectory(folder));
   return absl::OkStatus();
+}
+
+// Says that somebody counts on this file; false when there is none.
+bool DirStore::Touch(const std::string& path) {
+  std::lock_guard lock(age_mutex_);
+  return ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+absl::Status DirStore::Name(Unfinished& file, const std::string& path) {
+  std::lock_guard lock(age_mutex_);
+  return file.Name(path);
 }
 
 absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
@@ -160,7 +166,7 @@ absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
   std::vector<std::string> missing;
   for (const std::string& digest : digests) {
     if (!IsDigest(digest)) return Invalid("FindMissing: a malformed digest");
-    if (!TouchIfPresent(ChunkPath(digest))) missing.push_back(digest);
+    if (!Touch(ChunkPath(digest))) missing.push_back(digest);
   }
   return missing;
 }
@@ -215,12 +221,19 @@ absl::StatusOr<std::string> DirStore::PutManifest(std::string_view text) {
 }
 
 absl::StatusOr<std::string> DirStore::GetManifest(const std::string& digest) {
+  // Its chunks will be read: with it they are young again.
+  if (IsDigest(digest)) Touch(ManifestPath(digest));
+  return ReadManifest(digest);
+}
+
+absl::StatusOr<std::string> DirStore::ReadManifest(const std::string& digest) {
   return ReadNamed(IsDigest(digest) ? ManifestPath(digest) : "", digest, "manifest");
 }
 
 absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   Swept swept;
   auto remove_if_old = [&](const fs::path& path) {
+    std::lock_guard lock(age_mutex_);
     auto facts = FactsOf(path.string());
     if (!facts.has_value() || facts->age < grace) return false;
     if (::unlink(path.c_str()) != 0) return false;
@@ -236,7 +249,7 @@ absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifest
       continue;
     }
     // A manifest that cannot be read could name any chunk: then nothing is removed.
-    RT_ASSIGN_OR_RETURN(std::string text, GetManifest(digest));
+    RT_ASSIGN_OR_RETURN(std::string text, ReadManifest(digest));
     RT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
     for (std::string& chunk : ChunksOf(manifest)) live_chunks.insert(std::move(chunk));
   }

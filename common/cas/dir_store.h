@@ -38,9 +38,14 @@ class DirStore : public SweptStore {
   absl::Status WriteDurable(const std::string& path, std::string_view bytes);
   absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks);
   absl::Status MakeFolder(const std::string& digest);
+  class Unfinished;
+  absl::Status Name(Unfinished& file, const std::string& path);
+  bool Touch(const std::string& path);
+  absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
 
   const std::string root_;
   std::mutex folder_mutex_;
+  std::mutex age_mutex_;  // Nobody counts on a file between the look at its age and its end.
 };
 
 }  // namespace rt

@@ -231,6 +231,17 @@ absl::StatusOr<std::string> PackStore::PutManifest(std::string_view text) {
 
 absl::StatusOr<std::string> PackStore::GetManifest(const std::string& digest) {
   RT_RETURN_IF_ERROR(CheckDigest(digest));
+  bool condemned = false;
+  {
+    std::lock_guard lock(mutex_);
+    condemned = condemned_.contains(ManifestKey(digest));
+  }
+  // Its chunks will be read: they and it get their whole grace again.
+  if (condemned) RT_RETURN_IF_ERROR(Revive({ManifestKey(digest)}));
+  return ReadManifest(digest);
+}
+
+absl::StatusOr<std::string> PackStore::ReadManifest(const std::string& digest) {
   auto text = objects_.Get(ManifestKey(digest));
   if (absl::IsNotFound(text.status())) return NotFound("no manifest " + digest);
   if (!text.ok()) return text.status();

@@ -57,6 +57,7 @@ class PackStore : public SweptStore {
 
   PackStore(ObjectStore& objects, PackOptions options) : objects_(objects), options_(options) {}
   absl::Status Load();
+  absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
   absl::StatusOr<std::vector<PackEntry>> LoadPack(const ObjectInfo& pack);
   void Own(const std::string& pack, const std::vector<PackEntry>& entries);
   absl::Status PutPack(PackBuilder& builder);

@@ -71,7 +71,7 @@ class PackStore::Sweeper {
     return ForEachParallel(digests.size(), store_.options_.calls_at_once,
                            [&](size_t i) -> absl::Status {
       const bool live = live_manifests_.contains(digests[i]);
-      auto text = store_.GetManifest(digests[i]);
+      auto text = store_.ReadManifest(digests[i]);
       auto manifest = text.ok() ? ParseManifest(*text) : text.status();
       // A live one that cannot be read could name any chunk: then nothing is removed.
       if (!manifest.ok() && (live || !absl::IsDataLoss(manifest.status())))

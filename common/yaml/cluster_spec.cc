@@ -26,6 +26,7 @@ const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_opt
     "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
 const Keys kJournalKeys = {"url", "ship", "key_file"};
 const Keys kShipKeys = {"to", "mode"};
+const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
 
@@ -45,6 +46,7 @@ class Reader {
     spec.min_workers = least.value_or(0);
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
+    RT_RETURN_IF_ERROR(ReadStore(spec));
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
       if (json.Find(key) != nullptr)
         spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
@@ -175,6 +177,20 @@ class Reader {
     if (!secret) return absl::OkStatus();
     return Wrong("journal", "a password in the journal's URL ends up in files and logs",
                  "put it into a file that only you can read: postgres://…?passfile=FILE");
+  }
+
+  // As ReadJournal.
+  absl::Status ReadStore(ClusterSpec& spec) const {
+    const Json* store = document_.value.Find("checkpoint_store");
+    if (store == nullptr || store->is_null()) return absl::OkStatus();
+    spec.checkpoint_store = *store;
+    if (store->is_string())
+      spec.checkpoint_store = Json::MakeObject({{"url", store->AsString()}});
+    RT_RETURN_IF_ERROR(CheckKeys(spec.checkpoint_store, "checkpoint_store", kStoreKeys));
+    const std::string url = spec.checkpoint_store.GetString("url");
+    if (url.starts_with("s3://") || url.starts_with("/")) return absl::OkStatus();
+    return Wrong("checkpoint_store", "'" + url + "' is no place for checkpoints",
+                 "write an absolute directory, or s3://bucket/prefix");
   }
 
   const YamlDocument& document_;

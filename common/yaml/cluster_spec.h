@@ -27,6 +27,7 @@ struct ClusterSpec {
   int min_workers = 0;
   std::optional<NodeType> worker_type;  // The first that is not the head's.
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
+  Json checkpoint_store;  // The same (docs/checkpoint-format.md).
   std::vector<std::string> warnings;    // For standard error, one line each.
 };
 

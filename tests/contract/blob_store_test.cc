@@ -1,6 +1,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -9,6 +10,7 @@
 #include "common/cas/mem_objects.h"
 #include "common/cas/mem_store.h"
 #include "common/cas/pack_store.h"
+#include "common/cas/room.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/remote_store.h"
 #include "common/run/files.h"
@@ -206,4 +208,29 @@ TEST_CASE("directory store: a sweep keeps what lives and what is young") {
   CHECK((*store)->GetChunk(Digest("live")).ok());
   CHECK(absl::IsNotFound((*store)->GetManifest(*dead).status()));
   CHECK(absl::IsNotFound((*store)->GetChunk(Digest("dead")).status()));
+}
+
+TEST_CASE("directory store: a manifest that is being read, and what it names, is young again") {
+  TemporaryDirectory directory;
+  auto store = DirStore::Open(directory.path);
+  REQUIRE((*store)->PutChunk(Digest("dead"), "dead").ok());
+  auto dead = (*store)->PutManifest(contract::ManifestOf("dead"));
+  for (const char* folder : {"/manifests", "/chunks"})
+    for (const auto& file : std::filesystem::recursive_directory_iterator(directory.path + folder))
+      std::filesystem::last_write_time(file, std::filesystem::file_time_type::min());
+  REQUIRE((*store)->GetManifest(*dead).ok());
+  REQUIRE((*store)->Sweep({}, 60'000).ok());
+  CHECK(*(*store)->GetChunk(Digest("dead")) == "dead");
+  CHECK((*store)->GetManifest(*dead).ok());
+}
+
+TEST_CASE("directory store: a disk is not filled, and the error says how much is needed") {
+  CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{1} << 30);
+  CHECK(RoomKeptFree(Bytes{1} << 30) == (Bytes{1} << 30) / 50);
+  TemporaryDirectory directory;
+  CHECK(CheckRoom(directory.path, 1).ok());
+  absl::Status refused = CheckRoom(directory.path, Bytes{1} << 60);
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK(MessageOf(refused).find("are to be written") != std::string::npos);
+  CHECK(HintOf(refused).find("checkpoint_store") != std::string::npos);
 }

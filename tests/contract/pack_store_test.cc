@@ -193,7 +193,7 @@ TEST_CASE("sweep: what nothing names is condemned first and removed after its gr
   REQUIRE(first.ok());
   CHECK(first->manifests == 0);
   CHECK(first->condemned == 4);  // The manifest, a pack, two large chunks.
-  CHECK(store->GetManifest(*dead).ok());
+  CHECK(CountOf(objects, "manifests/") == 2);
   auto early = store->Sweep({*live}, kGrace);
   CHECK(early->manifests == 0);
   CHECK(early->condemned == 0);
@@ -266,6 +266,20 @@ TEST_CASE("sweep: a manifest in its grace spares its chunks, whoever condemned t
   REQUIRE(manifest.ok());
   REQUIRE(sweeper->Sweep({}, kGrace).ok());
   CheckWhole(*OpenStore(objects), *manifest, files);
+}
+
+TEST_CASE("sweep: a manifest that is being read, and what it names, gets its grace again") {
+  MemObjects objects;
+  auto store = OpenStore(objects);
+  const std::vector<std::string> files = FilesOf(0, 0);
+  auto manifest = Push(*store, files);
+  REQUIRE(store->Sweep({}, kGrace).ok());
+  objects.Advance(kGrace + 1);
+  REQUIRE(store->GetManifest(*manifest).ok());
+  REQUIRE(store->Sweep({}, kGrace).ok());
+  for (const std::string& file : files) CHECK(*store->GetChunk(Digest(file)) == file);
+  SweepAfterGrace(*store, objects, {});
+  CHECK(absl::IsNotFound(store->GetManifest(*manifest).status()));
 }
 
 TEST_CASE("sweep: a pack below half live is rewritten") {

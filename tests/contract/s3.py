@@ -7,7 +7,6 @@ then compares our signer with botocore's. The interpreter is that of build/venv 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import pathlib
 import random
@@ -16,53 +15,11 @@ import struct
 import subprocess
 import sys
 import threading
-import urllib.request
-from wsgiref.types import StartResponse, WSGIEnvironment
 
-import boto3
 import botocore.auth
 import botocore.awsrequest
 import botocore.credentials
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import make_server
-
-REGION = "us-east-1"
-POLICY = {"Version": "2012-10-17",
-          "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
-
-
-class OneAtATime:
-    """moto checks a condition and writes in two steps; S3 does both at once, and so does this."""
-
-    def __init__(self) -> None:
-        self.app = DomainDispatcherApplication(create_backend_app)
-        self.lock = threading.Lock()
-
-    def __call__(self, environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
-        with self.lock:
-            return [b"".join(self.app(environment, start))]
-
-
-def start_moto() -> str:
-    """The endpoint of a service with the bucket rt-test, which from now on checks signatures by
-    the key that is put into our environment."""
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, OneAtATime(), threaded=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    admin = {"endpoint_url": endpoint, "region_name": REGION, "aws_access_key_id": "admin",
-             "aws_secret_access_key": "admin"}
-    iam = boto3.client("iam", **admin)
-    iam.create_user(UserName="rt")
-    key = iam.create_access_key(UserName="rt")["AccessKey"]
-    iam.put_user_policy(UserName="rt", PolicyName="s3", PolicyDocument=json.dumps(POLICY))
-    boto3.client("s3", **admin).create_bucket(Bucket="rt-test")
-    request = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", b"0",
-                                     {"Content-Type": "text/plain"})
-    urllib.request.urlopen(request).read()
-    os.environ.update(AWS_ACCESS_KEY_ID=key["AccessKeyId"], AWS_REGION=REGION,
-                      AWS_SECRET_ACCESS_KEY=key["SecretAccessKey"])
-    return endpoint
+from bucket import start_moto
 
 
 class FaultProxy:
@@ -179,7 +136,8 @@ def main() -> int:
     compare_signers(binaries / "sign_lines", 800, seed)
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         del os.environ[name]
-    endpoint = start_moto()
+    endpoint, credentials = start_moto()
+    os.environ.update(credentials)
     proxy = FaultProxy(int(endpoint.rpartition(":")[2]), seed)
     environment = {**os.environ, "RT_TEST_S3": endpoint, "RT_TEST_S3_FAULTY": proxy.endpoint,
                    "HOME": "/nonexistent"}

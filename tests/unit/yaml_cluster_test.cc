@@ -66,3 +66,16 @@ TEST_CASE("cluster: a journal is a URL or a map, and never holds a password") {
     CHECK(PositionOf(refused.status()).line == 3);
   }
 }
+
+TEST_CASE("cluster: a checkpoint store is a directory, a bucket or a map") {
+  const std::string cluster = "cluster_name: demo\nprovider: {type: local}\ncheckpoint_store: ";
+  CHECK(Load((cluster + "/mnt/shared\n").c_str())->checkpoint_store.GetString("url") ==
+        "/mnt/shared");
+  CHECK(Load((cluster + "{url: 's3://b/p', endpoint: 'http://minio:9000', keep_garbage: 2h}\n")
+                 .c_str())->checkpoint_store.GetString("endpoint") == "http://minio:9000");
+  for (const char* store : {"{bucket: x}", "relative/path", "gs://bucket", "{url: ftp://x}", "7"}) {
+    auto refused = Load((cluster + store + "\n").c_str());
+    CHECK(absl::IsInvalidArgument(refused.status()));
+    CHECK(PositionOf(refused.status()).line == 3);
+  }
+}

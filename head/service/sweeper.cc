@@ -1,0 +1,121 @@
+#include "head/service/sweeper.h"
+
+#include <chrono>
+#include <future>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+constexpr size_t kTrialsPerTurn = 500;
+using Manifests = std::set<std::string>;
+
+void AddRuns(const Runs& runs, Manifests& live) {
+  for (const Checkpoint& checkpoint : runs.checkpoints) live.insert(checkpoint.manifest);
+}
+
+// Where the gathering goes on: all jobs at once, then the experiments' trials.
+struct Cursor {
+  ExperimentId experiment;
+  size_t trial = 0;
+  bool begun = false;
+  bool done = false;
+};
+
+void GatherExperiment(const Core& core, const Experiment& experiment, Manifests& live) {
+  const ExperimentSpec& spec = core.world.index.experiments.at(experiment.id).spec;
+  live.insert(spec.bundle);
+  live.insert(experiment.trainable);
+  for (const InputFile& input : spec.inputs) live.insert(input.manifest);
+}
+
+void GatherSome(const Core& core, Cursor& cursor, Manifests& live) {
+  const State& state = core.world.state;
+  if (!cursor.begun) {
+    for (const auto& [id, job] : state.jobs) {
+      AddRuns(job.runs, live);
+      live.insert(core.world.index.jobs.at(id).spec.bundle);
+    }
+    cursor.begun = true;
+  }
+  size_t left = kTrialsPerTurn;
+  for (auto at = state.experiments.lower_bound(cursor.experiment); at != state.experiments.end();
+       ++at) {
+    const auto& [id, experiment] = *at;
+    if (id != cursor.experiment) cursor = {.experiment = id, .begun = true};
+    if (cursor.trial == 0) GatherExperiment(core, experiment, live);
+    for (; cursor.trial < experiment.trials.size(); ++cursor.trial, --left) {
+      if (left == 0) return;
+      AddRuns(experiment.trials[cursor.trial].runs, live);
+    }
+    if (left > 0) --left;
+  }
+  cursor.done = true;
+}
+
+}  // namespace
+
+BlobSweeper::BlobSweeper(HeadLoop& loop, SweptStore& store, SweepTimes times)
+    : loop_(loop), store_(store), times_(times), thread_([this] { Work(); }) {}
+
+BlobSweeper::~BlobSweeper() {
+  {
+    std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+absl::StatusOr<BlobSweeper::Live> BlobSweeper::Gather() {
+  Live live;
+  Cursor cursor;
+  while (!cursor.done) {
+    std::promise<absl::Status> read;
+    loop_.Query(
+        [&](const Core& core) {
+          if (live.seq == 0) live.seq = core.world.state.seq;
+          GatherSome(core, cursor, live.manifests);
+        },
+        [&read](absl::Status status) { read.set_value(std::move(status)); });
+    RT_RETURN_IF_ERROR(read.get_future().get());
+  }
+  live.manifests.erase("");
+  return live;
+}
+
+absl::Status BlobSweeper::RunOnce() {
+  RT_ASSIGN_OR_RETURN(Live live, Gather());
+  idle_rounds_ = live.seq == swept_seq_ ? idle_rounds_ + 1 : 0;
+  swept_seq_ = live.seq;
+  // What was retired last is dead in the second round, condemned there, and removed after its
+  // grace: later rounds find nothing.
+  if (idle_rounds_ > 2 * times_.grace / times_.every + 4) return absl::OkStatus();
+  const bool first = !std::exchange(gathered_, true);
+  Manifests kept = live.manifests;
+  kept.insert(seen_before_.begin(), seen_before_.end());
+  seen_before_ = std::move(live.manifests);
+  if (first) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(Swept swept, store_.Sweep(kept, times_.grace));
+  if (swept.bytes > 0) {
+    RT_LOG(kInfo) << "swept " << swept.manifests << " manifests and " << swept.chunks
+                  << " chunks, " << swept.bytes << " bytes, out of the checkpoint store";
+  }
+  return absl::OkStatus();
+}
+
+void BlobSweeper::Work() {
+  std::unique_lock lock(mutex_);
+  while (!ended_.wait_for(lock, std::chrono::milliseconds(times_.every), [&] { return end_; })) {
+    lock.unlock();
+    if (absl::Status status = RunOnce(); !status.ok()) {
+      RT_LOG(kWarning) << "the checkpoint store was not swept, and will be later: "
+                       << MessageOf(status);
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace rt
