@@ -3,8 +3,10 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/cache_objects.h"
 #include "common/cas/dir_objects.h"
 #include "common/cas/dir_store.h"
+#include "common/cas/limit_objects.h"
 #include "common/cas/pack_store.h"
 #include "common/cas/retry_objects.h"
 #include "common/cas/s3_objects.h"
@@ -14,6 +16,13 @@ namespace rt {
 namespace {
 
 constexpr char kClusterKey[] = "cluster";
+constexpr size_t kBucketCallsMax = 32;  // S3 gives each about 90 MB/s.
+// Many workers pull the same bundle at the same time.
+constexpr Bytes kCacheBytes = Bytes{128} << 20;
+
+bool NeverChanges(const std::string& key) {
+  return key.starts_with("chunks/") || key.starts_with("packs/") || key.starts_with("manifests/");
+}
 
 absl::Status Claim(ObjectStore& objects, const std::string& cluster_id) {
   absl::Status claimed = objects.PutIfAbsent(kClusterKey, cluster_id);
@@ -33,7 +42,11 @@ absl::Status OpenBucket(const StoreConfig& config, OpenedBlobs& opened) {
   opened.credentials = std::make_unique<CredentialChain>(*opened.http, environment);
   opened.client = std::make_unique<S3Client>(*opened.http, *opened.credentials, location);
   opened.objects = std::make_unique<S3Objects>(*opened.client);
-  opened.retried = std::make_unique<RetryObjects>(*opened.objects);
+  opened.limited = std::make_unique<LimitObjects>(
+      *opened.objects, ObjectLimits{.bytes_per_second = config.bytes_per_second,
+                                    .calls_at_once = kBucketCallsMax});
+  opened.retried = std::make_unique<RetryObjects>(*opened.limited);
+  opened.cached = std::make_unique<CacheObjects>(*opened.retried, kCacheBytes, NeverChanges);
   return absl::OkStatus();
 }
 
@@ -47,9 +60,10 @@ absl::Status OpenPlace(const StoreConfig& config, const std::string& cluster_id,
                        OpenedBlobs& opened) {
   RT_RETURN_IF_ERROR(config.url.starts_with("s3://") ? OpenBucket(config, opened)
                                                      : OpenDirectory(config, opened));
-  RT_RETURN_IF_ERROR(ProbeObjects(*opened.retried));
-  RT_RETURN_IF_ERROR(Claim(*opened.retried, cluster_id));
-  RT_ASSIGN_OR_RETURN(opened.store, PackStore::Open(*opened.retried));
+  ObjectStore& objects = opened.cached ? *opened.cached : *opened.retried;
+  RT_RETURN_IF_ERROR(ProbeObjects(objects));
+  RT_RETURN_IF_ERROR(Claim(objects, cluster_id));
+  RT_ASSIGN_OR_RETURN(opened.store, PackStore::Open(objects));
   return absl::OkStatus();
 }
 

@@ -85,13 +85,22 @@ absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
 }
 
 absl::Status ReadStore(const Json& json, StoreConfig& store) {
-  RT_RETURN_IF_ERROR(
-      CheckKeys(json, {"url", "endpoint", "region", "keep_garbage"}, "checkpoint_store"));
+  RT_RETURN_IF_ERROR(CheckKeys(
+      json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth"}, "checkpoint_store"));
   store.url = json.GetString("url");
   store.endpoint = json.GetString("endpoint");
   store.region = json.GetString("region");
   if (!store.url.empty() && store.url[0] != '/' && !store.url.starts_with("s3://"))
     return Invalid("checkpoint_store/url must be an absolute directory or s3://bucket/prefix");
+  const Json* bandwidth = json.Find("max_bandwidth");
+  if (bandwidth != nullptr && !bandwidth->is_null()) {
+    auto bytes = bandwidth->is_int()      ? std::optional<Bytes>(bandwidth->AsInt())
+                 : bandwidth->is_string() ? ParseBytes(bandwidth->AsString())
+                                          : std::nullopt;
+    if (!bytes.has_value() || *bytes < 65'536)
+      return Invalid("checkpoint_store/max_bandwidth must be bytes a second, as in 100MiB");
+    store.bytes_per_second = *bytes;
+  }
   const Json* garbage = json.Find("keep_garbage");
   if (garbage == nullptr || garbage->is_null()) return absl::OkStatus();
   auto seconds = garbage->is_number()   ? std::optional<double>(garbage->AsDouble())

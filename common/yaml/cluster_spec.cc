@@ -26,7 +26,7 @@ const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_opt
     "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
 const Keys kJournalKeys = {"url", "ship", "key_file"};
 const Keys kShipKeys = {"to", "mode"};
-const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage"};
+const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage", "max_bandwidth"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
 
