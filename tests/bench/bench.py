@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 
+import checkpoints
 import digits
 import light
 import loss
@@ -34,6 +35,7 @@ BENCHES = {
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
     "loss": loss.loss,
+    "checkpoints": checkpoints.checkpoints,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart"}  # They print their own lines.
 
