@@ -124,6 +124,8 @@ bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
       reader->Seek(offset);
     }
     std::string bytes = reader->Read(kPieceBytes);
+    // Its directory may have moved while it was read: then nothing was found where it was.
+    if (bytes.empty() && launcher_.LogsOf(fence) != directory) continue;
     piece.set_end(bytes.empty() && (ended || !job.request.follow()));
     piece.set_offset(reader->offset() - bytes.size());
     const bool nothing = bytes.empty() && !piece.end() && ++quiet < kQuietLooks;
