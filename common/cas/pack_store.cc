@@ -220,6 +220,7 @@ void PackStore::Forget(const std::string& digest, const Place& place) {
 
 absl::StatusOr<std::string> PackStore::PutManifest(std::string_view text) {
   RT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
+  std::shared_lock putting(putting_manifests_);
   RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, FindMissing(ChunksOf(manifest)));
   if (!missing.empty())
     return absl::FailedPreconditionError(

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,9 @@ class PackStore : public SweptStore {
   ObjectStore& objects_;
   const PackOptions options_;
   std::mutex sweep_mutex_;  // One sweep at a time.
+  // Shared by those who put a manifest: what one found to be there must not go before the next
+  // sweep sees its manifest.
+  std::shared_mutex putting_manifests_;
   std::mutex mutex_;
   std::condition_variable deleted_;
   std::map<std::string, Place> places_;  // By digest.

@@ -205,6 +205,8 @@ class PackStore::Sweeper {
 
 absl::StatusOr<Swept> PackStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   std::lock_guard one(sweep_mutex_);
+  // Those that are being put now found their chunks before this sweep.
+  { std::unique_lock barrier(putting_manifests_); }
   return Sweeper(*this, live_manifests, grace).Run();
 }
 
