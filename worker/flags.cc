@@ -14,7 +14,9 @@ namespace rt::worker {
 const char kUsage[] =
     "usage: rt-worker --head ADDR:PORT --state-dir DIR [--token-file FILE] [--name N]\n"
     "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n"
-    "                 [--gpu-share 1/2]  the first half of this machine's gpus\n";
+    "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
+    "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
+    "                 save and ended; 0: never\n";
 
 namespace {
 
@@ -46,6 +48,15 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::string
   return labels;
 }
 
+absl::Status ReadDisconnectStop(const std::string& text, Flags& flags) {
+  if (text.empty()) return absl::OkStatus();
+  const std::optional<double> seconds = ParseDurationSeconds(text);
+  if (!seconds.has_value() || *seconds < 0)
+    return Invalid("--disconnect-stop: not a duration: " + text, "--disconnect-stop 15m");
+  flags.disconnect_stop = static_cast<Millis>(*seconds * 1'000);
+  return absl::OkStatus();
+}
+
 // "2/3": the second of three.
 absl::Status ReadShare(const std::string& text, Flags& flags) {
   if (text.empty()) return absl::OkStatus();
@@ -66,11 +77,12 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   std::string resources;
   std::string labels;
   std::string share;
+  std::string disconnect_stop;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
       {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
       {"--resources", &resources},       {"--labels", &labels},
-      {"--gpu-share", &share}};
+      {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     flags.help = flags.help || word == "--help" || word == "-h";
@@ -94,6 +106,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   }
   FillDefaults(resources, flags);
   RT_RETURN_IF_ERROR(ReadShare(share, flags));
+  RT_RETURN_IF_ERROR(ReadDisconnectStop(disconnect_stop, flags));
   RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
   return flags;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/base/limits.h"
 #include "common/spec/resources.h"
 
 namespace rt::worker {
@@ -18,6 +19,7 @@ struct Flags {
   bool says_gpus = false;  // Whether --resources names a number of gpus.
   uint32_t gpu_share = 0, gpu_shares = 1;  // Of the machine's gpus: the share-th part, from 0.
   std::map<std::string, std::string> labels;
+  Millis disconnect_stop = limits::kDisconnectStop;  // 0: never.
   bool help = false;
   bool version = false;
 };

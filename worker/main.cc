@@ -140,7 +140,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Start();
   pushes.Start();
   reports.Start();
-  sync.Start();
+  sync.Start(flags.disconnect_stop);
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
   manager.Ready("node " + identity.name + " (" + flags.name + ") of " + flags.head);

@@ -69,6 +69,14 @@ inline constexpr Millis kSuspectAfter = 1'000;
 inline constexpr Millis kLostAfter = 1'800;
 // A node whose connection closed and which did not come back.
 inline constexpr Millis kLostAfterDisconnect = 1'000;
+// When so many nodes, and more than this share of those that should be here, are silent at once, it
+// is rather the network or the head itself: nobody is called lost then, for so long at the most.
+inline constexpr size_t kVanishedNodesMin = 3;
+inline constexpr size_t kVanishedPercent = 30;
+inline constexpr Millis kFreezeMax = 30'000;
+// A worker without a head for this long (rt-worker --disconnect-stop) asks what runs to save, and
+// ends it: its work may be done elsewhere by then, and the machine may cost money.
+inline constexpr Millis kDisconnectStop = 15 * 60'000;
 // What every node gets after the head (re)started before it may be called lost.
 inline constexpr Millis kRestartGrace = 5'000;
 // The loop wakes at least this often; a longer gap is the head's own stall, not the nodes' fault.

@@ -25,6 +25,7 @@ bool WasSuspended(const Attempt& live, const Observed& observed) {
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
+  if (observed.orphaned) return AttemptOutcome::kLost;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
   return observed.witnessed ? AttemptOutcome::kFailed : AttemptOutcome::kLost;

@@ -32,6 +32,7 @@ struct Observed {
   bool witnessed = true;  // The daemon was alive when it exited.
   bool launch_failed = false;
   bool suspended = false;  // It ended because it was asked to save and end.
+  bool orphaned = false;  // Its daemon ended it: no head had answered for too long.
   uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
   std::string reason;     // For people: "program not found: …".
   ErrorInfo error;

@@ -34,6 +34,25 @@ void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
   Forget(draft.soft(), id);
 }
 
+bool IsSilent(const SoftNode& node, Millis now) {
+  return !node.connected || now - node.last_seen_at > limits::kSuspectAfter;
+}
+
+// Whether the circuit breaker holds what is due back: see limits::kVanishedNodesMin.
+bool IsFrozen(Soft& soft, Millis now) {
+  const auto silent = static_cast<size_t>(
+      std::count_if(soft.nodes.begin(), soft.nodes.end(),
+                    [&](const auto& one) { return IsSilent(one.second, now); }));
+  const bool many = silent >= limits::kVanishedNodesMin &&
+                    silent * 100 > soft.nodes.size() * limits::kVanishedPercent;
+  if (!many) {
+    soft.frozen_at = 0;
+  } else if (soft.frozen_at == 0) {
+    soft.frozen_at = now;
+  }
+  return many && now - soft.frozen_at < limits::kFreezeMax;
+}
+
 void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
   if (sync.draining && !node.draining) {
     draft.Emit(event::NodeDraining{node.id, sync.drain_reason, draft.now + sync.drain_for});
@@ -125,14 +144,22 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
 
 void ExpireLeases(Draft& draft) {
   std::set<std::pair<Millis, NodeId>>& deadlines = draft.soft().deadlines;
+  if (deadlines.empty() || deadlines.begin()->first > draft.now) return;
+  const bool frozen = IsFrozen(draft.soft(), draft.now);
+  const Millis thaw = draft.soft().frozen_at + limits::kFreezeMax;
   while (!deadlines.empty() && deadlines.begin()->first <= draft.now) {
     NodeId id = deadlines.begin()->second;
+    if (frozen) {  // Looked at again soon: most of them may be back by then.
+      SetDeadline(draft.soft(), id, std::min(thaw, draft.now + limits::kSuspectAfter));
+      continue;
+    }
     const SoftNode& soft = draft.soft().nodes.at(id);
     std::string reason = !soft.seen       ? "it did not come back after the head restarted"
                          : soft.connected ? "it fell silent"
                                           : "its connection closed and it did not come back";
     LoseNode(draft, id, reason);
   }
+  if (!frozen) draft.soft().frozen_at = 0;
 }
 
 void ForgiveStall(Draft& draft, Millis stall) {

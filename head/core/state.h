@@ -333,6 +333,7 @@ struct Soft {
   std::map<NodeId, SoftNode> nodes;
   std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
+  Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
   bool try_place = false;  // Something changed since the last placement round.
 };

@@ -4,7 +4,8 @@ namespace rt::sim {
 namespace {
 
 constexpr Millis kFaultsLast = 45'000;
-constexpr Millis kCalmSettles = 25'000;
+// What the circuit breaker holds back (limits::kFreezeMax) is lost by then.
+constexpr Millis kCalmSettles = 55'000;
 constexpr Millis kLivenessLimit = 600'000;
 // From the last end until the last program and run directory are gone.
 constexpr Millis kCleanupLimit = 30'000;

@@ -288,6 +288,7 @@ void WorkerHost::SendSync() {
     observed.witnessed = seen.exit.witnessed;
     observed.launch_failed = seen.exit.launch_failed;
     observed.suspended = seen.suspended;
+    observed.orphaned = seen.orphaned;
     observed.last_seq = seen.last_seq;
     observed.reason = seen.exit.reason;
     sync.observed.push_back(std::move(observed));

@@ -1,1 +1,2 @@
-rt_test(unit_core SOURCES core_test.cc core_gpus_test.cc core_gangs_test.cc DEPS rt_head_core SANITIZE address)
+rt_test(unit_core SOURCES core_test.cc core_gpus_test.cc core_gangs_test.cc core_nodes_test.cc
+    DEPS rt_head_core SANITIZE address)

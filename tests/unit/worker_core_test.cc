@@ -45,6 +45,30 @@ TEST_CASE("an attempt without a body is asked for again, not made") {
   CHECK(state.attempts.empty());
 }
 
+TEST_CASE("without a head for too long, what runs saves and ends, and is no success") {
+  WorkerState state = Running();
+  Step(state, Wants(1, {{kOne, false, false}, {kTwo, false, true}}), 3);
+  const std::vector<Action> actions = Step(state, input::HeadAway{}, 10);
+  CHECK(actions == std::vector<Action>{action::Suspend{kOne}});
+  CHECK(Step(state, input::Saved{kOne}, 20) == std::vector<Action>{action::Signal{kOne, false}});
+  Step(state, input::Exited{kOne, {.exit_code = 0}}, 30);
+  Step(state, input::Drained{kOne, 5, {}}, 31);
+  CHECK(ObservedList(state)[0].orphaned);
+  CHECK(ObservedList(state)[0].last_seq == 5);
+  // What was still being prepared is never started.
+  Step(state, input::Prepared{kTwo}, 40);
+  CHECK(state.attempts.at(kTwo).stage == Stage::kExited);
+  CHECK(ObservedList(state)[1].orphaned);
+}
+
+TEST_CASE("what ends by itself before it was told to is what it was, without a head too") {
+  WorkerState state = Running();
+  Step(state, input::HeadAway{}, 10);
+  Step(state, input::Exited{kOne, {.exit_code = 0}}, 11);
+  Step(state, input::Drained{kOne, 5, {}}, 12);
+  CHECK(!ObservedList(state)[0].orphaned);
+}
+
 TEST_CASE("the reply of an older epoch is ignored") {
   WorkerState state = Running();
   Step(state, Wants(5, {{kOne, false, false}}), 3);

@@ -12,6 +12,7 @@ constexpr Millis kRetryFirst = 50;
 constexpr Millis kRetryMost = 1'000;
 constexpr int32_t kSigTerm = 15;
 constexpr char kNotStarted[] = "stopped before it was started";
+constexpr char kOrphaned[] = "its worker had no head for too long, and ended it";
 
 // One Step: the inputs change the attempts, Advance draws the consequences.
 class Stepper {
@@ -98,6 +99,15 @@ class Stepper {
     attempt.port = recovered.port;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
+  }
+
+  void On(const input::HeadAway&) {
+    for (auto& [fence, attempt] : state_.attempts) {
+      if (attempt.stop || attempt.suspend) continue;
+      attempt.suspend = true;
+      attempt.orphaned = true;
+    }
+    AdvanceAll();
   }
 
   void On(const input::Tick&) { AdvanceAll(); }
@@ -237,6 +247,8 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
     if (attempt.stage == Stage::kExited) {
       observed.exit = attempt.exit;
       observed.suspended = attempt.paused || (attempt.suspend && attempt.term_at.has_value());
+      observed.orphaned = observed.suspended && attempt.orphaned;
+      if (observed.orphaned) observed.exit.reason = kOrphaned;
       observed.last_seq = attempt.last_seq;
       observed.error = attempt.error;
     }

@@ -12,6 +12,9 @@
 // After a restart of the daemon the state starts empty: first one Recovered per attempt found on
 // disk, then the first Sync.
 //
+// When no head has answered for too long it gives HeadAway: what runs saves and ends, as when it is
+// suspended, and its rows wait in the spool.
+//
 // Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
 // `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. One with `suspend` is told to save
 // and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. An absent
@@ -58,6 +61,7 @@ struct Observed {
   uint32_t port = 0;  // Kept for several ranks to meet at; 0: none.
   ExitFacts exit;    // The rest only when exited.
   bool suspended = false;  // It ended because it was asked to save and end.
+  bool orphaned = false;   // That was asked of it because no head answered.
   uint64_t last_seq = 0;
   Error error;
   friend bool operator==(const Observed&, const Observed&) = default;
@@ -108,11 +112,13 @@ struct Recovered {
   std::optional<ExitFacts> exit;
   uint32_t port = 0;
 };
+struct HeadAway {};
 struct Tick {};
 }  // namespace input
 
 using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
-                                 input::Drained, input::Saved, input::Recovered, input::Tick>;
+                                 input::Drained, input::Saved, input::Recovered, input::HeadAway,
+                                 input::Tick>;
 
 namespace action {
 struct Prepare {
@@ -168,6 +174,7 @@ struct AttemptState {
   uint32_t tries = 0;
   Millis retry_at = 0;
   bool suspend = false;  // Sticky.
+  bool orphaned = false;  // That is because no head answered.
   std::optional<Millis> suspend_at;  // When it was told to save and end.
   bool saved = false;
   bool paused = false;  // It said that it ended for that.

@@ -5,6 +5,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
@@ -44,7 +45,9 @@ SyncLoop::SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, Log
 
 SyncLoop::~SyncLoop() { Stop(); }
 
-void SyncLoop::Start() {
+void SyncLoop::Start(Millis disconnect_stop) {
+  disconnect_stop_ = disconnect_stop;
+  answered_at_ = SteadyNow();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -92,6 +95,7 @@ void SyncLoop::Run() {
       Send();
       continue;
     }
+    StopWithoutHead();
     const Millis now = SteadyNow();
     Millis left = 1'000;
     if (not_before_ > now) {
@@ -101,6 +105,14 @@ void SyncLoop::Run() {
     }
     changed_.wait_for(lock, std::chrono::milliseconds(left));
   }
+}
+
+void SyncLoop::StopWithoutHead() {
+  if (disconnect_stop_ == 0 || told_away_ || SteadyNow() - answered_at_ < disconnect_stop_) return;
+  told_away_ = true;
+  RT_LOG(kWarning) << "no head has answered for " << disconnect_stop_ / 1'000
+                   << " s (--disconnect-stop): what runs is asked to save, and ended";
+  loop_.Post(input::HeadAway{});
 }
 
 void SyncLoop::Send() {
@@ -130,6 +142,8 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
       RT_LOG(kInfo) << "the head answers";
     }
     reachable_ = true;
+    answered_at_ = SteadyNow();
+    told_away_ = false;
     pause_ = 0;
     not_before_ = 0;
     logs_.Take(call->reply);
@@ -144,7 +158,9 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     reachable_ = false;
     dirty_ = true;
     pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMost);
-    not_before_ = SteadyNow() + pause_;
+    // Workers that lost their head together do not come back together.
+    const auto drawn = Mix64(static_cast<uint64_t>(SteadyNow()) ^ incarnation_ ^ next_seq_);
+    not_before_ = SteadyNow() + pause_ / 2 + static_cast<Millis>(drawn % (pause_ / 2 + 1));
   }
   std::erase(calls_, call);
   changed_.notify_all();

@@ -22,7 +22,8 @@ class SyncLoop {
   SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
            v1::Inventory inventory, uint64_t incarnation);
   ~SyncLoop();
-  void Start();
+  // When no head has answered for `disconnect_stop`, what runs is ended (HeadAway); 0: never.
+  void Start(Millis disconnect_stop);
   void Stop();
   void SyncNow();
   // The node has changed: the head hears of it at once.
@@ -33,6 +34,7 @@ class SyncLoop {
   struct Call;
   void Run();
   bool MaySend() const;
+  void StopWithoutHead();
   void Send();
   void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
   void Take(const v1::SyncReply& reply);
@@ -57,6 +59,9 @@ class SyncLoop {
   Millis pause_ = 0;        // Before the next try; 0 after a success.
   Millis not_before_ = 0;
   bool reachable_ = true;
+  Millis disconnect_stop_ = 0;
+  Millis answered_at_ = 0;  // The last time that a head answered, or our start.
+  bool told_away_ = false;  // Since then: what runs has been ended.
 };
 
 }  // namespace rt::worker

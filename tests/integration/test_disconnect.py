@@ -1,0 +1,72 @@
+"""A worker that loses its head: what runs goes on, and is ended after --disconnect-stop."""
+
+import pathlib
+import signal
+import subprocess
+import unittest
+
+from checks import Search
+from harness import BIN, Cluster, wait_until
+
+
+class DisconnectTest(unittest.TestCase):
+    """The head stands still (SIGSTOP): connections stay, and nothing is answered."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=0)
+        self.addCleanup(self.cluster.close)
+        self.cluster.up()
+        head = self.cluster.home / "home/clusters/it/head"
+        token = self.cluster.home / "token"
+        token.write_text(self.cluster.rt("token", "create", "--role", "worker").stdout)
+        self.token, self.head = token, (head / "address").read_text().strip()
+        self.folder = self.cluster.home / "home/clusters/it/worker-9"
+        self.folder.mkdir()
+
+    def start_worker(self, *flags: str) -> None:
+        with open(self.folder / "log", "wb") as log:
+            worker = subprocess.Popen(
+                [str(BIN / "rt-worker"), "--head", self.head, "--name", "far", "--state-dir",
+                 str(self.folder), "--token-file", str(self.token), "--resources", "cpu=2",
+                 *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.addCleanup(worker.wait)
+        self.addCleanup(worker.kill)
+
+    def test_what_runs_is_ended_and_goes_on_from_its_spool(self) -> None:
+        self.start_worker("--disconnect-stop", "2s")
+        search = Search(self.cluster, "away", trials=2, steps=120, pause_s=0.05,
+                        checkpoint_every=10)
+        search.submit()
+        wait_until("both have a checkpoint", lambda: len(search.running()) == 2 and all(
+            story.committed for trial in search.running() for story in search.stories(trial)))
+        pids = [trial["pid"] for trial in search.running()]
+        head = self.cluster.kill("head", signal.SIGSTOP)
+        wait_until("what ran is ended", lambda: not any(
+            pathlib.Path(f"/proc/{pid}").exists() for pid in pids), 60)
+        self.assertIn("no head has answered for 2 s (--disconnect-stop)",
+                      (self.folder / "log").read_text())
+        self.assertTrue(list((self.folder / "attempts").glob("*/spool")))
+        self.cluster.kill("head", signal.SIGCONT)
+        self.assertEqual(self.cluster.pid("head"), head)
+        search.check(restarted=None)
+        for trial in self.cluster.trials(search.number):
+            shown = self.cluster.json("trial", "show", trial["id"])
+            self.assertEqual([one["outcome"] for one in shown["attempts"]],
+                             ["LOST", "SUCCEEDED"])
+            self.assertEqual(shown["preemptions"], 1)
+
+    def test_a_short_absence_ends_nothing(self) -> None:
+        self.start_worker()
+        search = Search(self.cluster, "short", trials=2, steps=30, pause_s=0.05)
+        search.submit()
+        wait_until("both run", lambda: len(search.running()) == 2)
+        self.cluster.kill("head", signal.SIGSTOP)
+        wait_until("they go on", lambda: all(
+            len(story.told) > 15 for k in range(2)
+            for story in search.stories({"id": f"{search.number}/{k}"})))
+        self.cluster.kill("head", signal.SIGCONT)
+        search.check()
+
+
+if __name__ == "__main__":
+    unittest.main()

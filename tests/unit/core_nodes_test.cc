@@ -1,0 +1,98 @@
+// The circuit breaker: many nodes that vanish at once are rather the network's doing.
+#include "tests/unit/core_story.h"
+
+namespace rt {
+namespace {
+
+// Five nodes of one cpu, with a trial each.
+struct Fleet : Story {
+  static constexpr uint32_t kNodes = 5;
+  uint64_t seq = 100;
+
+  Fleet() {
+    for (uint32_t i = 2; i <= kNodes; ++i) {
+      const std::string token = "tok" + std::to_string(i);
+      Do(input::CreateToken{token, "worker", now + 1000, ""});
+      REQUIRE(Do(input::UseToken{token, "n" + std::to_string(i)}).answer.node == NodeId{i});
+    }
+    Hear(kNodes);
+    Create(R"(,"num_samples":5,"metric":"loss","mode":"min")");
+    Hear(kNodes);
+  }
+  // The first `count` nodes say what they were asked to run.
+  void Hear(uint32_t count) {
+    for (uint32_t i = 1; i <= count; ++i) {
+      input::Sync sync{.node = NodeId{i}, .incarnation = 7, .sync_seq = ++seq};
+      sync.inventory.resources.cpu = kUnit;
+      for (const DesiredAttempt& desired : DesiredFor(core.world, sync.node))
+        sync.observed.push_back({desired.fence, Observed::Phase::kRunning, 4242});
+      Do(sync);
+    }
+  }
+  // Time passes, in which only the first `heard` nodes are heard.
+  void Pass(Millis span, uint32_t heard) {
+    for (const Millis end = now + span; now < end;) {
+      now += 100;
+      Do(input::Tick{});
+      Hear(heard);
+    }
+  }
+  size_t Lost() const {
+    size_t lost = 0;
+    for (const auto& [id, one] : core.world.state.nodes) lost += one.lost ? 1 : 0;
+    return lost;
+  }
+};
+
+TEST_CASE("one node of many that falls silent is lost in time") {
+  Fleet fleet;
+  fleet.Pass(limits::kLostAfter + 100, 4);
+  CHECK(fleet.Lost() == 1);
+}
+
+TEST_CASE("two of five are lost in time: too few for the breaker") {
+  Fleet fleet;
+  fleet.Pass(limits::kLostAfter + 100, 3);
+  CHECK(fleet.Lost() == 2);
+}
+
+TEST_CASE("when most vanish at once nobody is lost, and all go on when they are back") {
+  Fleet fleet;
+  fleet.Pass(20'000, 0);
+  CHECK(fleet.Lost() == 0);
+  CHECK(fleet.core.soft.frozen_at > 0);
+  fleet.Pass(5'000, 5);
+  CHECK(fleet.Lost() == 0);
+  for (uint32_t trial = 0; trial < Fleet::kNodes; ++trial)
+    CHECK(fleet.TrialOf(trial).runs.live()->number == 1);
+}
+
+TEST_CASE("the breaker holds for its time and not longer") {
+  Fleet fleet;
+  fleet.Pass(limits::kFreezeMax, 1);
+  CHECK(fleet.Lost() == 0);
+  fleet.Pass(limits::kLostAfter + 200, 1);
+  CHECK(fleet.Lost() == 4);
+  CHECK(fleet.core.soft.frozen_at == 0);
+}
+
+TEST_CASE("of many that vanished, the few that stay away are lost soon after the others are back") {
+  Fleet fleet;
+  fleet.Pass(5'000, 0);
+  CHECK(fleet.Lost() == 0);
+  fleet.Pass(limits::kSuspectAfter + 200, 4);
+  CHECK(fleet.Lost() == 1);
+}
+
+TEST_CASE("a second wave has a breaker of its own") {
+  Fleet fleet;
+  fleet.Pass(limits::kFreezeMax + limits::kLostAfter + 200, 0);
+  CHECK(fleet.Lost() == 5);
+  fleet.Pass(1'000, 5);
+  CHECK(fleet.Lost() == 0);
+  fleet.Pass(20'000, 0);
+  CHECK(fleet.Lost() == 0);
+}
+
+}  // namespace
+}  // namespace rt
