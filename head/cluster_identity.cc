@@ -60,7 +60,13 @@ absl::StatusOr<ClusterCa> LoadIdentity(const std::string& state_dir, const Ident
     if (!has_own && !may_create) return Annotate(NotFound("there is none"), context);
     RT_ASSIGN_OR_RETURN(ClusterCa ca, LoadOrCreateCa(state_dir));
     RT_ASSIGN_OR_RETURN(std::string key, ReadOrMakeKey(key_file));
-    RT_RETURN_IF_ERROR(Annotate(vault.write(Seal(ca, key)), context));
+    absl::Status written = vault.write(Seal(ca, key));
+    if (absl::IsAlreadyExists(written) && !has_own) {
+      // Another head of this cluster began at the same time: it is the cluster.
+      RT_RETURN_IF_ERROR(RemoveTree(state_dir + "/ca"));
+      return LoadIdentity(state_dir, vault, key_file, false);
+    }
+    RT_RETURN_IF_ERROR(Annotate(written, context));
     return ca;
   }
   // Also when it is not needed: a key that does not fit is found out before it is.

@@ -35,6 +35,10 @@ class LocalHome final : public JournalHome {
  public:
   explicit LocalHome(std::string state_dir) : state_dir_(std::move(state_dir)) {}
   absl::StatusOr<ClusterCa> LoadCa(bool) override { return LoadOrCreateCa(state_dir_); }
+  absl::StatusOr<World> StandBy(const GoOn&) override {
+    return WithHint(absl::FailedPreconditionError("--standby: nobody else can read this journal"),
+                    "configure a journal that is shipped, or lies in PostgreSQL");
+  }
   absl::StatusOr<std::unique_ptr<Journal>> Open(std::function<void(absl::Status)>) override {
     return OpenSqliteJournal(DatabaseIn(state_dir_));
   }
@@ -55,10 +59,17 @@ class ShippedHome final : public JournalHome {
   absl::StatusOr<ClusterCa> LoadCa(bool may_create) override {
     return LoadIdentity(state_dir_, IdentityVaultIn(*store_), config_.key_file, may_create);
   }
+  absl::StatusOr<World> StandBy(const GoOn& go_on) override {
+    RT_ASSIGN_OR_RETURN(followed_, FollowShippedLog(*store_, state_dir_, go_on));
+    return std::move(followed_.world);
+  }
   absl::StatusOr<std::unique_ptr<Journal>> Open(
       std::function<void(absl::Status)> on_lost) override {
-    RT_RETURN_IF_ERROR(AwaitFreeLead());
-    RT_ASSIGN_OR_RETURN(auto local, OpenSqliteJournal(DatabaseIn(state_dir_)));
+    std::unique_ptr<Journal> local = std::move(followed_.local);
+    if (local == nullptr) {
+      RT_RETURN_IF_ERROR(AwaitFreeLead());
+      RT_ASSIGN_OR_RETURN(local, OpenSqliteJournal(DatabaseIn(state_dir_)));
+    }
     ShippingOptions options{.mode = config_.sync ? ShipMode::kSync : ShipMode::kAsync,
                             .writer = holder_ + "-" + RandomHex(4),
                             .on_lost = std::move(on_lost)};
@@ -99,6 +110,7 @@ class ShippedHome final : public JournalHome {
   const JournalConfig config_;
   const std::string state_dir_, holder_;
   const std::unique_ptr<ObjectStore> store_;
+  Followed followed_;
   ShippingJournal* journal_ = nullptr;
   std::unique_ptr<LeadBeat> beat_;
 };
@@ -120,6 +132,10 @@ class PostgresHome final : public JournalHome {
                            return WritePostgresNote(notes, kIdentityKey, text);
                          }},
                         config_.key_file, may_create);
+  }
+  absl::StatusOr<World> StandBy(const GoOn& go_on) override {
+    RT_ASSIGN_OR_RETURN(Followed followed, FollowPostgres(config_.url, holder_, go_on));
+    return std::move(followed.world);
   }
   absl::StatusOr<std::unique_ptr<Journal>> Open(
       std::function<void(absl::Status)> on_lost) override {

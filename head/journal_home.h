@@ -14,6 +14,7 @@
 #include "head/journal/lead_beat.h"
 #include "head/journal/postgres_journal.h"
 #include "head/journal/shipping_journal.h"
+#include "head/standby.h"
 
 namespace rt {
 
@@ -25,6 +26,9 @@ class JournalHome {
 
   // Before the journal is opened. `may_create`: see LoadIdentity.
   virtual absl::StatusOr<ClusterCa> LoadCa(bool may_create) = 0;
+  // Waits until the lead is free, following whoever has it; Cancelled when the process is to end.
+  // The state by then. FailedPrecondition when the journal has no other place.
+  virtual absl::StatusOr<World> StandBy(const GoOn& go_on) = 0;
   // Takes the lead. Unavailable while another head shows that it leads. `on_lost` is called once,
   // from a thread of the journal's, when this head may write no more.
   virtual absl::StatusOr<std::unique_ptr<Journal>> Open(

@@ -65,11 +65,14 @@ Ends PrepareEnds(int lifeline) {
 
 enum class End { kSignal, kShutdown, kLifeline };
 
-End AwaitEnd(const Ends& ends) {
+// Nothing when `span` ms are over (below 0: waits for ever).
+std::optional<End> AwaitEnd(const Ends& ends, Millis span) {
   for (;;) {
     pollfd fds[] = {{ends.shutdown, POLLIN, 0}, {ends.signals, POLLIN, 0},
                     {ends.lifeline, POLLIN, 0}};
-    if (poll(fds, 3, -1) < 0) continue;
+    const int ready = poll(fds, 3, static_cast<int>(span));
+    if (ready < 0) continue;
+    if (ready == 0) return std::nullopt;
     if (fds[0].revents != 0) return End::kShutdown;
     if (fds[1].revents != 0) return End::kSignal;
     char byte;
@@ -109,7 +112,7 @@ struct Head {
 };
 
 absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, const ClusterCa& ca,
-                        Head& head) {
+                        std::optional<World> followed, Head& head) {
   // Memory is ahead of what is kept, or another head leads: replay is the recovery.
   const auto end = [directory = options.state_dir](const absl::Status& status) {
     RT_LOG(kError) << ExplainJournalFailure(directory, status);
@@ -123,7 +126,8 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;
   loop.on_fatal = end;
-  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop)));
+  RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop),
+                                                   std::move(followed)));
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
   auto flushed = [loop = head.loop.get()](uint64_t seq) {
     loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
@@ -198,6 +202,11 @@ void RemoveUnnamedWorkers(const std::string& cluster_dir, const HeadConfig& conf
                     [](const absl::Status&, const Answer&) {});
 }
 
+// All places where a head of this cluster may be: whoever dials tries them in this order.
+std::string WithPeers(const HeadOptions& options, const HostPort& own) {
+  return ToString(own) + (options.peers.empty() ? "" : "," + options.peers);
+}
+
 void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& head) {
   if (config.workers.empty()) return;
   std::string cluster_dir = std::filesystem::path(options.state_dir).parent_path().string();
@@ -216,7 +225,7 @@ void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& he
   head.provider = LocalProvider::Start(
       {.cluster_dir = cluster_dir,
        .program = BesideUs("rt-worker"),
-       .head_address = ToString(local),
+       .head_address = WithPeers(options, local),
        .workers = config.workers,
        .make_token = make_token});
 }
@@ -249,14 +258,26 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   Head head;
   RT_ASSIGN_OR_RETURN(head.home, JournalHome::Make(config.journal, options.state_dir));
   RT_ASSIGN_OR_RETURN(ClusterCa ca, head.home->LoadCa(true));
-  RT_RETURN_IF_ERROR(OpenStores(options, config, ca, head));
+  std::optional<World> followed;
+  if (options.standby) {
+    manager.Ready("standing by");
+    auto world = head.home->StandBy([&](Millis span) {
+      manager.Alive();
+      return !AwaitEnd(ends, span).has_value();
+    });
+    if (absl::IsCancelled(world.status())) return absl::OkStatus();
+    if (!world.ok()) return world.status();
+    RT_LOG(kInfo) << "the lead is free: taking over at record " << world->state.seq;
+    followed = *std::move(world);
+  }
+  RT_RETURN_IF_ERROR(OpenStores(options, config, ca, std::move(followed), head));
   auto end_head = [shutdown = ends.shutdown] {
     uint64_t one = 1;
     RT_CHECK(write(shutdown, &one, sizeof one) == sizeof one);
   };
   RT_RETURN_IF_ERROR(Serve(options, ca, head, end_head));
   RT_RETURN_IF_ERROR(WriteAdminContext(options.state_dir, ca, config.cluster_name,
-                                       ToString(head.reached.advertise)));
+                                       WithPeers(options, head.reached.advertise)));
   RT_RETURN_IF_ERROR(head.home->Announce(ToString(head.reached.advertise)));
   StartWorkers(options, config, head);
   const Millis grace = config.store.keep_garbage;
@@ -273,7 +294,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
     });
   });
 
-  End end = AwaitEnd(ends);
+  End end = *AwaitEnd(ends, -1);
   manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);

@@ -19,6 +19,9 @@ Usage: rt-head --state-dir DIR [options]
   --advertise ADDR:PORT  what workers and clients are told; default: where it listens
   --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
   --config FILE          JSON: cluster_name, results_root, provider, journal
+  --standby              follows the head that leads, and takes over when that ends; the journal
+                         is shipped or in PostgreSQL, and the configuration is the leader's
+  --peers ADDR:PORT,…    where the cluster's other heads are; people and workers are told all
   --restore-from URL     makes DIR from the journal that was shipped to s3://bucket/prefix or /dir,
                          and ends; DIR must be new
   --key-file FILE        with --restore-from: the journal's key_file
@@ -58,6 +61,10 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
   if (!options.listen.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.listen).status());
   if (!options.advertise.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.advertise).status());
   if (!options.metrics.empty()) RT_RETURN_IF_ERROR(ParseHostPort(options.metrics).status());
+  if (!options.peers.empty()) {
+    for (const std::string& peer : Split(options.peers, ','))
+      RT_RETURN_IF_ERROR(Annotate(ParseHostPort(peer).status(), "--peers"));
+  }
   if (options.restore_from.empty() != options.key_file.empty())
     return Invalid("--restore-from and --key-file belong together", "try --help");
   if (lifeline.empty()) return absl::OkStatus();
@@ -80,11 +87,16 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
                                                       {"--metrics", &options.metrics},
                                                       {"--restore-from", &options.restore_from},
                                                       {"--key-file", &options.key_file},
+                                                      {"--peers", &options.peers},
                                                       {"--lifeline", &lifeline}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string name = arguments[i];
     if (name == "--help" || name == "-h") {
       options.help = true;
+      continue;
+    }
+    if (name == "--standby") {
+      options.standby = true;
       continue;
     }
     size_t equals = name.find('=');

@@ -15,6 +15,8 @@ struct HeadOptions {
   std::string advertise;  // What others are told; empty: where it listens.
   std::string config;     // File; empty: none.
   std::string metrics;    // "ADDR:PORT" of the page for Prometheus; empty: none.
+  bool standby = false;  // Follow the head that leads, and take over when it ends.
+  std::string peers;     // "ADDR:PORT,…" of the cluster's other heads; empty: none.
   std::string restore_from;  // An object store: make the state directory from it, and end.
   std::string key_file;      // What opens the identity there.
   int lifeline = -1;      // A descriptor whose end of file stops everything; -1: none.

@@ -12,7 +12,7 @@
 namespace rt::worker {
 
 const char kUsage[] =
-    "usage: rt-worker --head ADDR:PORT --state-dir DIR [--token-file FILE] [--name N]\n"
+    "usage: rt-worker --head ADDR:PORT[,…] --state-dir DIR [--token-file FILE] [--name N]\n"
     "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n"
     "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
     "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"

@@ -2,10 +2,14 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include <cstdlib>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -22,6 +26,41 @@ constexpr int kReconnectMaxMs = 500;
 constexpr int kConnectTimeoutMs = 5'000;
 // A status message, its hint and its position, percent-encoded.
 constexpr int kMetadataBytesMax = 64 << 10;
+
+// "10.0.0.1:7070" of the first address of "host:port", in that family; empty when there is none.
+std::string Resolve(const std::string& address, int family) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos) return "";
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_family = family;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return "";
+  char text[NI_MAXHOST] = "";
+  const bool known = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr,
+                                   0, NI_NUMERICHOST) == 0;
+  ::freeaddrinfo(found);
+  if (!known) return "";
+  const std::string numeric = family == AF_INET6 ? "[" + std::string(text) + "]" : text;
+  return numeric + address.substr(colon);
+}
+
+// gRPC takes several addresses as numbers of one family only. A name that cannot be resolved now is
+// left out; with one address, or none that can, gRPC resolves it itself, again and again.
+std::string TargetOf(const std::string& addresses) {
+  const std::vector<std::string> each = Split(addresses, ',');
+  if (each.size() < 2) return addresses;
+  for (int family : {AF_INET, AF_INET6}) {
+    std::vector<std::string> numeric;
+    for (const std::string& address : each)
+      if (std::string found = Resolve(address, family); !found.empty()) numeric.push_back(found);
+    if (!numeric.empty())
+      return (family == AF_INET ? "ipv4:" : "ipv6:") + Join(numeric, ",");
+  }
+  return each.front();
+}
 
 }  // namespace
 
@@ -56,7 +95,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetMaxSendMessageSize(
       static_cast<int>(bulk ? limits::kChunkMessageBytesMax : limits::kMessageBytesMax));
   if (bulk) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::SslCredentials(tls), arguments);
+  return grpc::CreateCustomChannel(TargetOf(address), grpc::SslCredentials(tls), arguments);
 }
 
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials) {

@@ -17,8 +17,10 @@ namespace rt {
 // every main.
 void PrepareGrpc();
 
-// mTLS to the head at "host:port"; its certificate is checked for the name head.<cluster id>.rt, so
-// addresses may change. `bulk` gives a connection of its own for streams of bytes.
+// mTLS to the head at "host:port", or at one of several, "host:port,host:port": they are tried in
+// turn, again and again, whenever the one in use is gone. The head's certificate is checked for the
+// name head.<cluster id>.rt, so addresses may change. `bulk` gives a connection of its own for
+// streams of bytes.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials,
                                            const std::string& cluster_id, bool bulk);

@@ -28,4 +28,15 @@ absl::StatusOr<Replayed> Replay(Journal& journal, uint64_t seq_max) {
   return replayed;
 }
 
+absl::StatusOr<Replayed> ReplayOn(Journal& journal, World world) {
+  Replayed replayed{.world = std::move(world)};
+  replayed.snapshot_seq = replayed.world.state.seq;
+  absl::Status status = journal.Read(replayed.world.state.seq, [&](const Record& record) {
+    Apply(replayed.world, record);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return Annotate(status, "replay");
+  return replayed;
+}
+
 }  // namespace rt

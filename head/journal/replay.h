@@ -14,4 +14,7 @@ struct Replayed {
 // Up to the newest durable record, or to `seq_max`.
 absl::StatusOr<Replayed> Replay(Journal& journal, uint64_t seq_max = UINT64_MAX);
 
+// On from a world that was followed up to some record of this journal.
+absl::StatusOr<Replayed> ReplayOn(Journal& journal, World world);
+
 }  // namespace rt

@@ -65,7 +65,7 @@ class Loop final : public HeadLoop {
  public:
   Loop(Journal& journal, Options options);
   ~Loop() override;
-  absl::Status Begin(input::StartHead start);
+  absl::Status Begin(input::StartHead start, std::optional<World> followed);
 
   void Post(Input input, AnswerFn done) override;
   void PostSync(input::Sync sync, SyncSeen seen, SyncFn done) override;
@@ -147,8 +147,12 @@ Loop::~Loop() {
   changed_.wait(lock, [this] { return in_flight_.empty(); });
 }
 
-absl::Status Loop::Begin(input::StartHead start) {
-  RT_ASSIGN_OR_RETURN(Replayed replayed, Replay(journal_));
+absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) {
+  absl::StatusOr<Replayed> begun = followed.has_value()
+                                       ? ReplayOn(journal_, *std::move(followed))
+                                       : Replay(journal_);
+  if (!begun.ok()) return begun.status();
+  Replayed replayed = *std::move(begun);
   core_.world = std::move(replayed.world);
   if (core_.world.state.seq != journal_.durable_seq()) {
     return absl::DataLossError("replay: the journal ends at " +
@@ -444,9 +448,10 @@ void Loop::Drain() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HeadLoop>> HeadLoop::Start(Journal& journal, input::StartHead start,
-                                                          Options options) {
+                                                          Options options,
+                                                          std::optional<World> followed) {
   auto loop = std::make_unique<Loop>(journal, std::move(options));
-  RT_RETURN_IF_ERROR(loop->Begin(std::move(start)));
+  RT_RETURN_IF_ERROR(loop->Begin(std::move(start), std::move(followed)));
   return loop;
 }
 

@@ -46,8 +46,10 @@ class HeadLoop {
   using SyncFn = std::function<void(SyncReply)>;
 
   // Replays snapshot and tail into a fresh core, posts StartHead, returns when that is durable.
+  // `followed`: the state at some record of this very journal, which saves the replay up to there.
   static absl::StatusOr<std::unique_ptr<HeadLoop>> Start(Journal& journal, input::StartHead start,
-                                                         Options options);
+                                                         Options options,
+                                                         std::optional<World> followed = {});
   virtual ~HeadLoop() = default;  // Stops the core thread; waits for batches in flight.
 
   // RESOURCE_EXHAUSTED (through the callback, at once) when the inbox is full.

@@ -27,7 +27,8 @@ std::string SourceAddress(const addrinfo& target) {
 
 }  // namespace
 
-std::string LocalAddressTowards(const std::string& head) {
+std::string LocalAddressTowards(const std::string& heads) {
+  const std::string head = heads.substr(0, heads.find(','));
   const size_t colon = head.rfind(':');
   if (colon == std::string::npos) return "";
   std::string host = head.substr(0, colon);

@@ -6,7 +6,8 @@
 
 namespace rt::worker {
 
-// `head` is "host:port". Empty when the name cannot be resolved or there is no route.
-std::string LocalAddressTowards(const std::string& head);
+// `heads` is "host:port", or several with commas between: the first counts. Empty when the name
+// cannot be resolved or there is no route.
+std::string LocalAddressTowards(const std::string& heads);
 
 }  // namespace rt::worker
