@@ -1,5 +1,6 @@
 // sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect.
 // Ends with status 1 and the seed at the first thing that is not legal.
+// sim --record SEED DIR: keeps the journal of one seed in DIR, for tests of later releases.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "tests/sim/record.h"
 #include "tests/sim/simulation.h"
 
 namespace rt::sim {
@@ -69,6 +71,11 @@ void RunSeed(uint64_t seed, Totals& totals) {
 
 int main(int argc, char** argv) {
   using namespace rt::sim;
+  if (argc == 4 && std::string_view(argv[1]) == "--record") {
+    rt::SetLogLevel(rt::LogLevel::kError);
+    RecordJournal(std::strtoull(argv[2], nullptr, 10), argv[3]);
+    return 0;
+  }
   const uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   const size_t threads =

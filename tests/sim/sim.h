@@ -111,6 +111,8 @@ class Sim {
   uint64_t inputs = 0;  // Of the core; ticks and the sinks' progress are not counted.
   // A driver reached a step of its script; `lives` says whether it still runs.
   std::function<void(JobId job, double step, std::function<bool()> lives)> on_driver_step;
+  // Called with each batch that the head's disk has; may be empty.
+  std::function<void(const std::vector<Record>&, const std::vector<RowBatch>&)> on_kept;
 
  private:
   struct Entry {

@@ -23,6 +23,10 @@ class Simulation {
   // Ends the process when something is not legal. Returns the final state's canonical bytes.
   std::string Run();
   const Sim& sim() const { return sim_; }
+  // Before Run: `kept` is called with each batch that the head's disk has.
+  void OnKept(std::function<void(const std::vector<Record>&, const std::vector<RowBatch>&)> kept) {
+    sim_.on_kept = std::move(kept);
+  }
   const Auditor& auditor() const { return auditor_; }
 
  private:
