@@ -104,7 +104,7 @@ def main() -> None:
             folder.mkdir()
             (folder / "step").write_text(str(step))
             (folder / "weights").write_bytes(os.urandom(10_000))
-            wire.report({**message, "checkpoint": str(folder)})
+            wire.report({**message, "checkpoint": str(folder), "commit": True})
             note("committed", step)
         else:
             message["wait"] = bool(verdict_every) and step % verdict_every == 0
