@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import time
@@ -19,8 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integratio
 from cluster import ChaosCluster  # noqa: E402
 from faults import Field, NoEffect  # noqa: E402
 from harness import wait_until  # noqa: E402
-from more_faults import FAULTS  # noqa: E402
 from network import Network  # noqa: E402
+from notice_faults import FAULTS  # noqa: E402
 from search import ChainSearch, check_clean, check_replay, stop_everything  # noqa: E402
 
 NODES = ["n1", "n2", "n3"]
@@ -146,6 +147,7 @@ def by_turns(names: list[str]) -> list[str]:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that clusters are taken down.
     parser = argparse.ArgumentParser(prog="tests/chaos/run")
     parser.add_argument("--runs", type=int, default=0, help="default: every chosen fault once")
     parser.add_argument("--seed", type=int, default=1)

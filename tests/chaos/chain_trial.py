@@ -64,8 +64,9 @@ def main() -> None:
         if step % every == 0:
             folder = pathlib.Path(os.environ["RT_TRIAL_DIR"]) / f"checkpoint-{step}"
             save(folder, step, state, size)
-            wire.report({**message, "checkpoint": str(folder)})
-            note("committed", step)
+            commit = step // every % 2 == 1  # The others are pushed while it goes on.
+            wire.report({**message, "checkpoint": str(folder), "commit": commit})
+            note("committed" if commit else "acked", step)
             shutil.rmtree(folder)
         else:
             wire.report(message)

@@ -20,6 +20,13 @@ PORT = 7070
 DISK_BYTES = {"head": 512 << 20, "worker": 192 << 20}
 
 
+def takes_notices() -> bool:
+    """Whether this worker knows --notice-file."""
+    said = subprocess.run([str(BIN / "rt-worker"), "--help"], text=True, capture_output=True,
+                          check=True).stdout
+    return "--notice-file" in said
+
+
 class Daemon:
     """One of ours, in its namespace."""
 
@@ -73,7 +80,8 @@ class ChaosCluster(Cluster):
             via = self.proxies[node].address if node in self.proxies else address
             self.daemons[node] = self._daemon(node, [
                 str(BIN / "rt-worker"), "--head", via, "--name", node, "--resources",
-                f"cpu={cpus}", "--token-file", str(self.home / f"token-{node}")])
+                f"cpu={cpus}", "--token-file", str(self.home / f"token-{node}"),
+                *(["--notice-file", str(self.notice(node))] if takes_notices() else [])])
 
     def _daemon(self, node: str, argv: list[str]) -> Daemon:
         folder = self.home / node
@@ -81,6 +89,10 @@ class ChaosCluster(Cluster):
         size = DISK_BYTES["head" if node == "head" else "worker"]
         command("mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder))
         return Daemon(node, [*argv, "--state-dir", str(folder)], folder)
+
+    def notice(self, node: str) -> pathlib.Path:
+        """While this file is there, the node is about to go."""
+        return self.home / f"notice-{node}"
 
     @property
     def head(self) -> Daemon:
