@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <climits>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -26,7 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Chunks gathered before the store is asked which of them it lacks: few questions, bounded memory.
+// Chunks gathered before the store is asked which of them it lacks: few questions, bounded memory
+// (twice that: the chunks before are still being stored).
 constexpr size_t kPendingBytesMax = 64u << 20;
 constexpr size_t kPendingChunksMax = 1'000;
 constexpr Bytes kIgnoreFileBytesMax = 1 << 20;
@@ -51,6 +53,7 @@ class TreeStorer {
   absl::Status AddChunk(std::string bytes, ManifestEntry& entry);
   void ReadIgnoreFiles(const std::string& directory, const std::string& relative);
   absl::Status Flush();
+  absl::Status Await();  // What Flush began.
 
   BlobStore& store_;
   const bool is_bundle_;
@@ -60,7 +63,8 @@ class TreeStorer {
   StoredTree stored_;
   std::map<std::string, std::string> pending_;  // Digest -> bytes.
   size_t pending_bytes_ = 0;
-  std::set<std::string> known_;  // In the store for certain.
+  std::set<std::string> known_;  // In the store, or on the way there.
+  std::future<absl::Status> storing_;  // Its destructor waits.
 };
 
 absl::StatusOr<std::vector<std::string>> SortedNames(const std::string& directory) {
@@ -218,25 +222,36 @@ absl::Status TreeStorer::AddChunk(std::string bytes, ManifestEntry& entry) {
   return absl::OkStatus();
 }
 
-absl::Status TreeStorer::Flush() {
+absl::Status StoreMissing(BlobStore& store, const std::map<std::string, std::string>& chunks) {
   std::vector<std::string> digests;
-  for (const auto& [digest, bytes] : pending_) digests.push_back(digest);
-  if (digests.empty()) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, store_.FindMissing(digests));
-  std::vector<NamedChunk> chunks;
-  for (const std::string& digest : missing) {
-    auto found = pending_.find(digest);
-    if (found != pending_.end()) chunks.push_back({digest, found->second});
-  }
-  if (!chunks.empty()) RT_RETURN_IF_ERROR(store_.PutChunks(chunks));
-  known_.insert(digests.begin(), digests.end());
-  pending_.clear();
+  for (const auto& [digest, bytes] : chunks) digests.push_back(digest);
+  RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, store.FindMissing(digests));
+  std::vector<NamedChunk> wanted;
+  for (const std::string& digest : missing)
+    if (auto found = chunks.find(digest); found != chunks.end())
+      wanted.push_back({digest, found->second});
+  return wanted.empty() ? absl::OkStatus() : store.PutChunks(wanted);
+}
+
+// Stores on a thread of its own, so that the next chunks are read and hashed meanwhile.
+absl::Status TreeStorer::Flush() {
+  RT_RETURN_IF_ERROR(Await());
+  if (pending_.empty()) return absl::OkStatus();
+  for (const auto& [digest, bytes] : pending_) known_.insert(digest);
+  storing_ = std::async(std::launch::async, [this, chunks = std::exchange(pending_, {})] {
+    return StoreMissing(store_, chunks);
+  });
   pending_bytes_ = 0;
   return absl::OkStatus();
 }
 
+absl::Status TreeStorer::Await() {
+  return storing_.valid() ? storing_.get() : absl::OkStatus();
+}
+
 absl::StatusOr<StoredTree> TreeStorer::Finish() {
   RT_RETURN_IF_ERROR(Flush());
+  RT_RETURN_IF_ERROR(Await());
   RT_ASSIGN_OR_RETURN(std::string text, FormatManifest(std::move(manifest_)));
   RT_ASSIGN_OR_RETURN(stored_.manifest, store_.PutManifest(text));
   return stored_;

@@ -37,7 +37,8 @@ BENCHES = {
     "loss": loss.loss,
     "checkpoints": checkpoints.checkpoints,
 }
-PROGRAMS = {"core": "bench_core", "restart": "bench_restart"}  # They print their own lines.
+PROGRAMS = {"core": "bench_core", "restart": "bench_restart",
+            "store": "bench_store"}  # They print their own lines.
 
 
 def fsync_us() -> float:

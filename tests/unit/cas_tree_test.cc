@@ -144,3 +144,25 @@ TEST_CASE("tree: damaged and lost chunks are errors that name the file") {
   store.Forget(Digest("abc"));
   CHECK(absl::IsNotFound(RestoreTree(store, stored->manifest, to.path)));
 }
+
+TEST_CASE("tree: a store that fails ends the storing, whichever chunk it is") {
+  class Failing : public MemStore {
+   public:
+    int left = 0;
+    absl::Status PutChunk(const std::string& digest, std::string_view bytes) override {
+      if (left-- == 0) return absl::ResourceExhaustedError("the disk is full");
+      return MemStore::PutChunk(digest, bytes);
+    }
+  };
+  Folder from;
+  for (int i = 0; i < 1'500; ++i) from.Write("d/" + std::to_string(i), std::to_string(i));
+  for (int left : {0, 700, 1'300, 1'499}) {  // In the first batch of a thousand, and in the last.
+    Failing store;
+    store.left = left;
+    auto stored = StoreTree(store, from.path, {});
+    CHECK(absl::IsResourceExhausted(stored.status()));
+  }
+  Failing store;
+  store.left = 1'500;
+  CHECK(StoreTree(store, from.path, {}).ok());
+}
