@@ -20,7 +20,10 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/cas/dir_objects.h"
 #include "head/journal/codec.h"
+#include "head/journal/replay.h"
+#include "head/journal/shipping_journal.h"
 #include "head/journal/sqlite_journal.h"
 #include "head/loop/head_loop.h"
 #include "head/sinks/cursor.h"
@@ -34,6 +37,7 @@ using std::chrono::steady_clock;
 
 constexpr size_t kRecordsPerBatch = 512;
 constexpr size_t kInFlightMax = 32;
+constexpr double kLeaseS = 3.0;  // LeadWatch: how long a standby waits for a sign of life.
 
 double Since(steady_clock::time_point start) {
   return std::chrono::duration<double>(steady_clock::now() - start).count();
@@ -209,6 +213,48 @@ void Print(const char* name, const Restart& restart, double bar) {
               restart.loop_s, restart.sinks_s);
 }
 
+std::unique_ptr<ShippingJournal> Ship(std::unique_ptr<Journal> local, ObjectStore& store,
+                                      const std::string& writer) {
+  auto shipping = OpenShippingJournal(std::move(local), store,
+                                      {.mode = ShipMode::kSync, .writer = writer});
+  Must(shipping.status());
+  return *std::move(shipping);
+}
+
+// Another machine goes on from the shipped journal, in a directory beside: from nothing, and as a
+// standby that had followed it to its end.
+void PrintTakeover(const Folder& folder) {
+  auto store = DirObjects::Open(folder.File("store"));
+  Must(store.status());
+  auto start = steady_clock::now();
+  {
+    auto journal = OpenSqliteJournal(folder.File("journal.db"));
+    Must(journal.status());
+    Ship(*std::move(journal), **store, "first");
+  }
+  std::printf("# all of it shipped to a directory in %.1f s\n", Since(start));
+  Folder other;
+  ShippedLog log(**store);
+  start = steady_clock::now();
+  auto copy = OpenSqliteJournal(other.File("journal.db"));
+  Must(copy.status());
+  Must(CatchUp(log, **copy));
+  const double restored_s = Since(start);
+  start = steady_clock::now();
+  auto replayed = Replay(**copy);
+  Must(replayed.status());
+  std::printf("BENCH restore_shipped %.2f s bar <=10 peer none\n", restored_s + Since(start));
+  std::printf("# journal restored in %.2f s, replayed in %.2f s\n", restored_s, Since(start));
+  start = steady_clock::now();
+  auto journal = Ship(*std::move(copy), **store, "second");
+  auto loop = HeadLoop::Start(*journal, {"bench", "bench", RT_VERSION},
+                              {.snapshot_every_events = UINT64_MAX}, std::move(replayed->world));
+  Must(loop.status());
+  std::printf("BENCH takeover_by_standby %.2f s bar <=5 peer none\n", kLeaseS + Since(start));
+  std::printf("# of which %.1f s are the wait for a sign of life, %.2f s the fence and the loop\n",
+              kLeaseS, Since(start));
+}
+
 int Main(uint64_t events, uint64_t rows) {
   Folder folder;
   std::printf("# fsync %.0f us\n", FsyncMicros(folder));
@@ -219,6 +265,8 @@ int Main(uint64_t events, uint64_t rows) {
               static_cast<unsigned long>(history.trials),
               static_cast<double>(std::filesystem::file_size(folder.File("journal.db"))) / 1e6,
               Since(start));
+  std::fflush(stdout);
+  PrintTakeover(folder);
   std::fflush(stdout);
   Print("restart_replay", TimeRestart(folder), 6);
   {
