@@ -31,7 +31,10 @@ absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string
   if (absl::IsNotFound(bytes.status()))
     return NotFound("no " + std::string(what) + " " + digest);
   if (!bytes.ok()) return bytes.status();
-  RT_RETURN_IF_ERROR(VerifyDigest(digest, *bytes));
+  absl::Status verified = VerifyDigest(digest, *bytes);
+  // It went bad on the disk. Without it FindMissing asks for it again, and so a push heals it.
+  if (absl::IsDataLoss(verified)) ::unlink(path.c_str());
+  RT_RETURN_IF_ERROR(verified);
   return bytes;
 }
 

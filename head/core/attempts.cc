@@ -25,7 +25,7 @@ bool WasSuspended(const Attempt& live, const Observed& observed) {
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
-  if (observed.orphaned) return AttemptOutcome::kLost;
+  if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
   return observed.witnessed ? AttemptOutcome::kFailed : AttemptOutcome::kLost;
@@ -68,6 +68,12 @@ void TryEndTogether(Draft& draft, const AttemptId& id, const Attempt& live) {
   EndAttempt(draft, EndBy(id, failure != nullptr ? *failure : *live.ExitOf(0)));
 }
 
+// The next attempt begins at the one before.
+void RetireBroken(Draft& draft, const Owner& owner, uint64_t checkpoint) {
+  for (const Checkpoint& kept : FindRuns(draft.state(), owner)->checkpoints)
+    if (kept.id == checkpoint) return draft.Emit(event::CheckpointRetired{owner, checkpoint});
+}
+
 // One of several ranks.
 void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
   const Fence& fence = observed.fence;
@@ -108,6 +114,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
     draft.Emit(event::AttemptStarted{id, observed.fence.rank, observed.pid});
   if (observed.phase != Observed::Phase::kExited) return;
+  if (observed.broken_checkpoint) RetireBroken(draft, id.owner, live->checkpoint);
   if (ranks == 1) {
     TryEnd(draft, node, observed, *live);
   } else {

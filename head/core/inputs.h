@@ -33,6 +33,7 @@ struct Observed {
   bool launch_failed = false;
   bool suspended = false;  // It ended because it was asked to save and end.
   bool orphaned = false;  // Its daemon ended it: no head had answered for too long.
+  bool broken_checkpoint = false;  // It was not started: that is not what was saved.
   uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
   std::string reason;     // For people: "program not found: …".
   ErrorInfo error;

@@ -58,6 +58,7 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   observed.launch_failed = wire.launch_failed();
   observed.suspended = wire.suspended();
   observed.orphaned = wire.orphaned();
+  observed.broken_checkpoint = wire.broken_checkpoint();
   observed.last_seq = wire.last_seq();
   observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
   observed.error.kind = wire.error().kind().substr(0, limits::kNameBytesMax);

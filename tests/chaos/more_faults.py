@@ -7,8 +7,10 @@ import pathlib
 import resource
 import subprocess
 import sys
+from typing import Optional
 
-from faults import FAULTS, Field, NoEffect, fault
+import chain
+from faults import FAULTS, Field, NoEffect, fault, kill
 from harness import BIN, wait_until
 
 SPINNERS = 40
@@ -45,6 +47,56 @@ def full_worker(field: Field) -> None:
     ballast = field.cluster.fill(node)
     field.hold(1, 3)
     ballast.unlink()
+
+
+@fault("D")
+def flip(field: Field) -> None:
+    """One bit of the newest checkpoint's bytes flips in the store, and its trial needs it."""
+    trials = [pid for node in field.cluster.nodes for pid in field.trials_on(node)]
+    field.must(bool(trials), "no trial ran any more")
+    blobs = field.cluster.home / "head/blobs/chunks"
+    chunks = [(path.stat().st_mtime_ns, path) for path in blobs.rglob("*") if path.is_file()
+              and path.stat().st_size == field.search.checkpoint_bytes]
+    field.must(bool(chunks), "no checkpoint is stored")
+    newest = max(chunks)[1]
+    owner = owner_of(field, newest.read_bytes())
+    if owner is None:
+        raise NoEffect("its trial is just ending")
+    pid, k, attempt, step = owner
+    field.search.broken.add((k, attempt, step))
+    with open(newest, "r+b") as chunk:
+        chunk.seek(field.rng.randrange(field.search.checkpoint_bytes))
+        byte = chunk.read(1)[0]
+        chunk.seek(-1, os.SEEK_CUR)
+        chunk.write(bytes([byte ^ 1 << field.rng.randrange(8)]))
+    kill(pid)
+
+    def is_said() -> bool:
+        shown = [field.cluster.json("trial", "show", one["id"])
+                 for one in field.cluster.trials(field.search.number)]
+        return any("the checkpoint is broken" in (attempt["reason"] or "")
+                   for trial in shown for attempt in trial["attempts"])
+    try:
+        wait_until("the broken checkpoint was met", is_said, 10)
+    except AssertionError:
+        raise NoEffect("a newer checkpoint was committed in time") from None
+
+
+def owner_of(field: Field, weights: bytes) -> Optional[tuple[int, int, int, int]]:
+    """(pid, k, attempt, step) of the trial whose checkpoint that is, if it still runs."""
+    for node in field.cluster.nodes:
+        for pid in field.trials_on(node):
+            try:
+                environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode()
+            except OSError:
+                continue
+            told = dict(line.split("=", 1) for line in environment.split("\0") if "=" in line)
+            k = int(told["RT_TRIAL_ID"].split("/")[1])
+            states = chain.states(field.search.seed, k, field.search.steps)
+            for step, state in enumerate(states):
+                if chain.weights_of(state, len(weights)) == weights:
+                    return pid, k, int(told["RT_ATTEMPT"]), step
+    return None
 
 
 # --- C: clocks ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 import chain
-from checks import Search
+from checks import Search, Story
 from cluster import ChaosCluster
 from harness import wait_until
 from network import Network
@@ -30,6 +30,8 @@ def python() -> str:
 class ChainSearch(Search):
     seed: int = 1
     checkpoint_bytes: int = 256 << 10
+    # (k, attempt, step) of checkpoints that a fault has spoilt: those up to that attempt.
+    broken: set[tuple[int, int, int]] = dataclasses.field(default_factory=set)
 
     def command(self) -> list[str]:
         return [python(), "-E", "-S", str(HERE / "chain_trial.py"), str(self.notes),
@@ -39,6 +41,16 @@ class ChainSearch(Search):
     def prepare(self) -> None:
         self.notes.mkdir()
         self.options = "metric: loss\nmode: min\nmax_failures: 50\n"
+
+    def stories(self, trial: dict[str, Any]) -> list[Story]:
+        """Nobody has to begin at a checkpoint that is spoilt."""
+        k = int(trial["id"].split("/")[1])
+        found: list[Story] = super().stories(trial)
+        for story in found:
+            story.committed = [step for step in story.committed if not any(
+                (k, step) == (one, at) and story.attempt <= attempt
+                for one, attempt, at in self.broken)]
+        return found
 
     def committed_count(self) -> int:
         return sum(text.count('"committed"') for text in

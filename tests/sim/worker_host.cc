@@ -289,6 +289,7 @@ void WorkerHost::SendSync() {
     observed.launch_failed = seen.exit.launch_failed;
     observed.suspended = seen.suspended;
     observed.orphaned = seen.orphaned;
+    observed.broken_checkpoint = seen.exit.broken_checkpoint;
     observed.last_seq = seen.last_seq;
     observed.reason = seen.exit.reason;
     sync.observed.push_back(std::move(observed));

@@ -94,5 +94,31 @@ TEST_CASE("a second wave has a breaker of its own") {
   CHECK(fleet.Lost() == 0);
 }
 
+TEST_CASE("a broken checkpoint is retired, and the one before is used; nobody is blamed") {
+  Story story;
+  story.Create(R"(,"metric":"loss","mode":"min")");
+  story.SyncTwice();
+  for (uint64_t seq = 1; seq <= 2; ++seq) {
+    input::CommitCheckpoint commit{.fence = story.FenceOf(0)};
+    commit.row = {seq, static_cast<double>(seq), 1, story.now, R"({"loss":0.5})"};
+    commit.manifest = "manifest-" + std::to_string(seq);
+    REQUIRE(story.Do(commit).verdict.ok());
+  }
+  story.Exit(story.FenceOf(0), 1, 2, false);  // Its machine lost it.
+  const Fence second = story.FenceOf(0, 2);
+  REQUIRE(FindLive(story.core.world.state, second.attempt)->checkpoint == 2);
+  Observed& broken = story.running[second];
+  broken = {second, Observed::Phase::kExited};
+  broken.launch_failed = broken.broken_checkpoint = true;
+  broken.reason = "the checkpoint is broken";
+  story.Sync();
+  const Trial& trial = story.TrialOf(0);
+  REQUIRE(trial.runs.live() != nullptr);
+  CHECK(trial.runs.live()->number == 3);
+  CHECK(trial.runs.live()->checkpoint == 1);
+  CHECK(trial.runs.failures == 0);
+  CHECK(trial.runs.checkpoints.size() == 1);
+}
+
 }  // namespace
 }  // namespace rt

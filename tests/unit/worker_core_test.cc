@@ -69,6 +69,16 @@ TEST_CASE("what ends by itself before it was told to is what it was, without a h
   CHECK(!ObservedList(state)[0].orphaned);
 }
 
+TEST_CASE("what begins with a broken checkpoint is not started, and says why") {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  Step(state, input::Prepared{kOne, false, false, "the checkpoint is broken", 0, true}, 1);
+  REQUIRE(ObservedList(state).size() == 1);
+  CHECK(ObservedList(state)[0].exit.launch_failed);
+  CHECK(ObservedList(state)[0].exit.broken_checkpoint);
+  CHECK(ObservedList(state)[0].exit.reason == "the checkpoint is broken");
+}
+
 TEST_CASE("the reply of an older epoch is ignored") {
   WorkerState state = Running();
   Step(state, Wants(5, {{kOne, false, false}}), 3);

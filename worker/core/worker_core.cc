@@ -52,6 +52,7 @@ class Stepper {
     } else {
       NeverStarted(*attempt, prepared.why);
       attempt->exit.launch_failed = true;
+      attempt->exit.broken_checkpoint = prepared.broken_checkpoint;
       attempt->exit.signal = 0;
     }
     Advance(prepared.fence);

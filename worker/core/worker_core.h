@@ -49,6 +49,7 @@ struct ExitFacts {
   bool witnessed = true;  // A daemon was alive when it happened.
   bool launch_failed = false;
   std::string reason;  // For people; may be empty.
+  bool broken_checkpoint = false;  // It was not launched: that is not what was saved.
   friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
 };
 
@@ -86,6 +87,7 @@ struct Prepared {
   bool transient = false;
   std::string why;
   uint32_t port = 0;  // Kept for the attempt's ranks, if it has several and this is the first.
+  bool broken_checkpoint = false;
 };
 struct Launched {
   Fence fence;

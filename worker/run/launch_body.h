@@ -42,6 +42,7 @@ struct LaunchBody {
   Millis started_at = 0;
   std::string cgroup;     // The directory of its own, or "".
   std::string shim_spec;  // What rt-shim reads; not kept.
+  bool broken_checkpoint = false;  // It cannot begin: its bytes are not those saved.
 };
 Json ToJson(const LaunchBody& body);
 LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json);

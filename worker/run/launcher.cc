@@ -105,8 +105,11 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
     inputs.push_back(path);
   }
   if (!body.checkpoint.empty()) {
-    RT_RETURN_IF_ERROR(
-        Annotate(RestoreTree(store_, body.checkpoint, dir.checkpoint()), "pull the checkpoint"));
+    const absl::Status pulled = RestoreTree(store_, body.checkpoint, dir.checkpoint());
+    // It was whole when it was committed: a piece that is missing is as bad as one that changed.
+    body.broken_checkpoint = absl::IsDataLoss(pulled) || absl::IsNotFound(pulled);
+    RT_RETURN_IF_ERROR(Annotate(
+        pulled, body.broken_checkpoint ? "the checkpoint is broken" : "pull the checkpoint"));
   }
   RT_RETURN_IF_ERROR(RunDirs::Write(dir.config(), body.params.empty() ? "{}" : body.params));
   if (body.keeps_port) {

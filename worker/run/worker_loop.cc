@@ -253,7 +253,7 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
     }
     const uint32_t kept_port = prepared.ok() && body.keeps_port ? body.port : 0;
     Post(input::Prepared{body.fence, prepared.ok(), IsTransient(prepared), MessageOf(prepared),
-                         kept_port});
+                         kept_port, body.broken_checkpoint});
   };
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Prepared{prepare.fence, false, true, "too much at once"});
