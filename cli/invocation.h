@@ -26,7 +26,7 @@ struct Invocation {
   uint32_t rank = 0;  // Of a trial with several.
   std::string state;  // Of a private cluster that is to go on.
   int64_t limit = 0, tail = 0, samples = 0;
-  std::string time;
+  std::string time, deadline;
   bool failed = false, from_scratch = false;
 };
 

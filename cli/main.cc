@@ -215,6 +215,12 @@ class CommandLine {
     AddOne(node, "show", "All that is known of it", RunNodeShow);
     AddOne(node, "logs", "What its daemon says", RunNodeLogs);
     AddOne(node, "why", "Why it takes work or does not", RunNodeWhy);
+    CLI::App* drain = AddOne(node, "drain", "Let its trials save and go on elsewhere; no new work",
+                             RunNodeDrain);
+    drain->add_option("--deadline", invocation_.deadline,
+                      "After so long (2m) what is left there is ended as well; else never");
+    drain->add_option("--reason", invocation_.reason, "Why");
+    AddOne(node, "undrain", "Let it take work again", RunNodeUndrain);
   }
   void AddRest() {
     CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job, or a daemon's",

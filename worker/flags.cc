@@ -6,8 +6,10 @@
 #include <cctype>
 #include <cstdio>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "worker/notice/notice_choice.h"
 
 namespace rt::worker {
 
@@ -16,7 +18,10 @@ const char kUsage[] =
     "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n"
     "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
     "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
-    "                 save and ended; 0: never\n";
+    "                 save and ended; 0: never\n"
+    "                 [--notices auto|none|NAME,…]  where to hear that this machine is to go:\n"
+    "                     aws, aws-interruption, gcp, azure, slurm, kubernetes, sigterm\n"
+    "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n";
 
 namespace {
 
@@ -70,19 +75,30 @@ absl::Status ReadShare(const std::string& text, Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status ReadGrace(const std::string& text, Flags& flags) {
+  if (text.empty()) return absl::OkStatus();
+  const std::optional<double> seconds = ParseDurationSeconds(text);
+  if (!seconds || *seconds <= 0 || *seconds > ToSeconds(limits::kDrainMax))
+    return Invalid("--notice-grace: not a duration: " + text, "--notice-grace 30s");
+  flags.notice_grace = static_cast<Millis>(*seconds * 1'000);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   Flags flags;
   std::string resources;
   std::string labels;
-  std::string share;
+  std::string share, notices = "auto", grace;
   std::string disconnect_stop;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
       {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
       {"--resources", &resources},       {"--labels", &labels},
-      {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop}};
+      {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop},
+      {"--notices", &notices},           {"--notice-file", &flags.notice_file},
+      {"--notice-grace", &grace},        {"--notice-url", &flags.notice_url}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     flags.help = flags.help || word == "--help" || word == "-h";
@@ -107,6 +123,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   FillDefaults(resources, flags);
   RT_RETURN_IF_ERROR(ReadShare(share, flags));
   RT_RETURN_IF_ERROR(ReadDisconnectStop(disconnect_stop, flags));
+  RT_ASSIGN_OR_RETURN(flags.notices, NoticeNames(notices, ThisMachine()));
+  RT_RETURN_IF_ERROR(ReadGrace(grace, flags));
   RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
   return flags;
 }

@@ -3,9 +3,11 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
+#include "common/base/time.h"
 #include "common/spec/resources.h"
 
 namespace rt::worker {
@@ -20,6 +22,9 @@ struct Flags {
   uint32_t gpu_share = 0, gpu_shares = 1;  // Of the machine's gpus: the share-th part, from 0.
   std::map<std::string, std::string> labels;
   Millis disconnect_stop = limits::kDisconnectStop;  // 0: never.
+  std::vector<std::string> notices;  // Names of sources (worker/notice/notice_choice.h).
+  std::string notice_file, notice_url;
+  Millis notice_grace = 30'000;
   bool help = false;
   bool version = false;
 };

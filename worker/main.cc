@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +27,8 @@
 #include "worker/link/local_address.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
+#include "worker/notice/notice_choice.h"
+#include "worker/notice/notice_watch.h"
 #include "worker/run/incarnation.h"
 
 namespace rt::worker {
@@ -72,22 +75,76 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
   return inventory;
 }
 
+bool IsIdle(const WorkerLoop& loop) {
+  const std::vector<Observed> observed = loop.observed();
+  return std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
+    return one.phase == Observed::Phase::kExited;
+  });
+}
+
 std::string HostName() {
   char name[256] = "worker";
   ::gethostname(name, sizeof name - 1);
   return name;
 }
 
-// Stops on SIGTERM or SIGINT. Whatever still hangs then ends with the process; trials are not ours
-// to end, and everything that must last is on disk.
-void WaitForStop(const sigset_t& signals) {
-  int number = 0;
-  sigwait(&signals, &number);
+// When Slurm ends the job that this daemon is in; 0: nobody knows.
+Millis JobEnd() {
+  const char* text = std::getenv("SLURM_JOB_END_TIME");
+  const Millis end = text == nullptr ? 0 : Millis{std::strtoll(text, nullptr, 10)} * 1'000;
+  return end > WallClock() ? end : 0;
+}
+
+// The next of the signals, or 0 at `until` (0: never).
+int NextSignal(const sigset_t& signals, Millis until) {
+  const Millis left = until == 0 ? 60'000 : std::max<Millis>(0, until - WallClock());
+  const timespec wait{left / 1'000, left % 1'000 * 1'000'000};
+  return std::max(0, sigtimedwait(&signals, nullptr, &wait));
+}
+
+// Returns once the daemon is to end: at SIGTERM or SIGINT. Where SIGTERM is a notice, the first
+// begins it: then the end comes when nothing runs here any more, shortly before the deadline, or
+// with a second signal.
+void WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis grace,
+                const WorkerLoop& loop) {
+  constexpr Millis kPause = 100, kSlack = 2'000;
+  Millis leave_by = 0;
+  while (leave_by == 0 || (WallClock() < leave_by && !IsIdle(loop))) {
+    const int number = NextSignal(signals, leave_by == 0 ? 0 : WallClock() + kPause);
+    if (number == SIGUSR1 && notices.on_usr1 != nullptr) {
+      notices.on_usr1->Say({"signal SIGUSR1", JobEnd()});
+    } else if (number == SIGTERM && notices.on_term != nullptr && leave_by == 0) {
+      const Millis deadline = WallClock() + grace;
+      notices.on_term->Say({"signal SIGTERM", deadline});
+      leave_by = std::max(WallClock() + grace / 2, deadline - kSlack);
+    } else if (number == SIGTERM || number == SIGINT) {
+      return;
+    }
+  }
+}
+
+// Whatever still hangs then ends with the process; trials are not ours to end, and everything that
+// must last is on disk.
+void BeginStop() {
   RT_LOG(kInfo) << "stopping; what runs goes on";
   std::thread([] {
     ::sleep(kStopSeconds);
     ::_exit(0);
   }).detach();
+}
+
+// Listens for notices until the daemon is to end.
+void ServeUntilEnd(const sigset_t& signals, const Flags& flags, WorkerLoop& loop, SyncLoop& sync) {
+  NoticeSources notices = MakeNoticeSources(flags.notices, flags.notice_url, flags.notice_file);
+  // Lives as long as the process: a look at a slow server does not hold up the end.
+  auto* watch = new NoticeWatch(
+      std::move(notices.all),
+      {[&sync](const std::optional<Notice>& notice) { sync.SetNotice(notice); },
+       [&loop] { return IsIdle(loop); }});
+  watch->Start();
+  WaitForEnd(signals, notices, flags.notice_grace, loop);
+  BeginStop();
+  watch->Stop();
 }
 
 absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
@@ -147,7 +204,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
     loop.Ask(std::move(alive));
   });
-  WaitForStop(signals);
+  ServeUntilEnd(signals, flags, loop, sync);
   manager.Stopping();
   gpus.Stop();
   sync.Stop();
@@ -178,6 +235,7 @@ int Main(int argc, char** argv) {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   PrepareGrpc();
   absl::Status served = Serve(*flags, signals, manager);

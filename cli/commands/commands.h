@@ -43,6 +43,8 @@ ExitCode RunNodeList(const Invocation& invocation);
 ExitCode RunNodeShow(const Invocation& invocation);
 ExitCode RunNodeLogs(const Invocation& invocation);
 ExitCode RunNodeWhy(const Invocation& invocation);
+ExitCode RunNodeDrain(const Invocation& invocation);
+ExitCode RunNodeUndrain(const Invocation& invocation);
 
 ExitCode RunContextList(const Invocation& invocation);
 ExitCode RunContextUse(const Invocation& invocation);

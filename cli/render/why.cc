@@ -74,7 +74,11 @@ std::string NodeMeaning(const Json& node) {
   if (state == "STARTING") return "it joined and has not said what it has yet";
   if (state == "SUSPECT")
     return "it takes no new work: it was heard of last " + AgeText(node.Find("last_seen_at"));
-  if (state == "DRAINING") return "it takes no new work and is being emptied";
+  if (state == "DRAINING") {
+    std::string by = node.GetString("drain_until");
+    return "it takes no new work; its trials save and go on elsewhere" +
+           (by.empty() ? "" : ", by " + by);
+  }
   if (state == "LOST")
     return "it takes no work: it was heard of last " + AgeText(node.Find("last_seen_at")) +
            "; what it ran goes on elsewhere, and it is taken back when it returns";

@@ -85,6 +85,12 @@ inline constexpr Millis kStallAfter = 400;
 
 // From the request to stop until SIGKILL.
 inline constexpr Millis kStopGrace = 5'000;
+// A deadline that lies beyond is none.
+inline constexpr Millis kDrainMax = Millis{30} * 24 * 3'600'000;
+// A machine that is still there so long after the deadline of its notice stays: a false alarm.
+inline constexpr Millis kNoticeGrace = 60'000;
+// A deadline that moves by less than this is the same, told once more.
+inline constexpr Millis kDeadlineShift = 2'000;
 // How long a program that is being paused may take to save before it is asked to end.
 inline constexpr Millis kSuspendGrace = 30'000;
 // Attempts of one owner that machines (not the trial) ended in a row before it is called poison.

@@ -84,16 +84,6 @@ Environment ProcessEnvironment() {
   return environment;
 }
 
-Millis ParseIsoTime(const std::string& text) {
-  std::tm time{};
-  if (std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &time.tm_year, &time.tm_mon,
-                  &time.tm_mday, &time.tm_hour, &time.tm_min, &time.tm_sec) != 6)
-    return 0;
-  time.tm_year -= 1900;
-  time.tm_mon -= 1;
-  return Millis{::timegm(&time)} * 1000;
-}
-
 absl::StatusOr<AwsCredentials> ParseAwsCredentials(std::string_view json, std::string_view what) {
   // The parser's message is left out: it could quote what it read.
   auto parsed = Json::Parse(json);

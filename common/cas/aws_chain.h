@@ -55,7 +55,5 @@ class CredentialChain {
 
 // The JSON that credential_process, containers and IMDS answer with. `what` names the place.
 absl::StatusOr<AwsCredentials> ParseAwsCredentials(std::string_view json, std::string_view what);
-// "2026-11-21T22:24:23Z", with or without fractions; 0 when it is something else.
-Millis ParseIsoTime(const std::string& text);
 
 }  // namespace rt

@@ -61,5 +61,7 @@ class HttpClient {
 
 // "Sat, 21 Nov 2026 22:24:23 GMT" as milliseconds; 0 when it is something else.
 Millis ParseHttpDate(const std::string& text);
+// "2026-11-21T22:24:23Z", with or without fractions; 0 when it is something else.
+Millis ParseIsoTime(const std::string& text);
 
 }  // namespace rt

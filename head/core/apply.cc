@@ -95,7 +95,7 @@ struct Applier {
   void operator()(const event::NodeLost& e) {
     Node& node = Change(e.node);
     node.lost = true;
-    node.draining = false;
+    node.draining = node.drained_by_hand;
     node.reason = e.reason;
     RefreshFree(world, e.node);
   }
@@ -103,12 +103,18 @@ struct Applier {
     Node& node = Change(e.node);
     node.draining = true;
     node.drain_until = e.until;
-    node.reason = e.reason;
+    node.drained_by_hand = e.by_hand;
+    node.drain_reason = e.reason;
+    for (const Fence& fence : world.index.nodes[e.node].attempts) {
+      Millis& since = LiveOf(fence.attempt).moving_since;
+      if (since == 0) since = at;
+    }
     RefreshFree(world, e.node);
   }
   void operator()(const event::NodeResumed& e) {
     Node& node = Change(e.node);
-    node.draining = false;
+    node.draining = node.drained_by_hand = false;
+    node.drain_reason.clear();
     node.drain_until = 0;
     RefreshFree(world, e.node);
   }
@@ -362,6 +368,7 @@ struct Applier {
     const Owner& owner = e.attempt.owner;
     Runs& runs = RunsOf(owner);
     Attempt& live = LiveOf(e.attempt);
+    const Millis unsaved = runs.Unsaved(at);
     live.ended_at = at;
     live.saved.clear();
     live.outcome = e.outcome;
@@ -374,6 +381,9 @@ struct Applier {
     runs.failures += failed ? 1 : 0;
     runs.losses += lost ? 1 : 0;
     runs.losses_in_row = lost ? runs.losses_in_row + 1 : 0;
+    const bool moved = e.outcome == AttemptOutcome::kPreempted;
+    runs.moves += moved ? 1 : 0;
+    if (lost || moved) runs.lost_for += unsaved;
     Vacate(world, e.attempt, live);
     bool wants_nodes = true;
     if (owner.is_trial()) {

@@ -16,16 +16,26 @@ bool StopWanted(const State& state, const Owner& owner) {
 
 constexpr int kSigKill = 9, kSigTerm = 15, kExitTerm = 128 + kSigTerm;
 
+bool EndedByTerm(const Observed& observed) {
+  return observed.signal == kSigTerm || observed.exit_code == kExitTerm;
+}
+
 // A daemon that was started again meanwhile does not know that it had sent the signal.
 bool WasSuspended(const Attempt& live, const Observed& observed) {
-  return live.suspending && (observed.suspended || observed.signal == kSigTerm ||
-                             observed.signal == kSigKill || observed.exit_code == kExitTerm);
+  return live.suspending &&
+         (observed.suspended || EndedByTerm(observed) || observed.signal == kSigKill);
+}
+
+// It saved and made room; or its machine, shutting down, ended it.
+bool WasPreempted(const Attempt& live, const Observed& observed) {
+  return live.moving_since != 0 && (observed.suspended || EndedByTerm(observed));
 }
 
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
+  if (WasPreempted(live, observed)) return AttemptOutcome::kPreempted;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
   return observed.witnessed ? AttemptOutcome::kFailed : AttemptOutcome::kLost;
@@ -59,6 +69,13 @@ event::AttemptEnded EndBy(const AttemptId& attempt, const RankExit& exit) {
           .signal = exit.signal, .reason = std::move(reason), .error = exit.error};
 }
 
+// Since a node of it began to drain: rank 0 may be ending, which the others may notice first.
+bool HasSaved(const State& state, const AttemptId& id, const Attempt& live) {
+  const std::vector<Checkpoint>& all = FindRuns(state, id.owner)->checkpoints;
+  return live.moving_since != 0 && !all.empty() && all.back().attempt == live.number &&
+         all.back().committed_at >= live.moving_since;
+}
+
 // Several ranks end together: as the first failure says, or as rank 0 ended.
 void TryEndTogether(Draft& draft, const AttemptId& id, const Attempt& live) {
   const uint32_t ranks = RequestOf(draft.core.world, id.owner).ranks;
@@ -89,6 +106,9 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kSuspended;
+    else if (exit.rank != 0 && HasSaved(draft.state(), fence.attempt, live) &&
+             exit.outcome == AttemptOutcome::kFailed)
+      exit.outcome = AttemptOutcome::kPreempted;
     draft.Emit(event::RankExited{fence.attempt, std::move(exit)});
   }
   TryEndTogether(draft, fence.attempt, live);

@@ -127,6 +127,18 @@ std::vector<std::string> GpusFor(const World& world, const Attempt& attempt, uin
   return uuids;
 }
 
+// Whether one of its nodes drains now, and by when at the latest it is to be gone.
+void FillMove(const World& world, const Attempt& live, DesiredAttempt& desired) {
+  if (live.moving_since == 0) return;
+  for (const Member& member : live.members) {
+    const Node& node = world.state.nodes.at(member.node);
+    if (!node.draining) continue;
+    desired.move = true;
+    if (node.drain_until != 0 && (desired.move_by == 0 || node.drain_until < desired.move_by))
+      desired.move_by = node.drain_until;
+  }
+}
+
 }  // namespace
 
 std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
@@ -139,14 +151,16 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     if (fence.rank >= RequestOf(world, owner).ranks) continue;  // Held for rank 0.
     if (!live.IsWanted(fence.rank)) continue;
     if (owner.is_job()) {
-      desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested, false});
+      desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested});
       continue;
     }
     const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
-    // Rank 0 saves and ends, and so ends the others.
-    const bool is_first = fence.rank == 0;
-    desired.push_back({fence, stop || live.FirstFailure() != nullptr, live.suspending && is_first,
-                       is_first ? live.judged : 0});
+    DesiredAttempt& wanted = desired.emplace_back(
+        DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
+    if (fence.rank != 0) continue;  // Rank 0 saves and ends, and so ends the others.
+    wanted.suspend = live.suspending;
+    wanted.judged_seq = live.judged;
+    FillMove(world, live, wanted);
   }
   return desired;
 }

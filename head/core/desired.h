@@ -16,6 +16,8 @@ struct DesiredAttempt {
   Fence fence;
   bool stop = false;  // End it: SIGTERM to the group, SIGKILL after the grace.
   bool suspend = false;  // Let it save, then end it.
+  bool move = false;     // The same; but one that does not save is left alone.
+  Millis move_by = 0;    // The deadline, by the head's clock; 0: none.
   uint64_t judged_seq = 0;  // Its rows that its driver has judged: it may go on after them.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };

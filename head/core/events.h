@@ -60,6 +60,7 @@ enum class AttemptOutcome : uint32_t {
   kStopped = 4,     // Ended because somebody asked.
   kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
   kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
+  kPreempted = 7,     // Ended because a node of it is to go; goes on elsewhere, likewise.
 };
 
 // A user's exception, as the process that raised it described it.
@@ -156,13 +157,16 @@ struct NodeLost {
   std::string reason;
   RT_FIELDS(NodeLost, node, reason);
 };
+// It was given notice, or a person drains it; or what was said of that has changed. It takes no
+// work, and the trials that run there now are to save and go on elsewhere.
 struct NodeDraining {
   NodeId node;
   std::string reason;
-  Millis until = 0;
-  RT_FIELDS(NodeDraining, node, reason, until);
+  Millis until = 0;  // The deadline; 0: none.
+  bool by_hand = false;  // Until a person takes it back, whatever the node says of notices.
+  RT_FIELDS(NodeDraining, node, reason, until, by_hand);
 };
-struct NodeResumed {  // The notice was never carried out.
+struct NodeResumed {  // The notice was never carried out, or the person took it back.
   NodeId node;
   RT_FIELDS(NodeResumed, node);
 };

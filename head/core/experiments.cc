@@ -160,12 +160,6 @@ void CheckBudgets(Draft& draft) {
         draft.now >= experiment.started_at + experiment.halted_total + budget)
       StopExperiment(draft, id, StopCause::kBudget, "the time budget ran out");
   }
-  std::vector<NodeId> expired;
-  for (const auto& [id, node] : draft.state().nodes)
-    if (node.draining && node.drain_until > 0 && node.drain_until <= draft.now &&
-        draft.soft().nodes.contains(id))
-      expired.push_back(id);
-  for (NodeId id : expired) draft.Emit(event::NodeResumed{id});
 }
 
 }  // namespace rt

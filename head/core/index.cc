@@ -16,6 +16,15 @@ bool IsFull(const ExperimentIndex& experiment) {
   return most > 0 && experiment.ready + experiment.live.size() >= static_cast<uint64_t>(most);
 }
 
+// In the order of arrival, those that machines ended come before all that are new: they have run.
+constexpr uint64_t kNewOnes = uint64_t{1} << 62;
+
+bool WasCutOff(const Runs& runs) {
+  const AttemptOutcome last =
+      runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
+  return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted;
+}
+
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
   if (node.listed) index.free.erase({node.listed_gpu, node.listed_cpu, id});
   node.listed = false;
@@ -79,6 +88,7 @@ void AddReady(World& world, const Owner& owner) {
     ++experiment.ready;
   }
   uint64_t arrival = index.next_arrival++;
+  if (!WasCutOff(*FindRuns(world.state, owner))) arrival |= kNewOnes;
   index.ready_arrival[owner] = arrival;
   index.ready[RequestOf(world, owner)].by_arrival[arrival] = owner;
 }

@@ -74,12 +74,21 @@ struct Sync {
   std::vector<Observed> observed;
   bool draining = false;
   std::string drain_reason;
-  Millis drain_for = 0;  // Until the deadline of the notice.
+  Millis drain_for = 0;  // Until the deadline of the notice; 0: it has none.
 };
 // The connection that carried the node's Sync closed.
 struct Disconnected {
   NodeId node;
   uint64_t incarnation = 0;
+};
+// A person wants the node empty: it stays so until UndrainNode.
+struct DrainNode {
+  NodeId node;
+  std::string reason;
+  Millis deadline = 0;  // After it what is left there is ended as well; 0: never.
+};
+struct UndrainNode {
+  NodeId node;
 };
 struct RemoveNode {
   NodeId node;
@@ -200,7 +209,8 @@ struct Tick {};
 
 using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
-                 input::Sync, input::Disconnected, input::RemoveNode, input::Report,
+                 input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
+                 input::UndrainNode, input::Report,
                  input::CommitCheckpoint, input::SubmitJob, input::StopJob, input::CreateExperiment,
                  input::StopExperiment, input::StopTrial, input::PauseExperiment,
                  input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,

@@ -85,6 +85,7 @@ void CheckNodes(const World& world) {
       RT_CHECK(live != nullptr && live->members.at(fence.rank).node == id);
       const Resources& bundle =
           RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
+      if (node.draining) RT_CHECK(live->moving_since != 0);
       used.Add(bundle);
       for (uint32_t gpu : live->members[fence.rank].gpus)
         gpus_used[gpu] += UnitsPerDevice(bundle);

@@ -61,6 +61,8 @@ void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended) {
       if (job.runs.losses_in_row > limits::kInfraLossesMax)
         return end(JobEnd::kFailed, "its machines were lost too often in a row");
       return;  // Waits for another node.
+    case AttemptOutcome::kPreempted:
+      return;  // Likewise.
     case AttemptOutcome::kSuspended:  // Jobs are not paused.
     case AttemptOutcome::kNone:
       RT_CHECK(false);

@@ -1,5 +1,6 @@
 // Nodes: what their daemons say, leases, and what it means when they fall silent.
 #include <algorithm>
+#include <cstdlib>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
@@ -53,12 +54,28 @@ bool IsFrozen(Soft& soft, Millis now) {
   return many && now - soft.frozen_at < limits::kFreezeMax;
 }
 
+// What runs there is to hear of a change of the node.
+void EmitAndTell(Draft& draft, NodeId id, Event event) {
+  draft.Emit(std::move(event));
+  for (const Fence& fence : draft.index().nodes[id].attempts)
+    draft.MarkDirty(fence.attempt.owner);
+}
+
+// The node says so at every Sync, so its own word ends it. A person's word stands above it.
 void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
-  if (sync.draining && !node.draining) {
-    draft.Emit(event::NodeDraining{node.id, sync.drain_reason, draft.now + sync.drain_for});
-  } else if (!sync.draining && node.draining) {
-    draft.Emit(event::NodeResumed{node.id});
+  if (node.drained_by_hand) return;
+  if (!sync.draining) {
+    if (node.draining) EmitAndTell(draft, node.id, event::NodeResumed{node.id});
+    return;
   }
+  const Millis until = sync.drain_for <= 0 ? 0 : draft.now + sync.drain_for;
+  const bool is_shifted = (until == 0) != (node.drain_until == 0) ||
+                          std::abs(until - node.drain_until) > limits::kDeadlineShift;
+  // Once it has passed it is always now.
+  const bool is_past = node.drain_until != 0 && node.drain_until <= draft.now && until != 0 &&
+                       until <= draft.now + limits::kDeadlineShift;
+  if (!node.draining || (is_shifted && !is_past))
+    EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
 }
 
 // Attempts that the daemon once reported running and no longer knows: their run directory is gone.
@@ -127,6 +144,39 @@ absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input) {
   draft.Emit(event::NodeGone{input.node, input.reason});
   Forget(draft.soft(), input.node);
   return absl::OkStatus();
+}
+
+absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input) {
+  auto found = draft.state().nodes.find(input.node);
+  if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
+  if (input.deadline < 0) return Invalid("the deadline has passed", "--deadline 2m");
+  const Millis until = input.deadline == 0 ? 0 : draft.now + input.deadline;
+  EmitAndTell(draft, input.node, event::NodeDraining{input.node, input.reason, until, true});
+  return absl::OkStatus();
+}
+
+absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
+  auto found = draft.state().nodes.find(input.node);
+  if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
+  const Node& node = found->second;
+  if (node.drained_by_hand) {
+    EmitAndTell(draft, input.node, event::NodeResumed{input.node});
+    return absl::OkStatus();
+  }
+  if (!node.draining) return absl::FailedPreconditionError("node " + node.name + " does not drain");
+  return WithHint(absl::FailedPreconditionError("node " + node.name + " was given notice: " +
+                                                node.reason),
+                  "it takes work again once its notice is withdrawn");
+}
+
+void ExpireDrains(Draft& draft) {
+  std::vector<NodeId> expired;
+  for (const auto& [id, node] : draft.state().nodes)
+    if (node.drained_by_hand && node.drain_until > 0 && node.drain_until <= draft.now)
+      expired.push_back(id);
+  for (NodeId id : expired)
+    LoseAttempts(draft, id, "node " + draft.state().nodes.at(id).name +
+                                " was drained, and the deadline has passed");
 }
 
 void OnStartHead(Draft& draft, const input::StartHead& input) {

@@ -112,6 +112,34 @@ Waiting WhyPaused(const State& state, const Owner& owner) {
   return {};
 }
 
+// "a (spot notice)": the nodes of a live attempt that drain.
+std::string DrainingNodes(const State& state, const Attempt& live) {
+  std::set<NodeId> nodes;
+  for (const Member& member : live.members) nodes.insert(member.node);
+  std::vector<std::string> names;
+  for (NodeId id : nodes) {
+    const Node& node = state.nodes.at(id);
+    if (!node.draining) continue;
+    names.push_back(node.name +
+                    (node.drain_reason.empty() ? "" : " (" + node.drain_reason + ")"));
+  }
+  return Join(names, ", ");
+}
+
+// Of one that runs on a node which is to go.
+Waiting WhyMoving(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || live->moving_since == 0) return {};
+  const std::string where = DrainingNodes(state, *live);
+  if (where.empty()) return {};
+  if (owner.is_job())
+    return {"goes on until its node goes, then it is started again elsewhere: " + where +
+                " drains", "the end of the drain"};
+  return {"was asked for a checkpoint, to go on elsewhere: " + where + " drains",
+          "its next checkpoint; without one it goes on until its node goes"};
+}
+
 }  // namespace
 
 const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
@@ -150,6 +178,7 @@ void Place(Draft& draft) {
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
+  if (Waiting moving = WhyMoving(world.state, owner); !moving.reason.empty()) return moving;
   if (owner.is_trial() &&
       world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
     return {"max_concurrent trials of its experiment run already", "the end of one of them"};
@@ -158,21 +187,27 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const Resources& one = wanted.one();
   size_t usable = 0, known = 0;
   std::string nearest;
+  std::vector<std::string> draining;
   for (const auto& [id, node] : world.state.nodes) {
     if (node.gone) continue;
     ++known;
-    if (!MayTakeWork(core, id, now)) continue;
+    if (node.draining) draining.push_back(node.name);
+    if (node.draining || !MayTakeWork(core, id, now)) continue;
     ++usable;
     std::string shortage = DescribeShortage(one, FreeOn(world, id));
     if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
   }
   if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
+  const std::string drain =
+      draining.empty() ? "" : ", or the end of the drain of " + Join(draining, ", ");
   if (usable == 0)
-    return {"none of the " + std::to_string(known) + " nodes can take work now",
-            "a node that comes back"};
+    return {"waits: none of the " + std::to_string(known) + " nodes can take work now",
+            draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
-  const std::string frees = "the end of a running trial, or another node";
+  const std::string frees =
+      draining.empty() ? "the end of a running trial, or another node"
+                       : "the end of a running trial, another node" + drain;
   if (wanted.is_gang()) {
     return {"waits for " + Describe(wanted) + ", all at once: there is room for " +
                 std::to_string(CountPlaces(core, wanted, now)) + " of them now", frees};

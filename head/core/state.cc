@@ -1,5 +1,7 @@
 #include "head/core/state.h"
 
+#include <algorithm>
+
 namespace rt {
 
 bool WantsNodes(const Experiment& experiment, const Trial& trial) {
@@ -30,6 +32,15 @@ const RankExit* Attempt::FirstFailure() const {
   for (const RankExit& exit : exits)
     if (exit.outcome != AttemptOutcome::kSucceeded) return &exit;
   return nullptr;
+}
+
+Millis Runs::Unsaved(Millis now) const {
+  const Attempt* attempt = live();
+  if (attempt == nullptr || attempt->started_at == 0) return 0;
+  Millis from = attempt->started_at;
+  if (!checkpoints.empty() && checkpoints.back().attempt == attempt->number)
+    from = std::max(from, checkpoints.back().committed_at);
+  return now - from;
 }
 
 const Trial* FindTrial(const State& state, TrialId id) {

@@ -74,6 +74,8 @@ struct Attempt {
   int32_t signal = 0;
   std::string reason;
   bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
+  // When a node of it began to drain; stays when that was a false alarm, because it may be ending.
+  Millis moving_since = 0;
   uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
   std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
   // Where its driver judges rows: rank 0's newest judged row, and those that wait for it.
@@ -82,7 +84,7 @@ struct Attempt {
   std::vector<SavedRow> saved;  // Ascending by seq; at most limits::kSavedRowsMax, while it lives.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged, saved);
+            unjudged, saved, moving_since);
 
   const SavedRow* SavedAt(uint64_t seq) const;
 
@@ -103,12 +105,16 @@ struct Runs {
   uint32_t losses_in_row = 0;      // Since the last one that ended otherwise.
   std::vector<Checkpoint> checkpoints;  // Ascending by id; committed and not retired.
   uint64_t next_checkpoint = 1;
+  uint32_t moves = 0;   // Attempts that ended because a node was to go.
+  Millis lost_for = 0;  // Between each loss or move and the newest checkpoint before it, summed.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint);
+            next_checkpoint, moves, lost_for);
 
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
   }
+  // How long the live attempt has run since its newest checkpoint.
+  Millis Unsaved(Millis now) const;
   const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
 };
 
@@ -225,12 +231,14 @@ struct Node {
   bool lost = false;
   bool gone = false;
   bool draining = false;
-  Millis drain_until = 0;
+  std::string drain_reason;
+  Millis drain_until = 0;        // 0: no deadline.
+  bool drained_by_hand = false;  // Stays so when it is lost and comes back.
   std::string reason;
   Millis joined_at = 0;
   Millis changed_at = 0;
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
-            joined_at, changed_at);
+            joined_at, changed_at, drained_by_hand, drain_reason);
 };
 
 struct Token {
@@ -274,7 +282,8 @@ struct NodeIndex {
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
 };
-// Owners that wait for nodes, in order of arrival, grouped by what they ask for.
+// Owners that wait for nodes, in order of arrival, grouped by what they ask for. Those whose
+// machines ended them come before those that are new.
 struct ReadyQueue {
   std::map<uint64_t, Owner> by_arrival;
 };

@@ -54,6 +54,8 @@ absl::Status Dispatch(Draft& d, const Input& input) {
             return absl::OkStatus();
           },
           [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
+          [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
+          [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
           [&](const input::Report& m) {
             OnReport(d, m);
             return absl::OkStatus();
@@ -79,6 +81,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           },
           [&](const input::Tick&) {
             CheckBudgets(d);
+            ExpireDrains(d);
             const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
             for (ExperimentId id : open) ProposeTrials(d, id);
             return absl::OkStatus();

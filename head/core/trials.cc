@@ -65,6 +65,7 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
           end(TrialEnd::kFailed, "its machines were lost too often in a row");
         break;
       case AttemptOutcome::kSuspended:
+      case AttemptOutcome::kPreempted:
         break;
       case AttemptOutcome::kNone:
         RT_CHECK(false);

@@ -87,6 +87,10 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   return item;
 }
 
+std::string ReasonOf(const Node& node) {
+  return node.reason.empty() && node.draining ? node.drain_reason : node.reason;
+}
+
 Json NodeItem(const Core& core, const Node& node) {
   auto index = core.world.index.nodes.find(node.id);
   auto soft = core.soft.nodes.find(node.id);
@@ -117,7 +121,8 @@ Json NodeItem(const Core& core, const Node& node) {
                            {"pool", TextOrNull(node.pool)},
                            {"address", TextOrNull(node.inventory.address)},
                            {"state", NodeStateName(core, node)},
-                           {"reason", TextOrNull(node.reason)},
+                           {"reason", TextOrNull(ReasonOf(node))},
+                           {"drain_until", TimeOrNull(node.drain_until)},
                            {"labels", std::move(labels)},
                            {"resources_total", ToJson(node.inventory.resources)},
                            {"resources_used", ToJson(used)},
@@ -330,7 +335,9 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("seed", experiment.seed);
   item.Set("bundle", TextOrNull(spec.bundle));
   item.Set("results_dir", experiment.results_dir);
-  item.Set("lost_gpu_s", 0.0);
+  double lost_gpu_s = 0;
+  for (const Trial& trial : experiment.trials) lost_gpu_s += LostGpuSeconds(spec, trial);
+  item.Set("lost_gpu_s", lost_gpu_s);
   Json rungs = Json::MakeArray();
   for (const Rung& rung : experiment.rungs)
     rungs.Append(Json::MakeObject({{"bracket", Json(rung.bracket)},

@@ -24,5 +24,11 @@ inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
 Json AttemptsOf(const State& state, const Runs& runs);
+// What its losses cost: gpus, times the seconds from the newest checkpoint before each.
+inline double LostGpuSeconds(const ExperimentSpec& spec, const Trial& trial) {
+  int64_t units = 0;
+  for (const Resources& bundle : spec.resources.bundles) units += bundle.gpu;
+  return ToSeconds(trial.runs.lost_for) * static_cast<double>(units) / static_cast<double>(kUnit);
+}
 
 }  // namespace rt

@@ -25,6 +25,8 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "LAUNCH_FAILED";
     case AttemptOutcome::kSuspended:
       return "SUSPENDED";
+    case AttemptOutcome::kPreempted:
+      return "PREEMPTED";
     case AttemptOutcome::kNone:
       break;
   }
@@ -89,7 +91,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   item.Set("best", std::move(best));
   item.Set("reports", trial.reports);
   item.Set("failures", trial.runs.failures);
-  item.Set("preemptions", trial.runs.losses);
+  item.Set("preemptions", trial.runs.losses + trial.runs.moves);
   item.Set("created_at", TimeOrNull(trial.created_at));
   item.Set("started_at", TimeOrNull(started));
   item.Set("ended_at", TimeOrNull(trial.ended_at));
@@ -303,7 +305,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   item.Set("checkpoints", CheckpointsOf(trial->runs));
   item.Set("error", ErrorOf(*trial));
   item.Set("log_paths", LogPathsOf(core, *trial));
-  item.Set("lost_gpu_s", 0.0);
+  item.Set("lost_gpu_s", LostGpuSeconds(index.spec, *trial));
   return item;
 }
 

@@ -357,6 +357,7 @@ void Loop::EndOfBatch(SteadyTime now) {
 void Loop::Reply(NodeId node, ParkedSync sync) {
   SyncReply reply =
       MakeSyncReply(core_.world, node, parked_.VersionOf(node), sync.listed);
+  reply.now = last_now_;
   AfterDurable([this, done = std::move(sync.done),
                 reply = std::move(reply)](absl::Status status) mutable {
     if (!status.ok()) reply.status = std::move(status);

@@ -24,6 +24,7 @@ struct SyncReply {
   std::vector<LaunchSpec> bodies;  // For desired attempts that the request did not list.
   Millis hold = 0;
   uint64_t durable_seq = 0;
+  Millis now = 0;  // The head's clock, by which deadlines are.
 };
 
 // What the worker had when it sent a Sync.

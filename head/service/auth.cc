@@ -19,6 +19,8 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"ClusterService/Status", kReaders},
       {"ClusterService/ListNodes", kReaders},
       {"ClusterService/GetNode", kReaders},
+      {"ClusterService/DrainNode", kAdmin},
+      {"ClusterService/UndrainNode", kAdmin},
       {"ClusterService/CreateToken", kAdmin},
       {"ClusterService/ListTokens", kAdmin},
       {"ClusterService/RevokeToken", kAdmin},

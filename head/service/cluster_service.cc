@@ -1,7 +1,9 @@
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/service/services.h"
 #include "head/service/shutdown.h"
 #include "head/service/tokens.h"
+#include "head/service/translate.h"
 #include "rt/v1/cluster.grpc.pb.h"
 
 namespace rt {
@@ -36,6 +38,24 @@ class ClusterService final : public v1::ClusterService::CallbackService {
                    v1::JsonReply* reply) override {
     return Unary(edge_, context, "ClusterService/GetNode", [&](auto&, Reactor* reactor) {
       edge_.operations.GetNode(request->name_or_id(), AnswerJsonTo(reactor, reply));
+    });
+  }
+  Reactor* DrainNode(Context* context, const v1::DrainNodeRequest* request, v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/DrainNode", [&](auto&, Reactor* reactor) {
+      absl::Status checked =
+          CheckSize("reason", request->reason().size(), limits::kReasonBytesMax);
+      if (request->deadline_ms() < 0 || request->deadline_ms() > limits::kDrainMax)
+        checked = Invalid("the deadline must lie within 30 days", "--deadline 2m");
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      edge_.operations.Change(
+          input::DrainNode{{request->node()}, request->reason(), request->deadline_ms()},
+          AnswerTo(reactor));
+    });
+  }
+  Reactor* UndrainNode(Context* context, const v1::UndrainNodeRequest* request,
+                       v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/UndrainNode", [&](auto&, Reactor* reactor) {
+      edge_.operations.Change(input::UndrainNode{{request->node()}}, AnswerTo(reactor));
     });
   }
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request,

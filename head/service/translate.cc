@@ -155,7 +155,8 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   }
   sync.draining = request.draining();
   sync.drain_reason = request.drain_reason().substr(0, limits::kReasonBytesMax);
-  sync.drain_for = request.drain_for_ms();
+  const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
+  sync.drain_for = is_near ? request.drain_for_ms() : 0;
   return sync;
 }
 
@@ -202,6 +203,9 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     *added->mutable_fence() = ToWire(desired.fence);
     added->set_stop(desired.stop);
     added->set_suspend(desired.suspend);
+    added->set_move(desired.move);
+    if (desired.move_by != 0)
+      added->set_move_for_ms(std::max<Millis>(1, desired.move_by - from.now));
     added->set_judged_seq(desired.judged_seq);
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);

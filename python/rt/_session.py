@@ -28,6 +28,7 @@ UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() block
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
 BARRIER_ROUNDS_MAX = 5
 NOTICE_DEFAULT_S = 30.0  # What SIGUSR2, which carries no deadline, grants.
+NO_DEADLINE_S = 86_400.0  # What a drain without a deadline grants.
 
 
 class TrialStopped(BaseException):
@@ -49,6 +50,7 @@ class Session:
         self._terminated = False
         self._stop_told = False
         self._pause_told = False
+        self._move_told = False
         self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
         self._wire = Wire.dial(path, deadline_s)
@@ -94,6 +96,11 @@ class Session:
         return self._terminated or self._stop_told
 
     @property
+    def moving(self) -> bool:
+        """Whether the trial's node is to go: it ends once it has saved, to go on elsewhere."""
+        return self._move_told
+
+    @property
     def pausing(self) -> bool:
         """Whether the trial is to save and end, to go on later."""
         return self._pause_told
@@ -129,8 +136,9 @@ class Session:
         if stop or (self.stopping and not self.defers_stop):
             self.ended = True
             raise TrialStopped()
-        # Who never saves has nothing to wait for.
-        if self._pause_told and not self.defers_stop and (checkpoint or not self._saves):
+        # Of those that are paused, who never saves has nothing to wait for.
+        leaves = checkpoint is not None and (self._pause_told or self._move_told)
+        if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
             self.end_paused()
 
     def end_paused(self) -> NoReturn:
@@ -234,8 +242,12 @@ class Session:
             if op == "verdict" or message.get("verdict"):
                 self._verdicts[seq] = str(message.get("verdict") or "continue")
         elif op == "checkpoint_now":
-            left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
-            self._notice_end = time.monotonic() + float(left_s)
+            left_s = message.get("deadline_s")
+            self._move_told = True
+            self._notice_end = time.monotonic() + float(NO_DEADLINE_S if left_s is None else left_s)
+        elif op == "stay":
+            self._move_told = False
+            self._notice_end = None
         elif op == "checkpoint_lost":
             text = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
             print(text, file=sys.stderr, flush=True)
@@ -364,7 +376,8 @@ class Session:
                 raise TrialStopped()
 
         def notice(_number: int, _frame: Any) -> None:
-            self._notice_end = time.monotonic() + NOTICE_DEFAULT_S
+            if self._notice_end is None:
+                self._notice_end = time.monotonic() + NOTICE_DEFAULT_S
 
         self.defers_stop = not raises
         set_handler(signal.SIGTERM, terminate)

@@ -163,7 +163,7 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
         _api.report(result)
     else:
         _report_checkpoint(trainable, result)
-    if session.pausing and not ends:
+    if (session.pausing or (session.moving and wanted)) and not ends:
         session.end_paused()
     if last:
         session.ended = True

@@ -83,11 +83,14 @@ std::string Print(const Record& record) {
       record.event);
 }
 
+static std::string ByWhen(Millis at) { return at == 0 ? "" : " by " + std::to_string(at); }
+
 std::string Print(const std::vector<DesiredAttempt>& desired) {
   std::string text = "desired:";
   for (const DesiredAttempt& wanted : desired) {
     text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
             (wanted.suspend ? " (suspend)" : "") +
+            (wanted.move ? " (move" + ByWhen(wanted.move_by) + ")" : "") +
             (wanted.judged_seq > 0 ? " (judged " + std::to_string(wanted.judged_seq) + ")" : "");
   }
   return desired.empty() ? "desired: nothing" : text;

@@ -9,6 +9,9 @@
 //   report NAME FENCE SEQ ITERATION JSON
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON
 //   stop trial|job|experiment ID
+//   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
+//   drain NAME [MILLIS] | undrain NAME    a person
+//   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
 //   crash                            the log is replayed into an empty core, which must equal the
@@ -23,6 +26,7 @@
 
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "head/core/draft.h"
 #include "head/core/view.h"
 #include "tests/scenario/print.h"
 
@@ -35,6 +39,8 @@ struct NodeSide {
   NodeId id;
   uint64_t sync_seq = 0;
   bool silent = false;
+  Millis notice_until = 0;
+  std::string notice;
   NodeInventory inventory;
   std::map<Fence, Observed> observed;
 };
@@ -60,6 +66,9 @@ class Story {
     input::Sync sync{.node = node.id, .incarnation = 1, .sync_seq = ++node.sync_seq,
                      .inventory = node.inventory};
     for (const auto& [fence, observed] : node.observed) sync.observed.push_back(observed);
+    sync.draining = node.notice_until != 0;
+    sync.drain_reason = node.notice;
+    sync.drain_for = sync.draining ? node.notice_until - now_ : 0;
     Give(sync);
     // What is no longer desired is ended and forgotten.
     std::map<Fence, Observed> kept;
@@ -78,6 +87,8 @@ class Story {
   void Change(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
+  bool Drain(const std::string& verb, std::istream& words);
+  void Why(std::istream& words);
   void Submit(const std::string& verb, std::istream& words);
 
   Core core_;
@@ -254,6 +265,31 @@ void Story::Submit(const std::string& verb, std::istream& words) {
                  (answer.attached ? ", known already" : ""));
 }
 
+bool Story::Drain(const std::string& verb, std::istream& words) {
+  if (verb != "notice" && verb != "drain" && verb != "undrain") return false;
+  NodeSide& node = nodes_[Next<std::string>(words)];
+  const std::string span = Next<std::string>(words);
+  const Millis deadline = span.empty() || span == "off" ? 0 : std::stoll(span);
+  if (verb == "notice") {
+    node.notice_until = span == "off" ? 0 : now_ + deadline;
+    node.notice = Rest(words);
+    Sync(node);
+  } else if (verb == "drain") {
+    Give(input::DrainNode{node.id, "by hand", deadline});
+  } else {
+    Give(input::UndrainNode{node.id});
+  }
+  return true;
+}
+
+void Story::Why(std::istream& words) {
+  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
+  const Owner owner = noun == "job" ? Owner::Of(JobId{std::stoull(id)})
+                                    : Owner::Of(ParseTrialId(id).value_or(TrialId{}));
+  const Waiting waiting = WhyWaiting(core_, owner, now_);
+  out_.push_back("why: it " + waiting.reason + " [" + waiting.frees + "]");
+}
+
 bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb != "sync" && verb != "silence" && verb != "hear" && verb != "disconnect" &&
       verb != "desired") {
@@ -294,13 +330,15 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Drive(verb, words);
   } else if (verb == "stop") {
     Stop(words);
+  } else if (verb == "why") {
+    Why(words);
   } else if (verb == "wait") {
     Wait(Next<Millis>(words));
   } else if (verb == "crash") {
     Crash();
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
-  } else if (!OnNode(verb, words)) {
+  } else if (!OnNode(verb, words) && !Drain(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});

@@ -105,17 +105,8 @@ void Auditor::On(const event::NodeLost& e) {
   Must(node.live.empty(), "a lost node's attempts have ended before");
   lost_nodes_.insert(e.node);
   Must(!calm_, "no node is lost once the faults are over");
-  node.ready = node.draining = false;
-}
-void Auditor::On(const event::NodeDraining& e) {
-  NodeBook& node = NodeOf(e.node);
-  Must(!node.gone, "a node that is gone does not drain");
-  node.draining = true;
-}
-void Auditor::On(const event::NodeResumed& e) {
-  NodeBook& node = NodeOf(e.node);
-  Must(node.draining && !node.gone, "only a draining node resumes");
-  node.draining = false;
+  node.ready = false;
+  node.draining = node.by_hand;
 }
 void Auditor::On(const event::NodeGone& e) {
   NodeBook& node = NodeOf(e.node);
@@ -228,7 +219,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.over, "what is over does not run again");
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
-  owner.suspending = false;
+  owner.suspending = owner.moving = false;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   CheckGang(e, owner.asks);
   owner.live = true;
@@ -309,6 +300,7 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(owner.suspending, "only who was asked to save and end is suspended");
     if (!truth_->runs.contains({e.attempt, 0})) return;  // It was never started.
   }
+  if (e.outcome == AttemptOutcome::kPreempted) return CheckMoved({e.attempt, 0}, owner);
   CheckExit({e.attempt, 0}, e.outcome, owner);
   const size_t reported = truth_->runs.at({e.attempt, 0}).rows.size();
   Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted({e.attempt, 0}) >= reported,

@@ -62,6 +62,7 @@ class Auditor {
   bool AllOver() const;
   std::vector<TrialId> PausedTrials() const;
   std::vector<ExperimentId> PausedExperiments() const;
+  std::vector<NodeId> DrainedNodes() const;  // By a person.
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
   // What a worker is about to start is what was decided: it goes on from where it should.
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
@@ -74,6 +75,8 @@ class Auditor {
   struct NodeBook {
     NodeInventory inventory;
     bool ready = false, gone = false, draining = false;
+    bool by_hand = false;    // A person drained it.
+    Millis drain_until = 0;  // What such a node runs after this is ended; 0: nothing.
     Resources used;
     std::map<uint32_t, int64_t> gpus;  // By index: units that are promised.
     std::set<AttemptId> live;
@@ -112,6 +115,7 @@ class Auditor {
     bool over = false;
     bool paused = false;      // Not to run.
     bool suspending = false;  // The live attempt was asked to save and end.
+    bool moving = false;      // Since it was placed a node of it has begun to drain.
   };
   struct TrialBook {
     OwnerBook runs;
@@ -186,6 +190,8 @@ class Auditor {
   void On(const event::DriverAnswered& e);
   void On(const event::SearchFinished& e);
 
+  void CheckMoved(const Fence& fence, const OwnerBook& owner) const;
+  void CheckDrains() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner);

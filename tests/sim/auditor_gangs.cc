@@ -130,6 +130,8 @@ void Auditor::On(const event::RankExited& e) {
     Must(owner.stop_requested || others_failed, "somebody asked it to stop, or a rank failed");
   } else if (exit.outcome == AttemptOutcome::kSuspended) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
+  } else if (exit.outcome == AttemptOutcome::kPreempted) {
+    CheckMoved({e.attempt, exit.rank}, owner);
   } else {
     CheckExit({e.attempt, exit.rank}, exit.outcome, owner);
   }
@@ -164,14 +166,18 @@ void Auditor::CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner
   for (const Member& member : owner.members) broken_[e.attempt].insert(member.node);
 }
 
-// Who ended before all of its ranks had lost one of their nodes, or what was known there.
+// Who ended before all of its ranks had lost one of their nodes, or what was known there; or the
+// node was drained, and the deadline had passed.
 void Auditor::CheckBroken() {
   for (const auto& [attempt, nodes] : broken_) {
     bool is_excused = false;
     auto run = truth_->runs.lower_bound({attempt, 0});
     for (; run != truth_->runs.end() && run->first.attempt == attempt; ++run)
       is_excused |= run->second.forgotten;
-    for (NodeId node : nodes) is_excused |= lost_nodes_.contains(node);
+    for (NodeId id : nodes) {
+      const NodeBook& node = NodeOf(id);
+      is_excused |= lost_nodes_.contains(id) || (node.drain_until != 0 && at_ >= node.drain_until);
+    }
     is_excused |= truth_->ports.contains(attempt) && truth_->ports.at(attempt).size() > 1;
     // A head that has just started may take a late Sync for the newest.
     is_excused |= at_ - head_started_at_ < 3'000;

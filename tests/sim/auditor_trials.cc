@@ -288,6 +288,7 @@ void Auditor::EndTransaction() {
   }
   touched_.clear();
   CheckBroken();
+  CheckDrains();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
   for (JobId job : stopped_jobs_) {

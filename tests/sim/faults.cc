@@ -16,6 +16,7 @@ const char* FaultName(Fault fault) {
     case Fault::kNodeGone: return "node gone for good";
     case Fault::kNodeRemoved: return "node removed by a person";
     case Fault::kNodeDrained: return "preemption notice";
+    case Fault::kNoticeTrue: return "  of these, the node went";
     case Fault::kDaemonStopped: return "daemon stopped for a while";
     case Fault::kNodeFrozen: return "node stood still";
     case Fault::kHeadStopped: return "head stopped for a while";
@@ -31,6 +32,7 @@ const char* FaultName(Fault fault) {
     case Fault::kStopRequested: return "person asked to stop";
     case Fault::kPauseRequested: return "person paused";
     case Fault::kReopened: return "person extended, resumed or retried";
+    case Fault::kDrainRequested: return "person drained a node";
     case Fault::kCount: break;
   }
   return "?";
@@ -62,6 +64,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.paused = upto(0.20);
   plan.reopened = upto(0.20);
   plan.driver_killed = upto(0.15);
+  plan.drain_requested = upto(0.15);
   return plan;
 }
 

@@ -22,7 +22,8 @@ enum class Fault : size_t {
   kNodeReplaced,     // The same with another disk: it joined as a new node.
   kNodeGone,         // It never came back.
   kNodeRemoved,      // Somebody removed it while it worked.
-  kNodeDrained,      // A preemption notice, true or false.
+  kNodeDrained,      // A preemption notice.
+  kNoticeTrue,       // Its node went, at its deadline or before.
   kDaemonStopped,    // SIGSTOP of the daemon.
   kNodeFrozen,       // The whole node stood still.
   kHeadStopped,      // SIGSTOP of the head.
@@ -38,6 +39,7 @@ enum class Fault : size_t {
   kStopRequested,    // A person stopped a trial, a job or an experiment.
   kPauseRequested,   // A person paused a trial or an experiment.
   kReopened,         // A person extended or resumed a search that was over, or retried a trial.
+  kDrainRequested,   // A person drained a node.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -52,7 +54,8 @@ struct Histogram {
   uint64_t Total() const {
     uint64_t total = 0;
     for (uint64_t count : counts) total += count;
-    for (Fault legal : {Fault::kStopRequested, Fault::kPauseRequested, Fault::kReopened})
+    for (Fault legal : {Fault::kStopRequested, Fault::kPauseRequested, Fault::kReopened,
+                        Fault::kDrainRequested})
       total -= counts[static_cast<size_t>(legal)];
     return total;
   }
@@ -66,7 +69,7 @@ struct FaultPlan {
   double daemon_stopped = 0, node_frozen = 0;
   double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
   double trial_failed = 0, launch_failed = 0, gpu_sick = 0, stop_requested = 0;
-  double paused = 0, reopened = 0;
+  double paused = 0, reopened = 0, drain_requested = 0;
   double driver_killed = 0;
 
   static FaultPlan Draw(Rng& rng);

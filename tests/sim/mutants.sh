@@ -105,6 +105,20 @@ head_core experiments.cc "the clock of a paused search goes on" \
   's/ \+ experiment\.halted_total \+ budget/ + budget/'
 head_core attempts.cc "a trial that was suspended has failed" \
   's/if \(WasSuspended\(live, observed\)\) return AttemptOutcome::kSuspended;/(void)WasSuspended;/'
+head_core nodes.cc "a false alarm never ends" 's/if \(node\.draining\) EmitAndTell/if (false) EmitAndTell/'
+head_core nodes.cc "a drain by hand ends with the node's next Sync" \
+  's/if \(node\.drained_by_hand\) return;//'
+head_core nodes.cc "the deadline of a drain by hand is forgotten" 's/node\.drain_until <= draft/0 > draft/'
+head_core attempts.cc "a trial that was moved has failed" \
+  's/if \(WasPreempted\(live, observed\)\) return AttemptOutcome::kPreempted;/(void)WasPreempted;/'
+head_core attempts.cc "a failure where a node drains is none" \
+  's/\(observed\.suspended \|\| EndedByTerm\(observed\)\);\n\}\n\nAtt/true;\n}\n\nAtt/'
+head_core apply.cc "a node that was drained by hand comes back whole" \
+  's/node\.draining = node\.drained_by_hand;/node.draining = false;/'
+worker_core "who never saves is ended by a notice" \
+  's/attempt\.told = true;/attempt.told = true; attempt.leaves = true;/'
+worker_core "what was saved before the notice is enough" \
+  's/attempt->leaves \|\| attempt->told/true/'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 head_core trials.cc "a trial is asked to stop twice" \
   's/ \|\| trial\.stop_cause != StopCause::kNone\) return;/) return;/'

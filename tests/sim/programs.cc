@@ -37,6 +37,13 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     run.paused = true;
     return EndProcess(fence, run.pid, 0, 0);
   }
+  if (run.moving_after && !run.saved.empty() && *run.saved.rbegin() > *run.moving_after &&
+      sim_.rng.Chance(0.5)) {
+    run.paused = true;
+    TruthRun& truth = sim_.truth.runs[fence];
+    if (!truth.moved_after) truth.moved_after = run.moving_after;
+    return EndProcess(fence, run.pid, 0, 0);
+  }
   if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
   if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
@@ -61,7 +68,8 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
                                : "{\"loss\":" + std::to_string(draw) + ".5}";
     run.spool.push_back(row);
     sim_.truth.runs[fence].rows.push_back(row);
-    if (run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0) {
+    const bool is_due = run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0;
+    if (is_due || (run.moving_after && run.asks)) {
       input::CommitCheckpoint commit;
       commit.fence = fence;
       commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);

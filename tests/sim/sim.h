@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,6 +36,8 @@ struct TruthRun {
   bool launch_failed = false;
   bool asked_to_stop = false;
   bool forgotten = false;  // Its node came back without its run directory.
+  // It made room on a node that drains, and had this many rows when it was told of that.
+  std::optional<size_t> moved_after;
   uint32_t port = 0;  // Where it meets the other ranks.
 };
 struct Truth {
@@ -43,6 +46,7 @@ struct Truth {
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
+  std::set<NodeId> notices;     // Nodes that said that they are to go.
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
   std::map<TrialId, std::set<std::string>> suggested;

@@ -86,6 +86,7 @@ void Simulation::CalamitiesLater() {
   sim_.At(sim_.Between(500, 1'500), [this] {
     AskToStop();
     AskToPause();
+    AskToDrain();
     if (sim_.calm) return CalamitiesLater();  // People go on.
     if (sim_.Strikes(sim_.plan.head_stopped, Fault::kHeadStopped)) {
       head_.Stop(sim_.Between(200, 5'000));
@@ -116,10 +117,22 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
   }
   if (sim_.Strikes(plan.node_frozen, Fault::kNodeFrozen)) host.Freeze(sim_.Between(200, 6'000));
   if (chance(plan.gpu_sick)) host.SickenGpu();
-  if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) host.Drain();
+  if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) GiveNotice(host, may_leave);
   if (host.node().value != 0 && sim_.Strikes(plan.node_removed, Fault::kNodeRemoved)) {
     head_.Post(input::RemoveNode{host.node(), "by hand"}, {});
   }
+}
+
+void Simulation::GiveNotice(WorkerHost& host, bool may_leave) {
+  const Millis deadline = host.Drain();
+  if (sim_.rng.Chance(0.5)) return;
+  const Millis goes = sim_.rng.Chance(0.7) ? deadline : sim_.Between(0, deadline);
+  sim_.At(goes, [this, &host, may_leave] {
+    if (sim_.calm || !host.present() || !host.daemon_up()) return;
+    sim_.faults.Add(Fault::kNoticeTrue);
+    if (may_leave && sim_.rng.Chance(0.3)) return host.LeaveForGood();
+    host.Reboot(sim_.rng.Chance(0.6));
+  });
 }
 
 std::string Simulation::Unanswered() const {
@@ -318,6 +331,20 @@ void Simulation::AskToPause() {
     const TrialId trial{experiment, static_cast<uint32_t>(sim_.rng.Below(4))};
     AskOnce("pause " + ToString(trial), input::PauseTrial{trial, PauseCause::kUser, "for now"});
   }
+}
+
+// People drain nodes, and sooner or later take each back.
+void Simulation::AskToDrain() {
+  for (NodeId id : auditor_.DrainedNodes()) {
+    if (sim_.rng.Chance(0.2))
+      AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
+  }
+  if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;
+  const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();
+  if (id.value == 0) return;
+  sim_.faults.Add(Fault::kDrainRequested);
+  const Millis deadline = sim_.rng.Chance(0.5) ? 0 : sim_.Between(1'000, 8'000);
+  AskOnce("drain " + std::to_string(id.value), input::DrainNode{id, "to clean it", deadline});
 }
 
 void Simulation::AskForMore() {

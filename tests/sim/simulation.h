@@ -51,6 +51,8 @@ class Simulation {
   void AskToStop();
   void AskToPause();
   void AskForMore();
+  void AskToDrain();
+  void GiveNotice(WorkerHost& host, bool may_leave);
   // Says that somebody asks for it, and asks, once.
   void AskOnce(const std::string& what, const Input& input);
   void BecomeCalm();

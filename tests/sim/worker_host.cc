@@ -25,6 +25,7 @@ void WorkerHost::StartDaemon() {
   bodies_.clear();
   std::vector<Fence> ended;
   for (auto& [fence, run] : runs_) {
+    run.told_after.reset();
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
     Feed(worker::input::Recovered{fence, run.pid, run.exit,
@@ -114,7 +115,11 @@ void WorkerHost::StopDaemon(Millis span) {
 void WorkerHost::Freeze(Millis span) {
   frozen_until_ = std::max(frozen_until_, sim_.now + span);
 }
-void WorkerHost::Drain() { drain_until_ = sim_.now + sim_.Between(2'000, 15'000); }
+Millis WorkerHost::Drain() {
+  const Millis span = sim_.Between(2'000, 15'000);
+  drain_until_ = sim_.now + span;
+  return span;
+}
 
 void WorkerHost::SickenGpu() {
   if (size_.gpu < kUnit) return;
@@ -136,6 +141,8 @@ void WorkerHost::Perform(const worker::Action& action) {
                  },
                  [&](const worker::action::Signal& a) { SignalRun(a.fence, a.kill); },
                  [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
+                 [&](const worker::action::Announce& a) { MoveRun(a.fence, true); },
+                 [&](const worker::action::Recall& a) { MoveRun(a.fence, false); },
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
@@ -198,6 +205,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
+  run.asks = fence.rank == 0 && sim_.rng.Chance(0.5);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
@@ -205,7 +213,13 @@ void WorkerHost::Launch(const Fence& fence) {
 void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.alive) return;
-  sim_.truth.runs[fence].asked_to_stop = true;
+  TruthRun& truth = sim_.truth.runs[fence];
+  truth.asked_to_stop = true;
+  const worker::AttemptState& attempt = core_.attempts.at(fence);
+  if (!attempt.stop && attempt.leaves) {
+    it->second.paused = true;  // For a daemon that comes after this one.
+    if (!kill) truth.moved_after = it->second.told_after;
+  }
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
@@ -221,6 +235,19 @@ void WorkerHost::SuspendRun(const Fence& fence) {
   if (it->second.hears) return;
   if (sim_.rng.Chance(0.3)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
+}
+
+void WorkerHost::MoveRun(const Fence& fence, bool moving) {
+  auto it = runs_.find(fence);
+  if (it == runs_.end() || !it->second.alive) return;
+  Run& run = it->second;
+  if (!moving) {
+    run.told_after.reset();
+    run.moving_after.reset();
+    return;
+  }
+  if (!run.told_after) run.told_after = run.seq;
+  if (run.hears && !run.moving_after) run.moving_after = run.seq;
 }
 
 // --- control ------------------------------------------------------------------------------------
@@ -274,6 +301,7 @@ void WorkerHost::SendSync() {
   sync.inventory.pid = daemon_life_;
   if (sim_.now < drain_until_) {
     sync.draining = true;
+    sim_.truth.notices.insert(node_);
     sync.drain_reason = "notice";
     sync.drain_for = drain_until_ - sim_.now;
   }
@@ -326,8 +354,12 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
   for (const DesiredAttempt& wanted : reply.desired) {
-    desired.attempts.push_back({
-        wanted.fence, wanted.stop, bodies_.contains(wanted.fence), wanted.suspend});
+    desired.attempts.push_back({.fence = wanted.fence,
+                                .stop = wanted.stop,
+                                .has_body = bodies_.contains(wanted.fence),
+                                .suspend = wanted.suspend,
+                                .move = wanted.move,
+                                .move_by = wanted.move_by});
     if (auto run = runs_.find(wanted.fence); run != runs_.end())
       run->second.judged = std::max(run->second.judged, wanted.judged_seq);
   }
@@ -407,8 +439,12 @@ void WorkerHost::SendCommit(const Fence& fence) {
           auto run = runs_.find(fence);
           if (run == runs_.end() || !run->second.commit) return;
           if (run->second.commit->manifest != manifest) return;
+          // What was reported before it was told is no answer to that.
+          const bool is_pause = core_.attempts.at(fence).suspend_at.has_value();
+          const std::optional<uint64_t> told = run->second.told_after;
+          const bool counts = is_pause || !told || run->second.commit->row.seq > *told;
           run->second.commit.reset();
-          Feed(worker::input::Saved{fence});
+          if (counts) Feed(worker::input::Saved{fence});
         });
       });
     });

@@ -24,7 +24,7 @@ class WorkerHost {
   void LeaveForGood();
   void StopDaemon(Millis span);
   void Freeze(Millis span);
-  void Drain();
+  Millis Drain();  // Gives notice; says for how long.
   void SickenGpu();
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
@@ -52,7 +52,11 @@ class WorkerHost {
     bool hangs = false;
     bool hears = true;     // Is connected: a wish to save and end reaches it.
     bool pausing = false;  // It did.
-    bool paused = false;   // It said that it ends for that.
+    bool paused = false;   // It said, or its daemon noted, that it ends for that.
+    // A wish to save because its node is to go has reached it, after so many rows.
+    std::optional<uint64_t> moving_after;
+    std::optional<uint64_t> told_after;  // Its daemon has told it, after so many.
+    bool asks = false;                   // It saves at once when it is told.
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // Being pushed; a newer one takes its place.
     bool awaits_commit = false;  // report() does.
@@ -67,6 +71,7 @@ class WorkerHost {
   void Launch(const Fence& fence);
   void SignalRun(const Fence& fence, bool kill);
   void SuspendRun(const Fence& fence);
+  void MoveRun(const Fence& fence, bool moving);
 
   void Join();
   void SendSync();

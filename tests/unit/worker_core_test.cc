@@ -161,5 +161,52 @@ TEST_CASE("recovered attempts are listed, and go on where they were") {
   CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncSoon{}});
 }
 
+input::DesiredAttempt Moving(Millis by = 0) {
+  return {.fence = kOne, .has_body = true, .move = true, .move_by = by};
+}
+
+TEST_CASE("who is to move is told once, and ended only once it has saved") {
+  WorkerState state = Running();
+  CHECK(Step(state, Wants(1, {Moving(9'000)}), 10) ==
+        std::vector<Action>{action::Announce{kOne, 9'000}});
+  CHECK(Step(state, Wants(1, {Moving(9'100)}), 11).empty());
+  CHECK(Step(state, input::Tick{}, 10 + 10 * limits::kSuspendGrace).empty());
+  CHECK(Step(state, input::Saved{kOne}, 400'000) ==
+        std::vector<Action>{action::Signal{kOne, false}});
+  Step(state, input::Exited{kOne, {.signal = 15}}, 400'001);
+  Step(state, input::Drained{kOne, 3, {}}, 400'002);
+  CHECK(ObservedList(state)[0].suspended);
+}
+
+TEST_CASE("another deadline is told again; what was saved before is no reason to end") {
+  WorkerState state = Running();
+  Step(state, input::Saved{kOne}, 3);
+  CHECK(Step(state, Wants(1, {Moving()}), 10) == std::vector<Action>{action::Announce{kOne, 0}});
+  CHECK(Step(state, Wants(1, {Moving(60'000)}), 11) ==
+        std::vector<Action>{action::Announce{kOne, 60'000}});
+  CHECK(Step(state, input::Tick{}, 12).empty());
+}
+
+TEST_CASE("after a false alarm it is told to stay; who has saved already goes all the same") {
+  WorkerState state = Running();
+  Step(state, Wants(1, {Moving()}), 10);
+  CHECK(Step(state, Wants(1, {{kOne, false, true}}), 11) ==
+        std::vector<Action>{action::Recall{kOne}});
+  CHECK(Step(state, input::Saved{kOne}, 12).empty());
+  Step(state, Wants(1, {Moving()}), 13);
+  Step(state, input::Saved{kOne}, 14);
+  CHECK(Step(state, Wants(1, {{kOne, false, true}}), 15).empty());
+  CHECK(Step(state, input::Tick{}, 14 + limits::kStopGrace) ==
+        std::vector<Action>{action::Signal{kOne, true}});
+}
+
+TEST_CASE("what has not started when its node is to go never does") {
+  WorkerState state;
+  Step(state, Wants(1, {{kOne, false, true}}), 0);
+  Step(state, Wants(1, {Moving()}), 1);
+  CHECK(Count<action::Launch>(Step(state, input::Prepared{kOne}, 2)) == 0);
+  CHECK(ObservedList(state)[0].suspended);
+}
+
 }  // namespace
 }  // namespace rt::worker

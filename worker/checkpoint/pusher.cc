@@ -228,7 +228,7 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
     if (!noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);
     }
-    push->attempt->NoteSaved();
+    push->attempt->NoteSaved(push->row.seq);
   } else {
     RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
                      << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));

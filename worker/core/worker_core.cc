@@ -1,6 +1,7 @@
 #include "worker/core/worker_core.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "common/base/limits.h"
@@ -40,7 +41,7 @@ class Stepper {
     if (attempt == nullptr) return;
     attempt->port = prepared.port;
     changed_ = changed_ || prepared.port != 0;  // The other ranks wait for it.
-    if (attempt->stop || attempt->suspend) {
+    if (IsUnwanted(*attempt)) {
       NeverStarted(*attempt, kNotStarted);
     } else if (prepared.ok) {
       attempt->stage = Stage::kLaunching;
@@ -89,7 +90,8 @@ class Stepper {
   void On(const input::Saved& saved) {
     AttemptState* attempt = Find(saved.fence, {Stage::kRunning});
     if (attempt == nullptr) return;
-    attempt->saved = true;
+    attempt->saved = attempt->saved || attempt->suspend_at.has_value();
+    attempt->leaves = attempt->leaves || attempt->told;
     Advance(saved.fence);
   }
 
@@ -129,6 +131,8 @@ class Stepper {
       found->second.wanted = true;
       found->second.stop = found->second.stop || item.stop;
       found->second.suspend = found->second.suspend || item.suspend;
+      found->second.move = item.move;
+      found->second.move_by = item.move_by;
       return;
     }
     if (!item.has_body) {
@@ -138,11 +142,18 @@ class Stepper {
     AttemptState& attempt = state_.attempts[item.fence];
     attempt.stop = item.stop;
     attempt.suspend = item.suspend;
-    if (item.stop || item.suspend) {
+    attempt.move = item.move;
+    attempt.move_by = item.move_by;
+    if (IsUnwanted(attempt)) {
       NeverStarted(attempt, kNotStarted);
     } else {
       actions_.push_back(action::Prepare{item.fence});
     }
+  }
+
+  // Nothing is started only to be ended again.
+  static bool IsUnwanted(const AttemptState& attempt) {
+    return attempt.stop || attempt.suspend || attempt.move;
   }
 
   AttemptState* Find(const Fence& fence, std::initializer_list<Stage> stages) {
@@ -155,7 +166,7 @@ class Stepper {
   void NeverStarted(AttemptState& attempt, const std::string& reason) {
     attempt.stage = Stage::kExited;
     attempt.exit = ExitFacts{.signal = kSigTerm, .reason = reason};
-    attempt.paused = attempt.suspend;
+    attempt.paused = attempt.suspend || attempt.move;
     changed_ = true;
   }
 
@@ -170,23 +181,41 @@ class Stepper {
   void Advance(Fence fence) {
     AttemptState& attempt = state_.attempts.at(fence);
     if (attempt.stage == Stage::kRetrying) {
-      if (attempt.stop || attempt.suspend) {
+      if (IsUnwanted(attempt)) {
         NeverStarted(attempt, kNotStarted);
       } else if (now_ >= attempt.retry_at) {
         attempt.stage = Stage::kPreparing;
         actions_.push_back(action::Prepare{fence});
       }
     }
-    if (attempt.stage == Stage::kRunning && attempt.stop) {
-      SignalAsDue(fence, attempt);
-    } else if (attempt.stage == Stage::kRunning && attempt.suspend) {
-      SuspendAsDue(fence, attempt);
-    }
+    if (attempt.stage == Stage::kRunning) EndAsDue(fence, attempt);
     const bool ended = attempt.stage == Stage::kDraining || attempt.stage == Stage::kExited;
     if (!attempt.wanted && ended) {
       actions_.push_back(action::Forget{fence});
       state_.attempts.erase(fence);
       changed_soon_ = true;
+    }
+  }
+
+  void EndAsDue(const Fence& fence, AttemptState& attempt) {
+    if (attempt.stop || attempt.leaves) {
+      SignalAsDue(fence, attempt);
+    } else if (attempt.suspend) {
+      SuspendAsDue(fence, attempt);
+    } else if (attempt.move) {
+      const bool is_shifted =
+          (attempt.told_by == 0) != (attempt.move_by == 0) ||
+          std::abs(attempt.told_by - attempt.move_by) > limits::kDeadlineShift;
+      // Once it has passed it is always now.
+      const bool is_past = attempt.told_by != 0 && attempt.told_by <= now_ &&
+                           attempt.move_by != 0 && attempt.move_by <= now_ + limits::kDeadlineShift;
+      if (attempt.told && (!is_shifted || is_past)) return;
+      attempt.told = true;
+      attempt.told_by = attempt.move_by;
+      actions_.push_back(action::Announce{fence, attempt.move_by});
+    } else if (attempt.told) {
+      attempt.told = false;
+      actions_.push_back(action::Recall{fence});
     }
   }
 
@@ -247,7 +276,8 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
                       .port = attempt.port};
     if (attempt.stage == Stage::kExited) {
       observed.exit = attempt.exit;
-      observed.suspended = attempt.paused || (attempt.suspend && attempt.term_at.has_value());
+      const bool is_ended_for_it = (attempt.suspend || attempt.leaves) && attempt.term_at;
+      observed.suspended = attempt.paused || is_ended_for_it;
       observed.orphaned = observed.suspended && attempt.orphaned;
       if (observed.orphaned) observed.exit.reason = kOrphaned;
       observed.last_seq = attempt.last_seq;

@@ -17,9 +17,10 @@
 //
 // Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
 // `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. One with `suspend` is told to save
-// and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. An absent
-// one is forgotten when it has ended; a desired one that ended stays observed until the head no
-// longer desires it.
+// and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. One with
+// `move` is told to save, because its node is to go; it gets the same once it has, and is left
+// alone if it does not. If `move` goes before, it is told to stay. An absent one is forgotten when
+// it has ended; a desired one that ended stays observed until the head no longer desires it.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,8 @@ struct DesiredAttempt {
   bool has_body = false;  // What is needed to start it is at hand.
   bool suspend = false;
   uint64_t judged_seq = 0;  // Rows up to here have their driver's verdict.
+  bool move = false;
+  Millis move_by = 0;  // By this daemon's clock; 0: no deadline.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -141,6 +144,18 @@ struct Suspend {
   Fence fence;
   friend bool operator==(const Suspend&, const Suspend&) = default;
 };
+// Tell it to save before the deadline (0: none): its node is to go. Answered by Saved once a
+// checkpoint is committed.
+struct Announce {
+  Fence fence;
+  Millis by = 0;
+  friend bool operator==(const Announce&, const Announce&) = default;
+};
+// Tell it that this was a false alarm.
+struct Recall {
+  Fence fence;
+  friend bool operator==(const Recall&, const Recall&) = default;
+};
 // Close its socket, remove its run directory and spool (its logs are kept).
 struct Forget {
   Fence fence;
@@ -157,7 +172,8 @@ struct SyncSoon {
 }  // namespace action
 
 using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Suspend,
-                            action::Forget, action::SyncNow, action::SyncSoon>;
+                            action::Announce, action::Recall, action::Forget, action::SyncNow,
+                            action::SyncSoon>;
 
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
@@ -180,6 +196,11 @@ struct AttemptState {
   std::optional<Millis> suspend_at;  // When it was told to save and end.
   bool saved = false;
   bool paused = false;  // It said that it ended for that.
+  bool move = false;    // As the newest desired list says.
+  Millis move_by = 0;
+  bool told = false;    // To save because of that, by `told_by`.
+  Millis told_by = 0;
+  bool leaves = false;  // It has saved since: it is ended, also after a false alarm.
   std::optional<Millis> term_at;  // When SIGTERM was sent.
   std::optional<Millis> kill_at;
   ExitFacts exit;

@@ -75,6 +75,13 @@ void SyncLoop::SetInventory(v1::Inventory inventory) {
   changed_.notify_all();
 }
 
+void SyncLoop::SetNotice(std::optional<Notice> notice) {
+  std::lock_guard lock(mutex_);
+  notice_ = std::move(notice);
+  dirty_ = true;
+  changed_.notify_all();
+}
+
 void SyncLoop::SyncSoon() {
   std::lock_guard lock(mutex_);
   if (soon_at_ != 0) return;
@@ -129,6 +136,13 @@ void SyncLoop::Send() {
   request.set_seen_version(seen_version_);
   if (!calls_.empty()) request.set_open_seq(calls_.back()->seq);
   *request.mutable_inventory() = inventory_;
+  if (notice_) {
+    request.set_draining(true);
+    request.set_drain_reason(notice_->reason);
+    // Past the deadline the machine may go any moment.
+    if (notice_->deadline != 0)
+      request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
+  }
   for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
   calls_.push_back(call);
   stub_->async()->Sync(&call->context, &call->request, &call->reply,
@@ -175,7 +189,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   for (const v1::Desired& one : reply.desired()) {
     const Fence fence = FromWire(one.fence());
     desired.attempts.push_back(
-        {fence, one.stop(), one.has_body(), one.suspend(), one.judged_seq()});
+        {fence, one.stop(), one.has_body(), one.suspend(), one.judged_seq(), one.move(),
+         one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms()});
     if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <grpcpp/channel.h>
 
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/link/log_sender.h"
+#include "worker/notice/notice_source.h"
 #include "worker/run/worker_loop.h"
 
 namespace rt::worker {
@@ -28,6 +30,8 @@ class SyncLoop {
   void SyncNow();
   // The node has changed: the head hears of it at once.
   void SetInventory(v1::Inventory inventory);
+  // The node is to go (or not, after all); the head hears of it at once.
+  void SetNotice(std::optional<Notice> notice);
   void SyncSoon();  // Within kSyncDelayMax, together with what else changes until then.
 
  private:
@@ -48,6 +52,7 @@ class SyncLoop {
   std::condition_variable changed_;
   bool stopping_ = false;
   v1::Inventory inventory_;
+  std::optional<Notice> notice_;
   bool dirty_ = true;
   Millis soon_at_ = 0;  // Then it becomes dirty; 0: nothing waits.
   std::vector<std::shared_ptr<Call>> calls_;

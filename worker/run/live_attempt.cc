@@ -137,6 +137,20 @@ bool LiveAttempt::NotePause(std::function<void()> saved) {
   return connections_ > 0;
 }
 
+void LiveAttempt::NoteMove(Millis by, std::function<void()> saved) {
+  std::lock_guard lock(mutex_);
+  if (!standing_.move) move_after_ = spool_->last_seq();
+  standing_.move = true;
+  standing_.move_by = by;
+  on_moved_ = std::move(saved);
+}
+
+void LiveAttempt::NoteStay() {
+  std::lock_guard lock(mutex_);
+  standing_.move = false;
+  on_moved_ = nullptr;
+}
+
 void LiveAttempt::SayPaused() {
   absl::Status saved = WriteFileAtomic(dir_.paused(), "", {.sync = false});
   if (!saved.ok()) {
@@ -145,13 +159,15 @@ void LiveAttempt::SayPaused() {
   said_paused_ = true;
 }
 
-void LiveAttempt::NoteSaved() {
-  std::function<void()> saved;
+void LiveAttempt::NoteSaved(uint64_t seq) {
+  std::function<void()> saved, moved;
   {
     std::lock_guard lock(mutex_);
     saved = std::exchange(on_saved_, nullptr);
+    if (seq > move_after_) moved = std::exchange(on_moved_, nullptr);
   }
   if (saved) saved();
+  if (moved) moved();
 }
 
 bool LiveAttempt::NoteJudged(uint64_t seq) {

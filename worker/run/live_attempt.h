@@ -31,6 +31,8 @@ struct Standing {
   std::string reason;
   bool stale = false;
   bool pause = false;  // It is asked to save and end.
+  bool move = false;   // It is asked to save, because its node is to go, and ends once it has.
+  Millis move_by = 0;  // The deadline; 0: none.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
@@ -63,7 +65,11 @@ class LiveAttempt {
   void NoteStop(const std::string& reason);
   // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
   bool NotePause(std::function<void()> saved);
-  void NoteSaved();
+  // Its node is to go: `saved` is called once a checkpoint is committed that it reports from now
+  // on. Repeated, this says another deadline.
+  void NoteMove(Millis by, std::function<void()> saved);
+  void NoteStay();  // A false alarm.
+  void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
   void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_paused() const { return said_paused_; }
   // The driver has judged the rows up to here; whether that is news.
@@ -107,6 +113,8 @@ class LiveAttempt {
   Standing standing_;
   std::optional<Error> error_;
   std::function<void()> on_saved_;
+  std::function<void()> on_moved_;
+  uint64_t move_after_ = 0;  // The row that was the newest when it was told.
   LogReader stdout_;  // The loop's thread only, as is the next.
   std::string partial_;
 };

@@ -302,6 +302,19 @@ void TrialSocket::AnswerAcks(Connection& connection) {
   connection.ack = 0;
 }
 
+void TrialSocket::TellMove(Connection& connection, const Standing& standing) {
+  if (standing.move && connection.move_told != standing.move_by) {
+    connection.move_told = standing.move_by;
+    Json message = Json::MakeObject({{"op", "checkpoint_now"}});
+    const Millis left = std::max<Millis>(0, standing.move_by - WallClock());
+    message.Set("deadline_s", standing.move_by == 0 ? Json() : Json(ToSeconds(left)));
+    Send(connection, message);
+  } else if (!standing.move && connection.move_told) {
+    connection.move_told.reset();
+    Send(connection, Json::MakeObject({{"op", "stay"}}));
+  }
+}
+
 void TrialSocket::AnswerWaits(Connection& connection) {
   const Standing standing = connection.attempt->standing();
   const bool stop = standing.stop || standing.stale;
@@ -310,6 +323,7 @@ void TrialSocket::AnswerWaits(Connection& connection) {
     Send(connection, Json::MakeObject({{"op", "pause"},
                                        {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
   }
+  if (connection.greeted) TellMove(connection, standing);
   std::erase_if(connection.waits, [&](const Wait& wait) {
     if (!connection.attempt->IsSettled(standing, wait.spool_seq)) return false;
     Send(connection, Json::MakeObject({{"op", "verdict"},

@@ -58,6 +58,7 @@ class TrialSocket {
     bool polled = false;
     bool stop_told = false;
     bool pause_told = false;
+    std::optional<Millis> move_told;  // By when.
     uint64_t ack = 0;  // Of a row that is spooled and not yet acknowledged.
     std::vector<Wait> waits;
   };
@@ -89,6 +90,7 @@ class TrialSocket {
   void Flush(Connection& connection);
   void Drop(uint64_t id);
   void AnswerWaits(Connection& connection);
+  void TellMove(Connection& connection, const Standing& standing);
   void AnswerAcks(Connection& connection);
 
   // trial_session.cc: one message.

@@ -300,7 +300,12 @@ void WorkerLoop::Start(LaunchBody body, bool may_be_warm) {
 }
 
 void WorkerLoop::Perform(const action::Signal& signal) {
-  if (auto live = parts_.attempts.Find(signal.fence)) live->NoteStop("asked to stop");
+  if (auto live = parts_.attempts.Find(signal.fence)) {
+    live->NoteStop("asked to stop");
+    // A later daemon would not know why it ended.
+    const AttemptState& attempt = state_.attempts.at(signal.fence);
+    if (attempt.leaves && !attempt.stop && !live->said_paused()) live->SayPaused();
+  }
   parts_.launcher.Signal(signal.fence, signal.kill);
 }
 
@@ -316,6 +321,21 @@ void WorkerLoop::Perform(const action::Suspend& suspend) {
     return;
   }
   Post(input::Saved{fence});
+}
+
+// Who can be told neither way is left alone.
+void WorkerLoop::Perform(const action::Announce& announce) {
+  const Fence fence = announce.fence;
+  auto live = parts_.attempts.Find(fence);
+  if (live == nullptr) return;
+  live->NoteMove(announce.by, [this, fence] { Post(input::Saved{fence}); });
+  parts_.launcher.Notify(fence);
+  parts_.socket.Wake();
+}
+
+void WorkerLoop::Perform(const action::Recall& recall) {
+  if (auto live = parts_.attempts.Find(recall.fence)) live->NoteStay();
+  parts_.socket.Wake();
 }
 
 void WorkerLoop::Perform(const action::Forget& forget) {

@@ -67,6 +67,8 @@ class WorkerLoop {
   void Perform(const action::Launch& launch);
   void Perform(const action::Signal& signal);
   void Perform(const action::Suspend& suspend);
+  void Perform(const action::Announce& announce);
+  void Perform(const action::Recall& recall);
   void Perform(const action::Forget& forget);
   void Perform(const action::SyncNow&);
   void Perform(const action::SyncSoon&);

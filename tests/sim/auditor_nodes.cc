@@ -1,0 +1,68 @@
+// The auditor's part about nodes that are to go: who drains, who leaves them, and who stays.
+#include <algorithm>
+
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+namespace {
+
+// How late an awake head may notice a deadline: ticks queue behind slow appends.
+constexpr Millis kDeadlineSlack = 3'000;
+
+}  // namespace
+
+void Auditor::On(const event::NodeDraining& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(!node.gone, "a node that is gone does not drain");
+  Must(e.by_hand ? Asked("drain", std::to_string(e.node.value)) : truth_->notices.contains(e.node),
+       "a person drains a node, or its own notice");
+  Must(e.by_hand || !node.by_hand, "a person's word stands above a notice");
+  Must(e.until == 0 || e.until > at_, "a deadline lies ahead");
+  node.draining = true;
+  node.by_hand = e.by_hand;
+  node.drain_until = e.by_hand ? e.until : 0;
+  for (const AttemptId& attempt : node.live) OwnerOf(attempt.owner).moving = true;
+}
+
+void Auditor::On(const event::NodeResumed& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(node.draining && !node.gone, "only a draining node resumes");
+  Must(!node.by_hand || Asked("undrain", std::to_string(e.node.value)),
+       "what a person drained stays so until it is taken back");
+  node.draining = node.by_hand = false;
+  node.drain_until = 0;
+}
+
+// A rank made room on a node that is to go: rank 0 because it had saved what it had done by then.
+void Auditor::CheckMoved(const Fence& fence, const OwnerBook& owner) const {
+  Must(owner.moving, "only who runs on a node that is to go is moved");
+  auto it = truth_->runs.find(fence);
+  // It was never started, or nobody knows of it any more.
+  if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
+  const TruthRun& run = it->second;
+  Must(run.exited, "who was moved did exit");
+  const bool has_saved =
+      !owner.checkpoints.empty() && owner.checkpoints.back().attempt == fence.attempt.number;
+  Must(has_saved, "only who has saved is moved");
+  Must(fence.rank != 0 || (run.moved_after && owner.checkpoints.back().seq > *run.moved_after),
+       "nothing that was done before it was told is lost");
+}
+
+// By the deadline of a person's drain the node is empty.
+void Auditor::CheckDrains() const {
+  for (const auto& [id, node] : nodes_) {
+    if (node.drain_until == 0 || !node.ready) continue;
+    const Millis may_know = std::max(node.drain_until, truth_->head_awake_since);
+    Must(at_ <= may_know + kDeadlineSlack || node.live.empty(),
+         "nothing is left on a drained node after the deadline");
+  }
+}
+
+std::vector<NodeId> Auditor::DrainedNodes() const {
+  std::vector<NodeId> drained;
+  for (const auto& [id, node] : nodes_)
+    if (node.by_hand && !node.gone) drained.push_back(id);
+  return drained;
+}
+
+}  // namespace rt::sim
