@@ -131,6 +131,10 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
     if (live->port != observed.port)
       return LoseAttempt(draft, id, "rank 0 keeps another port than was agreed");
   }
+  // A journal that was not shipped in time has lost rows that the worker need not keep any more:
+  // the attempt can never be whole again.
+  if (observed.acked_seq > live->accepted[observed.fence.rank])
+    return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
     draft.Emit(event::AttemptStarted{id, observed.fence.rank, observed.pid});
   if (observed.phase != Observed::Phase::kExited) return;

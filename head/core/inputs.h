@@ -26,6 +26,7 @@ struct Observed {
   Phase phase = Phase::kPreparing;
   uint64_t pid = 0;  // Of the user's process, once running.
   uint32_t port = 0;  // Kept for the ranks to meet at, by rank 0's node; 0: none.
+  uint64_t acked_seq = 0;  // Rows up to here were accepted, by this head or one before it.
   // The rest only when exited.
   int32_t exit_code = 0;
   int32_t signal = 0;

@@ -60,6 +60,7 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   observed.orphaned = wire.orphaned();
   observed.broken_checkpoint = wire.broken_checkpoint();
   observed.last_seq = wire.last_seq();
+  observed.acked_seq = wire.acked_seq();
   observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
   observed.error.kind = wire.error().kind().substr(0, limits::kNameBytesMax);
   observed.error.message = wire.error().message().substr(0, limits::kErrorBytesMax);

@@ -178,3 +178,22 @@ TEST_CASE("core: without a configuration a large request waits for a node that m
   story.Do(sync);
   CHECK(story.StateOf(0) == "STARTING");
 }
+
+TEST_CASE("core: an attempt whose accepted rows were lost with a head starts anew") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  const Fence fence = story.FenceOf(0);
+  CHECK(story.Report(fence, 1, R"({"a":1})").acked_seq == 1);
+  story.running[fence].acked_seq = 1;
+  story.Sync();
+  CHECK(story.TrialOf(0).runs.live()->number == 1);
+  // The head before this one had accepted row 2; the worker has forgotten it.
+  story.running[fence].acked_seq = 2;
+  story.Sync();
+  story.running.erase(fence);
+  story.SyncTwice();
+  CHECK(story.TrialOf(0).runs.live()->number == 2);
+  CHECK(story.TrialOf(0).runs.failures == 0);
+  CHECK(story.Report(fence, 3, R"({"a":1})").stale);
+}

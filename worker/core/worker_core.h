@@ -65,6 +65,7 @@ struct Observed {
   bool suspended = false;  // It ended because it was asked to save and end.
   bool orphaned = false;   // That was asked of it because no head answered.
   uint64_t last_seq = 0;
+  uint64_t acked_seq = 0;  // Of its spool; filled in when it is told.
   Error error;
   friend bool operator==(const Observed&, const Observed&) = default;
 };

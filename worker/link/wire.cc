@@ -28,6 +28,7 @@ void ToWire(const Observed& observed, v1::Observed* wire) {
   wire->set_orphaned(observed.orphaned);
   wire->set_broken_checkpoint(observed.exit.broken_checkpoint);
   wire->set_last_seq(observed.last_seq);
+  wire->set_acked_seq(observed.acked_seq);
   wire->set_reason(observed.exit.reason);
   wire->mutable_error()->set_kind(observed.error.kind);
   wire->mutable_error()->set_message(observed.error.message);

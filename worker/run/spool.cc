@@ -172,6 +172,10 @@ uint64_t Spool::last_seq() const {
   std::lock_guard lock(mutex_);
   return last_.seq;
 }
+uint64_t Spool::acked_seq() const {
+  std::lock_guard lock(mutex_);
+  return rows_.empty() ? last_.seq : rows_.front().seq - 1;
+}
 uint64_t Spool::last_client_seq() const {
   std::lock_guard lock(mutex_);
   return last_.client_seq;

@@ -51,6 +51,7 @@ class Spool {
   bool IsFull() const;
   bool HasPending() const;
   uint64_t last_seq() const;
+  uint64_t acked_seq() const;  // At least up to here; after a restart it may be more.
   uint64_t last_client_seq() const;
   uint64_t stdout_offset() const;
   double last_iteration() const;  // Meaningless while last_seq() is 0.

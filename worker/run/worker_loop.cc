@@ -91,8 +91,16 @@ void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bod
 }
 
 std::vector<Observed> WorkerLoop::observed() const {
-  std::lock_guard lock(mutex_);
-  return observed_;
+  std::vector<Observed> observed;
+  {
+    std::lock_guard lock(mutex_);
+    observed = observed_;
+  }
+  for (Observed& one : observed) {
+    const auto live = parts_.attempts.Find(one.fence);
+    if (live != nullptr) one.acked_seq = live->spool().acked_seq();
+  }
+  return observed;
 }
 
 absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& body) {
