@@ -57,6 +57,8 @@ class SweptStore : public BlobStore {
   // manifest lies in the store before the state names it. A crash leaves garbage at worst.
   virtual absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests,
                                       Millis grace) = 0;
+  // Whether something was refused for want of room since the last sweep.
+  virtual bool IsShortOfRoom() const { return false; }
 };
 
 }  // namespace rt

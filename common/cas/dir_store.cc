@@ -174,6 +174,12 @@ absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
   return missing;
 }
 
+absl::Status DirStore::TakeRoom(Bytes bytes) {
+  absl::Status status = CheckRoom(root_, bytes);
+  if (absl::IsResourceExhausted(status)) short_of_room_ = true;
+  return status;
+}
+
 absl::Status DirStore::MakeFolder(const std::string& digest) {
   // One at a time, so that nobody counts on a folder whose name is not durable yet.
   std::lock_guard lock(folder_mutex_);
@@ -184,7 +190,7 @@ absl::Status DirStore::MakeFolder(const std::string& digest) {
 
 absl::Status DirStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
-  RT_RETURN_IF_ERROR(CheckRoom(root_, static_cast<Bytes>(bytes.size())));
+  RT_RETURN_IF_ERROR(TakeRoom(static_cast<Bytes>(bytes.size())));
   RT_RETURN_IF_ERROR(MakeFolder(digest));
   // Written even if the name exists: that heals a chunk that went bad on the disk.
   return WriteDurable(ChunkPath(digest), bytes);
@@ -197,7 +203,7 @@ absl::Status DirStore::PutChunks(const std::vector<NamedChunk>& chunks) {
     RT_RETURN_IF_ERROR(VerifyDigest(chunk.digest, chunk.bytes));
     bytes += static_cast<Bytes>(chunk.bytes.size());
   }
-  RT_RETURN_IF_ERROR(CheckRoom(root_, bytes));
+  RT_RETURN_IF_ERROR(TakeRoom(bytes));
   for (const NamedChunk& chunk : chunks) {
     some.push_back(chunk);
     if (some.size() < kFilesAtOnce) continue;
@@ -217,7 +223,7 @@ absl::StatusOr<std::string> DirStore::PutManifest(std::string_view text) {
   if (!missing.empty())
     return absl::FailedPreconditionError(
         ToAbsl("the manifest names the missing chunk " + missing.front()));
-  RT_RETURN_IF_ERROR(CheckRoom(root_, static_cast<Bytes>(text.size())));
+  RT_RETURN_IF_ERROR(TakeRoom(static_cast<Bytes>(text.size())));
   std::string digest = Digest(text);
   RT_RETURN_IF_ERROR(WriteDurable(ManifestPath(digest), text));
   return digest;
@@ -235,6 +241,7 @@ absl::StatusOr<std::string> DirStore::ReadManifest(const std::string& digest) {
 
 absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   Swept swept;
+  short_of_room_ = false;
   auto remove_if_old = [&](const fs::path& path) {
     std::lock_guard lock(age_mutex_);
     auto facts = FactsOf(path.string());

@@ -4,6 +4,7 @@
 // whole.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -30,6 +31,7 @@ class DirStore : public SweptStore {
 
   // In one phase: the times of the files say when somebody counted on them last.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
+  bool IsShortOfRoom() const override { return short_of_room_; }
 
  private:
   explicit DirStore(std::string root) : root_(std::move(root)) {}
@@ -43,7 +45,10 @@ class DirStore : public SweptStore {
   bool Touch(const std::string& path);
   absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
 
+  absl::Status TakeRoom(Bytes bytes);
+
   const std::string root_;
+  std::atomic<bool> short_of_room_ = false;
   std::mutex folder_mutex_;
   std::mutex age_mutex_;  // Nobody counts on a file between the look at its age and its end.
 };

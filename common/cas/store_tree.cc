@@ -257,6 +257,16 @@ absl::StatusOr<StoredTree> TreeStorer::Finish() {
   return stored_;
 }
 
+absl::StatusOr<StoredTree> StoreOnce(BlobStore& store, const std::string& root,
+                                     const TreeOptions& options) {
+  std::error_code error;
+  TreeStorer storer(store, options);
+  RT_RETURN_IF_ERROR(fs::is_directory(root, error)
+                         ? storer.AddDirectory(root, "")
+                         : storer.AddFile(root, fs::path(root).filename().string()));
+  return storer.Finish();
+}
+
 }  // namespace
 
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
@@ -264,11 +274,11 @@ absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
   std::error_code error;
   std::string root = fs::canonical(path, error).string();
   if (error) return ErrnoStatus(error.value(), path);
-  TreeStorer storer(store, options);
-  RT_RETURN_IF_ERROR(fs::is_directory(root, error)
-                         ? storer.AddDirectory(root, "")
-                         : storer.AddFile(root, fs::path(root).filename().string()));
-  return storer.Finish();
+  // What was found there at first may be gone when the manifest comes (a sweep, damage): then it is
+  // asked for anew, once.
+  auto stored = StoreOnce(store, root, options);
+  if (absl::IsFailedPrecondition(stored.status())) stored = StoreOnce(store, root, options);
+  return stored;
 }
 
 }  // namespace rt

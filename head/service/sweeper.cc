@@ -10,6 +10,9 @@ namespace rt {
 namespace {
 
 constexpr size_t kTrialsPerTurn = 500;
+constexpr Millis kLook = 1'000;  // How often the thread looks whether room is short.
+// Hurried ones after something was refused: what is dead is so in the second, and old after three.
+constexpr int kShortRounds = 6;
 using Manifests = std::set<std::string>;
 
 void AddRuns(const Runs& runs, Manifests& live) {
@@ -88,7 +91,9 @@ absl::StatusOr<BlobSweeper::Live> BlobSweeper::Gather() {
 
 absl::Status BlobSweeper::RunOnce() {
   RT_ASSIGN_OR_RETURN(Live live, Gather());
-  idle_rounds_ = live.seq == swept_seq_ ? idle_rounds_ + 1 : 0;
+  const bool is_short = store_.IsShortOfRoom();
+  if (is_short) short_rounds_ = kShortRounds;
+  idle_rounds_ = live.seq == swept_seq_ && !is_short ? idle_rounds_ + 1 : 0;
   swept_seq_ = live.seq;
   // What was retired last is dead in the second round, condemned there, and removed after its
   // grace: later rounds find nothing.
@@ -98,7 +103,10 @@ absl::Status BlobSweeper::RunOnce() {
   kept.insert(seen_before_.begin(), seen_before_.end());
   seen_before_ = std::move(live.manifests);
   if (first) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(Swept swept, store_.Sweep(kept, times_.grace));
+  const Millis grace =
+      short_rounds_ > 0 ? std::min(times_.grace, times_.grace_when_short) : times_.grace;
+  if (short_rounds_ > 0) --short_rounds_;
+  RT_ASSIGN_OR_RETURN(Swept swept, store_.Sweep(kept, grace));
   if (swept.bytes > 0) {
     RT_LOG(kInfo) << "swept " << swept.manifests << " manifests and " << swept.chunks
                   << " chunks, " << swept.bytes << " bytes, out of the checkpoint store";
@@ -106,9 +114,18 @@ absl::Status BlobSweeper::RunOnce() {
   return absl::OkStatus();
 }
 
+Millis BlobSweeper::NextRound() const {
+  const bool is_short = short_rounds_ > 0 || store_.IsShortOfRoom();
+  return is_short ? std::min(times_.every, times_.every_when_short) : times_.every;
+}
+
 void BlobSweeper::Work() {
   std::unique_lock lock(mutex_);
-  while (!ended_.wait_for(lock, std::chrono::milliseconds(times_.every), [&] { return end_; })) {
+  Millis waited = 0;
+  while (!ended_.wait_for(lock, std::chrono::milliseconds(kLook), [&] { return end_; })) {
+    waited += kLook;
+    if (waited < NextRound()) continue;
+    waited = 0;
     lock.unlock();
     if (absl::Status status = RunOnce(); !status.ok()) {
       RT_LOG(kWarning) << "the checkpoint store was not swept, and will be later: "

@@ -4,6 +4,7 @@
 // changed places between two slices of one was there in the other.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -18,6 +19,10 @@ namespace rt {
 struct SweepTimes {
   Millis every = 600'000;
   Millis grace = 3'600'000;  // SweptStore::Sweep.
+  // The same while pushes wait for room; one that takes longer finds chunks gone and sends them
+  // again.
+  Millis every_when_short = 20'000;
+  Millis grace_when_short = 60'000;
 };
 
 class BlobSweeper {
@@ -28,6 +33,7 @@ class BlobSweeper {
   // One round: gathers, and sweeps unless it is the first or nothing happened for long. On any
   // thread but the loop's.
   absl::Status RunOnce();
+  Millis NextRound() const;  // How long until it.
 
  private:
   struct Live {
@@ -44,6 +50,7 @@ class BlobSweeper {
   std::set<std::string> seen_before_;
   uint64_t swept_seq_ = 0;
   int64_t idle_rounds_ = 0;  // Since something happened.
+  std::atomic<int> short_rounds_ = 0;  // Hurried ones to come.
   std::mutex mutex_;
   std::condition_variable ended_;
   bool end_ = false;

@@ -166,3 +166,23 @@ TEST_CASE("tree: a store that fails ends the storing, whichever chunk it is") {
   store.left = 1'500;
   CHECK(StoreTree(store, from.path, {}).ok());
 }
+
+TEST_CASE("tree: a chunk that is gone when the manifest comes is stored again, once") {
+  class Losing : public MemStore {
+   public:
+    int losses = 0;
+    absl::StatusOr<std::string> PutManifest(std::string_view text) override {
+      if (losses-- > 0) Forget(Digest("lost"));
+      return MemStore::PutManifest(text);
+    }
+  };
+  Folder from;
+  from.Write("a", "lost");
+  Losing store;
+  store.losses = 1;
+  auto stored = StoreTree(store, from.path, {});
+  REQUIRE(stored.ok());
+  CHECK(store.GetChunk(Digest("lost")).ok());
+  store.losses = 2;
+  CHECK(absl::IsFailedPrecondition(StoreTree(store, from.path, {}).status()));
+}

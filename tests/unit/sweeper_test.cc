@@ -13,10 +13,15 @@ namespace {
 class Remembering : public SweptStore {
  public:
   std::vector<std::set<std::string>> kept;
+  std::vector<Millis> graces;
+  std::atomic<bool> is_short = false;
   MemStore store;
 
-  absl::StatusOr<Swept> Sweep(const std::set<std::string>& live, Millis) override {
+  bool IsShortOfRoom() const override { return is_short; }
+  absl::StatusOr<Swept> Sweep(const std::set<std::string>& live, Millis grace) override {
     kept.push_back(live);
+    graces.push_back(grace);
+    is_short = false;
     return Swept{};
   }
   absl::StatusOr<std::vector<std::string>> FindMissing(
@@ -110,4 +115,21 @@ TEST_CASE("sweeper: every trial is looked at, however many turns it takes, and r
   REQUIRE(!store.kept.empty());
   CHECK(store.kept.back().size() == experiments);
   CHECK(store.kept.size() < 10);  // Nothing happens any more: no sweep would find anything.
+}
+
+TEST_CASE("sweeper: while pushes wait for room it hurries, and not for ever") {
+  Harness harness;
+  Remembering store;
+  BlobSweeper sweeper(*harness.loop, store, kByHand);
+  REQUIRE(sweeper.RunOnce().ok());
+  REQUIRE(sweeper.RunOnce().ok());
+  CHECK(store.graces == std::vector<Millis>{kByHand.grace});
+  CHECK(sweeper.NextRound() == kByHand.every);
+  store.is_short = true;
+  CHECK(sweeper.NextRound() == kByHand.every_when_short);
+  REQUIRE(sweeper.RunOnce().ok());
+  CHECK(store.graces.back() == kByHand.grace_when_short);
+  CHECK(sweeper.NextRound() == kByHand.every_when_short);
+  for (int i = 0; i < 8; ++i) REQUIRE(sweeper.RunOnce().ok());
+  CHECK(sweeper.NextRound() == kByHand.every);
 }
