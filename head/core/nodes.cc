@@ -54,6 +54,14 @@ bool IsFrozen(Soft& soft, Millis now) {
   return many && now - soft.frozen_at < limits::kFreezeMax;
 }
 
+// The network is back: who has to find the head again gets the time that a restart gives.
+void GiveTimeToReturn(Soft& soft, Millis now) {
+  std::vector<NodeId> silent;
+  for (const auto& [id, node] : soft.nodes)
+    if (IsSilent(node, now)) silent.push_back(id);
+  for (NodeId id : silent) SetDeadline(soft, id, now + limits::kRestartGrace);
+}
+
 // What runs there is to hear of a change of the node.
 void EmitAndTell(Draft& draft, NodeId id, Event event) {
   draft.Emit(std::move(event));
@@ -195,7 +203,9 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
 void ExpireLeases(Draft& draft) {
   std::set<std::pair<Millis, NodeId>>& deadlines = draft.soft().deadlines;
   if (deadlines.empty() || deadlines.begin()->first > draft.now) return;
+  const bool was_frozen = draft.soft().frozen_at != 0;
   const bool frozen = IsFrozen(draft.soft(), draft.now);
+  if (was_frozen && draft.soft().frozen_at == 0) GiveTimeToReturn(draft.soft(), draft.now);
   const Millis thaw = draft.soft().frozen_at + limits::kFreezeMax;
   while (!deadlines.empty() && deadlines.begin()->first <= draft.now) {
     NodeId id = deadlines.begin()->second;

@@ -76,11 +76,13 @@ TEST_CASE("the breaker holds for its time and not longer") {
   CHECK(fleet.core.soft.frozen_at == 0);
 }
 
-TEST_CASE("of many that vanished, the few that stay away are lost soon after the others are back") {
+TEST_CASE("of many that vanished, the few that stay away get a grace once the others are back") {
   Fleet fleet;
   fleet.Pass(5'000, 0);
   CHECK(fleet.Lost() == 0);
-  fleet.Pass(limits::kSuspectAfter + 200, 4);
+  fleet.Pass(limits::kRestartGrace - 200, 4);
+  CHECK(fleet.Lost() == 0);
+  fleet.Pass(limits::kSuspectAfter + 400, 4);
   CHECK(fleet.Lost() == 1);
 }
 
