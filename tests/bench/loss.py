@@ -2,6 +2,7 @@
 
     node_cut      the cable of a node is pulled -> the first step of its trial on another node
     node_killed   every process of a node gets SIGKILL at once -> the same
+    notice        a node is given notice, by file -> the same, from the next checkpoint
     false_deaths  nodes called lost while 20 processes spin for each core
 The trial's state is 8 MB; its Python starts anew and compares every byte before that first step.
 """
@@ -67,10 +68,16 @@ def measure(cluster, network, count: int, overload: float) -> None:  # type: ign
         network.kill_all(node)
         return cluster.daemons[node].start
 
-    for name, inject, bar in (("node_cut", cut, "<=3"), ("node_killed", killed, "<=1.8")):
+    def noticed(node: str) -> Callable[[], None]:
+        cluster.notice(node).write_text(json.dumps({"deadline_s": 60}))
+        return cluster.notice(node).unlink
+
+    for name, inject, bar, peer in (
+            ("node_cut", cut, "<=3", "Ray 2.60, disk shared: 66 s"),
+            ("node_killed", killed, "<=1.8", "Ray 2.60, disk shared: 2.5 s"),
+            ("notice", noticed, "<=1.5", "Ray 2.60: no notice is heard")):
         took = [once(cluster, search, inject) for _ in range(count)]
-        print_bench(name, statistics.median(took), "s", bar, "Ray 2.60, disk shared: "
-                    + ("66 s" if name == "node_cut" else "2.5 s"))
+        print_bench(name, statistics.median(took), "s", bar, peer)
         note(f"{count} times, state of {STATE_BYTES / 1e6:.0f} MB: "
              + " ".join(f"{seconds:.2f}" for seconds in sorted(took)))
     print_bench("false_deaths", false_deaths(cluster, search, overload), "nodes", "0", "-")

@@ -108,7 +108,8 @@ head_core attempts.cc "a trial that was suspended has failed" \
 head_core nodes.cc "a false alarm never ends" 's/if \(node\.draining\) EmitAndTell/if (false) EmitAndTell/'
 head_core nodes.cc "a drain by hand ends with the node's next Sync" \
   's/if \(node\.drained_by_hand\) return;//'
-head_core nodes.cc "the deadline of a drain by hand is forgotten" 's/node\.drain_until <= draft/0 > draft/'
+head_core nodes.cc "the deadline of a drain by hand is forgotten" \
+  's/node\.drain_until > 0 && node\.drain_until <= draft\.now/false/'
 head_core attempts.cc "a trial that was moved has failed" \
   's/if \(WasPreempted\(live, observed\)\) return AttemptOutcome::kPreempted;/(void)WasPreempted;/'
 head_core attempts.cc "a failure where a node drains is none" \
