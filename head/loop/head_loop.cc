@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <deque>
 #include <future>
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -41,6 +40,13 @@ struct QueryItem {
   std::function<void(absl::Status)> done;
 };
 using Item = std::variant<PostItem, SyncItem, WakeItem, QueryItem>;
+
+// A Sync that a newer one of its node has taken the place of.
+struct Released {
+  NodeId node;
+  ParkedSync sync;
+  bool is_awaited = false;  // The worker said so.
+};
 
 // What leaves once the journal has `seq`. A status that is not OK means that it never will.
 struct Effect {
@@ -104,7 +110,7 @@ class Loop final : public HeadLoop {
   Batch batch_;  // Records and rows that are not yet handed to the journal.
   ParkedSyncs parked_;
   std::set<NodeId> behind_;     // Their Sync is answered when this batch of inputs is done.
-  std::map<NodeId, ParkedSync> released_;  // So is this one, for which a newer one is parked.
+  std::vector<Released> released_;  // So are these, for which newer ones are parked.
   std::deque<Effect> effects_;  // Ascending by seq.
   SteadyTime next_tick_{};
   Millis last_now_ = 0;
@@ -293,11 +299,7 @@ void Loop::HandleSync(SyncItem item) {
   const uint64_t incarnation = parked.incarnation;
   if (auto older = parked_.Park(node, std::move(parked))) {
     const bool waits = older->incarnation == incarnation && older->sync_seq == item.seen.open_seq;
-    if (!waits || released_.contains(node)) {
-      Reply(node, std::move(*older));  // Nobody may be there to take it.
-    } else {
-      released_.emplace(node, std::move(*older));
-    }
+    released_.push_back({node, std::move(*older), waits});
   }
   // One that is behind is answered at the end of the batch, with all that the batch changed.
   if (parked_.IsOutdated(node, core_.world.state.epoch)) behind_.insert(node);
@@ -339,12 +341,15 @@ void Loop::EndOfBatch(SteadyTime now) {
   for (NodeId node : core_.soft.dirty) parked_.Bump(node);
   behind_.merge(core_.soft.dirty);
   core_.soft.dirty.clear();
-  // A worker that sent a newer Sync beside an older one is told by the older one.
-  for (auto& [node, older] : std::exchange(released_, {})) {
-    if (const ParkedSync* newest = parked_.Find(node)) older.listed = newest->listed;
-    Reply(node, std::move(older));
-    parked_.NoteTold(node, core_.world.state.epoch);
-    behind_.erase(node);
+  // A worker that sent a newer Sync beside an older one is told by the older one. Of others that
+  // were released nobody may be there to take the answer.
+  for (Released& older : std::exchange(released_, {})) {
+    const ParkedSync* newest = parked_.Find(older.node);
+    if (newest != nullptr) older.sync.listed = newest->listed;
+    Reply(older.node, std::move(older.sync));
+    if (!older.is_awaited) continue;
+    parked_.NoteTold(older.node, core_.world.state.epoch);
+    behind_.erase(older.node);
   }
   for (NodeId node : behind_) {
     if (auto sync = parked_.Take(node)) Reply(node, std::move(*sync));

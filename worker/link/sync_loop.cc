@@ -161,10 +161,7 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     pause_ = 0;
     not_before_ = 0;
     logs_.Take(call->reply);
-    if (call->seq > taken_seq_) {
-      taken_seq_ = call->seq;
-      Take(call->reply);
-    }
+    if (IsNews(call->reply)) Take(call->reply);
   } else if (!stopping_) {
     if (reachable_) {
       RT_LOG(kWarning) << "the head does not answer: " << EscapeControl(status.error_message());
@@ -178,6 +175,12 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
   }
   std::erase(calls_, call);
   changed_.notify_all();
+}
+
+// Replies may overtake each other: an older one would stop what a newer one has started.
+bool SyncLoop::IsNews(const v1::SyncReply& reply) const {
+  return reply.epoch() > seen_epoch_ ||
+         (reply.epoch() == seen_epoch_ && reply.version() >= seen_version_);
 }
 
 void SyncLoop::Take(const v1::SyncReply& reply) {

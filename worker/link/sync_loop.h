@@ -1,6 +1,6 @@
 // The control loop: what is observed goes up, what is desired comes down. One Sync is held by the
 // head; when something changes, a newer one is sent beside it, which releases the older. Redials
-// with growing pauses; replies are taken in order of sync_seq. Owns one thread.
+// with growing pauses; a reply older than one that was taken is dropped. Owns one thread.
 #pragma once
 
 #include <condition_variable>
@@ -41,6 +41,7 @@ class SyncLoop {
   void StopWithoutHead();
   void Send();
   void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  bool IsNews(const v1::SyncReply& reply) const;
   void Take(const v1::SyncReply& reply);
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
@@ -57,7 +58,6 @@ class SyncLoop {
   Millis soon_at_ = 0;  // Then it becomes dirty; 0: nothing waits.
   std::vector<std::shared_ptr<Call>> calls_;
   uint64_t next_seq_ = 1;
-  uint64_t taken_seq_ = 0;
   uint64_t seen_epoch_ = 0;
   uint64_t seen_version_ = 0;
   Millis hold_ = 0;

@@ -116,7 +116,7 @@ class Group {
     if (server_ < 0) return std::string("fork: ") + std::strerror(errno);
     if (server_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      RunChild(spec_, {null, out.write, err.write, ends[1]}, status.write);
+      RunChild(Program(spec_), {null, out.write, err.write, ends[1]}, status.write);
     }
     for (int fd : {null, out.write, err.write, status.write, ends[1]}) ::close(fd);
     control_ = ends[0];

@@ -74,10 +74,12 @@ Ending Run(ShimRecord& record, const Spec& spec, int signals) {
   Pipe status;
   int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   if (!out.Open() || !err.Open() || !status.Open()) return LaunchFailed(std::strerror(errno));
+  const Program program(spec);
+  const std::vector<int> fds = {null, out.write, err.write};
   // A child that only prepares its exec needs no memory of its own.
   const pid_t child = spec.cgroup.empty() ? ::vfork() : ForkInto(spec.cgroup, status.write);
   if (child < 0) return LaunchFailed(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) RunChild(spec, {null, out.write, err.write}, status.write);
+  if (child == 0) RunChild(program, fds, status.write);
   ::close(out.write);
   ::close(err.write);
   ::close(status.write);

@@ -246,17 +246,25 @@ inline std::string ToString(const StartFailure& failure, const Spec& spec) {
          ": " + why;
 }
 
-// The child after fork: a session of its own, default signals, `fds` as its 0, 1, 2 and so on.
-// Tells `status` when it cannot exec.
-[[noreturn]] inline void RunChild(const Spec& spec, const std::vector<int>& fds, int status) {
-  auto pointers = [](const std::vector<std::string>& texts) {
+// What exec takes, made before the fork: a child of vfork must not allocate in its parent.
+struct Program {
+  explicit Program(const Spec& spec)
+      : cwd(spec.cwd), argv(Pointers(spec.argv)), env(Pointers(spec.env)) {}
+  static std::vector<char*> Pointers(const std::vector<std::string>& texts) {
     std::vector<char*> list;
     for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
     list.push_back(nullptr);
     return list;
-  };
-  auto argv = pointers(spec.argv);
-  auto env = pointers(spec.env);
+  }
+  const std::string& cwd;
+  std::vector<char*> argv;
+  std::vector<char*> env;
+};
+
+// The child after fork: a session of its own, default signals, `fds` as its 0, 1, 2 and so on.
+// Tells `status` when it cannot exec.
+[[noreturn]] inline void RunChild(const Program& program, const std::vector<int>& fds,
+                                  int status) {
   ::setsid();
   sigset_t none;
   sigemptyset(&none);
@@ -268,11 +276,11 @@ inline std::string ToString(const StartFailure& failure, const Spec& spec) {
     ::dup2(fd, number++);
   }
   StartFailure failure;
-  if (::chdir(spec.cwd.c_str()) != 0) {
+  if (::chdir(program.cwd.c_str()) != 0) {
     failure = {errno, 1};
   } else {
-    environ = env.data();
-    ::execvp(argv[0], argv.data());
+    environ = const_cast<char**>(program.env.data());
+    ::execvp(program.argv[0], program.argv.data());
     failure = {errno, 2};
   }
   ssize_t ignored = ::write(status, &failure, sizeof failure);
