@@ -56,6 +56,10 @@ struct Search {
     journal = *std::move(opened);
   }
   void StartSinks() {
+    {  // What the ones before wrote after this cursor is written anew.
+      std::lock_guard lock(mutex);
+      flushed = ReadCursor(folder + "/results.cursor")->seq;
+    }
     auto started = ResultSinks::Start(*journal, folder, [this](uint64_t seq) {
       std::lock_guard lock(mutex);
       flushed = seq;
