@@ -8,6 +8,7 @@ a stop rule is met, or when UNACKNOWLEDGED_MAX reports wait. One report at a tim
 
 from __future__ import annotations
 
+import _signal
 import os
 import signal
 import socket
@@ -17,12 +18,13 @@ import time
 from collections import deque
 from typing import Any, NoReturn, Optional
 
-# Without the wrapper of signal.signal, whose enums cost a forked trial dozens of page faults.
-from _signal import SIG_IGN, signal as set_handler  # type: ignore[import-not-found]
-
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
 from rt._wire import Wire
+
+# Without the wrapper of signal.signal, whose enums cost a forked trial dozens of page faults.
+set_handler: Any = _signal.signal
+SIG_IGN: Any = _signal.SIG_IGN
 
 UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
@@ -249,8 +251,8 @@ class Session:
             self._move_told = False
             self._notice_end = None
         elif op == "checkpoint_lost":
-            text = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
-            print(text, file=sys.stderr, flush=True)
+            line = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
+            print(line, file=sys.stderr, flush=True)
         elif op == "stop":
             self._stop_told = True
         elif op == "pause":

@@ -8,6 +8,7 @@ With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import pickle
 import shutil
@@ -66,7 +67,12 @@ def load_payload() -> dict[str, Any]:
 
 def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
     """The trial's configuration, with the values that JSON could not hold put back."""
-    restored = restore_values(numbers(session.params), payload["values"])
+    params = session.params
+    path = os.environ.get("RT_CONFIG")
+    if not params and path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            params = json.load(file)
+    restored = restore_values(numbers(params), payload["values"])
     assert isinstance(restored, dict)
     return restored
 
