@@ -440,7 +440,10 @@ void WorkerHost::SendCommit(const Fence& fence) {
           if (run == runs_.end() || !run->second.commit) return;
           if (run->second.commit->manifest != manifest) return;
           // What was reported before it was told is no answer to that.
-          const bool is_pause = core_.attempts.at(fence).suspend_at.has_value();
+          // A core that forgot what runs is the auditor's to find.
+          auto known = core_.attempts.find(fence);
+          const bool is_pause =
+              known != core_.attempts.end() && known->second.suspend_at.has_value();
           const std::optional<uint64_t> told = run->second.told_after;
           const bool counts = is_pause || !told || run->second.commit->row.seq > *told;
           run->second.commit.reset();
