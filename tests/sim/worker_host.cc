@@ -215,8 +215,8 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   if (it == runs_.end() || !it->second.alive) return;
   TruthRun& truth = sim_.truth.runs[fence];
   truth.asked_to_stop = true;
-  const worker::AttemptState& attempt = core_.attempts.at(fence);
-  if (!attempt.stop && attempt.leaves) {
+  auto known = core_.attempts.find(fence);
+  if (known != core_.attempts.end() && !known->second.stop && known->second.leaves) {
     it->second.paused = true;  // For a daemon that comes after this one.
     if (!kill) truth.moved_after = it->second.told_after;
   }
