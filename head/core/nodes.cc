@@ -1,7 +1,7 @@
 // Nodes: what their daemons say, leases, and what it means when they fall silent.
 #include <algorithm>
-#include <cstdlib>
 
+#include "common/base/deadline.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
@@ -77,12 +77,7 @@ void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
     return;
   }
   const Millis until = sync.drain_for <= 0 ? 0 : draft.now + sync.drain_for;
-  const bool is_shifted = (until == 0) != (node.drain_until == 0) ||
-                          std::abs(until - node.drain_until) > limits::kDeadlineShift;
-  // Once it has passed it is always now.
-  const bool is_past = node.drain_until != 0 && node.drain_until <= draft.now && until != 0 &&
-                       until <= draft.now + limits::kDeadlineShift;
-  if (!node.draining || (is_shifted && !is_past))
+  if (!node.draining || !IsSameDeadline(node.drain_until, until, draft.now))
     EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
 }
 

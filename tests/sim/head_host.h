@@ -38,9 +38,9 @@ class HeadHost {
   void PostSync(input::Sync sync, SyncFn done);
   void Crash();
   void Stop(Millis span);  // SIGSTOP for this long.
-  // The log and its snapshot give the state that runs, once nothing is in flight.
-  void CheckReplay() { if (in_flight_.empty()) Replay(); }
-  const std::string& durable_dump() const { return durable_dump_; }
+  // The log and its snapshot give the state that runs, once nothing is in flight. Returns its
+  // canonical bytes.
+  std::string CheckReplay();
   bool up() const { return up_; }
   const Core& core() const { return core_; }
   // The durable records after `seq`.
@@ -59,7 +59,7 @@ class HeadHost {
     std::vector<Record> records;
     std::vector<RowBatch> rows;
     std::vector<Sim::Effect> effects;
-    std::string dump;
+    std::string dump;  // Of the state after it, for one batch in kDumpEvery.
     Millis durable_at = 0;
   };
   struct Parked {
@@ -98,7 +98,9 @@ class HeadHost {
   Millis wall_skew_ = 0;  // Of the machine's wall clock against virtual time.
   // The disk.
   std::vector<Record> log_;
-  std::string durable_dump_;
+  std::string dump_;  // The newest of those, which the log must give again at this seq.
+  uint64_t dump_seq_ = 0;
+  uint64_t appended_ = 0;
   std::optional<State> snapshot_;
 };
 

@@ -51,8 +51,7 @@ std::string Simulation::Run() {
   }
   auditor_.ExpectAllOver();
   ExpectNothingLeft();
-  head_.CheckReplay();
-  return head_.durable_dump();
+  return head_.CheckReplay();
 }
 
 void Simulation::ExpectNothingLeft() {
@@ -234,6 +233,10 @@ void Simulation::Drive(JobId job, double step, std::function<bool()> lives) {
     create.results_root = "/home/ann/rt_results";
     request->input = create;
     requests_.push_back(std::move(request));
+    // A person stops it just as it starts something.
+    if (!sim_.calm && sim_.rng.Chance(sim_.plan.stop_requested)) {
+      sim_.At(sim_.Between(0, 200), [this, job] { StopJob(job); });
+    }
   }
   requests_[index]->lives = std::move(lives);
   Ask(index);
@@ -287,13 +290,10 @@ void Simulation::AskToStop() {
   const Request& request = *requests_[sim_.rng.Below(requests_.size())];
   if (!request.answered) return;
   if (sim_.calm && !sim_.rng.Chance(0.2)) return;
+  if (std::holds_alternative<input::SubmitJob>(request.input)) return StopJob({request.id});
   sim_.faults.Add(Fault::kStopRequested);
-  const bool is_job = std::holds_alternative<input::SubmitJob>(request.input);
   Input stop = input::StopExperiment{{request.id}, "enough"};
-  if (is_job) {
-    stop = input::StopJob{{request.id}, "enough"};
-    sim_.truth.stops.insert(Owner::Of(JobId{request.id}));
-  } else if (sim_.rng.Chance(0.7)) {
+  if (sim_.rng.Chance(0.7)) {
     const TrialId trial{{request.id}, static_cast<uint32_t>(sim_.rng.Below(4))};
     stop = input::StopTrial{trial, "enough"};
     sim_.truth.stops.insert(Owner::Of(trial));
@@ -301,6 +301,12 @@ void Simulation::AskToStop() {
     sim_.truth.experiment_stops.insert(ExperimentId{request.id});
   }
   sim_.Call([this, stop](const Sim::Reply&) { head_.Post(stop, {}); });
+}
+
+void Simulation::StopJob(JobId job) {
+  sim_.faults.Add(Fault::kStopRequested);
+  sim_.truth.stops.insert(Owner::Of(job));
+  sim_.Call([this, job](const Sim::Reply&) { head_.Post(input::StopJob{job, "enough"}, {}); });
 }
 
 void Simulation::AskOnce(const std::string& what, const Input& input) {
@@ -336,14 +342,14 @@ void Simulation::AskToPause() {
 // People drain nodes, and sooner or later take each back.
 void Simulation::AskToDrain() {
   for (NodeId id : auditor_.DrainedNodes()) {
-    if (sim_.rng.Chance(0.2))
+    if (sim_.rng.Chance(0.1))
       AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
   }
   if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;
   const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();
   if (id.value == 0) return;
   sim_.faults.Add(Fault::kDrainRequested);
-  const Millis deadline = sim_.rng.Chance(0.5) ? 0 : sim_.Between(1'000, 8'000);
+  const Millis deadline = sim_.rng.Chance(0.5) ? 0 : sim_.Between(500, 5'000);
   AskOnce("drain " + std::to_string(id.value), input::DrainNode{id, "to clean it", deadline});
 }
 

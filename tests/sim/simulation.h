@@ -49,6 +49,7 @@ class Simulation {
   void CalamitiesLater();
   void StrikeNode(WorkerHost& host, bool may_leave);
   void AskToStop();
+  void StopJob(JobId job);
   void AskToPause();
   void AskForMore();
   void AskToDrain();

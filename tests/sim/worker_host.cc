@@ -29,7 +29,7 @@ void WorkerHost::StartDaemon() {
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
     Feed(worker::input::Recovered{fence, run.pid, run.exit,
-                                  run.body.keeps_port ? run.body.port : 0});
+                                  run.body.keeps_port ? run.body.port : 0, run.paused});
   }
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] { Drain(fence); });
@@ -218,7 +218,7 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   auto known = core_.attempts.find(fence);
   if (known != core_.attempts.end() && !known->second.stop && known->second.leaves) {
     it->second.paused = true;  // For a daemon that comes after this one.
-    if (!kill) truth.moved_after = it->second.told_after;
+    if (!kill && it->second.told_after) truth.moved_after = it->second.told_after;
   }
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;

@@ -150,6 +150,15 @@ TEST_CASE("a transient failure is tried again after a pause, a final one is an e
   CHECK(seen.exit.reason == "no such bundle");
 }
 
+TEST_CASE("who was asked to leave is ended by the next daemon, also after a false alarm") {
+  WorkerState state;
+  Step(state, input::Recovered{.fence = kOne, .pid = 12, .leaves = true}, 0);
+  CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
+        std::vector<Action>{action::Signal{kOne, false}});
+  CHECK(Step(state, input::Tick{}, 1 + limits::kStopGrace) ==
+        std::vector<Action>{action::Signal{kOne, true}});
+}
+
 TEST_CASE("recovered attempts are listed, and go on where they were") {
   WorkerState state;
   Step(state, input::Recovered{kOne, 12, std::nullopt}, 0);

@@ -20,6 +20,7 @@ constexpr size_t kThreads = 2;
 constexpr size_t kGenerationsMax = 2;  // Of one attempt on their way; fewer than kSavedRowsMax.
 constexpr Millis kPauseFirst = 20;  // The rows before it may be on their way.
 constexpr Millis kPauseMost = 1'000;
+constexpr std::chrono::seconds kStoredFor{30};  // Half of SweepTimes::grace_when_short.
 constexpr Bytes kRowBytesMax = 1 << 20;
 
 bool IsTransient(const absl::Status& status) {
@@ -197,12 +198,16 @@ void CheckpointPusher::Run() {
 // Through outages of the head and the store: as long as the attempt is looked after.
 absl::StatusOr<uint64_t> CheckpointPusher::Commit(const Push& push) {
   std::optional<StoredTree> tree;
+  std::chrono::steady_clock::time_point stored_at;
   for (Millis pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMost)) {
     absl::Status status;
-    if (!tree) {
+    // A store short of room sweeps what nobody has named for long: what waits is looked at again.
+    if (!tree || std::chrono::steady_clock::now() - stored_at >= kStoredFor) {
+      tree.reset();
       absl::StatusOr<StoredTree> stored = StoreTree(store_, push.directory + "/tree", {});
       status = stored.status();
       if (stored.ok()) tree = *stored;
+      stored_at = std::chrono::steady_clock::now();
     }
     if (tree) {
       auto number =

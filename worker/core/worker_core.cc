@@ -1,9 +1,9 @@
 #include "worker/core/worker_core.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <set>
 
+#include "common/base/deadline.h"
 #include "common/base/limits.h"
 
 namespace rt::worker {
@@ -100,6 +100,7 @@ class Stepper {
     attempt.stage = recovered.exit ? Stage::kDraining : Stage::kRunning;
     attempt.pid = recovered.pid;
     attempt.port = recovered.port;
+    attempt.leaves = recovered.leaves;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
   }
@@ -203,13 +204,7 @@ class Stepper {
     } else if (attempt.suspend) {
       SuspendAsDue(fence, attempt);
     } else if (attempt.move) {
-      const bool is_shifted =
-          (attempt.told_by == 0) != (attempt.move_by == 0) ||
-          std::abs(attempt.told_by - attempt.move_by) > limits::kDeadlineShift;
-      // Once it has passed it is always now.
-      const bool is_past = attempt.told_by != 0 && attempt.told_by <= now_ &&
-                           attempt.move_by != 0 && attempt.move_by <= now_ + limits::kDeadlineShift;
-      if (attempt.told && (!is_shifted || is_past)) return;
+      if (attempt.told && IsSameDeadline(attempt.told_by, attempt.move_by, now_)) return;
       attempt.told = true;
       attempt.told_by = attempt.move_by;
       actions_.push_back(action::Announce{fence, attempt.move_by});

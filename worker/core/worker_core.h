@@ -117,6 +117,7 @@ struct Recovered {
   uint64_t pid = 0;
   std::optional<ExitFacts> exit;
   uint32_t port = 0;
+  bool leaves = false;  // It has saved for a node that was to go, and was asked to end.
 };
 struct HeadAway {};
 struct Tick {};

@@ -120,7 +120,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   parts_.attempts.Add(*live);
   parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
-  Feed(input::Recovered{fence, found.pid, found.exit, port});
+  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_paused()});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!listening.ok()) {
     RT_LOG(kError) << MessageOf(listening);
