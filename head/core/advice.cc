@@ -45,6 +45,14 @@ absl::Status CheckParams(const std::string& params) {
   return json.is_object() ? absl::OkStatus() : Invalid("a suggested configuration must be a map");
 }
 
+absl::Status CheckResources(const Core& core, const std::string& text) {
+  if (text.empty()) return absl::OkStatus();
+  if (text.size() > limits::kParamsBytesMax) return Invalid("a trial's resources are too long");
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(text));
+  RT_ASSIGN_OR_RETURN(ResourceRequest request, ParseResourceRequest(json, "resources"));
+  return CheckPossible(core, request);
+}
+
 absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
                          const input::AnswerQuestions& input) {
   if (input.through < input.from || input.through > draft.core.world.state.seq)
@@ -53,6 +61,7 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
     RT_RETURN_IF_ERROR(CheckParams(suggestion.params));
     if (std::max(suggestion.name.size(), suggestion.directory.size()) > kTrialNameMax)
       return Invalid("a trial's name is longer than " + std::to_string(kTrialNameMax) + " bytes");
+    RT_RETURN_IF_ERROR(CheckResources(draft.core, suggestion.resources));
   }
   std::vector<uint32_t> named = input.pauses;
   named.insert(named.end(), input.resumes.begin(), input.resumes.end());
@@ -170,7 +179,8 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
     if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
     CreateTrial(draft, id, suggestion.params,
                 FreeName(draft.core.world, *experiment, suggestion.name),
-                FreeName(draft.core.world, *experiment, suggestion.directory));
+                FreeName(draft.core.world, *experiment, suggestion.directory),
+                suggestion.resources);
   }
   if (input.search_finished && !experiment->search_finished && IsOpen(*experiment))
     draft.Emit(event::SearchFinished{id});

@@ -272,11 +272,12 @@ struct Applier {
     trial.bracket = e.bracket;
     trial.name = e.name;
     trial.directory = e.directory;
+    trial.resources = e.resources;
     trial.created_at = at;
     experiment.trials.push_back(std::move(trial));
     ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
     index.pending.insert(e.trial.number);
-    TakeNames(index, experiment.trials.back());
+    TakeOwn(index, experiment.trials.back());
     AddIfWanted(experiment, experiment.trials.back());
   }
   void operator()(const event::TrialStopRequested& e) {

@@ -59,7 +59,11 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.cwd = spec.cwd;
   launch.inputs = spec.inputs;
   launch.params = trial.params;
-  launch.resources = spec.resources.bundles.at(launch.fence.rank);
+  launch.resources = RequestOf(world, launch.fence.attempt.owner).bundles.at(launch.fence.rank);
+  if (!trial.resources.empty()) {  // Its driver cannot know them when it writes the environment.
+    const int64_t cpus = std::max<int64_t>(1, launch.resources.cpu / kUnit);
+    launch.env.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
+  }
   launch.report_regex = spec.report_regex;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;

@@ -55,9 +55,10 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
 void ProposeTrials(Draft& draft, ExperimentId id);
 void DecideIfOver(Draft& draft, ExperimentId id);
 void CheckBudgets(Draft& draft);
-// The bracket is drawn here; the configuration was. `name` and `directory` may be empty.
+// The bracket is drawn here; the configuration was. The others may be empty; `resources` are
+// checked.
 void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name = "",
-                 std::string directory = "");
+                 std::string directory = "", std::string resources = "");
 
 // advice.cc
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);

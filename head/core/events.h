@@ -232,7 +232,8 @@ struct TrialCreated {
   uint32_t bracket = 0;
   std::string name;       // As its driver called it; empty: by its number.
   std::string directory;  // The same for its results directory, the last part of its path.
-  RT_FIELDS(TrialCreated, trial, params, bracket, name, directory);
+  std::string resources;  // JSON, as its driver asked; empty: as its experiment says.
+  RT_FIELDS(TrialCreated, trial, params, bracket, name, directory, resources);
 };
 struct TrialStopRequested {
   TrialId trial;

@@ -106,7 +106,7 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
 }
 
 void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name,
-                 std::string directory) {
+                 std::string directory, std::string resources) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentSpec& spec = draft.index().experiments.at(id).spec;
   uint64_t number = experiment.trials.size();
@@ -116,7 +116,7 @@ void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string 
     bracket = AshaBracket(*spec.asha, rng);
   }
   draft.Emit(event::TrialCreated{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
-                                 std::move(name), std::move(directory)});
+                                 std::move(name), std::move(directory), std::move(resources)});
   if (!spec.driver.chooses) return;
   draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)}, PauseCause::kScheduler,
                                 "until its scheduler chooses it"});

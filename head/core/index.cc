@@ -108,7 +108,14 @@ void RemoveReady(World& world, const Owner& owner) {
   index.ready_arrival.erase(arrival);
 }
 
-void TakeNames(ExperimentIndex& index, const Trial& trial) {
+void TakeOwn(ExperimentIndex& index, const Trial& trial) {
+  if (!trial.resources.empty()) {
+    auto json = Json::Parse(trial.resources);
+    RT_CHECK(json.ok());
+    auto request = ParseResourceRequest(*json, "resources");
+    RT_CHECK_BECAUSE(request.ok(), "journalled resources must stay valid");
+    index.requests.emplace(trial.id.number, *std::move(request));
+  }
   for (const std::string& name : {trial.name, trial.directory})
     if (!name.empty()) index.names.insert(name);
 }
@@ -266,7 +273,7 @@ void Reindex(World& world) {
       if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
     for (const Trial& trial : experiment.trials) {
       CountEnd(index, trial.end);
-      TakeNames(index, trial);
+      TakeOwn(index, trial);
       bool live = trial.runs.live() != nullptr;
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,

@@ -12,8 +12,8 @@ void AddReady(World& world, const Owner& owner);
 void RemoveReady(World& world, const Owner& owner);
 // After one of its trials no longer runs or waits: another may, under max_concurrent.
 void ReleaseHeld(World& world, ExperimentId id);
-// The names that the trial's driver gave it are taken.
-void TakeNames(ExperimentIndex& index, const Trial& trial);
+// What the trial's driver gave it: its names are taken, its own resources are read.
+void TakeOwn(ExperimentIndex& index, const Trial& trial);
 // A live attempt takes or gives back its members' resources.
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);

@@ -187,6 +187,7 @@ struct AnswerQuestions {
     std::string params;  // JSON.
     std::string name = {};
     std::string directory = {};
+    std::string resources = {};  // JSON; empty: as its experiment says.
   };
   std::vector<Suggestion> suggestions;
   bool search_finished = false;

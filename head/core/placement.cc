@@ -143,8 +143,11 @@ Waiting WhyMoving(const State& state, const Owner& owner) {
 }  // namespace
 
 const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
-  if (owner.is_trial())
-    return world.index.experiments.at(owner.trial().experiment).spec.resources;
+  if (owner.is_trial()) {
+    const ExperimentIndex& index = world.index.experiments.at(owner.trial().experiment);
+    auto own = index.requests.find(owner.trial().number);
+    return own == index.requests.end() ? index.spec.resources : own->second;
+  }
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 

@@ -149,9 +149,10 @@ struct Trial {
   std::string pause_reason;
   std::string name;       // Empty: by its number.
   std::string directory;  // Empty: its name.
+  std::string resources;  // JSON, as its driver asked; empty: as its experiment says.
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
-            ended_at, pause_cause, pause_reason, name, directory);
+            ended_at, pause_cause, pause_reason, name, directory, resources);
 };
 
 // One rung of an early-stopping bracket.
@@ -263,6 +264,7 @@ struct ExperimentIndex {
   ExperimentSpec spec;
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
+  std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
   std::set<std::string> names;              // Names and directories that its driver gave trials.
   uint64_t ready = 0;                       // Trials in Index::ready.
   std::set<uint32_t> held;                  // They want nodes; max_concurrent is reached.

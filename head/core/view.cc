@@ -336,7 +336,8 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("bundle", TextOrNull(spec.bundle));
   item.Set("results_dir", experiment.results_dir);
   double lost_gpu_s = 0;
-  for (const Trial& trial : experiment.trials) lost_gpu_s += LostGpuSeconds(spec, trial);
+  for (const Trial& trial : experiment.trials)
+    lost_gpu_s += LostGpuSeconds(RequestOf(core.world, Owner::Of(trial.id)), trial);
   item.Set("lost_gpu_s", lost_gpu_s);
   Json rungs = Json::MakeArray();
   for (const Rung& rung : experiment.rungs)

@@ -25,9 +25,9 @@ inline Json Listing(Json items) {
 }
 Json AttemptsOf(const State& state, const Runs& runs);
 // What its losses cost: gpus, times the seconds from the newest checkpoint before each.
-inline double LostGpuSeconds(const ExperimentSpec& spec, const Trial& trial) {
+inline double LostGpuSeconds(const ResourceRequest& request, const Trial& trial) {
   int64_t units = 0;
-  for (const Resources& bundle : spec.resources.bundles) units += bundle.gpu;
+  for (const Resources& bundle : request.bundles) units += bundle.gpu;
   return ToSeconds(trial.runs.lost_for) * static_cast<double>(units) / static_cast<double>(kUnit);
 }
 

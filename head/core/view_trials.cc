@@ -292,20 +292,20 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {
   const Trial* trial = FindTrial(core.world.state, id);
   if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
-  const ExperimentIndex& index = core.world.index.experiments.at(id.experiment);
   Json item = TrialItem(core, facts, *trial);
-  item.Set("resources", ToJson(index.spec.resources));
+  const ResourceRequest& request = RequestOf(core.world, Owner::Of(id));
+  item.Set("resources", ToJson(request));
   Waiting waiting = WaitingOf(core, *trial, facts.now);
   item.Set("waiting", waiting.reason.empty()
                           ? Json()
                           : Json::MakeObject({{"reason", waiting.reason},
-                                              {"needs", ToJson(index.spec.resources)},
+                                              {"needs", ToJson(request)},
                                               {"frees", waiting.frees}}));
   item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
   item.Set("checkpoints", CheckpointsOf(trial->runs));
   item.Set("error", ErrorOf(*trial));
   item.Set("log_paths", LogPathsOf(core, *trial));
-  item.Set("lost_gpu_s", LostGpuSeconds(index.spec, *trial));
+  item.Set("lost_gpu_s", LostGpuSeconds(request, *trial));
   return item;
 }
 

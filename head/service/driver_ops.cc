@@ -150,9 +150,11 @@ void AnswerQuestions(const Call& call, JsonDone done) {
   answer.through = CountOf(call.json, "through");
   for (const Json& item : ListOf(call.json, "suggestions")) {
     const Json* params = item.Find("params");
+    const Json* resources = item.Find("resources");
     answer.suggestions.push_back({static_cast<uint32_t>(CountOf(item, "number")),
                                   params == nullptr ? "" : params->Dump(),
-                                  item.GetString("name"), item.GetString("directory")});
+                                  item.GetString("name"), item.GetString("directory"),
+                                  resources == nullptr ? "" : resources->Dump()});
   }
   answer.search_finished = call.json.GetBool("search_finished");
   for (const Json& item : ListOf(call.json, "stops"))

@@ -87,7 +87,7 @@ class ScalingConfig:
 def as_request(resources: Any) -> dict[str, Any]:
     """What with_resources was given, as one dict: `bundles`, `strategy`, `ranks`, or plain amounts.
 
-    Raises ValueError for anything that is not the same for all trials.
+    Raises ValueError for anything else.
     """
     if isinstance(resources, ScalingConfig):
         resources = resources.as_placement_group_factory()
@@ -99,7 +99,7 @@ def as_request(resources: Any) -> dict[str, Any]:
         }
     if not isinstance(resources, dict):
         kind = type(resources).__name__
-        raise ValueError(f"resources are one dict for all trials, not {kind}")
+        raise ValueError(f"resources are a dict or a PlacementGroupFactory, not {kind}")
     return dict(resources)
 
 

@@ -52,6 +52,7 @@ class Session:
         self._terminated = False
         self._stop_told = False
         self._pause_told = False
+        self._last_row: dict[str, Any] = {}
         self._move_told = False
         self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
@@ -143,6 +144,16 @@ class Session:
         if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
             self.end_paused()
 
+    def attach(self, _: dict[str, Any], checkpoint: Checkpoint) -> None:
+        """Commits a checkpoint with the row that was reported last."""
+        with self._lock:
+            seq = self._seq
+            message = {"op": "report", "seq": seq, "metrics": self._last_row, "wait": False}
+            message.update(checkpoint=checkpoint.path, give=checkpoint.is_given)
+            self._unacked.append((seq, dump(message)))
+            self._send(self._unacked[-1][1])
+            self._await_verdict(seq, needs_verdict=False)
+
     def end_paused(self) -> NoReturn:
         """Tells the daemon that the trial ends because it was asked to pause, and ends it."""
         with self._lock:
@@ -156,6 +167,7 @@ class Session:
         row["done"] = ends
         wait = not ends and (self._takes_milestone(row) or self._judged)
         self._seq += 1
+        self._last_row = row
         message: dict[str, Any] = {"op": "report", "seq": self._seq, "metrics": row, "wait": wait}
         if checkpoint is not None:
             message["checkpoint"] = checkpoint.path

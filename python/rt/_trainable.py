@@ -32,6 +32,15 @@ class Trainable:
         """Called once before the first step."""
         self._setup(config)
 
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        """What a trial of this configuration asks for: a dict or a PlacementGroupFactory.
+
+        Called in the driver, once per trial, unless with_resources says what is asked for. None:
+        as the experiment says.
+        """
+        return None
+
     def step(self) -> dict[str, Any]:
         """One iteration; returns its metrics. `done: True` in them ends the trial."""
         return self._train()

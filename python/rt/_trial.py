@@ -169,6 +169,9 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
         _api.report(result)
     else:
         _report_checkpoint(trainable, result)
+    if session.pausing and not wanted and not ends and trainable.can_save:
+        # It heard of that with the row's verdict: what the row stands for goes on from here.
+        _report_checkpoint(trainable, result, session.attach)
     if (session.pausing or (session.moving and wanted)) and not ends:
         session.end_paused()
     if last:
@@ -176,14 +179,16 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
         raise TrialStopped()
 
 
-def _report_checkpoint(trainable: Trainable, result: dict[str, Any]) -> None:
+def _report_checkpoint(
+    trainable: Trainable, result: dict[str, Any], report: Callable[..., None] = _api.report
+) -> None:
     parent = os.environ.get("RT_TRIAL_DIR") or None
     staging = tempfile.mkdtemp(prefix=".checkpoint-", dir=parent)
     try:
         trainable.save(staging)
         checkpoint = Checkpoint(staging)
         checkpoint.is_given = True
-        _api.report(result, checkpoint=checkpoint)
+        report(result, checkpoint=checkpoint)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

@@ -221,6 +221,71 @@ print(json.dumps([[t.last_result["v"] for t in trials], read.metrics["v"], read.
 """)
         self.assertEqual(said, [[1, 2, 3], 5, {"x": 5}, "out 5\n", 1])
 
+    def test_a_scheduler_pauses_trials_and_chooses_which_goes_on(self) -> None:
+        said = self.says("""
+from rt.tune.schedulers import TrialScheduler
+class Turns(TrialScheduler):
+    "Each trial rests after its 2nd and 4th step; whoever has done least goes on."
+    seen, chosen = [], []
+    def on_trial_result(self, controller, trial, result):
+        self.seen.append([trial.number, result["step"]])
+        return self.PAUSE if result["step"] in (2, 4) else self.CONTINUE
+    def choose_trial_to_run(self, controller):
+        open = [t for t in controller.get_trials() if t.status in ("PENDING", "PAUSED")]
+        trial = min(open, key=lambda t: ((t.last_result or {}).get("step", 0), t.number),
+                    default=None)
+        if trial is not None:
+            self.chosen.append(trial.number)
+        return trial
+class Steps(tune.Trainable):
+    def setup(self, config):
+        self.n, self.sum = 0, 0
+    def step(self):
+        self.n += 1
+        self.sum += self.n * self.config["x"]
+        return {"step": self.n, "sum": self.sum, "done": self.n == 6}
+    def save_checkpoint(self, directory):
+        return {"n": self.n, "sum": self.sum}
+    def load_checkpoint(self, state):
+        self.n, self.sum = state["n"], state["sum"]
+turns = Turns()
+results = tune.Tuner(
+    Steps, param_space={"x": tune.grid_search([1, 10])},
+    tune_config=tune.TuneConfig(metric="sum", mode="max", scheduler=turns),
+    run_config=tune.RunConfig(verbose=0)).fit()
+print(json.dumps([[[row["step"], row["sum"]] for row in r.metrics_dataframe.to_dict("records")]
+                  for r in results] + [turns.chosen, turns.seen]))
+""")
+        sums = [1, 3, 6, 10, 15, 21]
+        for at, x in ((0, 1), (1, 10)):
+            self.assertEqual(said[at], [[n + 1, x * total] for n, total in enumerate(sums)])
+            self.assertEqual([n for number, n in said[3] if number == at],
+                             [1, 2, 3, 4, 5])  # The 6th is told as its end.
+        self.assertEqual(sorted(said[2]), [0, 0, 0, 1, 1, 1], said[2])
+
+    def test_a_trial_asks_for_what_its_configuration_needs(self) -> None:
+        said = self.says("""
+import os
+def threads(config):
+    tune.report({"v": int(os.environ["OMP_NUM_THREADS"])})
+class Own(tune.Trainable):
+    @classmethod
+    def default_resource_request(cls, config):
+        return tune.PlacementGroupFactory([{"CPU": config["x"]}])
+    def step(self):
+        return {"v": int(os.environ["OMP_NUM_THREADS"]), "done": True}
+space = {"x": tune.grid_search([1, 2])}
+ask = tune.with_resources(threads, lambda config: {"cpu": config["x"]})
+print(json.dumps([[r.metrics["v"] for r in tune.Tuner(each, param_space=space).fit()]
+                  for each in (ask, Own)]))
+""")
+        self.assertEqual(said, [[1, 2], [1, 2]])
+        done = self.place.run(SCRIPT + """
+tune.Tuner(tune.with_resources(objective, lambda config: {"cpu": 1000})).fit()
+""", code=1)
+        self.assertIn("asks for 1000 cpus; the largest node has", done.stderr)
+        self.place.wait_gone()
+
     def test_what_the_user_raises_ends_the_script(self) -> None:
         done = self.place.run(SCRIPT + """
 class Broken(tune.Callback):

@@ -98,12 +98,16 @@ void Auditor::On(const event::TrialCreated& e) {
   if (experiment.spec.suggests) {
     Must(!experiment.search_finished, "a search that is finished suggests no more");
     auto suggested = truth_->suggested.find(e.trial);
-    Must(suggested != truth_->suggested.end() && suggested->second.contains(e.params),
+    Must(suggested != truth_->suggested.end() && suggested->second.contains(e.params + e.resources),
          "a configuration is what a driver suggested for this trial");
   }
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
   trial.runs.asks = experiment.spec.asks;
+  if (e.resources.empty()) return;
+  auto json = Json::Parse(e.resources);
+  Must(json.ok() && experiment.spec.suggests, "only a driver gives a trial resources of its own");
+  trial.runs.asks = AuditedAsks::From(&*json, 10'000);
 }
 
 void Auditor::On(const event::TrialStopRequested& e) {

@@ -78,8 +78,11 @@ void DriverHost::Decide(const Self& self, input::AnswerQuestions& answer) {
       break;
     }
     const std::string params = "{\"lr\":" + std::to_string(sim_.rng.Below(1'000)) + "}";
-    answer.suggestions.push_back({number, params});
-    sim_.truth.suggested[{id_, number}].insert(params);
+    const char* resources[] = {"", "", "", R"({"cpu":2})", R"({"cpu":0.5,"gpu":0.5})",
+                               R"({"cpu":0.5,"ranks":2})"};
+    const std::string asks = resources[sim_.rng.Below(6)];
+    answer.suggestions.push_back({.number = number, .params = params, .resources = asks});
+    sim_.truth.suggested[{id_, number}].insert(params + asks);
   }
   const bool judges = self->seen.index.experiments.at(id_).spec.driver.judges;
   for (uint32_t number : self->seen.index.experiments.at(id_).live) {

@@ -49,7 +49,7 @@ struct Truth {
   std::set<NodeId> notices;     // Nodes that said that they are to go.
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
-  std::map<TrialId, std::set<std::string>> suggested;
+  std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.

@@ -73,14 +73,20 @@ void WorkerLoop::Ask(std::function<void()> alive) {
   Wake();
 }
 
-void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
+// Before the loop's turn, because a program waits for each verdict; only who is to pause hears that
+// first, and so ends at the row that was judged.
+void WorkerLoop::TellJudged(const input::Desired& desired, bool suspended) {
   bool judged = false;
   for (const input::DesiredAttempt& one : desired.attempts) {
-    if (one.judged_seq == 0) continue;
+    if (one.judged_seq == 0 || one.suspend != suspended) continue;
     auto live = parts_.attempts.Find(one.fence);
     judged = (live != nullptr && live->NoteJudged(one.judged_seq)) || judged;
   }
   if (judged) parts_.socket.Wake();
+}
+
+void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
+  TellJudged(desired, false);
   {
     std::lock_guard lock(mutex_);
     // The first one stays: it has its token by the time a second reply repeats it.
@@ -147,7 +153,10 @@ void WorkerLoop::Run() {
       asked.swap(asked_);
     }
     for (const auto& alive : asked) alive();
-    for (const WorkerInput& input : inputs) Feed(input);
+    for (const WorkerInput& input : inputs) {
+      Feed(input);
+      if (const auto* desired = std::get_if<input::Desired>(&input)) TellJudged(*desired, true);
+    }
     PumpRunning();
     WatchMemory();
     PumpEnded();

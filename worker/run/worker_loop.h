@@ -45,6 +45,7 @@ class WorkerLoop {
   void Ask(std::function<void()> alive);
 
  private:
+  void TellJudged(const input::Desired& desired, bool suspended);
   struct Ended {
     ExitFacts exit;
     bool drained = false;

@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 from rt._driver import Driver
 from rt._json import numbers
+from rt._resources import as_request, resources_spec
 from rt._space import SampleFrom, json_config, json_value, place, resolve, value_at
 from rt._values import Path, ValueTable, restore_values
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
@@ -42,13 +43,17 @@ class Advice:
     sampled: list[tuple[Path, SampleFrom]] = field(default_factory=list)
     name_of: Optional[Callable[[Any], str]] = None
     directory_of: Optional[Callable[[Any], str]] = None
+    # From a trial's configuration to its resources; None from it: as the experiment says.
+    resources_of: Optional[Callable[[dict[str, Any]], Any]] = None
     info: dict[str, Any] = field(default_factory=dict)  # For Callback.setup.
 
     def to_spec(self) -> dict[str, Any]:
         """The `driver` of an experiment's specification; empty when nothing is asked."""
-        named = self.name_of is not None or self.directory_of is not None
+        told = (self.name_of, self.directory_of, self.resources_of)
         spec: dict[str, Any] = {
-            "suggests": self.searcher is not None or bool(self.sampled) or named,
+            "suggests": self.searcher is not None
+            or bool(self.sampled)
+            or told != (None, None, None),
             "judges": self.scheduler is not None or bool(self.stoppers),
             "chooses": self.chooses(),
             "watches": bool(self.callbacks),
@@ -383,6 +388,10 @@ class Advisors:
             found["name"] = trial.trial_name = str(self._advice.name_of(trial))
         if self._advice.directory_of is not None:
             found["directory"] = str(self._advice.directory_of(trial))
+        if self._advice.resources_of is not None:
+            asked = self._advice.resources_of(copy.deepcopy(config))
+            if asked is not None:
+                found["resources"] = resources_spec(as_request(asked))
         return found
 
     def _suggest_again(self, searcher: Searcher, entry: Entry) -> None:

@@ -58,7 +58,7 @@ class Request:
     space: Optional[dict[str, Any]] = None
     tune: TuneConfig = field(default_factory=TuneConfig)
     run: RunConfig = field(default_factory=RunConfig)
-    resources: Optional[dict[str, Any]] = None
+    resources: Any = None  # One request, or a function from a configuration to it.
 
 
 def trainable_name(trainable: Any) -> str:
@@ -114,6 +114,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
     scheduler = as_scheduler(request.tune.scheduler)
     search = as_search(request.tune.search_alg)
     in_head = (MaximumIterationStopper, TimeoutStopper)
+    chosen = _chosen_resources(request)
     advice = Advice(
         searcher=search if isinstance(search, Searcher) else None,
         scheduler=None if runs_in_head(scheduler) else scheduler,
@@ -122,6 +123,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         sampled=sampled(request.space or {}),
         name_of=request.tune.trial_name_creator,
         directory_of=request.tune.trial_dirname_creator,
+        resources_of=chosen if callable(chosen) else None,
         info={
             "stop": request.run.stop,
             "num_samples": request.tune.num_samples,
@@ -155,8 +157,13 @@ def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> N
 
 
 def _resources(request: Request) -> dict[str, Any]:
-    chosen = request.resources or resources_of(request.trainable) or {"cpu": 1}
-    return resources_spec(chosen)
+    chosen = _chosen_resources(request)
+    return resources_spec({"cpu": 1} if callable(chosen) else chosen)
+
+
+def _chosen_resources(request: Request) -> Any:
+    """One request for all trials, or a function from a trial's configuration to its own."""
+    return request.resources or resources_of(request.trainable) or {"cpu": 1}
 
 
 def _max_concurrent(tune: TuneConfig, search: Any) -> int:

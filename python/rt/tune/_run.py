@@ -94,8 +94,11 @@ def run_search(request: Request) -> TrialSet:
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
     # As in Ray: trials that run side by side would otherwise each start a thread per core.
-    threads = os.environ.get("OMP_NUM_THREADS") or str(threads_of(spec["resources"]))
-    spec["env"].setdefault("OMP_NUM_THREADS", threads)
+    threads = os.environ.get("OMP_NUM_THREADS")
+    if threads is None and ready.advice.resources_of is None:  # Else the head knows each trial's.
+        threads = str(threads_of(spec["resources"]))
+    if threads:
+        spec["env"].setdefault("OMP_NUM_THREADS", threads)
     if "RT_WARM_START" in os.environ:
         spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
     path = import_path(outside_job=not driver.inside_job)

@@ -125,7 +125,7 @@ def run(
     stop: Any = None,
     time_budget_s: Union[float, datetime.timedelta, None] = None,
     config: Optional[dict[str, Any]] = None,
-    resources_per_trial: Optional[dict[str, Any]] = None,
+    resources_per_trial: Any = None,
     num_samples: int = 1,
     storage_path: Optional[str] = None,
     local_dir: Optional[str] = None,
@@ -232,9 +232,11 @@ def _old_checkpoints(
     )
 
 
-def _old_resources(resources: Any) -> Optional[dict[str, Any]]:
+def _old_resources(resources: Any) -> Any:
     if resources is None:
         return None
+    if callable(resources):
+        return resources
     resources = as_request(resources)
     if "bundles" in resources:
         return dict(resources)

@@ -63,14 +63,16 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 def with_resources(trainable: Any, resources: Any) -> Any:
     """The trainable that asks for e.g. {"cpu": 2, "gpu": 0.5, "memory": bytes} per trial.
 
-    A PlacementGroupFactory asks for several bundles, a ScalingConfig for so many ranks. Raises
-    ValueError for resources that are not the same for all trials.
+    A PlacementGroupFactory asks for several bundles, a ScalingConfig for so many ranks, and a
+    function of the configuration, called in the driver, for what each trial needs. Raises
+    ValueError for anything else.
     """
     trainable = lookup(trainable)
-    request = as_request(resources)
+    request = resources if callable(resources) else as_request(resources)
     if inspect.isclass(trainable):
         base: Any = trainable
-        derived = type(base.__name__, (base,), {_RESOURCES: request})
+        kept = staticmethod(request) if callable(request) else request
+        derived = type(base.__name__, (base,), {_RESOURCES: kept})
         _rename(derived, base)
         return derived
     wrapped = _copied(trainable, {})
@@ -78,9 +80,14 @@ def with_resources(trainable: Any, resources: Any) -> Any:
     return wrapped
 
 
-def resources_of(trainable: Any) -> Optional[dict[str, Any]]:
-    """What with_resources asked for, or None."""
-    return getattr(trainable, _RESOURCES, None)
+def resources_of(trainable: Any) -> Any:
+    """What with_resources asked for; else a class's own default_resource_request; or None."""
+    asked = getattr(trainable, _RESOURCES, None)
+    if asked is not None or not inspect.isclass(trainable):
+        return asked
+    own = getattr(trainable, "default_resource_request", None)
+    inherited = getattr(Trainable, "default_resource_request").__func__
+    return None if getattr(own, "__func__", own) in (None, inherited) else own
 
 
 def _rename(derived: type, base: type) -> None:
