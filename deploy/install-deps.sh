@@ -11,7 +11,7 @@ packages=(
   librust-blake3-dev
   clang-14 libclang-rt-14-dev
   postgresql
-  python3 python3-venv python3-pip procps iproute2 iptables systemd
+  python3 python3-venv python3-pip procps iproute2 iptables systemd zsh fish
 )
 # Nice to have: the build and the tests go on without them, and say so.
 optional=(mold ccache)

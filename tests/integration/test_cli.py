@@ -226,8 +226,18 @@ resources: {{cpu: 2}}
                  "echo ${COMPREPLY[@]}")
         done = subprocess.run(["bash", "-c", check], input=script, text=True, capture_output=True)
         self.assertEqual((done.stdout, done.stderr), ("status\n", ""))
-        self.assertIn("#compdef rt", self.cluster.rt("completion", "zsh").stdout)
-        self.assertIn("complete -c rt", self.cluster.rt("completion", "fish").stdout)
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
+        script = self.cluster.rt("completion", "zsh").stdout
+        # Outside its line editor compadd has nowhere to put them.
+        check = (script + "\ncompadd() { print -l -- ${(P)@[-1]}; }\n"
+                 "words=(rt exp sh); CURRENT=3; _rt\n")
+        done = subprocess.run(["zsh", "-f", "-c", "autoload -Uz compinit; compinit -u -D\n" + check],
+                              env=env, text=True, capture_output=True)
+        self.assertEqual((done.stdout, done.stderr), ("show\n", ""))
+        script = self.cluster.rt("completion", "fish").stdout
+        done = subprocess.run(["fish", "--no-config", "-c", script + "\ncomplete -C 'rt exp sh'"],
+                              env=env, text=True, capture_output=True)
+        self.assertEqual((done.stdout, done.stderr), ("show\n", ""))
 
 
 class RunningTest(ClusterTest):
