@@ -72,6 +72,19 @@ def header() -> None:
     print(f"# fdatasync of 4 KiB: {fsync_us():.0f} us; load before: {load}", flush=True)
 
 
+def slow_down(delay_ms: float) -> None:
+    """Runs this program once more, with every sync of it and its children that much slower."""
+    with tempfile.TemporaryDirectory() as directory:
+        library = f"{directory}/slow_sync.so"
+        source = pathlib.Path(__file__).with_name("slow_sync.c")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, str(source), "-ldl"],
+                       check=True)
+        env = {**os.environ, "LD_PRELOAD": library,
+               "RT_BENCH_SYNC_DELAY_US": str(int(delay_ms * 1000))}
+        done = subprocess.run([sys.executable, *sys.argv], env=env)
+    sys.exit(done.returncode)
+
+
 def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that clusters are taken down.
     parser = argparse.ArgumentParser()
@@ -81,7 +94,11 @@ def main() -> None:
                         help="of each loss of a node (default %(default)s)")
     parser.add_argument("--overload-s", type=float, default=loss.overload_s,
                         help="how long the processors are taken (default %(default)s)")
+    parser.add_argument("--fsync-delay-ms", type=float, default=0,
+                        help="make every sync to a disk this much slower")
     args = parser.parse_args()
+    if args.fsync_delay_ms > 0 and "RT_BENCH_SYNC_DELAY_US" not in os.environ:
+        slow_down(args.fsync_delay_ms)
     loss.repeats, loss.overload_s = args.repeats, args.overload_s
     unknown = set(args.names) - {*BENCHES, *PROGRAMS}
     if unknown:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The figures of docs/benchmarks.md, one line each: BENCH name value unit bar LIMIT peer TEXT.
-#   tests/bench/run.sh [NAME…] [--peers] [--repeats N] [--overload-s S]
+#   tests/bench/run.sh [NAME…] [--peers] [--fsync-delay-ms MS] [--repeats N] [--overload-s S]
 # NAME: trials_1s reports shell_trials digits submit idle loss core restart store …; without one, all of
 # them. `loss` needs root.
 # --peers installs Ray in a virtual environment of its own and measures it in the same run.
