@@ -63,7 +63,8 @@ void Create(const Call& call, JsonDone done) {
 void Wait(const Call& call, JsonDone done) {
   call.tools.operations.WaitExperiment(
       ExperimentOf(call.json),
-      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000)}, std::move(done));
+      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("until_end")},
+      std::move(done));
 }
 void GetExperiment(const Call& call, JsonDone done) {
   call.tools.operations.GetExperiment(ExperimentOf(call.json), std::move(done));

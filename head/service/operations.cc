@@ -134,13 +134,15 @@ void Operations::GetExperiment(ExperimentId id, JsonDone done) {
 }
 
 void Operations::WaitExperiment(ExperimentId id, Span span, JsonDone done) {
-  auto check = [id, seen = span.seen](const Core& core, const HeadFacts& facts,
-                                      bool last) -> std::optional<absl::StatusOr<Json>> {
+  auto check = [id, span](const Core& core, const HeadFacts& facts,
+                          bool last) -> std::optional<absl::StatusOr<Json>> {
     const auto& all = core.world.state.experiments;
     auto found = all.find(Newest(core, id));
     if (found == all.end()) return NotFound("there is no experiment " + std::to_string(id.value));
+    const bool is_due = last || found->second.ended;
+    if (!is_due && span.until_end) return std::nullopt;
     std::string version = ProgressVersion(core, found->second);
-    if (!last && !found->second.ended && version == seen) return std::nullopt;
+    if (!is_due && version == span.seen) return std::nullopt;
     absl::StatusOr<Json> view = ExperimentView(core, facts, found->first);
     if (view.ok()) view->Set("version", version);
     return view;

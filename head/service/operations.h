@@ -26,6 +26,7 @@ class Operations {
   struct Span {  // Of a long poll.
     std::string seen;
     Millis hold = 0;
+    bool until_end = false;  // Nothing else is news.
   };
 
   using View = std::function<absl::StatusOr<Json>(const Core& core, const HeadFacts& facts)>;

@@ -231,8 +231,9 @@ resources: {{cpu: 2}}
         # Outside its line editor compadd has nowhere to put them.
         check = (script + "\ncompadd() { print -l -- ${(P)@[-1]}; }\n"
                  "words=(rt exp sh); CURRENT=3; _rt\n")
-        done = subprocess.run(["zsh", "-f", "-c", "autoload -Uz compinit; compinit -u -D\n" + check],
-                              env=env, text=True, capture_output=True)
+        start = "autoload -Uz compinit; compinit -u -D\n"
+        done = subprocess.run(["zsh", "-f", "-c", start + check], env=env, text=True,
+                              capture_output=True)
         self.assertEqual((done.stdout, done.stderr), ("show\n", ""))
         script = self.cluster.rt("completion", "fish").stdout
         done = subprocess.run(["fish", "--no-config", "-c", script + "\ncomplete -C 'rt exp sh'"],

@@ -19,6 +19,7 @@ from rt.tune._screen import Screen, open_screen
 from rt.tune._trials import Trial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
+SHOW_MS = 250  # How long with a screen, which is drawn after each.
 PRINT_EVERY_S = 5.0
 LOOK_EVERY_S = 0.2  # How often the experiment's own state is asked for, between its questions.
 TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
@@ -45,6 +46,11 @@ class Progress:
         if not self._quiet and self._id is not None:
             self._screen = open_screen(driver, int(self._id))
         return self._screen or contextlib.nullcontext()
+
+    @property
+    def has_screen(self) -> bool:
+        """Whether it draws on a screen."""
+        return self._screen is not None
 
     def say(self, text: str) -> None:
         """Prints one line unless verbose is 0."""
@@ -143,12 +149,11 @@ def wait_for_end(
 
     `advisors` answer its questions meanwhile, and have heard all when this returns.
     """
-    seen: Any = ""
     stopping = False
     looked_at = -LOOK_EVERY_S
     with _Interrupts(progress.interrupted) as interrupts, progress.on_screen(driver):
         while True:
-            hold_ms = HOLD_MS
+            hold_ms = SHOW_MS if progress.has_screen else HOLD_MS
             if advisors is not None:
                 hold_ms = 0  # Their question is the wait.
                 advisors.poll(HOLD_MS)
@@ -157,9 +162,8 @@ def wait_for_end(
                     continue
                 looked_at = time.monotonic()
             experiment = driver.call(
-                "experiment_wait", experiment_id=experiment_id, seen=seen, hold_ms=hold_ms
+                "experiment_wait", experiment_id=experiment_id, until_end=True, hold_ms=hold_ms
             )
-            seen = experiment.get("version", "")
             progress.update(experiment)
             if experiment.get("state") in TERMINAL and (advisors is None or advisors.ended):
                 return dict(experiment)
