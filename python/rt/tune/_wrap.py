@@ -86,7 +86,7 @@ def resources_of(trainable: Any) -> Any:
     if asked is not None or not inspect.isclass(trainable):
         return asked
     own = getattr(trainable, "default_resource_request", None)
-    inherited = Trainable.default_resource_request.__func__
+    inherited = getattr(vars(Trainable)["default_resource_request"], "__func__", None)
     return None if getattr(own, "__func__", own) in (None, inherited) else own
 
 
