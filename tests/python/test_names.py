@@ -76,8 +76,8 @@ def test_a_scaling_config_is_a_rank_per_worker() -> None:
     assert (plain.bundles, plain.ranks) == ([{"CPU": 1}, {"CPU": 1}], 2)
     with pytest.raises(ValueError, match="use_gpu is False"):
         ScalingConfig(resources_per_worker={"GPU": 1})
-    with pytest.raises(ValueError, match="one dict for all trials"):
-        tune.with_resources(lambda config: None, lambda config: {"cpu": 1})
+    with pytest.raises(ValueError, match="a dict or a PlacementGroupFactory, not list"):
+        tune.with_resources(lambda config: None, [{"cpu": 1}])
 
 
 def test_a_filled_checkpoint_dir_goes_with_the_next_report(tmp_path: Path) -> None:
