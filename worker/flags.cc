@@ -21,6 +21,10 @@ const char kUsage[] =
     "                 save and ended; 0: never\n"
     "                 [--notices auto|none|NAME,…]  where to hear that this machine is to go:\n"
     "                     aws, aws-interruption, gcp, azure, slurm, kubernetes, sigterm\n"
+    "                 [--peer-port N|off]  where other workers fetch checkpoints; any free one\n"
+    "                 [--peer-bandwidth 1GiB]  a second, to other workers\n"
+    "                 [--keep-checkpoints 10GiB]  on this disk, for the next restore; at most a\n"
+    "                     tenth of it unless this is said; 0: none\n"
     "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n";
 
 namespace {
@@ -75,6 +79,28 @@ absl::Status ReadShare(const std::string& text, Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status ReadPeers(const std::string& port, const std::string& bandwidth,
+                       const std::string& keep, Flags& flags) {
+  char end = 0;
+  if (port == "off") {
+    flags.peer_port = -1;
+  } else if (!port.empty() && (std::sscanf(port.c_str(), "%d%c", &flags.peer_port, &end) != 1 ||
+                               flags.peer_port < 0 || flags.peer_port > 65'535)) {
+    return Invalid("--peer-port: neither a port nor 'off': " + port, "--peer-port 7071");
+  }
+  const std::optional<int64_t> rate = ParseBytes(bandwidth.empty() ? "0" : bandwidth);
+  if (!rate || *rate < 0 || (!bandwidth.empty() && *rate < 65'536))
+    return Invalid("--peer-bandwidth: not bytes a second: " + bandwidth, "--peer-bandwidth 1GiB");
+  flags.peer_bandwidth = *rate;
+  if (keep.empty()) return absl::OkStatus();
+  const std::optional<int64_t> kept = ParseBytes(keep);
+  if (!kept || *kept < 0)
+    return Invalid("--keep-checkpoints: not a number of bytes: " + keep,
+                   "--keep-checkpoints 10GiB");
+  flags.keep_checkpoints = *kept;
+  return absl::OkStatus();
+}
+
 absl::Status ReadGrace(const std::string& text, Flags& flags) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<double> seconds = ParseDurationSeconds(text);
@@ -92,11 +118,14 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   std::string labels;
   std::string share, notices = "auto", grace;
   std::string disconnect_stop;
+  std::string peer_port, peer_bandwidth, keep;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
       {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
       {"--resources", &resources},       {"--labels", &labels},
       {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop},
+      {"--peer-port", &peer_port},       {"--peer-bandwidth", &peer_bandwidth},
+      {"--keep-checkpoints", &keep},
       {"--notices", &notices},           {"--notice-file", &flags.notice_file},
       {"--notice-grace", &grace},        {"--notice-url", &flags.notice_url}};
   for (int i = 1; i < argc; ++i) {
@@ -125,6 +154,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   RT_RETURN_IF_ERROR(ReadDisconnectStop(disconnect_stop, flags));
   RT_ASSIGN_OR_RETURN(flags.notices, NoticeNames(notices, ThisMachine()));
   RT_RETURN_IF_ERROR(ReadGrace(grace, flags));
+  RT_RETURN_IF_ERROR(ReadPeers(peer_port, peer_bandwidth, keep, flags));
   RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
   return flags;
 }

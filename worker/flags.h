@@ -25,6 +25,9 @@ struct Flags {
   std::vector<std::string> notices;  // Names of sources (worker/notice/notice_choice.h).
   std::string notice_file, notice_url;
   Millis notice_grace = 30'000;
+  int peer_port = 0;           // Where other workers are served; 0: any, -1: nowhere.
+  Bytes peer_bandwidth = 0;    // To them, a second; 0: no bound.
+  Bytes keep_checkpoints = -1;  // On this disk; -1: limits::kKeptCheckpointBytesMax.
   bool help = false;
   bool version = false;
 };

@@ -25,6 +25,8 @@
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
+#include "worker/link/peer_finder.h"
+#include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
 #include "worker/notice/notice_choice.h"
@@ -41,6 +43,10 @@ constexpr unsigned kStopSeconds = 5;
 std::string BootId() {
   auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
   return boot.ok() ? std::string(Trim(*boot)) : "";
+}
+
+std::string BinDir() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }
 
 GpuChoice ChoiceOf(const Flags& flags) {
@@ -74,6 +80,37 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
   inventory.set_pid(static_cast<uint64_t>(::getpid()));
   return inventory;
 }
+
+// Null where this node serves no others; it goes on without, and fetches from the head and from
+// them.
+std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
+                                       LocalTrees& trees) {
+  const std::string host = LocalAddressTowards(flags.head);
+  if (flags.peer_port < 0 || host.empty()) return nullptr;
+  auto server = PeerServer::Start({.host = host, .port = flags.peer_port,
+                                   .bytes_per_second = flags.peer_bandwidth},
+                                  credentials, trees);
+  if (server.ok()) return std::move(*server);
+  RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
+  return nullptr;
+}
+
+// What lies on this node, and the way to what lies elsewhere.
+struct Trees {
+  Trees(const Flags& flags, const std::shared_ptr<grpc::Channel>& head,
+        const Credentials& credentials, BlobStore& store)
+      : peers(head, credentials),
+        local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
+              [this] { peers.Changed(); }),
+        server(ServePeers(flags, credentials, local)),
+        fetcher(store, local, &peers) {
+    peers.Start(local, server == nullptr ? "" : server->address());
+  }
+  PeerFinder peers;
+  LocalTrees local;
+  std::unique_ptr<PeerServer> server;
+  TreeFetcher fetcher;
+};
 
 bool IsIdle(const WorkerLoop& loop) {
   const std::vector<Observed> observed = loop.observed();
@@ -164,18 +201,18 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   auto control = MakeChannel(flags.head, credentials, identity.cluster_id, false);
   RemoteStore store(MakeChannel(flags.head, credentials, identity.cluster_id, true));
 
-  const std::string bin_dir =
-      std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  const std::string bin_dir = BinDir();
   GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
   RT_RETURN_IF_ERROR(gpus.Open());
   NodeFacts node{bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
-  Launcher launcher({flags.state_dir, runtime_dir, node}, store);
+  Trees trees(flags, control, credentials, store);
+  Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts;
   HeadLink head(control);
   IoPool pool(kPoolThreads, kPoolQueue);
   WorkerLoop* wake_loop = nullptr;
   TrialSocket* wake_socket = nullptr;
-  CheckpointPusher pushes(store, head, [&] {
+  CheckpointPusher pushes(store, head, trees.local, [&] {
     wake_loop->Wake();
     wake_socket->Wake();
   });

@@ -111,6 +111,19 @@ inline constexpr size_t kPathBytesMax = 4'096;
 // Unpacked bundles and inputs that a worker keeps for the next attempt beside those in use.
 inline constexpr size_t kCachedTreesMax = 64;
 inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;
+// Checkpoints that a worker keeps for the next restore here and for other workers; and no more than
+// a tenth of the disk, unless it is told how much.
+inline constexpr size_t kKeptCheckpointsMax = 256;
+inline constexpr Bytes kKeptCheckpointBytesMax = Bytes{10} << 30;
+// Smaller trees come from the head: asking who else has them takes as long.
+inline constexpr Bytes kPeerTreeBytesMin = Bytes{4} << 20;
+// A chunk that is on its way to a peer is waited for as long as something comes there this often.
+inline constexpr Millis kPeerStall = 20'000;
+// Streams that a worker serves to others at the same time.
+inline constexpr size_t kPeerStreamsMax = 24;
+// Trees that one worker may list in HoldTrees, and that the head remembers of all.
+inline constexpr size_t kHeldTreesPerNode = 1'000;
+inline constexpr size_t kHeldTreesMax = 100'000;
 
 // Warm-start servers of a node, each as large as what its trainable imports, and how long one stays
 // without trials: longer than any gap within a search, shorter than anybody misses the memory.

@@ -23,9 +23,16 @@ struct NamedChunk {
   std::string_view bytes;
 };
 
-class BlobStore {
+// Where a tree can be read from.
+class BlobSource {
  public:
-  virtual ~BlobStore() = default;
+  virtual ~BlobSource() = default;
+  virtual absl::StatusOr<std::string> GetChunk(const std::string& digest) = 0;
+  virtual absl::StatusOr<std::string> GetManifest(const std::string& digest) = 0;
+};
+
+class BlobStore : public BlobSource {
+ public:
   // A chunk that is not missing stays for as long as an unnamed one does (SweptStore).
   virtual absl::StatusOr<std::vector<std::string>> FindMissing(
       const std::vector<std::string>& digests) = 0;
@@ -35,10 +42,8 @@ class BlobStore {
       if (absl::Status status = PutChunk(chunk.digest, chunk.bytes); !status.ok()) return status;
     return absl::OkStatus();
   }
-  virtual absl::StatusOr<std::string> GetChunk(const std::string& digest) = 0;
   // Returns the manifest's digest.
   virtual absl::StatusOr<std::string> PutManifest(std::string_view text) = 0;
-  virtual absl::StatusOr<std::string> GetManifest(const std::string& digest) = 0;
 };
 
 struct Swept {

@@ -23,18 +23,15 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFilesAtOnce = 64;  // Open at the same time by one PutChunks.
 
-absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
-                                      std::string_view what) {
+absl::StatusOr<std::string> ReadVerified(const std::string& path, const std::string& digest,
+                                         std::string_view what) {
   if (!IsDigest(digest))
     return Invalid("'" + EscapeControl(digest.substr(0, 80)) + "' is not a digest");
   auto bytes = ReadFile(path);
   if (absl::IsNotFound(bytes.status()))
     return NotFound("no " + std::string(what) + " " + digest);
   if (!bytes.ok()) return bytes.status();
-  absl::Status verified = VerifyDigest(digest, *bytes);
-  // It went bad on the disk. Without it FindMissing asks for it again, and so a push heals it.
-  if (absl::IsDataLoss(verified)) ::unlink(path.c_str());
-  RT_RETURN_IF_ERROR(verified);
+  RT_RETURN_IF_ERROR(VerifyDigest(digest, *bytes));
   return bytes;
 }
 
@@ -211,6 +208,18 @@ absl::Status DirStore::PutChunks(const std::vector<NamedChunk>& chunks) {
     some.clear();
   }
   return WriteAllDurable(some);
+}
+
+// What went bad on the disk is removed: without it FindMissing asks for it again, and so a push
+// heals it. It is read again first, because a push may have replaced it since.
+absl::StatusOr<std::string> DirStore::ReadNamed(const std::string& path, const std::string& digest,
+                                                std::string_view what) {
+  auto bytes = ReadVerified(path, digest, what);
+  if (!absl::IsDataLoss(bytes.status())) return bytes;
+  std::lock_guard lock(age_mutex_);
+  bytes = ReadVerified(path, digest, what);
+  if (absl::IsDataLoss(bytes.status())) ::unlink(path.c_str());
+  return bytes;
 }
 
 absl::StatusOr<std::string> DirStore::GetChunk(const std::string& digest) {

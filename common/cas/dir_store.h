@@ -43,6 +43,8 @@ class DirStore : public SweptStore {
   class Unfinished;
   absl::Status Name(Unfinished& file, const std::string& path);
   bool Touch(const std::string& path);
+  absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
+                                        std::string_view what);
   absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
 
   absl::Status TakeRoom(Bytes bytes);

@@ -252,8 +252,8 @@ absl::Status TreeStorer::Await() {
 absl::StatusOr<StoredTree> TreeStorer::Finish() {
   RT_RETURN_IF_ERROR(Flush());
   RT_RETURN_IF_ERROR(Await());
-  RT_ASSIGN_OR_RETURN(std::string text, FormatManifest(std::move(manifest_)));
-  RT_ASSIGN_OR_RETURN(stored_.manifest, store_.PutManifest(text));
+  RT_ASSIGN_OR_RETURN(stored_.text, FormatManifest(std::move(manifest_)));
+  RT_ASSIGN_OR_RETURN(stored_.manifest, store_.PutManifest(stored_.text));
   return stored_;
 }
 

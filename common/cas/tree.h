@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
 #include "common/cas/blob_store.h"
+#include "common/cas/manifest.h"
 
 namespace rt {
 
@@ -18,6 +19,7 @@ struct TreeOptions {
 };
 struct StoredTree {
   std::string manifest;  // Digest.
+  std::string text;      // The manifest itself.
   Bytes bytes = 0;       // Of all files.
   size_t files = 0;
 };
@@ -25,7 +27,12 @@ struct StoredTree {
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
                                      const TreeOptions& options);
 // Recreates the tree below `target` (made if absent), verifying every chunk; never writes outside
-// it.
-absl::Status RestoreTree(BlobStore& store, const std::string& manifest, const std::string& target);
+// it. The source verifies, and is asked from several threads.
+absl::Status RestoreTree(BlobSource& source, const std::string& manifest,
+                         const std::string& target);
+// The same of a manifest that is at hand. `on_written` (or null) hears, on the caller's thread, how
+// many chunks are in their files, in the manifest's order.
+absl::Status RestoreEntries(BlobSource& source, const Manifest& tree, const std::string& target,
+                            const std::function<void(size_t)>& on_written);
 
 }  // namespace rt

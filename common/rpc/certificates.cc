@@ -106,7 +106,10 @@ absl::StatusOr<std::string> SubjectNames(const Identity& identity,
   std::string base = std::string(kScheme) + identity.cluster_id + "/";
   std::string path = identity.kind == "head" ? "head" : identity.kind + "/" + identity.name;
   std::string names = "URI:" + base + path + ",URI:" + base + "role/" + identity.role;
-  if (identity.kind == "head") names += ",DNS:head." + identity.cluster_id + ".rt";
+  if (identity.kind == "head") names += ",DNS:" + HeadName(identity.cluster_id);
+  // A worker serves other workers.
+  if (identity.kind == "node" && IsWord(identity.name, "-"))
+    names += ",DNS:" + NodeName(identity.cluster_id, identity.name);
   for (const std::string& address : addresses) {
     unsigned char parsed[16];
     const bool is_ip = inet_pton(AF_INET, address.c_str(), parsed) == 1 ||
@@ -158,7 +161,8 @@ absl::StatusOr<std::string> Issue(const KeyPair& ca, EVP_PKEY* key, const Identi
   RT_ASSIGN_OR_RETURN(std::string names, SubjectNames(identity, addresses));
   std::string common_name = identity.kind + (identity.name.empty() ? "" : "/" + identity.name);
   RT_ASSIGN_OR_RETURN(Certificate leaf, StartCertificate(key, common_name, valid_for));
-  const char* usage = identity.kind == "head" ? "serverAuth,clientAuth" : "clientAuth";
+  const bool serves = identity.kind == "head" || identity.kind == "node";
+  const char* usage = serves ? "serverAuth,clientAuth" : "clientAuth";
   bool good =
       X509_set_issuer_name(leaf.get(), X509_get_subject_name(issuer.get())) == 1 &&
       AddExtension(leaf.get(), issuer.get(), NID_basic_constraints, "critical,CA:FALSE") &&
@@ -173,6 +177,12 @@ absl::StatusOr<std::string> Issue(const KeyPair& ca, EVP_PKEY* key, const Identi
 }
 
 }  // namespace
+
+std::string HeadName(const std::string& cluster_id) { return "head." + cluster_id + ".rt"; }
+
+std::string NodeName(const std::string& cluster_id, const std::string& node) {
+  return "node-" + node + "." + cluster_id + ".rt";
+}
 
 absl::StatusOr<std::string> CreateKey() {
   Key key(EVP_EC_gen("P-256"));

@@ -74,12 +74,18 @@ void PrepareGrpc() {
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials,
                                            const std::string& cluster_id, bool bulk) {
+  return MakeNamedChannel(address, credentials, HeadName(cluster_id), bulk);
+}
+
+std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
+                                                const Credentials& credentials,
+                                                const std::string& server_name, bool bulk) {
   grpc::SslCredentialsOptions tls;
   tls.pem_root_certs = credentials.ca_pem;
   tls.pem_private_key = credentials.own.key_pem;
   tls.pem_cert_chain = credentials.own.certificate_pem;
   grpc::ChannelArguments arguments;
-  arguments.SetSslTargetNameOverride("head." + cluster_id + ".rt");
+  arguments.SetSslTargetNameOverride(server_name);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -24,6 +24,10 @@ void PrepareGrpc();
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials,
                                            const std::string& cluster_id, bool bulk);
+// The same to whoever serves under that name in its certificate (identity.h).
+std::shared_ptr<grpc::Channel> MakeNamedChannel(const std::string& address,
+                                                const Credentials& credentials,
+                                                const std::string& server_name, bool bulk);
 // mTLS, client certificate demanded; limits and keepalive set.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 void ConfigureServer(grpc::ServerBuilder& builder);

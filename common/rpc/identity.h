@@ -28,6 +28,11 @@ struct Identity {
   std::string role;  // admin, user, viewer, worker, join, head
 };
 
+// The DNS names in the certificates of who serves, which clients check instead of addresses. A
+// node's is its id: letters, digits and dashes.
+std::string HeadName(const std::string& cluster_id);
+std::string NodeName(const std::string& cluster_id, const std::string& node);
+
 absl::StatusOr<KeyPair> CreateCa(const std::string& cluster_id);
 // A key and a certificate for `identity`; `addresses` (IPs, names) become SANs for servers.
 absl::StatusOr<KeyPair> IssueKeyPair(const KeyPair& ca, const Identity& identity, Millis valid_for,

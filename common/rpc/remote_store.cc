@@ -10,7 +10,9 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/cas/digest.h"
+#include "common/cas/parallel.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/chunk_pieces.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
 namespace rt {
@@ -25,6 +27,7 @@ constexpr Millis kPauseMax = 2'000;
 constexpr Millis kAttemptFor = 60'000;
 constexpr size_t kDigestsPerQuestion = 10'000;
 constexpr size_t kBytesPerStream = 16u << 20;
+constexpr size_t kStreamsAtOnce = 4;
 
 }  // namespace
 
@@ -87,19 +90,7 @@ grpc::Status RemoteStore::Impl::Pull(grpc::ClientContext& context, const std::st
   v1::PullRequest request;
   request.add_digests(digest);
   auto reader = stub->PullChunks(&context, request);
-  bytes.clear();
-  v1::ChunkPiece piece;
-  bool in_order = true;
-  while (in_order && reader->Read(&piece)) {
-    in_order = piece.digest() == digest && piece.offset() == bytes.size() &&
-               piece.size() <= limits::kChunkMessageBytesMax &&
-               piece.data().size() <= piece.size() - bytes.size();
-    if (in_order) bytes += piece.data();
-  }
-  if (!in_order) context.TryCancel();
-  grpc::Status status = reader->Finish();
-  if (!in_order) return grpc::Status(grpc::StatusCode::DATA_LOSS, "pieces of a chunk out of order");
-  return status;
+  return TakePieces(*reader, context, digest, bytes);
 }
 
 RemoteStore::RemoteStore(std::shared_ptr<grpc::Channel> channel, Millis retry_for)
@@ -131,21 +122,25 @@ absl::Status RemoteStore::PutChunk(const std::string& digest, std::string_view b
 }
 
 absl::Status RemoteStore::PutChunks(const std::vector<NamedChunk>& chunks) {
-  for (const NamedChunk& chunk : chunks)
-    RT_RETURN_IF_ERROR(VerifyDigest(chunk.digest, chunk.bytes));
-  // A stream has a deadline: few enough bytes for a slow line, many enough for a quick one.
-  for (size_t next = 0; next < chunks.size();) {
-    std::vector<NamedChunk> some;
-    size_t bytes = 0;
-    do {
-      bytes += chunks[next].bytes.size();
-      some.push_back(chunks[next++]);
-    } while (next < chunks.size() && bytes + chunks[next].bytes.size() <= kBytesPerStream);
-    RT_RETURN_IF_ERROR(impl_->Retry(
-        [&](grpc::ClientContext& context) { return impl_->Push(context, some); }));
-    impl_->chunks_pushed += some.size();
+  // A stream has a deadline: few enough bytes for a slow line, many enough for a quick one. While
+  // the head syncs what one brought, the others go on.
+  std::vector<std::vector<NamedChunk>> streams;
+  size_t bytes = 0;
+  for (const NamedChunk& chunk : chunks) {
+    bytes += chunk.bytes.size();
+    if (streams.empty() || bytes > kBytesPerStream) {
+      streams.emplace_back();
+      bytes = chunk.bytes.size();
+    }
+    streams.back().push_back(chunk);
   }
-  return absl::OkStatus();
+  return ForEachParallel(streams.size(), kStreamsAtOnce, [&](size_t number) {
+    absl::Status pushed = impl_->Retry([&](grpc::ClientContext& context) {
+      return impl_->Push(context, streams[number]);
+    });
+    if (pushed.ok()) impl_->chunks_pushed += streams[number].size();
+    return pushed;
+  });
 }
 
 size_t RemoteStore::chunks_pushed() const { return impl_->chunks_pushed; }

@@ -53,11 +53,14 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"WorkerService/CommitCheckpoint", kWorker},
       {"WorkerService/SendLog", kWorker},
       {"WorkerService/DriverCall", kWorker},
+      {"WorkerService/FindSources", kWorker},
+      {"WorkerService/HoldTrees", kWorker},
       {"BlobService/FindMissing", kPeople | kWorker},
       {"BlobService/PushChunks", kPeople | kWorker},
       {"BlobService/PullChunks", kPeople | kWorker},
       {"BlobService/PutManifest", kPeople | kWorker},
       {"BlobService/GetManifest", kPeople | kWorker},
+      {"PeerService/PullChunks", kWorker},  // Served by workers, not here.
   };
   return table;
 }

@@ -14,7 +14,7 @@ constexpr int kDigestsMax = 10'000;
 
 // What a push may hold back until it is worth a write: small chunks that come one after another
 // share one.
-constexpr size_t kHeldBytesMax = 8u << 20;
+constexpr size_t kHeldBytesMax = 16u << 20;
 constexpr size_t kHeldChunksMax = 1'000;
 
 // Collects the pieces of one chunk after another; what is whole is stored when enough of it has
@@ -49,6 +49,7 @@ class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
       return Invalid("a piece goes beyond its chunk");
     if (piece_.data().empty() && piece_.size() != 0) return Invalid("a piece is empty");
     digest_ = piece_.digest();
+    chunk_.reserve(piece_.size());
     chunk_ += piece_.data();
     return absl::OkStatus();
   }

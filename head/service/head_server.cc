@@ -14,7 +14,7 @@ class GrpcHeadServer final : public HeadServer {
       : waits_(parts.loop, parts.settings),
         operations_(parts.loop, parts.journal, parts.io, parts.settings, waits_),
         edge_{parts.loop, parts.blobs, parts.io, parts.settings, operations_, waits_, logs_,
-              std::move(end_head), peers_},
+              std::move(end_head), peers_, book_},
         alive_(std::make_shared<Alive>()) {
     services_.push_back(MakeClusterService(edge_));
     services_.push_back(MakeExperimentService(edge_));
@@ -64,6 +64,7 @@ class GrpcHeadServer final : public HeadServer {
   Operations operations_;
   LogHub logs_;
   KnownPeers peers_;
+  PeerBook book_;
   Edge edge_;
   std::shared_ptr<Alive> alive_;
   std::vector<std::unique_ptr<grpc::Service>> services_;

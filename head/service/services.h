@@ -11,6 +11,7 @@
 #include "head/service/auth.h"
 #include "head/service/log_hub.h"
 #include "head/service/operations.h"
+#include "head/service/peer_book.h"
 
 namespace rt {
 
@@ -25,6 +26,7 @@ struct Edge {
   LogHub& logs;
   std::function<void()> end_head;  // Asks main to stop the local workers and to end.
   KnownPeers& peers;
+  PeerBook& book;
 };
 
 std::unique_ptr<grpc::Service> MakeClusterService(Edge& edge);

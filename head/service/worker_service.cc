@@ -1,5 +1,9 @@
+#include <chrono>
+#include <set>
+
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/cas/digest.h"
 #include "head/service/driver_ops.h"
 #include "head/service/log_sender.h"
 #include "head/service/services.h"
@@ -20,6 +24,29 @@ absl::Status CheckLive(const Core& core, const Fence& fence, NodeId node) {
     for (const Member& member : attempt->members)
       if (member.rank == fence.rank && member.node == node) return absl::OkStatus();
   return absl::FailedPreconditionError(ToString(fence) + " is not the current run on this node");
+}
+
+absl::Status CheckPeer(const std::string& address) {
+  return CheckSize("an address", address.size(), limits::kNameBytesMax);
+}
+
+// For the book, which only compares.
+Millis SteadyNow() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+}
+
+// Those that others may be sent to.
+std::set<NodeId> ServingNodes(const Core& core) {
+  std::set<NodeId> nodes;
+  for (const auto& [id, node] : core.world.state.nodes) {
+    auto soft = core.soft.nodes.find(id);
+    const bool heard = soft != core.soft.nodes.end() && soft->second.seen &&
+                       soft->second.connected &&
+                       core.soft.last_step_at - soft->second.last_seen_at <= limits::kSuspectAfter;
+    if (heard && !node.lost && !node.gone) nodes.insert(id);
+  }
+  return nodes;
 }
 
 class WorkerService final : public v1::WorkerService::CallbackService {
@@ -60,6 +87,42 @@ class WorkerService final : public v1::WorkerService::CallbackService {
                         });
       };
       IfLive(*fence, node, std::move(post));
+    });
+  }
+  Reactor* FindSources(Context* context, const v1::FindSourcesRequest* request,
+                       v1::FindSourcesReply* reply) override {
+    return AsNode(context, "WorkerService/FindSources", [&](NodeId node, Reactor* reactor) {
+      absl::Status checked = CheckPeer(request->address());
+      if (checked.ok() && !IsDigest(request->manifest())) checked = Invalid("not a digest");
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      auto alive = std::make_shared<std::set<NodeId>>();
+      edge_.loop.Query([alive](const Core& core) { *alive = ServingNodes(core); },
+                       [=, this](const absl::Status& read) {
+                         const PeerBook::Ask ask{node, request->address(), request->manifest()};
+                         for (const auto& found : edge_.book.Find(ask, *alive, SteadyNow())) {
+                           auto* source = reply->add_sources();
+                           source->set_node(found.node.value);
+                           source->set_address(found.address);
+                         }
+                         reactor->Finish(ToGrpc(read));
+                       });
+    });
+  }
+  Reactor* HoldTrees(Context* context, const v1::HoldTreesRequest* request, v1::Empty*) override {
+    return AsNode(context, "WorkerService/HoldTrees", [&](NodeId node, Reactor* reactor) {
+      absl::Status checked = CheckPeer(request->address());
+      if (static_cast<size_t>(std::max(request->whole_size(), request->fetching_size())) >
+          limits::kHeldTreesPerNode)
+        checked = Invalid("at most 1000 trees in one call");
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      PeerBook::Held held{.address = request->address()};
+      std::copy_if(request->whole().begin(), request->whole().end(),
+                   std::back_inserter(held.whole), IsDigest);
+      std::copy_if(request->fetching().begin(), request->fetching().end(),
+                   std::back_inserter(held.fetching), IsDigest);
+      for (uint64_t failed : request->failed()) held.failed.push_back(NodeId{failed});
+      edge_.book.Hold(node, held, SteadyNow());
+      reactor->Finish(grpc::Status::OK);
     });
   }
   grpc::ServerReadReactor<v1::LogPiece>* SendLog(Context* context, v1::Empty*) override {

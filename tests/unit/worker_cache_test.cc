@@ -18,12 +18,14 @@ Fence Attempt(uint32_t number) {
 }
 
 struct Trees {
-  std::string path;
-  MemStore store;
-  Trees() {
+  static std::string MakePath() {
     char name[] = "/tmp/rt-cache-XXXXXX";
-    path = ::mkdtemp(name);
+    return ::mkdtemp(name);
   }
+  const std::string path = MakePath();
+  MemStore store;
+  LocalTrees local{path + "/checkpoints", {}};
+  TreeFetcher fetcher{store, local};
   ~Trees() { std::filesystem::remove_all(path); }
   // The manifest of a tree of `bytes` bytes.
   std::string Make(const std::string& name, size_t bytes) {
@@ -43,7 +45,7 @@ struct Trees {
 
 TEST_CASE("beyond its bounds the cache gives up the trees that were used longest ago") {
   Trees trees;
-  TreeCache cache(trees.directory(), trees.store, {.trees = 2});
+  TreeCache cache(trees.directory(), trees.fetcher, {.trees = 2});
   std::vector<std::string> paths;
   for (uint32_t i = 1; i <= 3; ++i) {
     auto path = cache.Get(trees.Make("t" + std::to_string(i), 10), Attempt(i));
@@ -64,10 +66,10 @@ TEST_CASE("a tree that an attempt uses is never given up, also one of an earlier
   const std::string old = trees.Make("old", 10);
   std::string path;
   {
-    TreeCache cache(trees.directory(), trees.store);
+    TreeCache cache(trees.directory(), trees.fetcher);
     path = *cache.Get(old, Attempt(1));
   }
-  TreeCache cache(trees.directory(), trees.store, {.trees = 1});
+  TreeCache cache(trees.directory(), trees.fetcher, {.trees = 1});
   cache.Keep(old, Attempt(1));
   REQUIRE(cache.Get(trees.Make("a", 10), Attempt(2)).ok());
   REQUIRE(cache.Get(trees.Make("b", 10), Attempt(2)).ok());
@@ -82,7 +84,7 @@ TEST_CASE("a tree that an attempt uses is never given up, also one of an earlier
 
 TEST_CASE("the cache is bounded in bytes as well") {
   Trees trees;
-  TreeCache cache(trees.directory(), trees.store, {.bytes = 100'000});
+  TreeCache cache(trees.directory(), trees.fetcher, {.bytes = 100'000});
   for (uint32_t i = 1; i <= 5; ++i) {
     REQUIRE(cache.Get(trees.Make("t" + std::to_string(i), 40'000), Attempt(i)).ok());
     cache.Release(Attempt(i));

@@ -72,7 +72,8 @@ class SlowHead : public HeadCalls {
 };
 
 struct Daemon {
-  explicit Daemon(const Folder& folder, SlowHead& of) : head(of) {
+  explicit Daemon(const Folder& folder, SlowHead& of)
+      : head(of), trees(folder.path + "/kept", {}) {
     LaunchBody body{.fence = kFence};
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
@@ -92,10 +93,11 @@ struct Daemon {
   }
   SlowHead& head;
   MemStore store;
+  LocalTrees trees;
   std::mutex mutex;
   std::condition_variable idle;
   std::shared_ptr<LiveAttempt> attempt;
-  CheckpointPusher pusher{store, head, [this] {
+  CheckpointPusher pusher{store, head, trees, [this] {
                             std::lock_guard lock(mutex);
                             idle.notify_all();
                           }};

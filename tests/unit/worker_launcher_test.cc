@@ -20,11 +20,15 @@ namespace {
 const Fence kFence{{Owner::Of(TrialId{ExperimentId{1}, 0}), 1, 1}, 0};
 
 struct OneNode {
-  std::string path;
-  MemStore store;
-  OneNode() {
+  static std::string MakePath() {
     char name[] = "/tmp/rt-launch-XXXXXX";
-    path = ::mkdtemp(name);
+    return ::mkdtemp(name);
+  }
+  const std::string path = MakePath();
+  MemStore store;
+  LocalTrees trees{path + "/checkpoints", {}};
+  TreeFetcher fetcher{store, trees};
+  OneNode() {
     REQUIRE(EnsureDirectory(path + "/run").ok());
   }
   ~OneNode() { std::filesystem::remove_all(path); }
@@ -33,7 +37,7 @@ struct OneNode {
   std::unique_ptr<Launcher> Daemon() {
     const std::string bin = std::filesystem::path(RT_SHIM).parent_path().string();
     return std::make_unique<Launcher>(LauncherOptions{path, path + "/run", {.bin_dir = bin}},
-                                      store);
+                                      fetcher);
   }
   static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
     LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};

@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/tree.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
 
@@ -44,9 +43,9 @@ absl::StatusOr<Json> ReadNote(const std::string& directory) {
 
 }  // namespace
 
-CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head,
+CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
                                    std::function<void()> on_done)
-    : store_(store), head_(head), on_done_(std::move(on_done)) {}
+    : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)) {}
 
 CheckpointPusher::~CheckpointPusher() { Stop(); }
 
@@ -196,7 +195,7 @@ void CheckpointPusher::Run() {
 }
 
 // Through outages of the head and the store: as long as the attempt is looked after.
-absl::StatusOr<uint64_t> CheckpointPusher::Commit(const Push& push) {
+absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
   std::optional<StoredTree> tree;
   std::chrono::steady_clock::time_point stored_at;
   for (Millis pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMost)) {
@@ -204,6 +203,7 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(const Push& push) {
     // A store short of room sweeps what nobody has named for long: what waits is looked at again.
     if (!tree || std::chrono::steady_clock::now() - stored_at >= kStoredFor) {
       tree.reset();
+      push.stored_at = FileClock();
       absl::StatusOr<StoredTree> stored = StoreTree(store_, push.directory + "/tree", {});
       status = stored.status();
       if (stored.ok()) tree = *stored;
@@ -212,7 +212,10 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(const Push& push) {
     if (tree) {
       auto number =
           head_.CommitCheckpoint(push.attempt->fence(), tree->manifest, push.row, tree->bytes);
-      if (number.ok()) return number;
+      if (number.ok()) {
+        push.stored = std::move(*tree);
+        return number;
+      }
       status = number.status();
     }
     if (!IsTransient(status) || push.attempt->standing().stale || !IsWanted(push)) return status;
@@ -234,6 +237,8 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
       RT_LOG(kWarning) << MessageOf(noted);
     }
     push->attempt->NoteSaved(push->row.seq);
+    trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",
+                push->stored_at);
   } else {
     RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
                      << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));

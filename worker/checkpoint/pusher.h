@@ -4,6 +4,7 @@
 // outlives the daemon:
 //   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: not whole yet
 //   <run directory>/saved/done                       the newest seq that is committed
+// What is committed stays on the node within bounds (LocalTrees): it is what is restored here next.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -16,16 +17,18 @@
 #include <thread>
 #include <vector>
 
-#include "common/cas/blob_store.h"
+#include "common/cas/tree.h"
 #include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
+#include "worker/run/local_trees.h"
 
 namespace rt::worker {
 
 class CheckpointPusher : public CheckpointPushes {
  public:
   // `on_done`: an attempt has less on its way.
-  CheckpointPusher(BlobStore& store, HeadCalls& head, std::function<void()> on_done);
+  CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
+                   std::function<void()> on_done);
   ~CheckpointPusher() override;
   void Start();
   void Stop();  // What is being pushed is pushed again by the next daemon.
@@ -43,6 +46,8 @@ class CheckpointPusher : public CheckpointPushes {
     SpoolRow row;
     std::string directory;
     Done done;
+    StoredTree stored;
+    timespec stored_at{};  // Its files were read after that.
   };
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
@@ -53,13 +58,14 @@ class CheckpointPusher : public CheckpointPushes {
   std::shared_ptr<Push> Next();
   bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
   void Enqueue(std::shared_ptr<Push> push);
-  absl::StatusOr<uint64_t> Commit(const Push& push);
+  absl::StatusOr<uint64_t> Commit(Push& push);
   bool IsWanted(const Push& push) const;
   bool Pause(Millis span);
   void Finish(const std::shared_ptr<Push>& push, const absl::StatusOr<uint64_t>& number);
 
   BlobStore& store_;
   HeadCalls& head_;
+  LocalTrees& trees_;
   const std::function<void()> on_done_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;

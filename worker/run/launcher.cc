@@ -14,7 +14,6 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/tree.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
 #include "worker/run/memory_file.h"
@@ -74,11 +73,11 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
 
 }  // namespace
 
-Launcher::Launcher(LauncherOptions options, BlobStore& store)
+Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
     : options_(std::move(options)),
-      store_(store),
+      fetcher_(fetcher),
       dirs_(options_.state_dir),
-      cache_(options_.state_dir + "/cache", store),
+      cache_(options_.state_dir + "/cache", fetcher),
       cgroups_(options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
       nursery_(options_.state_dir, options_.node.bin_dir) {}
@@ -105,7 +104,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
     inputs.push_back(path);
   }
   if (!body.checkpoint.empty()) {
-    const absl::Status pulled = RestoreTree(store_, body.checkpoint, dir.checkpoint());
+    const absl::Status pulled = fetcher_.Fetch(body.checkpoint, dir.checkpoint(), dir.checkpoint());
     // It was whole when it was committed: a piece that is missing is as bad as one that changed.
     body.broken_checkpoint = absl::IsDataLoss(pulled) || absl::IsNotFound(pulled);
     RT_RETURN_IF_ERROR(Annotate(
@@ -264,6 +263,7 @@ void Launcher::EndForMemory(const Fence& fence, const std::string& why) {
 
 void Launcher::Forget(const Fence& fence) {
   ::unlink(SocketOf(fence).c_str());
+  fetcher_.Leave(DirOf(fence).checkpoint(), true);
   if (absl::Status done = dirs_.Retire(fence); !done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }

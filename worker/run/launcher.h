@@ -31,7 +31,7 @@ struct LauncherOptions {
 
 class Launcher {
  public:
-  Launcher(LauncherOptions options, BlobStore& store);
+  Launcher(LauncherOptions options, TreeFetcher& fetcher);
 
   // Makes the run directory: bundle, inputs, checkpoint, configuration. Sets our part of `body`.
   absl::Status Prepare(LaunchBody& body);
@@ -87,7 +87,7 @@ class Launcher {
   std::optional<Found> RecoverOne(const Fence& fence);
 
   const LauncherOptions options_;
-  BlobStore& store_;
+  TreeFetcher& fetcher_;
   RunDirs dirs_;
   TreeCache cache_;
   const Cgroups cgroups_;

@@ -11,7 +11,6 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/cas/tree.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -85,12 +84,8 @@ void TreeCache::Release(const Fence& user) {
 }
 
 absl::Status TreeCache::Fetch(const std::string& manifest, const std::string& path) {
-  const std::string part = path + kPart;
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
-  RT_RETURN_IF_ERROR(RemoveTree(part));
-  RT_RETURN_IF_ERROR(RestoreTree(store_, manifest, part));
-  if (std::rename(part.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename " + part);
-  return absl::OkStatus();
+  return fetcher_.Fetch(manifest, path + kPart, path);
 }
 
 std::vector<TreeCache::Entry> TreeCache::Entries() {
@@ -131,6 +126,7 @@ std::vector<std::string> TreeCache::Evict() {
       continue;
     }
     sizes_.erase(entry.name);
+    fetcher_.Leave(path, false);
     if (std::rename(path.c_str(), (path + kEvicted).c_str()) == 0) {
       evicted.push_back(path + kEvicted);
     } else {

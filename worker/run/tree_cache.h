@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/limits.h"
-#include "common/cas/blob_store.h"
+#include "worker/run/tree_fetcher.h"
 
 namespace rt::worker {
 
@@ -24,8 +24,8 @@ struct TreeCacheBounds {
 
 class TreeCache {
  public:
-  TreeCache(std::string directory, BlobStore& store, TreeCacheBounds bounds = {})
-      : directory_(std::move(directory)), store_(store), bounds_(bounds) {}
+  TreeCache(std::string directory, TreeFetcher& fetcher, TreeCacheBounds bounds = {})
+      : directory_(std::move(directory)), fetcher_(fetcher), bounds_(bounds) {}
   // The directory that holds the tree; it stays until Release(user). Blocks while bytes travel.
   absl::StatusOr<std::string> Get(const std::string& manifest, const Fence& user);
   // The same for a tree that an attempt of an earlier daemon uses.
@@ -44,7 +44,7 @@ class TreeCache {
   std::vector<std::string> Evict();
 
   const std::string directory_;
-  BlobStore& store_;
+  TreeFetcher& fetcher_;
   const TreeCacheBounds bounds_;
   std::mutex mutex_;
   std::condition_variable changed_;

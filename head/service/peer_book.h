@@ -1,0 +1,69 @@
+// Which workers have which trees of bytes, or are getting them, and who gets them from whom: so
+// that a tree which many want at once leaves the head's store once, and spreads as a tree whose
+// nodes serve two others each. Told by the workers, in memory only, and bounded: after a restart of
+// the head it is empty, and fetches go to the store until the workers have said again what they
+// have. What it says may be out of date; whoever fetches falls back to the store. Thread-safe.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/limits.h"
+#include "common/base/time.h"
+
+namespace rt {
+
+class PeerBook {
+ public:
+  struct Source {
+    NodeId node;
+    std::string address;  // host:port
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  struct Ask {
+    NodeId asker;
+    std::string address;  // Where it serves others; "": it does not.
+    std::string manifest;
+  };
+  // Who asks begins to fetch. The answer: whom of `alive` to ask, best first, two at most. `now`
+  // counts as in Hold.
+  std::vector<Source> Find(const Ask& ask, const std::set<NodeId>& alive, Millis now);
+  struct Held {
+    std::string address;
+    std::vector<std::string> whole;
+    std::vector<std::string> fetching;
+    std::vector<NodeId> failed;  // They did not serve.
+  };
+  // All that the node has; it replaces what it said before.
+  void Hold(NodeId node, const Held& held, Millis now);
+
+ private:
+  struct Copy {
+    bool whole = false;
+    uint64_t order = 0;  // Of who fetches: one that began later may wait for it, never the reverse.
+    NodeId parent;       // Whom it fetches from; 0: the store.
+  };
+  struct Node {
+    std::string address;
+    Millis said_at = 0;
+    std::set<std::string> manifests;
+  };
+  using Copies = std::map<NodeId, Copy>;
+  bool MayServe(NodeId node) const;
+  void Put(NodeId node, const std::string& manifest, const Copy& copy);
+  void Remove(NodeId node, const std::string& manifest);
+  void Forget(NodeId node);
+  void ForgetSilent(Millis now);
+
+  std::mutex mutex_;
+  uint64_t next_order_ = 1;
+  size_t count_ = 0;  // Copies.
+  std::map<NodeId, Node> nodes_;
+  std::map<std::string, Copies> copies_;  // By manifest.
+};
+
+}  // namespace rt

@@ -1,0 +1,188 @@
+#include "worker/link/peer_finder.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/digest.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/chunk_pieces.h"
+#include "rt/v1/checkpoint.grpc.pb.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr auto kFindDeadline = std::chrono::seconds(2);
+constexpr auto kSayDeadline = std::chrono::seconds(5);
+// A peer whose machine is gone does not even refuse.
+constexpr auto kConnectWithin = std::chrono::seconds(1);
+// As long as the head is given (common/rpc/remote_store.cc).
+constexpr auto kChunkWithin = std::chrono::seconds(60);
+constexpr auto kSayEvery = std::chrono::seconds(30);
+constexpr auto kSayAfter = std::chrono::milliseconds(50);
+
+std::chrono::system_clock::time_point In(std::chrono::milliseconds span) {
+  return std::chrono::system_clock::now() + span;
+}
+
+// Connects first where that is due. Who refuses is not tried again.
+bool IsConnected(grpc::Channel& channel) {
+  const auto deadline = In(kConnectWithin);
+  grpc_connectivity_state state = channel.GetState(true);
+  while (state != GRPC_CHANNEL_READY && state != GRPC_CHANNEL_TRANSIENT_FAILURE) {
+    if (!channel.WaitForStateChange(state, deadline)) return false;
+    state = channel.GetState(true);
+  }
+  return state == GRPC_CHANNEL_READY;
+}
+
+}  // namespace
+
+// One after another: whoever fails once is asked no more.
+class PeerFinder::Peers : public BlobSource {
+ public:
+  Peers(PeerFinder& owner, std::string manifest, const v1::FindSourcesReply& found,
+        const std::string& cluster_id)
+      : owner_(owner), manifest_(std::move(manifest)) {
+    for (const v1::Source& source : found.sources()) {
+      Peer peer{.node = source.node()};
+      peer.channel =
+          MakeNamedChannel(source.address(), owner.credentials_,
+                           NodeName(cluster_id, std::to_string(source.node())), true);
+      peer.stub = v1::PeerService::NewStub(peer.channel);
+      peers_.push_back(std::move(peer));
+    }
+  }
+
+  absl::StatusOr<std::string> GetChunk(const std::string& digest) override {
+    for (size_t number = current_; number < peers_.size(); number = current_) {
+      auto bytes = Pull(peers_[number], digest);
+      if (bytes.ok()) return bytes;
+      Skip(number, bytes.status());
+    }
+    return absl::UnavailableError("no other worker serves it");
+  }
+  absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
+    return NotFound("peers have no manifest " + digest);
+  }
+
+ private:
+  struct Peer {
+    uint64_t node = 0;
+    std::shared_ptr<grpc::Channel> channel;
+    std::unique_ptr<v1::PeerService::Stub> stub;
+  };
+  absl::StatusOr<std::string> Pull(const Peer& peer, const std::string& digest) const {
+    if (!IsConnected(*peer.channel)) return absl::UnavailableError("no connection");
+    grpc::ClientContext context;
+    context.set_deadline(In(kChunkWithin));
+    v1::PullRequest request;
+    request.add_digests(digest);
+    request.set_manifest(manifest_);
+    std::string bytes;
+    auto reader = peer.stub->PullChunks(&context, request);
+    RT_RETURN_IF_ERROR(FromGrpc(TakePieces(*reader, context, digest, bytes)));
+    RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+    return bytes;
+  }
+  void Skip(size_t number, const absl::Status& why) {
+    size_t expected = number;
+    if (!current_.compare_exchange_strong(expected, number + 1)) return;
+    const uint64_t node = peers_[number].node;
+    RT_LOG(kInfo) << "node " << node << " does not serve " << manifest_ << " (any more): "
+                  << EscapeControl(MessageOf(why));
+    if (!absl::IsResourceExhausted(why)) owner_.Failed(node);
+  }
+
+  PeerFinder& owner_;
+  const std::string manifest_;
+  std::vector<Peer> peers_;
+  std::atomic<size_t> current_ = 0;
+};
+
+PeerFinder::PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials)
+    : stub_(v1::WorkerService::NewStub(head)), credentials_(std::move(credentials)) {}
+
+PeerFinder::~PeerFinder() { Stop(); }
+
+void PeerFinder::Start(LocalTrees& trees, std::string address) {
+  trees_ = &trees;
+  address_ = std::move(address);
+  thread_ = std::thread([this] { Run(); });
+}
+
+void PeerFinder::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  woken_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void PeerFinder::Changed() {
+  std::lock_guard lock(mutex_);
+  changed_ = true;
+  woken_.notify_all();
+}
+
+void PeerFinder::Failed(uint64_t node) {
+  std::lock_guard lock(mutex_);
+  failed_.insert(node);
+  changed_ = true;
+  woken_.notify_all();
+}
+
+std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
+  auto own = IdentityOf(credentials_.own.certificate_pem);
+  if (!own.ok()) return nullptr;
+  grpc::ClientContext context;
+  context.set_deadline(In(kFindDeadline));
+  v1::FindSourcesRequest request;
+  request.set_manifest(manifest);
+  request.set_address(address_);
+  v1::FindSourcesReply reply;
+  const grpc::Status status = stub_->FindSources(&context, request, &reply);
+  if (!status.ok() || reply.sources_size() == 0) return nullptr;  // The store has it, too.
+  return std::make_unique<Peers>(*this, manifest, reply, own->cluster_id);
+}
+
+void PeerFinder::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    // Many changes come together.
+    if (changed_) woken_.wait_for(lock, kSayAfter, [this] { return stopping_; });
+    changed_ = false;
+    const std::set<uint64_t> failed = std::exchange(failed_, {});
+    lock.unlock();
+    Say(failed);
+    lock.lock();
+    woken_.wait_for(lock, kSayEvery, [this] { return stopping_ || changed_; });
+  }
+}
+
+// What is not heard is said again with the next change, or in 30 s.
+void PeerFinder::Say(const std::set<uint64_t>& failed) {
+  grpc::ClientContext context;
+  context.set_deadline(In(kSayDeadline));
+  v1::HoldTreesRequest request;
+  request.set_address(address_);
+  auto put = [](const std::vector<std::string>& from, auto* to) {
+    const size_t count = std::min(from.size(), limits::kHeldTreesPerNode);
+    to->Assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  put(trees_->Whole(), request.mutable_whole());
+  put(trees_->Arriving(), request.mutable_fetching());
+  for (uint64_t node : failed) request.add_failed(node);
+  v1::Empty reply;
+  const grpc::Status status = stub_->HoldTrees(&context, request, &reply);
+  if (!status.ok()) return;
+}
+
+}  // namespace rt::worker

@@ -1,0 +1,50 @@
+// Other workers as sources of trees: asks the head who has one, fetches from them, and tells the
+// head what this node has, at every change (a little later) and every 30 s. Owns one thread.
+// Thread-safe.
+#pragma once
+
+#include <grpcpp/channel.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "common/rpc/identity.h"
+#include "rt/v1/worker.grpc.pb.h"
+#include "worker/run/tree_fetcher.h"
+
+namespace rt::worker {
+
+class PeerFinder : public PeerSources {
+ public:
+  PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials);
+  ~PeerFinder() override;
+  // `address`: where this node serves.
+  void Start(LocalTrees& trees, std::string address);
+  void Stop();
+  void Changed();  // What this node has is not what it said.
+
+  std::unique_ptr<BlobSource> Find(const std::string& manifest) override;
+
+ private:
+  class Peers;
+  void Failed(uint64_t node);
+  void Run();
+  void Say(const std::set<uint64_t>& failed);
+
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  const Credentials credentials_;
+  LocalTrees* trees_ = nullptr;
+  std::string address_;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  bool stopping_ = false;
+  bool changed_ = true;
+  std::set<uint64_t> failed_;  // Not said yet.
+};
+
+}  // namespace rt::worker

@@ -1,0 +1,146 @@
+#include "worker/link/peer_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "common/base/status.h"
+#include "common/rpc/channel.h"
+#include "rt/v1/checkpoint.grpc.pb.h"
+
+namespace rt::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int kDigestsMax = 10'000;
+
+// Lets so many bytes pass in a second.
+class Gate {
+ public:
+  explicit Gate(Bytes bytes_per_second) : rate_(bytes_per_second) {}
+  void Pass(size_t bytes) {
+    if (rate_ <= 0) return;
+    Clock::time_point turn;
+    {
+      std::lock_guard lock(mutex_);
+      turn = std::max(next_, Clock::now());
+      next_ = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                         static_cast<double>(bytes) / static_cast<double>(rate_)));
+    }
+    std::this_thread::sleep_until(turn);
+  }
+
+ private:
+  const Bytes rate_;
+  std::mutex mutex_;
+  Clock::time_point next_{};
+};
+
+class Service final : public v1::PeerService::Service {
+ public:
+  Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
+      : gate_(options.bytes_per_second), streams_max_(options.streams_max),
+        cluster_id_(std::move(cluster_id)), trees_(trees) {}
+
+  grpc::Status PullChunks(grpc::ServerContext* context, const v1::PullRequest* request,
+                          grpc::ServerWriter<v1::ChunkPiece>* writer) override {
+    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    if (request->digests_size() > kDigestsMax)
+      return ToGrpc(Invalid("at most 10000 digests in one call"));
+    const Stream stream(streams_);
+    if (stream.number > streams_max_)
+      return ToGrpc(absl::ResourceExhaustedError("others are being served"));
+    for (const std::string& digest : request->digests()) {
+      auto bytes = trees_.GetChunk({.digest = digest, .manifest = request->manifest()});
+      if (!bytes.ok()) return ToGrpc(bytes.status());
+      if (!Write(digest, *bytes, *writer)) return grpc::Status::CANCELLED;
+      served_ += bytes->size();
+    }
+    return grpc::Status::OK;
+  }
+  Bytes served() const { return static_cast<Bytes>(served_); }
+
+ private:
+  struct Stream {
+    explicit Stream(std::atomic<size_t>& streams) : open(streams), number(++streams) {}
+    ~Stream() { --open; }
+    std::atomic<size_t>& open;
+    const size_t number;
+  };
+  absl::Status Admit(const grpc::ServerContext& context) {
+    auto auth = context.auth_context();
+    if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
+    RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
+    if (who.cluster_id != cluster_id_)
+      return absl::UnauthenticatedError("this certificate belongs to another cluster");
+    if (who.role != "worker")
+      return absl::PermissionDeniedError("only workers fetch from each other");
+    return absl::OkStatus();
+  }
+  // False when the stream has ended.
+  bool Write(const std::string& digest, const std::string& bytes,
+             grpc::ServerWriter<v1::ChunkPiece>& writer) {
+    size_t offset = 0;
+    do {
+      v1::ChunkPiece piece;
+      const size_t size = std::min(limits::kStreamPieceBytes, bytes.size() - offset);
+      gate_.Pass(size);
+      piece.set_digest(digest);
+      piece.set_offset(offset);
+      piece.set_size(bytes.size());
+      piece.set_data(bytes.data() + offset, size);
+      if (!writer.Write(piece)) return false;
+      offset += size;
+    } while (offset < bytes.size());
+    return true;
+  }
+
+  Gate gate_;
+  const size_t streams_max_;
+  const std::string cluster_id_;
+  LocalTrees& trees_;
+  KnownPeers peers_;
+  std::atomic<size_t> streams_ = 0;
+  std::atomic<size_t> served_ = 0;
+};
+
+}  // namespace
+
+struct PeerServer::Impl {
+  Impl(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
+      : service(options, std::move(cluster_id), trees) {}
+  Service service;
+  std::string address;
+  std::unique_ptr<grpc::Server> server;
+};
+
+absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const PeerServerOptions& options,
+                                                              const Credentials& credentials,
+                                                              LocalTrees& trees) {
+  RT_ASSIGN_OR_RETURN(const Identity own, IdentityOf(credentials.own.certificate_pem));
+  auto impl = std::make_unique<Impl>(options, own.cluster_id, trees);
+  const bool is_v6 = options.host.find(':') != std::string::npos;
+  const std::string host = is_v6 ? "[" + options.host + "]" : options.host;
+  const std::string wanted = host + ":" + std::to_string(options.port);
+  int port = 0;
+  grpc::ServerBuilder builder;
+  ConfigureServer(builder);
+  builder.AddListeningPort(wanted, MakeServerCredentials(credentials), &port);
+  builder.RegisterService(&impl->service);
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || port == 0)
+    return absl::UnavailableError(ToAbsl("cannot listen at " + wanted));
+  impl->address = host + ":" + std::to_string(port);
+  return std::unique_ptr<PeerServer>(new PeerServer(std::move(impl)));
+}
+
+PeerServer::PeerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PeerServer::~PeerServer() { impl_->server->Shutdown(std::chrono::system_clock::now()); }
+std::string PeerServer::address() const { return impl_->address; }
+Bytes PeerServer::served() const { return impl_->service.served(); }
+
+}  // namespace rt::worker

@@ -1,0 +1,38 @@
+// Serves what lies on this node to the other workers of its cluster: chunks by their digests,
+// nothing else, over mutual TLS with the cluster's CA, to certificates of the role worker only.
+// Bounded in streams and, if asked for, in bytes a second. A chunk of a tree that is still on its
+// way here is waited for. gRPC's own threads.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/rpc/identity.h"
+#include "worker/run/local_trees.h"
+
+namespace rt::worker {
+
+struct PeerServerOptions {
+  std::string host;  // Where it listens.
+  int port = 0;      // 0: any.
+  Bytes bytes_per_second = 0;  // 0: no bound.
+  size_t streams_max = limits::kPeerStreamsMax;
+};
+
+class PeerServer {
+ public:
+  static absl::StatusOr<std::unique_ptr<PeerServer>> Start(const PeerServerOptions& options,
+                                                           const Credentials& credentials,
+                                                           LocalTrees& trees);
+  ~PeerServer();  // Ends what is under way.
+  std::string address() const;  // host:port
+  Bytes served() const;         // Bytes of chunks.
+
+ private:
+  struct Impl;
+  explicit PeerServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rt::worker

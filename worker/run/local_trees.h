@@ -1,0 +1,125 @@
+// What lies on this node already: trees that were pulled for what runs here, and checkpoints that
+// were pushed from here or pulled before, kept within bounds. A restore takes chunks from here
+// before it asks anybody, and other workers are served from here, also while a tree is still on its
+// way.
+//   <directory>/<name>/           a kept tree
+//   <directory>/<name>.manifest   its manifest; older than this no file of it has changed
+// A program may change the files of its own tree: every chunk is verified as it is read, and a tree
+// with a wrong one is given up. Thread-safe.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/limits.h"
+#include "common/base/time.h"
+#include "common/cas/manifest.h"
+
+namespace rt::worker {
+
+struct KeptBounds {
+  size_t trees = limits::kKeptCheckpointsMax;
+  Bytes bytes = limits::kKeptCheckpointBytesMax;  // 0: nothing is kept.
+};
+
+// `asked` bytes; without (-1) the default, and no more than a tenth of the disk of `directory`.
+KeptBounds BoundsOn(const std::string& directory, Bytes asked);
+
+class LocalTrees {
+ public:
+  // Finds what earlier daemons kept. `on_change`: Whole() or Arriving() has changed; any thread.
+  LocalTrees(std::string directory, KeptBounds bounds, std::function<void()> on_change = nullptr);
+
+  // A tree is about to be written below `path`; its id. Then how far it is, in chunks; that it is
+  // whole (and renamed to `path`); or that it never will be.
+  uint64_t Begin(const std::string& manifest, const Manifest& tree, const std::string& path);
+  void NoteWritten(uint64_t id, size_t chunks);
+  absl::Status Finish(uint64_t id, const std::string& path);
+  void Drop(uint64_t id);
+  // What lies at `path` is about to be removed or changed.
+  void DropAt(const std::string& path);
+
+  // Moves the tree at `path` here, unless it does not fit or a file of it changed after `since`:
+  // then it stays. Older ones make room.
+  void Keep(const std::string& manifest, const std::string& text, const std::string& path,
+            timespec since);
+  // The same of one that was written (Finish) and has not changed since.
+  void KeepAt(const std::string& path);
+  // Gives up everything that is kept: the disk is full.
+  void GiveRoom();
+
+  struct Wanted {
+    std::string digest;
+    std::string manifest;  // Of the tree that it is wanted for: one on its way here is waited for,
+    uint64_t before = 0;   // if it was begun before this id. 0: any.
+  };
+  // Verified. NotFound: it is not here; Unavailable: it is on its way and stands still.
+  absl::StatusOr<std::string> GetChunk(const Wanted& wanted);
+  absl::StatusOr<std::string> GetManifest(const std::string& manifest);
+  // Makes `target` a tree that shares its bytes with one that is here, and changes by itself. Fails
+  // where the file system cannot, or none is here unchanged.
+  absl::Status Clone(const std::string& manifest, const std::string& target);
+
+  // Manifests of at least kPeerTreeBytesMin.
+  std::vector<std::string> Whole() const;
+  std::vector<std::string> Arriving() const;
+
+ private:
+  struct File {
+    std::string path;  // Below the tree.
+    Bytes size = 0;
+  };
+  struct Tree {
+    std::string manifest;
+    std::string text;
+    std::string path;
+    std::vector<File> files;
+    std::vector<const std::string*> digests;  // Keys of places_.
+    Bytes bytes = 0;
+    size_t chunks = 0;
+    size_t written = 0;
+    bool whole = false;
+    bool kept = false;
+    timespec since{};    // No file of it has changed after.
+    Millis moved_at = 0;  // The last chunk came.
+    uint64_t used = 0;   // Counts uses: the least is the longest ago.
+  };
+  struct Place {
+    uint64_t tree = 0;
+    size_t number = 0;  // Of the chunk in the tree.
+    size_t file = 0;
+    Bytes offset = 0;
+    Bytes size = 0;
+  };
+  uint64_t Add(const std::string& manifest, const Manifest& tree, const std::string& path);
+  void Load();
+  void Erase(uint64_t id);
+  void GiveUp(uint64_t id, const std::string& path);
+  uint64_t FindAt(const std::string& path) const;
+  std::vector<std::string> Evict(const KeptBounds& bounds);
+  // Of the chunk: where it can be read; or else the tree to wait for; 0 and 0: neither.
+  std::pair<const Place*, uint64_t> Look(const Wanted& wanted) const;
+  std::vector<std::string> Large(bool whole) const;
+  void Changed() const;
+
+  const std::string directory_;
+  const KeptBounds bounds_;
+  const std::function<void()> on_change_;
+  mutable std::mutex mutex_;
+  std::condition_variable moved_;
+  uint64_t next_ = 1;
+  uint64_t uses_ = 0;
+  std::map<uint64_t, Tree> trees_;
+  std::unordered_map<std::string, std::vector<Place>> places_;  // By digest.
+};
+
+// Now, as the file system's clock has it.
+timespec FileClock();
+
+}  // namespace rt::worker

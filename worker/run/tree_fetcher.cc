@@ -1,0 +1,88 @@
+#include "worker/run/tree_fetcher.h"
+
+#include <mutex>
+
+#include "common/base/status.h"
+#include "common/cas/manifest.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+
+namespace rt::worker {
+namespace {
+
+// The chunks of one tree on its way here.
+class Nearest : public BlobSource {
+ public:
+  Nearest(BlobSource& head, LocalTrees& trees, PeerSources* peers, LocalTrees::Wanted wanted)
+      : head_(head), trees_(trees), peers_(peers), wanted_(std::move(wanted)) {}
+
+  absl::StatusOr<std::string> GetChunk(const std::string& digest) override {
+    LocalTrees::Wanted wanted = wanted_;
+    wanted.digest = digest;
+    if (auto here = trees_.GetChunk(wanted); here.ok()) return here;
+    if (BlobSource* peers = Peers(); peers != nullptr)
+      if (auto there = peers->GetChunk(digest); there.ok()) return there;
+    return head_.GetChunk(digest);
+  }
+  absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
+    return head_.GetManifest(digest);
+  }
+
+ private:
+  // Looked for when the first chunk is not here.
+  BlobSource* Peers() {
+    if (peers_ == nullptr) return nullptr;
+    std::call_once(looked_, [this] { found_ = peers_->Find(wanted_.manifest); });
+    return found_.get();
+  }
+
+  BlobSource& head_;
+  LocalTrees& trees_;
+  PeerSources* const peers_;
+  const LocalTrees::Wanted wanted_;
+  std::once_flag looked_;
+  std::unique_ptr<BlobSource> found_;
+};
+
+Bytes BytesOf(const Manifest& tree) {
+  Bytes bytes = 0;
+  for (const ManifestEntry& entry : tree.entries) bytes += entry.size;
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> TreeFetcher::FindManifest(const std::string& manifest) {
+  auto here = trees_.GetManifest(manifest);
+  return here.ok() ? here : head_.GetManifest(manifest);
+}
+
+absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& part,
+                                const std::string& path) {
+  RT_ASSIGN_OR_RETURN(const std::string text, FindManifest(manifest));
+  RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
+  RT_RETURN_IF_ERROR(RemoveTree(part));
+  const bool cloned = trees_.Clone(manifest, part).ok();
+  if (!cloned) RT_RETURN_IF_ERROR(RemoveTree(part));
+  const uint64_t id = trees_.Begin(manifest, tree, part);
+  absl::Status status;
+  if (!cloned) {
+    PeerSources* peers = BytesOf(tree) >= limits::kPeerTreeBytesMin ? peers_ : nullptr;
+    Nearest source(head_, trees_, peers, {.manifest = manifest, .before = id});
+    status = RestoreEntries(source, tree, part,
+                            [&](size_t chunks) { trees_.NoteWritten(id, chunks); });
+  }
+  if (status.ok()) status = trees_.Finish(id, path);
+  if (!status.ok()) trees_.Drop(id);
+  return status;
+}
+
+void TreeFetcher::Leave(const std::string& path, bool keep) {
+  if (keep) {
+    trees_.KeepAt(path);
+  } else {
+    trees_.DropAt(path);
+  }
+}
+
+}  // namespace rt::worker

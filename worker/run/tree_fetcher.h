@@ -1,0 +1,46 @@
+// Brings trees to this node from where they are nearest: from this node itself, from other workers,
+// from the head's store. Whatever fails, the next is asked, and the head's answer is the last word.
+// Thread-safe; calls block.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/cas/blob_store.h"
+#include "worker/run/local_trees.h"
+
+namespace rt::worker {
+
+class PeerSources {
+ public:
+  virtual ~PeerSources() = default;
+  // Other workers that have the tree or are getting it, as one source (of chunks), which is
+  // Unavailable once none of them serves. Null when there are none.
+  virtual std::unique_ptr<BlobSource> Find(const std::string& manifest) = 0;
+};
+
+class TreeFetcher {
+ public:
+  // `peers`: null where there are none.
+  TreeFetcher(BlobSource& head, LocalTrees& trees, PeerSources* peers = nullptr)
+      : head_(head), trees_(trees), peers_(peers) {}
+
+  // Writes the tree at `path`, which must not be there: below `part` first where that is another
+  // one. From then on it serves others until Leave. NotFound and DataLoss: the head's store has
+  // lost it.
+  absl::Status Fetch(const std::string& manifest, const std::string& part,
+                     const std::string& path);
+  // Nobody here needs the tree at `path` any more: it is kept for later, if it is as it was; else,
+  // and with `keep` false, it is left to who calls.
+  void Leave(const std::string& path, bool keep);
+
+ private:
+  absl::StatusOr<std::string> FindManifest(const std::string& manifest);
+
+  BlobSource& head_;
+  LocalTrees& trees_;
+  PeerSources* const peers_;
+};
+
+}  // namespace rt::worker
