@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/room.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
 
@@ -79,6 +80,7 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
   Json note = ToJson(row);
   note.Set("given", files.given);
   RT_RETURN_IF_ERROR(WriteFileAtomic(part + "/row.json", note.Dump() + "\n", {.sync = false}));
+  if (!files.given && !CheckRoom(part, 0).ok()) trees_.GiveRoom();
   if (absl::Status taken = TakeSnapshot(files.path, part + "/tree", files.given); !taken.ok()) {
     RemoveTree(part).IgnoreError();  // With the attempt, at the latest.
     return taken;

@@ -16,6 +16,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/cas/digest.h"
+#include "common/cas/room.h"
 #include "common/run/clone.h"
 #include "common/run/files.h"
 
@@ -263,6 +264,8 @@ void LocalTrees::Keep(const std::string& manifest, const std::string& text,
       return;
   }
   if (bytes > bounds_.bytes || !EnsureDirectory(directory_).ok()) return;
+  // What is kept is the first to go where trials and checkpoints to come need the room.
+  if (!CheckRoom(directory_, bytes).ok()) return GiveRoom();
   const std::string kept = directory_ + "/" + NameOf(manifest);
   std::vector<std::string> evicted;
   {
