@@ -208,7 +208,8 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   Trees trees(flags, control, credentials, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts;
-  HeadLink head(control);
+  attempts.RememberHeads(flags.state_dir + "/head", identity.cluster_id);
+  HeadLink head(control, attempts);
   IoPool pool(kPoolThreads, kPoolQueue);
   WorkerLoop* wake_loop = nullptr;
   TrialSocket* wake_socket = nullptr;
@@ -234,7 +235,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Start();
   pushes.Start();
   reports.Start();
-  sync.Start(flags.disconnect_stop);
+  sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
   manager.Ready("node " + identity.name + " (" + flags.name + ") of " + flags.head);

@@ -55,8 +55,11 @@ absl::Status CheckResources(const Core& core, const std::string& text) {
 
 absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
                          const input::AnswerQuestions& input) {
-  if (input.through < input.from || input.through > draft.core.world.state.seq)
+  if (input.through < input.from)
     return Invalid("a driver cannot have read up to " + std::to_string(input.through));
+  if (input.through > draft.core.world.state.seq)
+    return absl::UnavailableError("the driver has read record " + std::to_string(input.through) +
+                                  ", which this head does not have: another has taken over");
   for (const auto& suggestion : input.suggestions) {
     RT_RETURN_IF_ERROR(CheckParams(suggestion.params));
     if (std::max(suggestion.name.size(), suggestion.directory.size()) > kTrialNameMax)

@@ -39,6 +39,7 @@ void Retire(Draft& draft, const Owner& owner, const CheckpointPolicy& policy) {
 }  // namespace
 
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input) {
+  RT_RETURN_IF_ERROR(CheckNewest(draft.state(), input.seen_epoch));
   const AttemptId& attempt = input.fence.attempt;
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr || input.fence.rank >= live->members.size() || !attempt.owner.is_trial())

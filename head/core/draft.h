@@ -93,7 +93,7 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 
 // reports.cc
-void OnReport(Draft& draft, const input::Report& report);
+absl::Status OnReport(Draft& draft, const input::Report& report);
 // `saved`: the last row comes with a checkpoint.
 ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved = false);
 

@@ -101,6 +101,7 @@ struct Report {
   std::vector<RowBatch> batches;
   // Rows of rank 0 with a checkpoint that is being pushed: its commit comes later.
   std::set<std::pair<AttemptId, uint64_t>> saved;
+  uint64_t seen_epoch = 0;  // Of the newest head that the worker has heard.
 };
 // Bytes and manifest are durable: asks for the commit.
 struct CommitCheckpoint {
@@ -108,6 +109,7 @@ struct CommitCheckpoint {
   std::string manifest;
   Row row;  // The row that came with it (seq 0: none); its counters are the checkpoint's.
   Bytes bytes = 0;
+  uint64_t seen_epoch = 0;
 };
 
 struct SubmitJob {

@@ -2,6 +2,7 @@
 // seq; a row after the one that stopped the trial is settled but not kept.
 #include <cmath>
 
+#include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
 #include "head/core/rows_digest.h"
@@ -165,11 +166,13 @@ ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBa
 
 }  // namespace
 
-void OnReport(Draft& draft, const input::Report& report) {
+absl::Status OnReport(Draft& draft, const input::Report& report) {
+  RT_RETURN_IF_ERROR(CheckNewest(draft.state(), report.seen_epoch));
   for (const RowBatch& batch : report.batches) {
     draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));
     RetryExit(draft, report.node, {batch.attempt, batch.rank});
   }
+  return absl::OkStatus();
 }
 
 }  // namespace rt

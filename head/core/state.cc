@@ -75,4 +75,12 @@ const Attempt* FindLive(const State& state, const AttemptId& id) {
   return live;
 }
 
+absl::Status CheckNewest(const State& state, uint64_t seen_epoch) {
+  if (seen_epoch <= state.epoch) return absl::OkStatus();
+  return absl::UnavailableError("another head has taken over (epoch " + std::to_string(seen_epoch) +
+                                "; this one's is " + std::to_string(state.epoch) +
+                                "). If this one was restored from an older copy on purpose, remove "
+                                "the file `head` in the workers' state directories");
+}
+
 }  // namespace rt

@@ -357,5 +357,8 @@ const Runs* FindRuns(const State& state, const Owner& owner);
 Runs* FindRuns(State& state, const Owner& owner);
 // The live attempt that the fence names; null when it is stale.
 const Attempt* FindLive(const State& state, const AttemptId& id);
+// Unavailable when whoever asks has heard of a head after this one: what this one says is not to be
+// believed, not even that it does not know somebody.
+absl::Status CheckNewest(const State& state, uint64_t seen_epoch);
 
 }  // namespace rt

@@ -282,6 +282,10 @@ void Loop::Handle(Item item) {
 
 void Loop::HandleSync(SyncItem item) {
   const NodeId node = item.sync.node;
+  // The worker has heard of a later head: whatever this one says, even that it does not know the
+  // node, is not to be believed.
+  absl::Status newest = CheckNewest(core_.world.state, item.seen.epoch);
+  if (!newest.ok()) return item.done({.status = std::move(newest)});
   ParkedSync parked{.incarnation = item.sync.incarnation,
                     .sync_seq = item.sync.sync_seq,
                     .seen = item.seen,

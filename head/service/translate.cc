@@ -165,6 +165,7 @@ absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, N
   RT_RETURN_IF_ERROR(CheckSize("a Report", request.ByteSizeLong(), limits::kMessageBytesMax));
   input::Report report;
   report.node = node;
+  report.seen_epoch = request.seen_epoch();
   size_t rows = 0;
   for (const auto& wire : request.batches()) {
     rows += static_cast<size_t>(wire.rows_size());

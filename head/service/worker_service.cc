@@ -80,13 +80,14 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       auto post = [this, request, reply, reactor, fence = *fence](const absl::Status& live) {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
         edge_.loop.Post(input::CommitCheckpoint{fence, request->manifest(),
-                                                FromWire(request->row()), request->bytes()},
+                                                FromWire(request->row()), request->bytes(),
+                                                request->seen_epoch()},
                         [reactor, reply](const absl::Status& status, const Answer& answer) {
                           reply->set_checkpoint(answer.checkpoint);
                           reactor->Finish(ToGrpc(status));
                         });
       };
-      IfLive(*fence, node, std::move(post));
+      IfLive(*fence, node, std::move(post), request->seen_epoch());
     });
   }
   Reactor* FindSources(Context* context, const v1::FindSourcesRequest* request,
@@ -162,10 +163,13 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       start(*node, reactor);
     });
   }
-  void IfLive(const Fence& fence, NodeId node, StatusDone done) {
+  void IfLive(const Fence& fence, NodeId node, StatusDone done, uint64_t seen_epoch = 0) {
     auto checked = std::make_shared<absl::Status>();
     edge_.loop.Query(
-        [checked, fence, node](const Core& core) { *checked = CheckLive(core, fence, node); },
+        [checked, fence, node, seen_epoch](const Core& core) {
+          *checked = CheckNewest(core.world.state, seen_epoch);
+          if (checked->ok()) *checked = CheckLive(core, fence, node);
+        },
         [checked, done = std::move(done)](const absl::Status& read) {
           done(read.ok() ? *checked : read);
         });

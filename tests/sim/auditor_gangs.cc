@@ -132,7 +132,8 @@ void Auditor::On(const event::RankExited& e) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
   } else if (exit.outcome == AttemptOutcome::kPreempted) {
     CheckMoved({e.attempt, exit.rank}, owner);
-  } else {
+  } else if (exit.outcome != AttemptOutcome::kLost ||
+             !truth_->abandoned.contains({e.attempt, exit.rank})) {
     CheckExit({e.attempt, exit.rank}, exit.outcome, owner);
   }
   owner.exits.push_back(exit);

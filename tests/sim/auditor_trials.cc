@@ -358,6 +358,13 @@ void Auditor::On(const event::CheckpointRetired& e) {
   auto book = std::find_if(owner.checkpoints.begin(), owner.checkpoints.end(),
                            [&](const CheckpointBook& c) { return c.id == e.checkpoint; });
   Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
+  if (truth_->broken.contains(book->manifest)) {
+    owner.checkpoints.erase(book);
+    // The newest that is kept is the one to go on from now.
+    while (!owner.checkpoints.empty() && owner.checkpoints.back().retired)
+      owner.checkpoints.pop_back();
+    return;
+  }
   const bool begins_anew = Asked("restart", ToString(e.owner.trial()));
   Must(book + 1 != owner.checkpoints.end() || begins_anew, "the newest checkpoint is kept");
   book->retired = true;

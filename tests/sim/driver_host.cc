@@ -113,6 +113,7 @@ void DriverHost::Answer(const Self& self, uint64_t number, const input::AnswerQu
         if (is_open) Refused(self);
         return;
       }
+      if (absl::IsUnavailable(status)) return;  // The head before, which has read less.
       if (!status.ok()) Fail("a good answer was refused: " + status.ToString());
       reply([self, number, through] {
         if (!self->waits_for_answer || self->answers != number) return;

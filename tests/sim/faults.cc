@@ -24,10 +24,15 @@ const char* FaultName(Fault fault) {
     case Fault::kHeadCrashed: return "head crashed, nothing in flight";
     case Fault::kHeadCrashedBusy: return "head crashed, batches in flight";
     case Fault::kBatchesLost: return "  of these, batches were lost";
+    case Fault::kTakenOver: return "a standby took over";
+    case Fault::kOldHeadAnswered: return "  the head before still answered";
+    case Fault::kOldHeadFenced: return "  the head before was fenced";
     case Fault::kDriverKilled: return "asked driver killed";
     case Fault::kTrialFailed: return "program failed, daemon saw it";
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
+    case Fault::kCheckpointBroken: return "checkpoint could not be restored";
+    case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";
     case Fault::kPauseRequested: return "person paused";
@@ -65,6 +70,9 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.reopened = upto(0.20);
   plan.driver_killed = upto(0.15);
   plan.drain_requested = upto(0.15);
+  plan.taken_over = upto(0.15);
+  plan.checkpoint_broken = upto(0.10);
+  if (rng.Chance(0.5)) plan.disconnect_stop = 3'000 + static_cast<int64_t>(rng.Below(7'000));
   return plan;
 }
 

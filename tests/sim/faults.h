@@ -31,10 +31,15 @@ enum class Fault : size_t {
   kHeadCrashed,      // With nothing in flight.
   kHeadCrashedBusy,  // With batches in flight.
   kBatchesLost,      // Some of which the disk never saw.
+  kTakenOver,        // A standby took the head's place.
+  kOldHeadAnswered,  // The one before still answered a call.
+  kOldHeadFenced,    // It would have written, and ended.
   kDriverKilled,     // A driver that an experiment asks died, or was run twice.
   kTrialFailed,      // A program failed and its daemon saw it.
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
+  kCheckpointBroken,  // Its bytes could not be restored.
+  kHeadAway,          // A worker heard of no head for so long that it ended what ran.
   kGpuSick,          // A gpu fell off its bus; what ran on it went on.
   kStopRequested,    // A person stopped a trial, a job or an experiment.
   kPauseRequested,   // A person paused a trial or an experiment.
@@ -67,10 +72,11 @@ struct FaultPlan {
   double lost_before = 0, lost_during = 0, lost_after = 0, duplicated = 0, reordered = 0;
   double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
-  double head_stopped = 0, head_crashed = 0, clock_jumped = 0;  // The last: of each crash.
-  double trial_failed = 0, launch_failed = 0, gpu_sick = 0, stop_requested = 0;
+  double head_stopped = 0, head_crashed = 0, clock_jumped = 0, taken_over = 0;  // The last: of each crash.
+  double trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0, stop_requested = 0;
   double paused = 0, reopened = 0, drain_requested = 0;
   double driver_killed = 0;
+  int64_t disconnect_stop = 0;  // Milliseconds; 0: workers wait for a head for ever.
 
   static FaultPlan Draw(Rng& rng);
 };

@@ -45,11 +45,59 @@ void HeadHost::FlushSinksLater() {
 void HeadHost::Post(Input input, AnswerFn done) {
   if (!up_) return;
   if (!done) done = [](const auto&, const auto&) {};
-  Enqueue({std::move(input), std::move(done), {}});
+  Waiting waiting{std::move(input), std::move(done), {}};
+  if (!TakenByOld(waiting)) Enqueue(std::move(waiting));
 }
 
-void HeadHost::PostSync(input::Sync sync, SyncFn done) {
-  if (up_) Enqueue({std::move(sync), {}, std::move(done)});
+void HeadHost::PostSync(input::Sync sync, uint64_t seen_epoch, SyncFn done) {
+  Waiting waiting{std::move(sync), {}, std::move(done), seen_epoch};
+  if (up_ && !TakenByOld(waiting)) Enqueue(std::move(waiting));
+}
+
+// All of its batches were durable when it lost its place, so that nothing keeps it from answering
+// what needs no record. Only what workers say: people and drivers ask anew where it ends.
+bool HeadHost::TakenByOld(const Waiting& waiting) {
+  const bool is_worker = std::holds_alternative<input::Sync>(waiting.input) ||
+                         std::holds_alternative<input::Report>(waiting.input) ||
+                         std::holds_alternative<input::CommitCheckpoint>(waiting.input);
+  if (!old_ || !is_worker || !sim_.rng.Chance(0.3)) return false;
+  if (sim_.calm || sim_.now >= old_->until) {
+    old_.reset();
+    return false;
+  }
+  const auto* sync = std::get_if<input::Sync>(&waiting.input);
+  if (sync != nullptr && waiting.seen_epoch > old_->core.world.state.epoch) return true;
+  const Millis now = sim_.now - old_->clock_behind;
+  const bool is_silent = !Step(old_->core, input::Tick{}, now).records.empty();
+  Outcome outcome;
+  if (!is_silent) outcome = Step(old_->core, waiting.input, now);
+  if (is_silent || !outcome.records.empty()) {
+    sim_.faults.Add(Fault::kOldHeadFenced);
+    old_.reset();
+    return true;
+  }
+  sim_.faults.Add(Fault::kOldHeadAnswered);
+  if (sync == nullptr) {
+    waiting.done(outcome.verdict, outcome.answer);
+    return true;
+  }
+  SyncReply reply{.known = outcome.verdict.ok(), .epoch = old_->core.world.state.epoch};
+  if (reply.known) reply.desired = DesiredFor(old_->core.world, sync->node);
+  for (const DesiredAttempt& wanted : reply.desired)
+    reply.bodies.push_back(LaunchSpecFor(old_->core.world, wanted.fence));
+  waiting.sync_done(reply);
+  return true;
+}
+
+void HeadHost::TakeOver() {
+  if (!up_) return;
+  sim_.faults.Add(Fault::kTakenOver);
+  std::optional<OldHead> old;
+  if (in_flight_.empty()) {
+    old = OldHead{core_, sim_.now - Now(), sim_.now + sim_.Between(1'000, 6'000)};
+  }
+  Crash();
+  old_ = std::move(old);
 }
 
 void HeadHost::Enqueue(Waiting waiting) {

@@ -35,9 +35,12 @@ class HeadHost {
   void Start();
   // Dropped when the head is down.
   void Post(Input input, AnswerFn done);
-  void PostSync(input::Sync sync, SyncFn done);
+  void PostSync(input::Sync sync, uint64_t seen_epoch, SyncFn done);
   void Crash();
   void Stop(Millis span);  // SIGSTOP for this long.
+  // A standby takes the head's place: what was acknowledged lies in a log that both can reach. The
+  // old head goes on where it still hears somebody, until it would write and finds itself fenced.
+  void TakeOver();
   // The log and its snapshot give the state that runs, once nothing is in flight. Returns its
   // canonical bytes.
   std::string CheckReplay();
@@ -54,6 +57,7 @@ class HeadHost {
     Input input;
     AnswerFn done;
     SyncFn sync_done;
+    uint64_t seen_epoch = 0;  // The newest head's that the worker has heard.
   };
   struct InFlight {
     std::vector<Record> records;
@@ -69,6 +73,14 @@ class HeadHost {
     SyncFn done;
   };
 
+  struct OldHead {
+    Core core;
+    Millis clock_behind = 0;  // Of its clock against virtual time.
+    Millis until = 0;         // When it would have looked for its fence.
+  };
+
+  // Whether the call went to the old head, which answered it or was lost with it.
+  bool TakenByOld(const Waiting& waiting);
   void Enqueue(Waiting waiting);
   void ScheduleDrain(Millis delay);
   void Drain();
@@ -96,6 +108,7 @@ class HeadHost {
   std::deque<InFlight> in_flight_;
   std::map<NodeId, Parked> parked_;
   Millis wall_skew_ = 0;  // Of the machine's wall clock against virtual time.
+  std::optional<OldHead> old_;
   // The disk.
   std::vector<Record> log_;
   std::string dump_;  // The newest of those, which the log must give again at this seq.

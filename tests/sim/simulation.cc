@@ -94,6 +94,9 @@ void Simulation::CalamitiesLater() {
     if (head_.up() && sim_.rng.Chance(sim_.plan.head_crashed)) {
       sim_.At(sim_.Between(0, 300), [this] { head_.Crash(); });
     }
+    if (head_.up() && sim_.rng.Chance(sim_.plan.taken_over)) {
+      sim_.At(sim_.Between(0, 300), [this] { head_.TakeOver(); });
+    }
     AskForMore();
     for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > (two_stay_ ? 1 : 0));
     for (auto& driver : drivers_)

@@ -20,7 +20,8 @@ void WorkerHost::StartDaemon() {
   daemon_up_ = true;
   ++daemon_life_;
   stopped_until_ = 0;
-  core_ = {};
+  heard_at_ = sim_.now;
+  core_ = {.epoch = node_.value == 0 ? 0 : head_epoch_};
   sync_seq_ = sync_open_ = report_open_ = 0;
   bodies_.clear();
   std::vector<Fence> ended;
@@ -54,6 +55,13 @@ void WorkerHost::Daemon(Millis delay, Sim::Effect effect) {
 void WorkerHost::TickLater() {
   Daemon(100, [this] {
     Feed(worker::input::Tick{});
+    if (sim_.plan.disconnect_stop > 0 && !sim_.calm && !core_.attempts.empty() &&
+        sim_.now - heard_at_ >= sim_.plan.disconnect_stop) {
+      sim_.faults.Add(Fault::kHeadAway);
+      heard_at_ = sim_.now;
+      for (const auto& [fence, attempt] : core_.attempts) sim_.truth.abandoned.insert(fence);
+      Feed(worker::input::HeadAway{});
+    }
     TickLater();
   });
 }
@@ -170,6 +178,15 @@ void WorkerHost::Prepare(const Fence& fence) {
     }
     auto body = bodies_.find(fence);
     if (body == bodies_.end()) return;
+    const std::string& checkpoint = body->second.checkpoint;
+    if (!checkpoint.empty() &&
+        sim_.Strikes(sim_.plan.checkpoint_broken, Fault::kCheckpointBroken)) {
+      sim_.truth.broken.insert(checkpoint);
+      TruthRun& truth = sim_.truth.runs[fence];
+      truth.exited = truth.launch_failed = truth.witnessed = true;
+      Feed(worker::input::Prepared{fence, false, false, "a chunk is damaged", 0, true});
+      return;
+    }
     uint32_t& port = body->second.port;
     if (body->second.keeps_port) {
       if (port == 0) port = static_cast<uint32_t>(sim_.Between(20'000, 60'000));
@@ -323,7 +340,7 @@ void WorkerHost::SendSync() {
     sync.observed.push_back(std::move(observed));
   }
   sim_.Call([this, sync, life = daemon_life_](const Sim::Reply& reply) {
-    head_.PostSync(sync, [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
+    head_.PostSync(sync, core_.epoch, [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {
         if (life == daemon_life_) Daemon(0, [this, seq, answer] { TakeReply(seq, answer); });
       });
@@ -337,6 +354,7 @@ void WorkerHost::SendSync() {
 void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   if (sync_seq != sync_open_) return;
   sync_open_ = 0;
+  heard_at_ = sim_.now;
   if (!reply.known) {
     // Its identity is void: end everything, forget it, and join as somebody new.
     LoseProcesses();
@@ -353,6 +371,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   for (const LaunchSpec& body : reply.bodies) bodies_[body.fence] = body;
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
+  head_epoch_ = std::max(head_epoch_, reply.epoch);
   for (const DesiredAttempt& wanted : reply.desired) {
     desired.attempts.push_back({.fence = wanted.fence,
                                 .stop = wanted.stop,
@@ -377,7 +396,7 @@ void WorkerHost::ReportLater() {
 }
 
 void WorkerHost::SendReport() {
-  input::Report report{.node = node_};
+  input::Report report{.node = node_, .seen_epoch = core_.epoch};
   for (const auto& [fence, run] : runs_) {
     if (run.spool.empty()) continue;
     RowBatch& batch = report.batches.emplace_back(RowBatch{fence.attempt, fence.rank, {}});
@@ -427,7 +446,8 @@ void WorkerHost::TakeVerdict(const ReportVerdict& verdict) {
 void WorkerHost::SendCommit(const Fence& fence) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.commit) return;
-  const input::CommitCheckpoint commit = *it->second.commit;
+  input::CommitCheckpoint commit = *it->second.commit;
+  commit.seen_epoch = core_.epoch;
   if (!sim_.truth.manifests.contains(commit.manifest)) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(commit, [=, this](const absl::Status& status, const Answer&) {

@@ -98,6 +98,7 @@ class WorkerHost {
   bool present_ = true;
   // The machine and its disk.
   NodeId node_;
+  uint64_t head_epoch_ = 0;  // Of the newest head that it has heard.
   uint64_t boots_ = 0;
   uint64_t next_pid_ = 100;
   Millis frozen_until_ = 0;
@@ -109,6 +110,7 @@ class WorkerHost {
   uint64_t daemon_life_ = 0;
   Millis stopped_until_ = 0;
   worker::WorkerState core_;
+  Millis heard_at_ = 0;  // Its start, or the newest reply to a Sync.
   uint64_t sync_seq_ = 0;
   uint64_t sync_open_ = 0;
   uint64_t report_open_ = 0;

@@ -20,8 +20,8 @@ struct PendingDriverCall {
 
 }  // namespace
 
-HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel)
-    : stub_(v1::WorkerService::NewStub(channel)) {}
+HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts)
+    : stub_(v1::WorkerService::NewStub(channel)), attempts_(attempts) {}
 
 absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
                                                     const std::string& manifest,
@@ -33,6 +33,7 @@ absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
   request.set_manifest(manifest);
   ToWire(row, request.mutable_row());
   request.set_bytes(bytes);
+  request.set_seen_epoch(attempts_.head_epoch());
   v1::CommitCheckpointReply reply;
   grpc::Status status = stub_->CommitCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);

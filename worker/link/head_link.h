@@ -7,12 +7,13 @@
 
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/run/head_calls.h"
+#include "worker/run/live_attempt.h"
 
 namespace rt::worker {
 
 class HeadLink : public HeadCalls {
  public:
-  explicit HeadLink(std::shared_ptr<grpc::Channel> channel);
+  HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const std::string& manifest,
                                             const SpoolRow& row, Bytes bytes) override;
   void DriverCall(const Fence& fence, std::string json,
@@ -20,6 +21,7 @@ class HeadLink : public HeadCalls {
 
  private:
   std::unique_ptr<v1::WorkerService::Stub> stub_;
+  const AttemptTable& attempts_;
 };
 
 }  // namespace rt::worker

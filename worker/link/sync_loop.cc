@@ -45,7 +45,8 @@ SyncLoop::SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, Log
 
 SyncLoop::~SyncLoop() { Stop(); }
 
-void SyncLoop::Start(Millis disconnect_stop) {
+void SyncLoop::Start(Millis disconnect_stop, uint64_t head_epoch) {
+  seen_epoch_ = head_epoch;
   disconnect_stop_ = disconnect_stop;
   answered_at_ = SteadyNow();
   thread_ = std::thread([this] { Run(); });

@@ -25,7 +25,8 @@ class SyncLoop {
            v1::Inventory inventory, uint64_t incarnation);
   ~SyncLoop();
   // When no head has answered for `disconnect_stop`, what runs is ended (HeadAway); 0: never.
-  void Start(Millis disconnect_stop);
+  // `head_epoch`: of the newest head that this node has heard; older ones are not believed.
+  void Start(Millis disconnect_stop, uint64_t head_epoch);
   void Stop();
   void SyncNow();
   // The node has changed: the head hears of it at once.

@@ -126,10 +126,17 @@ class AttemptTable {
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
   std::vector<std::shared_ptr<LiveAttempt>> All() const;
+  // The newest head's that has said what is desired here: an older one is not to judge them, nor
+  // after a restart of the daemon: the file keeps it, of this cluster.
+  void RememberHeads(const std::string& file, const std::string& cluster_id);
+  void NoteHead(uint64_t epoch);
+  uint64_t head_epoch() const { return head_epoch_; }
 
  private:
   mutable std::mutex mutex_;
   std::map<Fence, std::shared_ptr<LiveAttempt>> attempts_;
+  std::atomic<uint64_t> head_epoch_ = 0;
+  std::string head_file_, cluster_id_;
 };
 
 }  // namespace rt::worker

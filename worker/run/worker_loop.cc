@@ -86,6 +86,7 @@ void WorkerLoop::TellJudged(const input::Desired& desired, bool suspended) {
 }
 
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
+  parts_.attempts.NoteHead(desired.epoch);
   TellJudged(desired, false);
   {
     std::lock_guard lock(mutex_);
