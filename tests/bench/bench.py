@@ -19,6 +19,7 @@ import digits
 import light
 import loss
 import reports
+import spread
 import start
 import trials
 from rt_cluster import BIN, ROOT
@@ -36,6 +37,7 @@ BENCHES = {
     "many_nodes": light.many_nodes,
     "loss": loss.loss,
     "checkpoints": checkpoints.checkpoints,
+    "fanout": spread.fanout,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart",
             "store": "bench_store"}  # They print their own lines.
