@@ -4,11 +4,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
@@ -21,6 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The chunks of a push as large as this are written past the page cache: copying them there costs
+// more than all the rest, and they would push out what trials read. Small checkpoints stay in it,
+// so that what is lost is soon restored.
+constexpr Bytes kDirectPushMin = Bytes{12} << 20;
+constexpr size_t kDirectChunkMin = 1u << 20;
+constexpr size_t kDirectAlignment = 4'096;  // Of addresses and sizes: what disks ask for.
 constexpr size_t kFilesAtOnce = 64;  // Open at the same time by one PutChunks.
 
 absl::StatusOr<std::string> ReadVerified(const std::string& path, const std::string& digest,
@@ -80,9 +89,11 @@ class DirStore::Unfinished {
     if (fd_ >= 0) ::close(fd_);
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  // Writes, and sends the bytes on their way to the disk.
-  absl::Status Write(std::string_view bytes) {
+  // Writes, and sends the bytes on their way to the disk; `direct`: past the page cache, where the
+  // file system can.
+  absl::Status Write(std::string_view bytes, bool direct) {
     if (fd_ < 0) return ErrnoStatus(error_, "create " + path_);
+    if (direct && WriteDirect(bytes)) return absl::OkStatus();
     while (!bytes.empty()) {
       ssize_t written = ::write(fd_, bytes.data(), bytes.size());
       if (written < 0 && errno == EINTR) continue;
@@ -102,6 +113,30 @@ class DirStore::Unfinished {
   }
 
  private:
+  // False when nothing is written.
+  bool WriteDirect(std::string_view bytes) {
+    static_assert(limits::kChunkBytes % kDirectAlignment == 0);
+    thread_local const std::unique_ptr<char, decltype(&std::free)> buffer(
+        static_cast<char*>(std::aligned_alloc(kDirectAlignment, limits::kChunkBytes)), std::free);
+    char* aligned = buffer.get();
+    if (aligned == nullptr || bytes.size() > limits::kChunkBytes) return false;
+    const int flags = ::fcntl(fd_, F_GETFL);
+    if (::fcntl(fd_, F_SETFL, flags | O_DIRECT) != 0) return false;
+    const size_t blocks = (bytes.size() + kDirectAlignment - 1) / kDirectAlignment;
+    const size_t whole = blocks * kDirectAlignment;
+    std::copy(bytes.begin(), bytes.end(), aligned);
+    std::fill(aligned + bytes.size(), aligned + whole, '\0');
+    const ssize_t written = ::write(fd_, aligned, whole);
+    const bool done = written == static_cast<ssize_t>(whole) &&
+                      ::ftruncate(fd_, static_cast<off_t>(bytes.size())) == 0;
+    ::fcntl(fd_, F_SETFL, flags);
+    // The other way says what is wrong, if it is more than that this one is not possible; but not
+    // behind what was written in part.
+    if (!done && (::ftruncate(fd_, 0) != 0 || ::lseek(fd_, 0, SEEK_SET) != 0))
+      ::close(std::exchange(fd_, -1));
+    return done;
+  }
+
   std::string path_;
   int fd_ = -1;
   int error_ = 0;
@@ -126,7 +161,7 @@ std::string DirStore::ManifestPath(const std::string& digest) const {
 
 absl::Status DirStore::WriteDurable(const std::string& path, std::string_view bytes) {
   Unfinished file(root_ + "/tmp");
-  RT_RETURN_IF_ERROR(file.Write(bytes));
+  RT_RETURN_IF_ERROR(file.Write(bytes, false));
   RT_RETURN_IF_ERROR(file.Sync());
   RT_RETURN_IF_ERROR(Name(file, path));
   return SyncDirectory(path.substr(0, path.rfind('/')));
@@ -135,9 +170,12 @@ absl::Status DirStore::WriteDurable(const std::string& path, std::string_view by
 absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks) {
   std::vector<Unfinished> files;
   std::set<std::string> folders;
+  Bytes bytes = 0;
+  for (const NamedChunk& chunk : chunks) bytes += static_cast<Bytes>(chunk.bytes.size());
   for (const NamedChunk& chunk : chunks) {
     files.emplace_back(root_ + "/tmp");
-    RT_RETURN_IF_ERROR(files.back().Write(chunk.bytes));
+    const bool direct = bytes >= kDirectPushMin && chunk.bytes.size() >= kDirectChunkMin;
+    RT_RETURN_IF_ERROR(files.back().Write(chunk.bytes, direct));
   }
   for (Unfinished& file : files) RT_RETURN_IF_ERROR(file.Sync());
   for (size_t i = 0; i < chunks.size(); ++i) {

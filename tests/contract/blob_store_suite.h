@@ -79,11 +79,26 @@ inline void ManyChunksComeAtOnce(BlobStore& store) {
   CHECK(absl::IsInvalidArgument(store.PutChunks({{"b3:../x", "one"}, {Digest("two"), "two"}})));
 }
 
+// More at once than goes through a page cache, of sizes that no disk likes.
+inline void LargeChunksComeAtOnce(BlobStore& store) {
+  std::vector<std::string> bytes;
+  for (size_t size : {4u << 20, (4u << 20) - 1, (1u << 20) + 4'095, 1u << 20, (1u << 20) - 1,
+                      (3u << 20) + 17, 5u})
+    bytes.emplace_back(size, static_cast<char>('A' + bytes.size()));
+  std::vector<NamedChunk> chunks;
+  std::vector<std::string> digests;
+  for (const std::string& one : bytes) digests.push_back(Digest(one));
+  for (size_t i = 0; i < bytes.size(); ++i) chunks.push_back({digests[i], bytes[i]});
+  REQUIRE(store.PutChunks(chunks).ok());
+  for (size_t i = 0; i < bytes.size(); ++i) CHECK(*store.GetChunk(digests[i]) == bytes[i]);
+}
+
 inline void CheckAll(BlobStore& store) {
   WrongBytesAreRefused(store);
   ChunksReadBack(store);
   ManifestsComeAfterTheirChunks(store);
   ManyChunksComeAtOnce(store);
+  LargeChunksComeAtOnce(store);
 }
 
 }  // namespace rt::contract
