@@ -6,8 +6,8 @@
     checkpoint_pull       the same bytes back, verified
 
 The bars of push and pull are 85 % of a bare loop in the same run that reads, hashes, sends over
-TLS, hashes and writes the same bytes, with an fdatasync per file for the push, from files that are not
-in the page cache for the pull. With --peers, restic too.
+TLS, hashes and writes the same bytes: for the push with an fdatasync per file, for the pull from
+files that are not in the page cache. With --peers, restic too.
 """
 
 from __future__ import annotations
