@@ -38,6 +38,7 @@ BENCHES = {
     "loss": loss.loss,
     "checkpoints": checkpoints.checkpoints,
     "fanout": spread.fanout,
+    "clone": spread.clone,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart",
             "store": "bench_store"}  # They print their own lines.

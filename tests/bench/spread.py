@@ -1,19 +1,25 @@
-"""Bytes that many workers want at once, over mTLS on one machine: `fanout`.
+"""Bytes that many workers want at once, over mTLS on one machine: `fanout`; and that one worker has
+already: `clone`.
 
-    fanout_copies    of 1 GiB that eight workers fetch at the same time, sent by the head
-    fanout           from the submit until each of them has it
+    fanout_copies      of 1 GiB that eight workers fetch at the same time, sent by the head
+    fanout             from the submit until each of them has it
+    clone_same_node    a checkpoint of 2 GiB, restored where it was pushed from
+    clone_in_store     files that the store gains by it
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import random
 import re
+import shutil
 import subprocess
+import tempfile
 import time
 
-from rt_cluster import BenchCluster, note, print_bench
+from rt_cluster import BIN, ROOT, BenchCluster, note, print_bench
 
 WORKERS = 8
 MIB = 1 << 20
@@ -43,6 +49,29 @@ def fanout(with_peers: bool) -> None:
     print_bench("fanout", took, "s", "none", "-")
     note(f"{WORKERS} copies of 1 GiB on one disk: {WORKERS * TOTAL / MIB / took:.0f} MiB/s in all, "
          f"{spent / WORKERS:.2f} CPU seconds of all daemons for each")
+
+
+def clone(with_peers: bool) -> None:
+    """On this disk, and on one that has reflinks if root can make it (xfsprogs)."""
+    del with_peers
+    program = BIN / "bench_clone"
+    with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
+        note(f"{folder}:")
+        subprocess.run([program, folder], check=True)
+        if os.geteuid() != 0 or shutil.which("mkfs.xfs") is None:
+            note("XFS is not measured: it takes root and xfsprogs")
+            return
+        image, place = pathlib.Path(folder, "image"), pathlib.Path(folder, "xfs")
+        place.mkdir()
+        with open(image, "wb") as file:
+            file.truncate(10 << 30)
+        subprocess.run(["mkfs.xfs", "-q", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, place], check=True)
+        try:
+            note("XFS in a file there:")
+            subprocess.run([program, place], check=True)
+        finally:
+            subprocess.run(["umount", place], check=True)
 
 
 def write(tree: pathlib.Path, size: int) -> None:
