@@ -51,7 +51,8 @@ def full_worker(field: Field) -> None:
 
 @fault("D")
 def flip(field: Field) -> None:
-    """One bit of the newest checkpoint's bytes flips in the store, and its trial needs it."""
+    """One bit of the newest checkpoint's bytes flips, in the store and wherever a node keeps it,
+    and its trial needs it."""
     trials = [pid for node in field.cluster.nodes for pid in field.trials_on(node)]
     field.must(bool(trials), "no trial ran any more")
     blobs = field.cluster.home / "head/blobs/chunks"
@@ -59,16 +60,20 @@ def flip(field: Field) -> None:
               and path.stat().st_size == field.search.checkpoint_bytes]
     field.must(bool(chunks), "no checkpoint is stored")
     newest = max(chunks)[1]
-    owner = owner_of(field, newest.read_bytes())
+    right = newest.read_bytes()
+    owner = owner_of(field, right)
     if owner is None:
         raise NoEffect("its trial is just ending")
     pid, k, attempt, step = owner
     field.search.broken.add((k, attempt, step))
-    with open(newest, "r+b") as chunk:
-        chunk.seek(field.rng.randrange(field.search.checkpoint_bytes))
-        byte = chunk.read(1)[0]
-        chunk.seek(-1, os.SEEK_CUR)
-        chunk.write(bytes([byte ^ 1 << field.rng.randrange(8)]))
+    at = field.rng.randrange(len(right))
+    wrong = bytes([right[at] ^ 1 << field.rng.randrange(8)])
+    kept = [path for path in field.cluster.home.rglob("checkpoints/*/*")
+            if path.is_file() and path.stat().st_size == len(right) and path.read_bytes() == right]
+    for path in [newest, *kept]:
+        with open(path, "r+b") as chunk:
+            chunk.seek(at)
+            chunk.write(wrong)
     kill(pid)
 
     def is_said() -> bool:
