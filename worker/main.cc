@@ -106,6 +106,7 @@ struct Trees {
         fetcher(store, local, &peers) {
     peers.Start(local, server == nullptr ? "" : server->address());
   }
+  ~Trees() { peers.Stop(); }
   PeerFinder peers;
   LocalTrees local;
   std::unique_ptr<PeerServer> server;
