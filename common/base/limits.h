@@ -42,6 +42,11 @@ inline constexpr Millis kReportDelayMax = 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
 // trial knew; a worker pushes fewer at once.
 inline constexpr size_t kSavedRowsMax = 4;
+// Failures of a trial that its experiment's retry rules forgive; the next ones count.
+inline constexpr uint32_t kExcusedMax = 100;
+// Of its log, what those rules' patterns are looked for in, per stream, and the longest line.
+inline constexpr Bytes kPatternLogBytes = 64 << 10;
+inline constexpr size_t kPatternLineBytes = 4'096;
 // Unacknowledged rows of one attempt on a worker; then report() blocks.
 inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 
@@ -91,6 +96,8 @@ inline constexpr Millis kDrainMax = Millis{30} * 24 * 3'600'000;
 inline constexpr Millis kNoticeGrace = 60'000;
 // A deadline that moves by less than this is the same, told once more.
 inline constexpr Millis kDeadlineShift = 2'000;
+// A program that hangs has this long to write its stacks into its log.
+inline constexpr Millis kDumpGrace = 1'000;
 // How long a program that is being paused may take to save before it is asked to end.
 inline constexpr Millis kSuspendGrace = 30'000;
 // Attempts of one owner that machines (not the trial) ended in a row before it is called poison.

@@ -16,7 +16,7 @@ const std::vector<std::string>& KnownKeys() {
       "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
       "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
-      "driver"};
+      "driver",       "retry",        "breaker",     "watchdog"};
   return keys;
 }
 
@@ -385,6 +385,9 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_RETURN_IF_ERROR(ReadEnv(json, spec.env));
   RT_RETURN_IF_ERROR(ReadInputs(json, spec.inputs));
   RT_RETURN_IF_ERROR(ReadCheckpoints(json, spec.checkpoints));
+  RT_RETURN_IF_ERROR(ReadRetry(json, spec.retry));
+  RT_RETURN_IF_ERROR(ReadBreaker(json, spec.breaker));
+  RT_RETURN_IF_ERROR(ReadWatchdog(json, spec.watchdog));
   RT_RETURN_IF_ERROR(ReadDriver(json, spec.driver));
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));

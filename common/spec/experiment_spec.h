@@ -12,6 +12,9 @@
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
+//   retry [{"exit_code": n | [n…], "log": regex, "then": "retry"|"fail"|"exclude_node"}]
+//   breaker false | {"trials": 5, "within": 60}
+//   watchdog {"factor": k, "min": 60, "restarts": 3, "dump": false}
 //   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min"}
 //   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "search": name,
 //   "scheduler": name}
@@ -27,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "common/spec/policies.h"
 #include "common/spec/resource_request.h"
 #include "common/spec/space.h"
 
@@ -99,6 +103,9 @@ struct ExperimentSpec {
   int max_concurrent = 0;
   int max_failures = 0;
   bool fail_fast = false;
+  std::vector<RetryRule> retry;  // The first that matches.
+  BreakerSpec breaker;
+  WatchdogSpec watchdog;
   Millis time_budget = 0;  // 0: none.
   std::optional<uint64_t> seed;
   std::map<std::string, std::string> env;

@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
+#include "head/core/apply_runs.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
 
@@ -15,19 +16,6 @@ namespace {
 // Past attempts kept per owner, so that a trial that is restarted for ever stays small.
 constexpr size_t kAttemptsKept = 64;
 constexpr size_t kRequestKeysKept = 65'536;
-
-// Marks kept per attempt: a trial waits after each row, so there is one, unless it cannot wait.
-constexpr size_t kMarksMax = 64;
-
-bool IsJudged(const World& world, const Owner& owner) {
-  return owner.is_trial() &&
-         world.index.experiments.at(owner.trial().experiment).spec.driver.judges;
-}
-
-void NoteUnjudged(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
-  if (attempt.unjudged.size() >= kMarksMax) attempt.unjudged.pop_back();
-  attempt.unjudged.push_back({event_seq, row_seq});
-}
 
 struct Applier {
   World& world;
@@ -44,11 +32,6 @@ struct Applier {
     Runs* runs = FindRuns(world.state, owner);
     RT_CHECK(runs != nullptr);
     return *runs;
-  }
-  Attempt& LiveOf(const AttemptId& id) {
-    Attempt* live = RunsOf(id.owner).live();
-    RT_CHECK(live != nullptr && live->number == id.number);
-    return *live;
   }
   void Remember(const std::string& key, Request request) {
     if (key.empty()) return;
@@ -106,7 +89,7 @@ struct Applier {
     node.drained_by_hand = e.by_hand;
     node.drain_reason = e.reason;
     for (const Fence& fence : world.index.nodes[e.node].attempts) {
-      Millis& since = LiveOf(fence.attempt).moving_since;
+      Millis& since = LiveOf(world, fence.attempt).moving_since;
       if (since == 0) since = at;
     }
     RefreshFree(world, e.node);
@@ -260,6 +243,8 @@ struct Applier {
     trial.ended_at = 0;
     trial.runs.failures = 0;
     trial.runs.losses_in_row = 0;
+    trial.runs.excused = trial.runs.hangs = 0;
+    trial.runs.excluded.clear();
     AddIfWanted(state().experiments.at(e.trial.experiment), trial);
   }
 
@@ -301,25 +286,6 @@ struct Applier {
     ReleaseHeld(world, e.trial.experiment);
   }
 
-  // The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
-  void Rewind(Trial& trial, uint64_t checkpoint_id) {
-    const Checkpoint* from = nullptr;
-    for (const Checkpoint& checkpoint : trial.runs.checkpoints)
-      if (checkpoint.id == checkpoint_id) from = &checkpoint;
-    std::vector<Segment> kept;
-    for (const Segment& segment : trial.lineage) {
-      if (from == nullptr || segment.attempt > from->attempt) continue;
-      if (segment.attempt == from->attempt && from->seq == 0) continue;  // No row was in it.
-      kept.push_back(segment);
-      if (segment.attempt == from->attempt) kept.back().seq_to = from->seq;
-    }
-    trial.lineage = std::move(kept);
-    trial.last = from == nullptr ? LastReport{} : from->last;
-    trial.reports = from == nullptr ? 0 : from->reports;
-    trial.has_best = from != nullptr && from->has_best;
-    trial.best = from == nullptr ? 0 : from->best;
-    trial.best_iteration = from == nullptr ? 0 : from->best_iteration;
-  }
   void operator()(const event::AttemptPlaced& e) {
     const Owner& owner = e.attempt.owner;
     Runs& runs = RunsOf(owner);
@@ -355,71 +321,20 @@ struct Applier {
     if (runs.attempts.size() > kAttemptsKept) runs.attempts.erase(runs.attempts.begin());
   }
   void operator()(const event::AttemptStarted& e) {
-    Attempt& live = LiveOf(e.attempt);
+    Attempt& live = LiveOf(world, e.attempt);
     live.pids.at(e.rank) = e.pid;
     if (live.started_at == 0) live.started_at = at;
   }
-  void operator()(const event::PortAgreed& e) { LiveOf(e.attempt).port = e.port; }
+  void operator()(const event::PortAgreed& e) { LiveOf(world, e.attempt).port = e.port; }
   void operator()(const event::RankExited& e) {
-    Attempt& live = LiveOf(e.attempt);
+    Attempt& live = LiveOf(world, e.attempt);
     RT_CHECK(live.ExitOf(e.exit.rank) == nullptr);
     live.exits.push_back(e.exit);
   }
-  void operator()(const event::AttemptEnded& e) {
-    const Owner& owner = e.attempt.owner;
-    Runs& runs = RunsOf(owner);
-    Attempt& live = LiveOf(e.attempt);
-    const Millis unsaved = runs.Unsaved(at);
-    live.ended_at = at;
-    live.saved.clear();
-    live.outcome = e.outcome;
-    live.exit_code = e.exit_code;
-    live.signal = e.signal;
-    live.reason = e.reason;
-    bool failed = e.outcome == AttemptOutcome::kFailed ||
-                  e.outcome == AttemptOutcome::kLaunchFailed;
-    bool lost = e.outcome == AttemptOutcome::kLost;
-    runs.failures += failed ? 1 : 0;
-    runs.losses += lost ? 1 : 0;
-    runs.losses_in_row = lost ? runs.losses_in_row + 1 : 0;
-    const bool moved = e.outcome == AttemptOutcome::kPreempted;
-    runs.moves += moved ? 1 : 0;
-    if (lost || moved) runs.lost_for += unsaved;
-    Vacate(world, e.attempt, live);
-    bool wants_nodes = true;
-    if (owner.is_trial()) {
-      Trial& trial = TrialOf(owner.trial());
-      ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
-      index.live.erase(trial.id.number);
-      index.pending.insert(trial.id.number);
-      wants_nodes = WantsNodes(state().experiments.at(trial.id.experiment), trial);
-    } else {
-      wants_nodes = !state().jobs.at(owner.job()).stop_requested;
-    }
-    if (wants_nodes) AddReady(world, owner);
-    if (owner.is_trial()) ReleaseHeld(world, owner.trial().experiment);
-  }
-
-  void operator()(const event::ReportsAccepted& e) {
-    Attempt& live = LiveOf(e.attempt);
-    RT_CHECK(e.seq_to > live.accepted.at(e.rank));
-    live.accepted[e.rank] = e.seq_to;
-    if (e.rank == 0 && IsJudged(world, e.attempt.owner)) NoteUnjudged(live, seq, e.seq_to);
-    if (e.rank != 0 || !e.attempt.owner.is_trial() || e.count == 0) return;
-    Trial& trial = TrialOf(e.attempt.owner.trial());
-    trial.last = e.last;
-    trial.reports += e.count;
-    if (e.has_best && !(trial.has_best && trial.best == e.best)) {
-      trial.has_best = true;
-      trial.best = e.best;
-      trial.best_iteration = e.best_iteration;
-      RefreshBest(world, trial.id);
-    }
-    if (!e.saved) return;
-    live.saved.push_back({e.last.seq, trial.last, trial.reports, trial.has_best, trial.best,
-                          trial.best_iteration});
-    if (live.saved.size() > limits::kSavedRowsMax) live.saved.erase(live.saved.begin());
-  }
+  void operator()(const event::AttemptEnded& e) { ApplyEnd(world, e, at); }
+  void operator()(const event::ReportsAccepted& e) { ApplyRows(world, e, seq); }
+  void operator()(const event::CheckpointPartCommitted& e) { ApplyPart(world, e); }
+  void operator()(const event::CheckpointCommitted& e) { ApplyCheckpoint(world, e, at); }
   void operator()(const event::DriverAttached& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
     RT_CHECK(e.session == experiment.drivers.size() + 1);
@@ -457,29 +372,6 @@ struct Applier {
                         e.value);
   }
 
-  void operator()(const event::CheckpointCommitted& e) {
-    Runs& runs = RunsOf(e.attempt.owner);
-    RT_CHECK(e.checkpoint >= runs.next_checkpoint);
-    runs.next_checkpoint = e.checkpoint + 1;
-    Checkpoint checkpoint{.id = e.checkpoint, .attempt = e.attempt.number, .manifest = e.manifest,
-                          .seq = e.seq, .iteration = e.iteration, .time_total_s = e.time_total_s,
-                          .bytes = e.bytes, .has_score = e.has_score, .score = e.score,
-                          .committed_at = at};
-    if (e.attempt.owner.is_trial()) {
-      const Trial& trial = TrialOf(e.attempt.owner.trial());
-      SavedRow known{e.seq, trial.last, trial.reports, trial.has_best, trial.best,
-                     trial.best_iteration};
-      Attempt& live = LiveOf(e.attempt);
-      if (const SavedRow* saved = live.SavedAt(e.seq)) known = *saved;
-      std::erase_if(live.saved, [&](const SavedRow& row) { return row.seq <= e.seq; });
-      checkpoint.last = known.last;
-      checkpoint.reports = known.reports;
-      checkpoint.has_best = known.has_best;
-      checkpoint.best = known.best;
-      checkpoint.best_iteration = known.best_iteration;
-    }
-    runs.checkpoints.push_back(std::move(checkpoint));
-  }
   void operator()(const event::CheckpointRetired& e) {
     std::erase_if(RunsOf(e.owner).checkpoints,
                   [&](const Checkpoint& checkpoint) { return checkpoint.id == e.checkpoint; });

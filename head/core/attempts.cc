@@ -35,6 +35,7 @@ AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed
   if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
+  if (observed.hung) return AttemptOutcome::kHung;
   if (WasPreempted(live, observed)) return AttemptOutcome::kPreempted;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
@@ -54,19 +55,28 @@ void TryEnd(Draft& draft, NodeId node, const Observed& observed, const Attempt& 
     draft.soft().nodes[node].exits[observed.fence] = observed;
     return;
   }
-  EndAttempt(draft, {.attempt = observed.fence.attempt,
-                     .outcome = OutcomeOf(draft.state(), live, observed),
-                     .exit_code = observed.exit_code,
-                     .signal = observed.signal,
-                     .reason = ReasonOf(observed),
-                     .error = observed.error});
+  event::AttemptEnded ended{.attempt = observed.fence.attempt,
+                            .outcome = OutcomeOf(draft.state(), live, observed),
+                            .exit_code = observed.exit_code,
+                            .signal = observed.signal,
+                            .reason = ReasonOf(observed),
+                            .error = observed.error};
+  if (ended.outcome == AttemptOutcome::kFailed) ended.rule = FindRule(draft.core.world, observed);
+  FollowRule(draft, ended, node);
+  FollowHang(draft, ended, node);
+  EndAttempt(draft, std::move(ended));
 }
 
-event::AttemptEnded EndBy(const AttemptId& attempt, const RankExit& exit) {
+event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const RankExit& exit) {
   std::string reason = exit.reason;
   if (!reason.empty()) reason = "rank " + std::to_string(exit.rank) + ": " + reason;
-  return {.attempt = attempt, .outcome = exit.outcome, .exit_code = exit.exit_code,
-          .signal = exit.signal, .reason = std::move(reason), .error = exit.error};
+  event::AttemptEnded ended{.attempt = attempt, .outcome = exit.outcome,
+                            .exit_code = exit.exit_code, .signal = exit.signal,
+                            .reason = std::move(reason), .error = exit.error, .rule = exit.rule};
+  const NodeId node = FindLive(draft.core.world.state, attempt)->members[exit.rank].node;
+  FollowRule(draft, ended, node);
+  FollowHang(draft, ended, node);
+  return ended;
 }
 
 // Since a node of it began to drain: rank 0 may be ending, which the others may notice first.
@@ -82,7 +92,7 @@ void TryEndTogether(Draft& draft, const AttemptId& id, const Attempt& live) {
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live.IsWanted(rank)) return;
   const RankExit* failure = live.FirstFailure();
-  EndAttempt(draft, EndBy(id, failure != nullptr ? *failure : *live.ExitOf(0)));
+  EndAttempt(draft, EndBy(draft, id, failure != nullptr ? *failure : *live.ExitOf(0)));
 }
 
 // The next attempt begins at the one before.
@@ -109,6 +119,7 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
     else if (exit.rank != 0 && HasSaved(draft.state(), fence.attempt, live) &&
              exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kPreempted;
+    if (exit.outcome == AttemptOutcome::kFailed) exit.rule = FindRule(draft.core.world, observed);
     draft.Emit(event::RankExited{fence.attempt, std::move(exit)});
   }
   TryEndTogether(draft, fence.attempt, live);
@@ -164,7 +175,7 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr) return;  // Ended with another rank.
   const RankExit* failure = live->FirstFailure();
-  if (failure != nullptr) return EndAttempt(draft, EndBy(attempt, *failure));
+  if (failure != nullptr) return EndAttempt(draft, EndBy(draft, attempt, *failure));
   EndAttempt(draft, {.attempt = attempt, .outcome = AttemptOutcome::kLost, .reason = reason});
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
 
@@ -36,62 +37,142 @@ void Retire(Draft& draft, const Owner& owner, const CheckpointPolicy& policy) {
   }
 }
 
+bool IsSame(const Checkpoint& known, const input::CommitCheckpoint& input) {
+  if (known.attempt != input.fence.attempt.number || known.seq != input.row.seq) return false;
+  return known.manifest == input.manifest ||
+         std::find(known.parts.begin(), known.parts.end(), input.manifest) != known.parts.end();
+}
+
+// The committed one that answers the request; null: it is news.
+const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& input) {
+  for (const Checkpoint& known : runs.checkpoints)
+    if (IsSame(known, input)) return &known;  // Asked again: the answer was lost.
+  if (runs.checkpoints.empty()) return nullptr;
+  const Checkpoint& newest = runs.checkpoints.back();
+  // A late copy of an older request changes nothing.
+  const bool is_late = newest.attempt == input.fence.attempt.number && input.row.seq < newest.seq;
+  return is_late || input.row.iteration < newest.iteration ? &newest : nullptr;
+}
+
+// So many newer ones are pending that nothing waits for this row any more.
+bool IsOutdated(const Attempt& live, uint64_t seq) {
+  std::set<uint64_t> newer;
+  for (const CheckpointPart& part : live.parts)
+    if (part.seq > seq) newer.insert(part.seq);
+  return newer.size() >= limits::kSavedRowsMax;
+}
+
+absl::Status CheckRow(const Attempt& live, const input::CommitCheckpoint& input) {
+  const uint32_t rank = input.fence.rank;
+  if (input.row.seq > live.accepted[rank] + 1)
+    return absl::UnavailableError("the rows before it have not arrived yet");
+  if (rank != 0 && live.accepted[0] > input.row.seq && live.SavedAt(input.row.seq) == nullptr)
+    return absl::FailedPreconditionError("rank 0 saved nothing at that row that awaits this part");
+  if (rank == 0 && input.row.seq < live.accepted[0] && live.SavedAt(input.row.seq) == nullptr)
+    return absl::FailedPreconditionError("newer checkpoints have taken its place");
+  return absl::OkStatus();
+}
+
+struct Score {
+  bool has = false;
+  double value = 0;
+};
+Score ScoreOf(const Row& row, const CheckpointPolicy& policy) {
+  auto metrics = Json::Parse(row.metrics);
+  if (!metrics.ok() || policy.score_attribute.empty()) return {};
+  const std::optional<double> score =
+      RowValue({*metrics, row.iteration, row.time_total_s}, policy.score_attribute);
+  return {score.has_value(), score.value_or(0)};
+}
+
+// No part of it is missing: every other rank has given its own, or has passed that row and never
+// gave any.
+bool IsWhole(const Attempt& live, uint32_t ranks, uint64_t seq) {
+  if (seq < live.accepted[0] && live.SavedAt(seq) == nullptr) return false;
+  for (uint32_t rank = 1; rank < ranks; ++rank) {
+    if (live.PartOf(rank, seq) != nullptr) continue;
+    if (live.accepted[rank] < seq || live.savers.contains(rank)) return false;
+  }
+  return true;
+}
+
+event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& first,
+                                 const AttemptId& attempt, uint64_t number) {
+  event::CheckpointCommitted committed{.attempt = attempt,
+                                       .checkpoint = number,
+                                       .manifest = first.manifest,
+                                       .seq = first.seq,
+                                       .iteration = first.iteration,
+                                       .time_total_s = first.time_total_s,
+                                       .has_score = first.has_score,
+                                       .score = first.score};
+  for (const CheckpointPart& part : live.parts) {
+    if (part.seq != first.seq) continue;
+    committed.bytes += part.bytes;
+    if (part.rank != 0) committed.parts.push_back(part.manifest);
+  }
+  return committed;
+}
+
 }  // namespace
+
+void CommitWhole(Draft& draft, const AttemptId& attempt) {
+  const Attempt* live = FindLive(draft.state(), attempt);
+  if (live == nullptr || live->parts.empty()) return;
+  const uint32_t ranks = RequestOf(draft.core.world, attempt.owner).ranks;
+  for (const CheckpointPart& part : std::vector<CheckpointPart>(live->parts)) {  // Emit edits them.
+    if (part.rank != 0 || !IsWhole(*live, ranks, part.seq)) continue;
+    const uint64_t number = FindRuns(draft.state(), attempt.owner)->next_checkpoint;
+    draft.Emit(Whole(*live, part, attempt, number));
+    draft.MarkDirty(attempt.owner);  // Ranks that were asked to save may end.
+    Retire(draft, attempt.owner,
+           draft.index().experiments.at(attempt.owner.trial().experiment).spec.checkpoints);
+  }
+}
 
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input) {
   RT_RETURN_IF_ERROR(CheckNewest(draft.state(), input.seen_epoch));
   const AttemptId& attempt = input.fence.attempt;
+  const uint32_t rank = input.fence.rank;
   const Attempt* live = FindLive(draft.state(), attempt);
-  if (live == nullptr || input.fence.rank >= live->members.size() || !attempt.owner.is_trial())
+  if (live == nullptr || !attempt.owner.is_trial() ||
+      rank >= RequestOf(draft.core.world, attempt.owner).ranks)
     return absl::FailedPreconditionError("the attempt is not the current one");
-  if (input.fence.rank != 0)
-    return Invalid("a checkpoint of rank " + std::to_string(input.fence.rank) +
-                       ": only rank 0's is kept",
-                   "report without one on the other ranks");
   Runs* runs = FindRuns(draft.state(), attempt.owner);
-  for (const Checkpoint& known : runs->checkpoints) {  // Asked again: the answer was lost.
-    if (known.attempt != attempt.number || known.seq != input.row.seq ||
-        known.manifest != input.manifest)
-      continue;
-    draft.out.answer.checkpoint = known.id;
+  if (const Checkpoint* known = FindKnown(*runs, input)) {
+    draft.out.answer.checkpoint = known->id;
     return absl::OkStatus();
   }
-  if (!runs->checkpoints.empty()) {  // A late copy of an older request changes nothing.
-    const Checkpoint& newest = runs->checkpoints.back();
-    if (input.row.iteration < newest.iteration ||
-        (newest.attempt == attempt.number && input.row.seq < newest.seq)) {
-      draft.out.answer.checkpoint = newest.id;
-      return absl::OkStatus();
-    }
+  if (live->PartOf(rank, input.row.seq) != nullptr || IsOutdated(*live, input.row.seq))
+    return absl::OkStatus();
+  RT_RETURN_IF_ERROR(CheckRow(*live, input));
+  const bool is_part = rank != 0 || (input.together &&
+                                     RequestOf(draft.core.world, attempt.owner).ranks > 1);
+  const NodeId node = live->members[rank].node;
+  if (input.row.seq > live->accepted[rank])
+    AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_part);
+  const TrialId trial = attempt.owner.trial();
+  const CheckpointPolicy& policy = draft.index().experiments.at(trial.experiment).spec.checkpoints;
+  const Score score = ScoreOf(input.row, policy);
+  if (is_part) {
+    draft.Emit(event::CheckpointPartCommitted{attempt, rank, input.manifest, input.row.seq,
+                                              input.row.iteration, input.row.time_total_s,
+                                              input.bytes, score.has, score.value});
+    CommitWhole(draft, attempt);
+  } else {
+    event::CheckpointCommitted committed{.attempt = attempt,
+                                         .checkpoint = runs->next_checkpoint,
+                                         .manifest = input.manifest,
+                                         .seq = input.row.seq,
+                                         .iteration = input.row.iteration,
+                                         .time_total_s = input.row.time_total_s,
+                                         .bytes = input.bytes,
+                                         .has_score = score.has,
+                                         .score = score.value};
+    draft.Emit(committed);
+    draft.out.answer.checkpoint = committed.checkpoint;
+    Retire(draft, attempt.owner, policy);
   }
-  const NodeId node = live->members[input.fence.rank].node;
-  if (input.row.seq > live->accepted[input.fence.rank] + 1)
-    return absl::UnavailableError("the rows before it have not arrived yet");
-  if (input.row.seq < live->accepted[input.fence.rank] && live->SavedAt(input.row.seq) == nullptr)
-    return absl::FailedPreconditionError("newer checkpoints have taken its place");
-  const Trial& trial = *FindTrial(draft.state(), attempt.owner.trial());
-  const ExperimentSpec& spec = draft.index().experiments.at(trial.id.experiment).spec;
-  if (input.row.seq > live->accepted[input.fence.rank]) {
-    AcceptRows(draft, NodeId{}, {attempt, input.fence.rank, {input.row}});
-  }
-  event::CheckpointCommitted committed{.attempt = attempt,
-                                       .checkpoint = runs->next_checkpoint,
-                                       .manifest = input.manifest,
-                                       .seq = input.row.seq,
-                                       .iteration = input.row.iteration,
-                                       .time_total_s = input.row.time_total_s,
-                                       .bytes = input.bytes};
-  if (auto metrics = Json::Parse(input.row.metrics);
-      metrics.ok() && !spec.checkpoints.score_attribute.empty()) {
-    std::optional<double> score =
-        RowValue({*metrics, input.row.iteration, input.row.time_total_s},
-                 spec.checkpoints.score_attribute);
-    committed.has_score = score.has_value();
-    committed.score = score.value_or(0);
-  }
-  draft.Emit(committed);
-  draft.out.answer.checkpoint = committed.checkpoint;
-  Retire(draft, attempt.owner, spec.checkpoints);
   RetryExit(draft, node, input.fence);  // The row may have been the last that was waited for.
   return absl::OkStatus();
 }

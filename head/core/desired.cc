@@ -65,6 +65,9 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
     launch.env.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   }
   launch.report_regex = spec.report_regex;
+  for (const RetryRule& rule : spec.retry)
+    if (!rule.log.empty()) launch.log_patterns.push_back(rule.log);
+  launch.watchdog = spec.watchdog;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
   if (spec.asha.has_value()) launch.env["RT_MAX_T"] = Json(spec.asha->max_t).Dump();
@@ -72,6 +75,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;
     launch.checkpoint = checkpoint.manifest;
+    launch.checkpoint_parts = checkpoint.parts;
     launch.iteration_base = checkpoint.iteration;
     launch.time_total_base_s = checkpoint.time_total_s;
   }
@@ -143,6 +147,13 @@ void FillMove(const World& world, const Attempt& live, DesiredAttempt& desired) 
   }
 }
 
+// The newest row of the attempt, where it has several ranks, whose checkpoint is committed.
+uint64_t WholeSeq(const World& world, const Owner& owner, const Attempt& live) {
+  if (RequestOf(world, owner).ranks == 1) return 0;
+  const std::vector<Checkpoint>& all = FindRuns(world.state, owner)->checkpoints;
+  return all.empty() || all.back().attempt != live.number ? 0 : all.back().seq;
+}
+
 }  // namespace
 
 std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
@@ -161,9 +172,11 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
     DesiredAttempt& wanted = desired.emplace_back(
         DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
-    if (fence.rank != 0) continue;  // Rank 0 saves and ends, and so ends the others.
+    wanted.whole_seq = WholeSeq(world, owner, live);
+    // Rank 0 saves and ends, and so ends the others; those that report may have parts to save.
+    if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
     wanted.suspend = live.suspending;
-    wanted.judged_seq = live.judged;
+    if (fence.rank == 0) wanted.judged_seq = live.judged;
     FillMove(world, live, wanted);
   }
   return desired;

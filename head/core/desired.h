@@ -19,6 +19,7 @@ struct DesiredAttempt {
   bool move = false;     // The same; but one that does not save is left alone.
   Millis move_by = 0;    // The deadline, by the head's clock; 0: none.
   uint64_t judged_seq = 0;  // Its rows that its driver has judged: it may go on after them.
+  uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 
@@ -34,6 +35,7 @@ struct LaunchSpec {
   std::string cwd;                         // Below the bundle, or an absolute path without one.
   std::vector<InputFile> inputs;
   std::string checkpoint;  // Manifest digest of what to restore; empty: none.
+  std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
   std::string params;      // JSON; empty for a job.
   Resources resources;
   std::vector<std::string> gpu_uuids;
@@ -49,6 +51,8 @@ struct LaunchSpec {
   std::string control;
   std::string name;  // The trial's or the job's, for people.
   std::string report_regex;
+  std::vector<std::string> log_patterns;  // Looked for at the end of its log when it fails.
+  WatchdogSpec watchdog;
 };
 // The attempt must be live.
 LaunchSpec LaunchSpecFor(const World& world, const Fence& fence);

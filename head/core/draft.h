@@ -99,6 +99,22 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
 
 // checkpoints.cc
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);
+// Those of several ranks of which no part is missing any more.
+void CommitWhole(Draft& draft, const AttemptId& attempt);
+
+// retry_rules.cc
+// The first rule of its experiment that matches the failure, from 1; 0: none.
+uint32_t FindRule(const World& world, const Observed& observed);
+// What that rule makes of the attempt's end; `node` is where the rank ran that failed.
+void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node);
+// What its watchdog makes of it.
+void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node);
+// The rule by which the attempt ended; null: none.
+const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule);
+
+// breaker.cc
+// After a trial has failed: ends a search whose first trials all failed alike, and at once.
+void TryBreaker(Draft& draft, ExperimentId id);
 
 // placement.cc
 void Place(Draft& draft);
@@ -109,6 +125,8 @@ struct Waiting {
 };
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
+// Nodes on which it is not to be placed: those excluded for it, while another could hold it.
+std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
 // An error when the cluster's configuration says which nodes there can be, and neither one of them
 // nor one that joined otherwise could hold it. Without a configuration a larger node may join any
 // time: then it waits, and WhyWaiting says for what.

@@ -61,6 +61,7 @@ enum class AttemptOutcome : uint32_t {
   kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
   kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
   kPreempted = 7,     // Ended because a node of it is to go; goes on elsewhere, likewise.
+  kHung = 8,  // Ended by its watchdog: no report for too long. Goes on likewise.
 };
 
 // A user's exception, as the process that raised it described it.
@@ -80,7 +81,8 @@ struct RankExit {
   uint64_t last_seq = 0;  // Of the rows that it reported.
   std::string reason;
   ErrorInfo error;
-  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error);
+  uint32_t rule = 0;  // Of the experiment's retry rules, from 1: the one that matched; 0: none.
+  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule);
 };
 
 enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
@@ -284,7 +286,11 @@ struct AttemptEnded {
   int32_t signal = 0;
   std::string reason;
   ErrorInfo error;
-  RT_FIELDS(AttemptEnded, attempt, outcome, exit_code, signal, reason, error);
+  uint32_t rule = 0;     // As in RankExit.
+  bool excused = false;  // By that rule the failure does not count.
+  NodeId excluded;       // From here on it goes elsewhere, while there is another; 0: none.
+  RT_FIELDS(AttemptEnded, attempt, outcome, exit_code, signal, reason, error, rule, excused,
+            excluded);
 };
 
 // A batch of rows of one rank was made durable in the same transaction. `count` rows were kept,
@@ -313,6 +319,21 @@ struct RungRecorded {
   RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
 };
 
+// The part of one rank of several is durable; the others' are still to come. Nothing starts from
+// it before CheckpointCommitted names it, and what is not named when the attempt ends is dropped.
+struct CheckpointPartCommitted {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  std::string manifest;
+  uint64_t seq = 0;  // The row it came with: those of one number are one checkpoint.
+  double iteration = 0;  // These and the score are that row's.
+  double time_total_s = 0;
+  Bytes bytes = 0;
+  bool has_score = false;
+  double score = 0;
+  RT_FIELDS(CheckpointPartCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
+            has_score, score);
+};
 // Its bytes are durable in the store. `seq` is the last row of the rank that it contains.
 struct CheckpointCommitted {
   AttemptId attempt;
@@ -324,8 +345,9 @@ struct CheckpointCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
+  std::vector<std::string> parts;  // Manifests of the other ranks that gave one, by rank.
   RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
-            has_score, score);
+            has_score, score, parts);
 };
 // No policy keeps it any more; its bytes are swept later, from the state.
 struct CheckpointRetired {
@@ -409,7 +431,7 @@ using Event = std::variant<
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished>;
+    event::SearchFinished, event::CheckpointPartCommitted>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

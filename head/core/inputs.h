@@ -35,6 +35,8 @@ struct Observed {
   bool suspended = false;  // It ended because it was asked to save and end.
   bool orphaned = false;  // Its daemon ended it: no head had answered for too long.
   bool broken_checkpoint = false;  // It was not started: that is not what was saved.
+  bool hung = false;  // Its watchdog ended it: no report for too long.
+  std::set<uint32_t> log_matches;  // Of LaunchSpec::log_patterns: found in its log's end.
   uint64_t last_seq = 0;  // Of the rows it reported: the attempt ends once they are accepted.
   std::string reason;     // For people: "program not found: …".
   ErrorInfo error;
@@ -99,8 +101,8 @@ struct RemoveNode {
 struct Report {
   NodeId node;
   std::vector<RowBatch> batches;
-  // Rows of rank 0 with a checkpoint that is being pushed: its commit comes later.
-  std::set<std::pair<AttemptId, uint64_t>> saved;
+  // Rows with a checkpoint that is being pushed: its commit comes later.
+  std::set<std::pair<Fence, uint64_t>> saved;
   uint64_t seen_epoch = 0;  // Of the newest head that the worker has heard.
 };
 // Bytes and manifest are durable: asks for the commit.
@@ -109,6 +111,7 @@ struct CommitCheckpoint {
   std::string manifest;
   Row row;  // The row that came with it (seq 0: none); its counters are the checkpoint's.
   Bytes bytes = 0;
+  bool together = false;  // Of rank 0: the other ranks may have parts of it.
   uint64_t seen_epoch = 0;
 };
 

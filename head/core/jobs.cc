@@ -63,6 +63,7 @@ void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended) {
       return;  // Waits for another node.
     case AttemptOutcome::kPreempted:
       return;  // Likewise.
+    case AttemptOutcome::kHung:  // Nobody watches jobs.
     case AttemptOutcome::kSuspended:  // Jobs are not paused.
     case AttemptOutcome::kNone:
       RT_CHECK(false);

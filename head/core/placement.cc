@@ -59,6 +59,22 @@ std::vector<Resources> SizesOf(const World& world) {
   return sizes;
 }
 
+// The sizes of the others that are there, for who is not to go to `excluded`.
+std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& excluded) {
+  std::vector<Resources> sizes;
+  for (const auto& [id, node] : world.state.nodes) {
+    const bool is_there = node.ready && !node.gone && !node.lost && !node.draining;
+    if (is_there && !excluded.contains(id)) sizes.push_back(node.inventory.resources);
+  }
+  return sizes;
+}
+
+std::string NamesOf(const State& state, const std::set<NodeId>& nodes) {
+  std::vector<std::string> names;
+  for (NodeId id : nodes) names.push_back(state.nodes.at(id).name);
+  return Join(names, ", ");
+}
+
 const char kHint[] = "ask for less, or add a node that is large enough";
 
 absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& wanted) {
@@ -140,7 +156,41 @@ Waiting WhyMoving(const State& state, const Owner& owner) {
           "its next checkpoint; without one it goes on until its node goes"};
 }
 
+// Of one that runs where it should not, for want of another node.
+Waiting WhyThere(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr) return {};
+  std::set<NodeId> nodes;
+  for (const Member& member : live->members)
+    if (runs->excluded.contains(member.node)) nodes.insert(member.node);
+  if (nodes.empty()) return {};
+  return {"runs on " + NamesOf(state, nodes) + ", which was excluded for it: no other node could "
+          "hold it", "another node"};
+}
+
+// The oldest of the queue that finds a place: who avoids nodes does not hold up the others.
+bool PlaceOne(Draft& draft, const ResourceRequest& wanted, const ReadyQueue& queue) {
+  for (const auto& [arrival, owner] : queue.by_arrival) {
+    const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
+    auto members = FindPlaces(draft.core, wanted, draft.now, avoided);
+    if (members.has_value()) {
+      PlaceOn(draft, Owner(owner), *std::move(members));  // A copy: placing edits the queue.
+      return true;
+    }
+    if (avoided.empty()) return false;
+  }
+  return false;
+}
+
 }  // namespace
+
+std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {
+  const Runs& runs = *FindRuns(world.state, owner);
+  if (runs.excluded.empty()) return {};
+  const std::vector<Resources> others = SizesWithout(world, runs.excluded);
+  return CouldFit(others, RequestOf(world, owner)) ? runs.excluded : std::set<NodeId>{};
+}
 
 const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   if (owner.is_trial()) {
@@ -168,13 +218,7 @@ void Place(Draft& draft) {
         next = &queue;
     }
     if (next == nullptr) return;
-    const Owner owner = next->second.by_arrival.begin()->second;
-    auto members = FindPlaces(draft.core, next->first, draft.now);
-    if (!members.has_value()) {
-      blocked.insert(&next->second);
-      continue;
-    }
-    PlaceOn(draft, owner, *std::move(members));
+    if (!PlaceOne(draft, next->first, next->second)) blocked.insert(&next->second);
   }
 }
 
@@ -182,12 +226,16 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
   if (Waiting moving = WhyMoving(world.state, owner); !moving.reason.empty()) return moving;
+  if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   if (owner.is_trial() &&
       world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
     return {"max_concurrent trials of its experiment run already", "the end of one of them"};
   if (!world.index.ready_arrival.contains(owner)) return {};
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
+  const std::set<NodeId> avoided = AvoidedBy(world, owner);
+  const std::string but = avoided.empty() ? "" : ", and not on " + NamesOf(world.state, avoided) +
+                                                     ", which was excluded for it";
   size_t usable = 0, known = 0;
   std::string nearest;
   std::vector<std::string> draining;
@@ -197,6 +245,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
     if (node.draining) draining.push_back(node.name);
     if (node.draining || !MayTakeWork(core, id, now)) continue;
     ++usable;
+    if (avoided.contains(id)) continue;
     std::string shortage = DescribeShortage(one, FreeOn(world, id));
     if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
   }
@@ -213,10 +262,11 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
                        : "the end of a running trial, another node" + drain;
   if (wanted.is_gang()) {
     return {"waits for " + Describe(wanted) + ", all at once: there is room for " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them now", frees};
+                std::to_string(CountPlaces(core, wanted, now)) + " of them now" + but, frees};
   }
   if (nearest.empty()) return {"about to be placed", "nothing is missing"};
-  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free", frees};
+  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free" + but,
+          frees};
 }
 
 }  // namespace rt

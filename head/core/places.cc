@@ -25,10 +25,11 @@ Room RoomOn(const World& world, NodeId id) {
   return room;
 }
 
-std::vector<Room> RoomsNow(const Core& core, Millis now) {
+std::vector<Room> RoomsNow(const Core& core, Millis now, const std::set<NodeId>& avoided) {
   std::vector<Room> rooms;
   for (const auto& [gpu, cpu, id] : core.world.index.free)
-    if (MayTakeWork(core, id, now)) rooms.push_back(RoomOn(core.world, id));
+    if (!avoided.contains(id) && MayTakeWork(core, id, now))
+      rooms.push_back(RoomOn(core.world, id));
   return rooms;
 }
 
@@ -127,13 +128,23 @@ class Packing {
   std::vector<Member> members_;
 };
 
-bool MayTake(const Core& core, NodeId id, const Resources& wanted, Millis now) {
-  return MayTakeWork(core, id, now) && wanted.Fits(FreeOn(core.world, id));
-}
+// Who may be given the one bundle.
+struct Candidates {
+  const Core& core;
+  const Resources& wanted;
+  const std::set<NodeId>& avoided;
+  Millis now;
+
+  bool Has(NodeId id) const {
+    return !avoided.contains(id) && MayTakeWork(core, id, now) &&
+           wanted.Fits(FreeOn(core.world, id));
+  }
+};
 
 // The node that the one bundle fits best.
-std::optional<NodeId> FindTightest(const Core& core, const Resources& wanted, Millis now) {
-  const auto& free = core.world.index.free;
+std::optional<NodeId> FindTightest(const Candidates& candidates) {
+  const auto& free = candidates.core.world.index.free;
+  const Resources& wanted = candidates.wanted;
   auto at = free.lower_bound({wanted.gpu, wanted.cpu, NodeId{}});
   while (at != free.end()) {
     auto [gpu, cpu, id] = *at;
@@ -141,19 +152,20 @@ std::optional<NodeId> FindTightest(const Core& core, const Resources& wanted, Mi
       at = free.lower_bound({gpu, wanted.cpu, NodeId{}});
       continue;
     }
-    if (MayTake(core, id, wanted, now)) return id;
+    if (candidates.Has(id)) return id;
     ++at;
   }
   return std::nullopt;
 }
 
 // The node whose gpus have the most room.
-std::optional<NodeId> FindEmptiest(const Core& core, const Resources& wanted, Millis now) {
-  const auto& free = core.world.index.free;
+std::optional<NodeId> FindEmptiest(const Candidates& candidates) {
+  const auto& free = candidates.core.world.index.free;
+  const Resources& wanted = candidates.wanted;
   for (auto at = free.rbegin(); at != free.rend(); ++at) {
     auto [gpu, cpu, id] = *at;
     if (gpu < wanted.gpu) break;
-    if (cpu >= wanted.cpu && MayTake(core, id, wanted, now)) return id;
+    if (cpu >= wanted.cpu && candidates.Has(id)) return id;
   }
   return std::nullopt;
 }
@@ -172,17 +184,18 @@ Resources FreeOn(const World& world, NodeId id) {
 }
 
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
-                                              Millis now) {
+                                              Millis now, const std::set<NodeId>& avoided) {
   if (wanted.is_gang()) {
-    std::vector<Room> rooms = RoomsNow(core, now);
+    std::vector<Room> rooms = RoomsNow(core, now, avoided);
     Packing packing(wanted);
     if (packing.Run(rooms) < wanted.bundles.size()) return std::nullopt;
     return packing.Take();
   }
   const Resources& one = wanted.one();
   const bool share = one.gpu > 0 && one.gpu < kUnit;
-  const std::optional<NodeId> node = share && wanted.spread_gpus ? FindEmptiest(core, one, now)
-                                                                 : FindTightest(core, one, now);
+  const Candidates candidates{core, one, avoided, now};
+  const std::optional<NodeId> node =
+      share && wanted.spread_gpus ? FindEmptiest(candidates) : FindTightest(candidates);
   if (!node.has_value()) return std::nullopt;
   Member member{.rank = 0, .node = *node};
   if (one.gpu > 0) {
@@ -193,7 +206,7 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 }
 
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) {
-  std::vector<Room> rooms = RoomsNow(core, now);
+  std::vector<Room> rooms = RoomsNow(core, now, {});
   return Packing(wanted).Run(rooms);
 }
 

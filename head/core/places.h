@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "head/core/core.h"
@@ -14,9 +15,9 @@ namespace rt {
 // it has: as many as a node may ever have.
 inline constexpr int64_t kAnyGpus = 1'024 * kUnit;
 
-// One member for each bundle, by rank; nullopt while there is no room.
+// One member for each bundle, by rank; nullopt while there is no room on nodes but those avoided.
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
-                                              Millis now);
+                                              Millis now, const std::set<NodeId>& avoided = {});
 // How many of the bundles have room now, for sentences.
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
 // Whether nodes of these sizes could hold it, were they empty.

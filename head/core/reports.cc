@@ -129,8 +129,9 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
   verdict.acked_seq = settled;
   if (settled > live->accepted[batch.rank]) {
     const std::vector<Row>& kept = acceptance.kept.rows;
-    acceptance.event.saved =
-        saved && !kept.empty() && kept.back().seq == batch.rows.back().seq;
+    // Of another rank it says that a part is to come, also with a row that is not kept.
+    const bool is_last = !kept.empty() && kept.back().seq == batch.rows.back().seq;
+    acceptance.event.saved = saved && (batch.rank != 0 || is_last);
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     if (acceptance.decision.cause != StopCause::kNone)
@@ -152,8 +153,8 @@ ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBa
   uint64_t stop_seq = 0;
   for (size_t i = 0; i <= batch.rows.size(); ++i) {
     const bool at_end = i == batch.rows.size();
-    const bool saved = !at_end && batch.rank == 0 &&
-                       report.saved.contains({batch.attempt, batch.rows[i].seq});
+    const bool saved =
+        !at_end && report.saved.contains({{batch.attempt, batch.rank}, batch.rows[i].seq});
     if (!at_end) part.rows.push_back(batch.rows[i]);
     if (!saved && !(at_end && (!part.rows.empty() || batch.rows.empty()))) continue;
     verdict = AcceptRows(draft, report.node, part, saved);
@@ -170,6 +171,7 @@ absl::Status OnReport(Draft& draft, const input::Report& report) {
   RT_RETURN_IF_ERROR(CheckNewest(draft.state(), report.seen_epoch));
   for (const RowBatch& batch : report.batches) {
     draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));
+    if (batch.rank != 0) CommitWhole(draft, batch.attempt);
     RetryExit(draft, report.node, {batch.attempt, batch.rank});
   }
   return absl::OkStatus();

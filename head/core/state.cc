@@ -16,6 +16,12 @@ const SavedRow* Attempt::SavedAt(uint64_t seq) const {
   return nullptr;
 }
 
+const CheckpointPart* Attempt::PartOf(uint32_t rank, uint64_t seq) const {
+  for (const CheckpointPart& part : parts)
+    if (part.rank == rank && part.seq == seq) return &part;
+  return nullptr;
+}
+
 const RankExit* Attempt::ExitOf(uint32_t rank) const {
   for (const RankExit& exit : exits)
     if (exit.rank == rank) return &exit;

@@ -36,8 +36,22 @@ struct Checkpoint {
   bool has_best = false;
   double best = 0;
   double best_iteration = 0;
+  std::vector<std::string> parts;  // Manifests of other ranks: all together are its files.
   RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
-            score, committed_at, last, reports, has_best, best, best_iteration);
+            score, committed_at, last, reports, has_best, best, best_iteration, parts);
+};
+
+// What one rank of several has saved, until the others have as well.
+struct CheckpointPart {
+  uint32_t rank = 0;
+  std::string manifest;
+  uint64_t seq = 0;
+  double iteration = 0;
+  double time_total_s = 0;
+  Bytes bytes = 0;
+  bool has_score = false;
+  double score = 0;
+  RT_FIELDS(CheckpointPart, rank, manifest, seq, iteration, time_total_s, bytes, has_score, score);
 };
 
 // A record of the journal made the rows up to `row_seq` known.
@@ -82,11 +96,17 @@ struct Attempt {
   uint64_t judged = 0;
   std::vector<RowMark> unjudged;
   std::vector<SavedRow> saved;  // Ascending by seq; at most limits::kSavedRowsMax, while it lives.
+  // Of several ranks, while it lives: parts of checkpoints that are not whole, by (seq, rank); and
+  // the ranks other than 0 that ever reported one.
+  std::vector<CheckpointPart> parts;
+  std::set<uint32_t> savers;
+  uint32_t rule = 0;  // As in AttemptEnded.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged, saved, moving_since);
+            unjudged, saved, moving_since, parts, savers, rule);
 
   const SavedRow* SavedAt(uint64_t seq) const;
+  const CheckpointPart* PartOf(uint32_t rank, uint64_t seq) const;
 
   const RankExit* ExitOf(uint32_t rank) const;
   // Of several ranks, whether this one shall run or something is still to come of it. Before a port
@@ -107,8 +127,11 @@ struct Runs {
   uint64_t next_checkpoint = 1;
   uint32_t moves = 0;   // Attempts that ended because a node was to go.
   Millis lost_for = 0;  // Between each loss or move and the newest checkpoint before it, summed.
+  uint32_t excused = 0;  // Failures that a retry rule forgave.
+  uint32_t hangs = 0;    // Attempts that the watchdog ended.
+  std::set<NodeId> excluded;  // It goes elsewhere, while there is another node for it.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint, moves, lost_for);
+            next_checkpoint, moves, lost_for, excused, hangs, excluded);
 
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();

@@ -56,8 +56,16 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
         break;
       case AttemptOutcome::kFailed:
       case AttemptOutcome::kLaunchFailed:
-        if (spec.max_failures >= 0 &&
-            trial.runs.failures > static_cast<uint32_t>(spec.max_failures))
+        if (const RetryRule* rule = RuleOf(spec, ended.rule);
+            rule != nullptr && rule->then == RetryAction::kFail) {
+          end(TrialEnd::kFailed, ended.reason, ended.error);
+        } else if (!ended.excused && spec.max_failures >= 0 &&
+                   trial.runs.failures > static_cast<uint32_t>(spec.max_failures)) {
+          end(TrialEnd::kFailed, ended.reason, ended.error);
+        }
+        break;
+      case AttemptOutcome::kHung:
+        if (trial.runs.hangs > static_cast<uint32_t>(spec.watchdog.restarts))
           end(TrialEnd::kFailed, ended.reason, ended.error);
         break;
       case AttemptOutcome::kLost:
@@ -74,6 +82,8 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
   if (trial.end == TrialEnd::kFailed && spec.fail_fast)
     StopExperiment(draft, id.experiment, StopCause::kExperiment,
                    "fail_fast: trial " + ToString(id) + " failed");
+  else if (trial.end == TrialEnd::kFailed)
+    TryBreaker(draft, id.experiment);
   ProposeTrials(draft, id.experiment);
   DecideIfOver(draft, id.experiment);
 }

@@ -20,6 +20,11 @@ inline Json NumberOrInt(double value) {
   bool whole = value == std::floor(value) && std::abs(value) < 9e15;
   return whole ? Json(static_cast<int64_t>(value)) : Json(value);
 }
+inline Json TextsJson(const std::vector<std::string>& texts) {
+  Json list = Json::MakeArray();
+  for (const std::string& text : texts) list.Append(text);
+  return list;
+}
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }

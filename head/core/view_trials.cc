@@ -27,6 +27,8 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "SUSPENDED";
     case AttemptOutcome::kPreempted:
       return "PREEMPTED";
+    case AttemptOutcome::kHung:
+      return "HUNG";
     case AttemptOutcome::kNone:
       break;
   }
@@ -109,6 +111,7 @@ Json CheckpointsOf(const Runs& runs) {
                                   {"bytes", checkpoint.bytes},
                                   {"committed_at", TimeOrNull(checkpoint.committed_at)},
                                   {"manifest", checkpoint.manifest},
+                                  {"parts", TextsJson(checkpoint.parts)},
                                   {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
   return list;
 }
@@ -220,6 +223,7 @@ Json AttemptsOf(const State& state, const Runs& runs) {
          {"exit_code", over && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
          {"signal", over && attempt.signal != 0 ? Json(attempt.signal) : Json()},
          {"reason", TextOrNull(attempt.reason)},
+         {"retry_rule", attempt.rule == 0 ? Json() : Json(attempt.rule)},
          {"last_seq", Json(attempt.accepted.empty() ? 0 : attempt.accepted.front())}}));
   }
   return list;
@@ -305,6 +309,9 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   item.Set("checkpoints", CheckpointsOf(trial->runs));
   item.Set("error", ErrorOf(*trial));
   item.Set("log_paths", LogPathsOf(core, *trial));
+  Json excluded = Json::MakeArray();
+  for (NodeId node : trial->runs.excluded) excluded.Append(node.value);
+  item.Set("excluded_nodes", std::move(excluded));
   item.Set("lost_gpu_s", LostGpuSeconds(request, *trial));
   return item;
 }

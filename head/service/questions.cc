@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
+#include "head/core/view_parts.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
 
@@ -145,6 +146,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
           [&](const event::CheckpointCommitted& e) {
             add("checkpoint", e.attempt.owner, e.attempt.number);
             json.Set("manifest", e.manifest);
+            json.Set("parts", TextsJson(e.parts));
             json.Set("iteration", e.iteration);
           },
           [&](const event::ReportsAccepted& e) {

@@ -16,7 +16,12 @@ constexpr int kShortRounds = 6;
 using Manifests = std::set<std::string>;
 
 void AddRuns(const Runs& runs, Manifests& live) {
-  for (const Checkpoint& checkpoint : runs.checkpoints) live.insert(checkpoint.manifest);
+  for (const Checkpoint& checkpoint : runs.checkpoints) {
+    live.insert(checkpoint.manifest);
+    live.insert(checkpoint.parts.begin(), checkpoint.parts.end());
+  }
+  if (const Attempt* attempt = runs.live())
+    for (const CheckpointPart& part : attempt->parts) live.insert(part.manifest);
 }
 
 // Where the gathering goes on: all jobs at once, then the experiments' trials.

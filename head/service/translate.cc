@@ -59,6 +59,8 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   observed.suspended = wire.suspended();
   observed.orphaned = wire.orphaned();
   observed.broken_checkpoint = wire.broken_checkpoint();
+  observed.hung = wire.hung();
+  observed.log_matches.insert(wire.log_matches().begin(), wire.log_matches().end());
   observed.last_seq = wire.last_seq();
   observed.acked_seq = wire.acked_seq();
   observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
@@ -120,6 +122,7 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
     added->set_env(input.env);
   }
   wire.set_checkpoint(spec.checkpoint);
+  for (const auto& part : spec.checkpoint_parts) wire.add_checkpoint_parts(part);
   wire.set_params(spec.params);
   auto* resources = wire.mutable_resources();
   resources->set_cpu(spec.resources.cpu);
@@ -136,6 +139,10 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
   wire.set_control(spec.control);
   wire.set_name(spec.name);
   wire.set_report_regex(spec.report_regex);
+  for (const auto& pattern : spec.log_patterns) wire.add_log_patterns(pattern);
+  wire.set_watchdog_factor(spec.watchdog.factor);
+  wire.set_watchdog_min_ms(spec.watchdog.min);
+  wire.set_watchdog_dump(spec.watchdog.dump);
   return wire;
 }
 
@@ -187,7 +194,7 @@ absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, N
     return Invalid("more checkpoints than rows in one Report");
   for (const auto& saved : request.saved()) {
     RT_ASSIGN_OR_RETURN(Fence fence, FromWire(saved.fence()));
-    report.saved.insert({fence.attempt, saved.seq()});
+    report.saved.insert({fence, saved.seq()});
   }
   return report;
 }
@@ -209,6 +216,7 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     if (desired.move_by != 0)
       added->set_move_for_ms(std::max<Millis>(1, desired.move_by - from.now));
     added->set_judged_seq(desired.judged_seq);
+    added->set_whole_seq(desired.whole_seq);
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);
     if (body == bodies.end() || bytes > kBodiesBytesMax) continue;

@@ -21,17 +21,40 @@ def report(
 ) -> None:
     """Reports one row: `report({"acc": 0.9})`, `report({...}, checkpoint=...)`, `report(acc=0.9)`.
 
-    Returns once a checkpoint is committed, at once otherwise. Ends the trial here when a stop rule
+    Returns once a checkpoint is taken, at once otherwise. Ends the trial here when a stop rule
     or the scheduler says so. Outside a trial it warns and does nothing, so that a training function
-    can be tried by calling it. Raises ValueError when the metrics are not a dict.
+    can be tried by calling it. Raises ValueError when the metrics are not a dict. Of several ranks
+    each reports for itself, and rank 0's checkpoint is the trial's.
     """
+    _report(metrics, checkpoint, named, together=False)
+
+
+def report_together(
+    metrics: Optional[dict[str, Any]] = None,
+    checkpoint: Optional[Checkpoint] = None,
+    **named: Any,
+) -> None:
+    """What `train.report` is: `report`, which every rank calls equally often.
+
+    The checkpoints that ranks give with their n-th report are one: it is committed once all ranks
+    have reported and those that gave one have stored it, and holds the files of all of them.
+    """
+    _report(metrics, checkpoint, named, together=True)
+
+
+def _report(
+    metrics: Optional[dict[str, Any]],
+    checkpoint: Optional[Checkpoint],
+    named: dict[str, Any],
+    together: bool,
+) -> None:
     if metrics is not None and not isinstance(metrics, dict):
         raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise ValueError("checkpoint must be a Checkpoint, e.g. Checkpoint.from_directory(path)")
     session = _session.current
     if session is None:
-        warnings.warn("report() does nothing outside a trial", stacklevel=2)
+        warnings.warn("report() does nothing outside a trial", stacklevel=3)
         return
     global _pending
     filled, _pending = _pending, None
@@ -39,7 +62,7 @@ def report(
         checkpoint = Checkpoint(filled)
         checkpoint.is_given = True
     try:
-        session.report({**(metrics or {}), **named}, checkpoint)
+        session.report({**(metrics or {}), **named}, checkpoint, together)
     finally:
         if filled is not None:
             shutil.rmtree(filled, ignore_errors=True)

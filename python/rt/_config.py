@@ -8,10 +8,17 @@ from typing import Any, Callable, Optional, Union
 
 @dataclass
 class FailureConfig:
-    """max_failures: restarts per trial (-1: without end). fail_fast: True, False or "raise"."""
+    """max_failures: restarts per trial (-1: without end). fail_fast: True, False or "raise".
+
+    retry, breaker, watchdog: as in an experiment's YAML (docs/policies.md), e.g.
+    retry=[{"exit_code": 137, "then": "retry"}], breaker=False, watchdog={"factor": 10}.
+    """
 
     max_failures: int = 0
     fail_fast: Union[bool, str] = False
+    retry: Optional[list[dict[str, Any]]] = None
+    breaker: Union[dict[str, Any], bool, None] = None
+    watchdog: Optional[dict[str, Any]] = None
 
     def __post_init__(self) -> None:
         if self.fail_fast not in (True, False, "raise"):

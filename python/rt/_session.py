@@ -9,6 +9,7 @@ a stop rule is met, or when UNACKNOWLEDGED_MAX reports wait. One report at a tim
 from __future__ import annotations
 
 import _signal
+import faulthandler
 import os
 import signal
 import socket
@@ -30,6 +31,7 @@ UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() block
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
 BARRIER_ROUNDS_MAX = 5
 NOTICE_DEFAULT_S = 30.0  # What SIGUSR2, which carries no deadline, grants.
+RANKS_WAIT_S = 30.0  # For the parts of other ranks, before a rank that has saved ends anyway.
 NO_DEADLINE_S = 86_400.0  # What a drain without a deadline grants.
 
 
@@ -57,6 +59,8 @@ class Session:
         self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
         self._wire = Wire.dial(path, deadline_s)
+        self.world_size = int(os.environ.get("WORLD_SIZE") or 1)
+        self.rank = int(os.environ.get("RANK") or 0) if self.world_size > 1 else 0
         self.busy = False  # Inside report(): a signal handler must not raise now.
         self.ended = False
         self.defers_stop = False  # The caller ends the trial itself when `stopping`.
@@ -123,8 +127,17 @@ class Session:
         row.setdefault("time_total_s", self._time_base_s + self._time_s)
         return bool(metrics.get("done")) or self._rule_met(row)
 
-    def report(self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint] = None) -> None:
-        """Sends one row. Raises TrialStopped when the trial ends here; ValueError on bad input."""
+    def report(
+        self,
+        metrics: dict[str, Any],
+        checkpoint: Optional[Checkpoint] = None,
+        together: bool = False,
+    ) -> None:
+        """Sends one row. Raises TrialStopped when the trial ends here; ValueError on bad input.
+
+        `together`: the other ranks report the row of the same number, and what any of them saves
+        there belongs to one checkpoint.
+        """
         if not isinstance(metrics, dict):
             raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
         with self._lock:
@@ -132,7 +145,7 @@ class Session:
                 raise TrialStopped()
             self.busy = True
             try:
-                stop = self._report(clean(metrics), checkpoint)
+                stop = self._report(clean(metrics), checkpoint, together)
             finally:
                 self.busy = False
         self._saves = self._saves or checkpoint is not None
@@ -142,7 +155,34 @@ class Session:
         # Of those that are paused, who never saves has nothing to wait for.
         leaves = checkpoint is not None and (self._pause_told or self._move_told)
         if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
-            self.end_paused()
+            self.leave(checkpoint is not None)
+
+    def leave(self, saved: bool) -> None:
+        """Ends the trial because it is to pause or to move; returns if it is to stay after all.
+
+        Of several ranks one that saved waits until all have: then it is ended. One that has nothing
+        to save goes on until rank 0 has.
+        """
+        if self.world_size > 1 and not saved and self.rank > 0:
+            return
+        if self.world_size > 1 and saved:
+            self._await_ranks()
+            if not (self._pause_told or self._move_told):
+                return
+        self.end_paused()
+
+    def _await_ranks(self) -> None:
+        end = time.monotonic() + RANKS_WAIT_S
+        while (self._pause_told or self._move_told) and not self.stopping:
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return
+            try:
+                message = self._wire.receive(min(left_s, 0.2))
+                if message is not None:
+                    self._handle(message)
+            except ConnectionError:
+                self._reconnect()
 
     def attach(self, _: dict[str, Any], checkpoint: Checkpoint) -> None:
         """Commits a checkpoint with the row that was reported last."""
@@ -150,6 +190,7 @@ class Session:
             seq = self._seq
             message = {"op": "report", "seq": seq, "metrics": self._last_row, "wait": False}
             message.update(checkpoint=checkpoint.path, give=checkpoint.is_given)
+            message["together"] = self.world_size > 1
             self._unacked.append((seq, dump(message)))
             self._send(self._unacked[-1][1])
             self._await_verdict(seq, needs_verdict=False)
@@ -161,7 +202,9 @@ class Session:
             self.ended = True
         raise TrialStopped()
 
-    def _report(self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint]) -> bool:
+    def _report(
+        self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint], together: bool
+    ) -> bool:
         row = self._filled(metrics)
         ends = bool(row["done"]) or self._rule_met(numbers(row))
         row["done"] = ends
@@ -173,6 +216,8 @@ class Session:
             message["checkpoint"] = checkpoint.path
             if checkpoint.is_given:
                 message["give"] = True
+            if together and self.world_size > 1:
+                message["together"] = True
         self._unacked.append((self._seq, dump(message)))
         self._send(self._unacked[-1][1])
         if wait or checkpoint is not None:
@@ -395,6 +440,8 @@ class Session:
 
         self.defers_stop = not raises
         set_handler(signal.SIGTERM, terminate)
+        # A trial that hangs is asked for its stacks before it is ended.
+        faulthandler.register(signal.SIGQUIT, file=2, all_threads=True, chain=False)
         set_handler(signal.SIGUSR2, notice)
 
 

@@ -160,7 +160,8 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     frequency = int(payload.get("checkpoint_frequency") or 0)
     wanted = _api.checkpoint_requested() is not None and trainable.can_save
     ends = session.stopping or session.ends_with(result)
-    last = ends or session.pausing
+    # Ranks other than 0 that cannot save go on until rank 0 has.
+    last = ends or (session.pausing and (session.rank == 0 or trainable.can_save))
     wanted = wanted or (bool(frequency) and trainable.iteration % frequency == 0)
     wanted = wanted or bool(result.get("should_checkpoint"))
     if payload.get("checkpoint_at_end"):
@@ -172,15 +173,16 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     if session.pausing and not wanted and not ends and trainable.can_save:
         # It heard of that with the row's verdict: what the row stands for goes on from here.
         _report_checkpoint(trainable, result, session.attach)
+        wanted = True
     if (session.pausing or (session.moving and wanted)) and not ends:
-        session.end_paused()
-    if last:
+        session.leave(wanted)
+    if last and (ends or session.pausing):
         session.ended = True
         raise TrialStopped()
 
 
 def _report_checkpoint(
-    trainable: Trainable, result: dict[str, Any], report: Callable[..., None] = _api.report
+    trainable: Trainable, result: dict[str, Any], report: Callable[..., None] = _api.report_together
 ) -> None:
     parent = os.environ.get("RT_TRIAL_DIR") or None
     staging = tempfile.mkdtemp(prefix=".checkpoint-", dir=parent)

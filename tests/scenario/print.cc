@@ -91,6 +91,7 @@ std::string Print(const std::vector<DesiredAttempt>& desired) {
     text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
             (wanted.suspend ? " (suspend)" : "") +
             (wanted.move ? " (move" + ByWhen(wanted.move_by) + ")" : "") +
+            (wanted.whole_seq > 0 ? " (whole " + std::to_string(wanted.whole_seq) + ")" : "") +
             (wanted.judged_seq > 0 ? " (judged " + std::to_string(wanted.judged_seq) + ")" : "");
   }
   return desired.empty() ? "desired: nothing" : text;

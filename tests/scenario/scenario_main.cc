@@ -5,9 +5,9 @@
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
-//   exit NAME FENCE CODE LAST_SEQ [unseen]
+//   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|logged PATTERN]
 //   report NAME FENCE SEQ ITERATION JSON
-//   checkpoint FENCE SEQ ITERATION MANIFEST JSON
+//   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   stop trial|job|experiment ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME    a person
@@ -184,6 +184,8 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     const std::string how = Rest(words);
     observed.witnessed = how != "unseen";
     observed.suspended = how == "suspended";
+    observed.hung = how == "hung";
+    if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};
   }
   Sync(node);
 }
@@ -315,8 +317,9 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Observe(verb, words);
   } else if (verb == "report") {
     Report(words);
-  } else if (verb == "checkpoint") {
+  } else if (verb == "checkpoint" || verb == "together") {
     input::CommitCheckpoint commit;
+    commit.together = verb == "together";
     commit.fence = NextFence(words);
     commit.row = {.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
     commit.manifest = Next<std::string>(words);

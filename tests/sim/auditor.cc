@@ -173,7 +173,7 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
       Must(experiment.halted_at == 0, "a clock that stands still runs out of nothing");
       break;
     case StopCause::kExperiment:
-      Must(experiment.spec.fail_fast && experiment.failed_trials > 0, "a trial failed: fail_fast");
+      CheckBreaker(experiment);
       break;
     case StopCause::kRule:
       Must(truth_->advised_ends.contains(e.experiment), "its driver ended the experiment");
@@ -228,6 +228,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.started.clear();
   owner.port = 0;
   owner.exits.clear();
+  owner.parts.clear();
+  CheckAvoided(e, owner);
   for (const Member& member : e.members) Take(member, e.attempt, owner.asks.bundles[member.rank]);
   owner.known_rows.clear();
   owner.judged = 0;
@@ -236,13 +238,16 @@ void Auditor::On(const event::AttemptPlaced& e) {
        "an attempt goes on from the newest committed checkpoint");
   Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
-  starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest};
+  starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
+                        newest == nullptr ? std::vector<std::string>{} : newest->parts};
   if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   auto start = starts_.find(body.fence.attempt);
   Must(start != starts_.end(), "only what was placed is started");
-  Must(body.iteration_base == start->second.first && body.checkpoint == start->second.second,
+  Must(body.iteration_base == start->second.iteration &&
+           body.checkpoint == start->second.manifest &&
+           body.checkpoint_parts == start->second.parts,
        "what is started goes on from the checkpoint that was decided");
   CheckMeeting(body);
   Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint),
@@ -278,12 +283,13 @@ void Auditor::On(const event::AttemptEnded& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   if (owner.asks.ranks > 1) CheckTogether(e, owner);
   else CheckOutcome(e, owner);
+  CheckRule(e, owner);
   Release(owner, e.attempt);
   owner.live = false;
   owner.last_outcome = e.outcome;
   const bool own_fault =
       e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;
-  if (own_fault) ++owner.failures;
+  if (own_fault && !e.excused) ++owner.failures;
   if (e.attempt.owner.is_trial()) --ExperimentOf(e.attempt.owner.trial().experiment).live;
 }
 void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const {
@@ -373,6 +379,9 @@ void Auditor::On(const event::TrialRetried& e) {
   if (trial.end == TrialEnd::kFailed) --experiment.failed_trials;
   trial.runs.over = trial.runs.stop_requested = trial.runs.paused = false;
   trial.runs.failures = 0;
+  trial.runs.excluded.clear();
+  trial.runs.hangs = 0;
+  trial.runs.must_fail = false;
   trial.end = TrialEnd::kNone;
   trial.cause = StopCause::kNone;
   trial.must_stop = trial.may_stop = trial.discarded = false;

@@ -44,6 +44,16 @@ struct AuditedSpec {
   Millis time_budget = 0;
   bool asks_driver = false, suggests = false, judges = false, chooses = false;  // Of its driver.
 
+  struct Rule {
+    int exit_code = 0;  // 0: any.
+    bool looks_at_log = false;
+    std::string then;
+  };
+  std::vector<Rule> retry;
+  int64_t hangs_allowed = 0;
+  int64_t breaker_trials = 5;
+
+  void ReadPolicies(const Json& json);
   static AuditedSpec FromExperiment(const std::string& text);
   static AuditedSpec FromJob(const std::string& text);
   std::vector<double> Milestones(uint32_t bracket) const;  // Highest first.
@@ -87,6 +97,7 @@ class Auditor {
     uint64_t seq = 0;
     double iteration = 0;
     std::string manifest;
+    std::vector<std::string> parts;
     std::optional<double> score;
     bool retired = false;
   };
@@ -115,6 +126,10 @@ class Auditor {
     bool over = false;
     bool paused = false;      // Not to run.
     bool suspending = false;  // The live attempt was asked to save and end.
+    std::map<std::pair<uint64_t, uint32_t>, std::string> parts;  // By (row, rank): manifests.
+    std::set<NodeId> excluded, hung_on;
+    uint64_t hangs = 0;
+    bool must_fail = false;   // A retry rule said so.
     bool moving = false;      // Since it was placed a node of it has begun to drain.
   };
   struct TrialBook {
@@ -178,6 +193,7 @@ class Auditor {
   void On(const event::ReportsAccepted& e);
   void On(const event::RungRecorded& e);
   void On(const event::CheckpointCommitted& e);
+  void On(const event::CheckpointPartCommitted& e);
   void On(const event::CheckpointRetired& e);
   void On(const event::ExperimentPaused& e);
   void On(const event::ExperimentResumed& e);
@@ -190,6 +206,11 @@ class Auditor {
   void On(const event::DriverAnswered& e);
   void On(const event::SearchFinished& e);
 
+  uint32_t RuleFor(const Fence& fence) const;
+  void CheckRule(const event::AttemptEnded& e, OwnerBook& owner);
+  void CheckAvoided(const event::AttemptPlaced& e, const OwnerBook& owner) const;
+  void CheckBreaker(const ExperimentBook& experiment) const;
+  void CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckMoved(const Fence& fence, const OwnerBook& owner) const;
   void CheckDrains() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
@@ -232,8 +253,12 @@ class Auditor {
   std::map<ExperimentId, ExperimentBook> experiments_;
   std::map<Fence, uint64_t> accepted_;
   std::map<AttemptId, std::pair<uint32_t, uint32_t>> meetings_;  // Port, once agreed, and ranks.
-  // A placed attempt's start: iteration and manifest of its checkpoint.
-  std::map<AttemptId, std::pair<double, std::string>> starts_;
+  struct Start {
+    double iteration = 0;
+    std::string manifest;
+    std::vector<std::string> parts;
+  };
+  std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
   std::set<Owner> committed_;  // Owners that got a checkpoint in it.
   // Attempts that ended before all of their ranks had, with their nodes.

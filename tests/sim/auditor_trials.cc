@@ -75,6 +75,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.judges = driver->GetBool("judges");
     spec.chooses = driver->GetBool("chooses");
   }
+  spec.ReadPolicies(*json);
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;
 }
@@ -155,10 +156,15 @@ void Auditor::On(const event::TrialEnded& e) {
     case TrialEnd::kFailed:
       ++experiment.failed_trials;
       if (trial.runs.last_outcome == AttemptOutcome::kLaunchFailed) break;
-      Must(allowed >= 0 && trial.runs.failures > static_cast<uint64_t>(allowed),
+      Must(trial.runs.must_fail ||
+               (trial.runs.last_outcome == AttemptOutcome::kHung &&
+                trial.runs.hangs > static_cast<uint64_t>(experiment.spec.hangs_allowed)) ||
+               (allowed >= 0 && trial.runs.failures > static_cast<uint64_t>(allowed)),
            "FAILED is who failed more often than it may");
       break;
   }
+  Must(e.end == TrialEnd::kFailed || trial.runs.stop_requested || !trial.runs.must_fail,
+       "who fails by a rule is FAILED");
   Must(e.end == TrialEnd::kFailed || allowed < 0 || trial.runs.stop_requested ||
            trial.runs.failures <= static_cast<uint64_t>(allowed),
        "who failed more often than it may is FAILED");
@@ -337,6 +343,7 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
   Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
+  CheckWhole(e, owner);
   const Fence fence{e.attempt, 0};
   Must(e.seq > 0 && e.seq <= Accepted(fence), "its rows are accepted before");
   const Row& row = truth_->runs.at(fence).rows.at(e.seq - 1);
@@ -349,7 +356,8 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   }
   if (score && std::isnan(*score)) score.reset();
   owner.checkpoints.push_back(
-      {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, score, false});
+      {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, e.parts, score,
+       false});
   committed_.insert(e.attempt.owner);
 }
 

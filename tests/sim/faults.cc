@@ -28,6 +28,7 @@ const char* FaultName(Fault fault) {
     case Fault::kOldHeadAnswered: return "  the head before still answered";
     case Fault::kOldHeadFenced: return "  the head before was fenced";
     case Fault::kDriverKilled: return "asked driver killed";
+    case Fault::kTrialHung: return "program hung";
     case Fault::kTrialFailed: return "program failed, daemon saw it";
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
@@ -62,6 +63,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.head_stopped = upto(0.15);
   plan.head_crashed = upto(0.40);
   plan.clock_jumped = upto(0.50);
+  plan.trial_hung = upto(0.04);
   plan.trial_failed = upto(0.08);
   plan.launch_failed = upto(0.08);
   plan.gpu_sick = upto(0.03);

@@ -35,6 +35,7 @@ enum class Fault : size_t {
   kOldHeadAnswered,  // The one before still answered a call.
   kOldHeadFenced,    // It would have written, and ended.
   kDriverKilled,     // A driver that an experiment asks died, or was run twice.
+  kTrialHung,        // A program reported nothing more.
   kTrialFailed,      // A program failed and its daemon saw it.
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
@@ -72,8 +73,10 @@ struct FaultPlan {
   double lost_before = 0, lost_during = 0, lost_after = 0, duplicated = 0, reordered = 0;
   double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
-  double head_stopped = 0, head_crashed = 0, clock_jumped = 0, taken_over = 0;  // The last: of each crash.
-  double trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0, stop_requested = 0;
+  double head_stopped = 0, head_crashed = 0, taken_over = 0;
+  double clock_jumped = 0;  // Of each crash.
+  double trial_hung = 0, trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0;
+  double stop_requested = 0;
   double paused = 0, reopened = 0, drain_requested = 0;
   double driver_killed = 0;
   int64_t disconnect_stop = 0;  // Milliseconds; 0: workers wait for a head for ever.

@@ -133,9 +133,9 @@ head_core desired.cc "a restart begins without its checkpoint" \
   's/launch\.checkpoint = checkpoint\.manifest;//'
 head_core step.cc "the head starts at a clock that was set back" \
   's/return std::max\(wall, state\.time\)/(void)state; return wall/'
-head_core apply.cc "the best of superseded rows is remembered" \
+head_core apply_runs.cc "the best of superseded rows is remembered" \
   's/trial\.has_best = from != nullptr && from->has_best;//'
-head_core apply.cc "failures are not counted" 's/runs\.failures \+= failed \? 1 : 0;/(void)failed;/'
+head_core apply_runs.cc "failures are not counted" 's/runs\.failures \+= failed \? 1 : 0;/(void)failed;/'
 head_core apply.cc "a join token works twice" \
   's/(event::TokenUsed& e\) \{ )state\(\)\.tokens\.erase\(e\.token\);/$1(void)e;/'
 head_core apply.cc "a rung forgets who was stopped there" \
@@ -149,8 +149,24 @@ head_core advice.cc "a suggestion is taken for another trial" \
   's/asked\.empty\(\) \|\| asked\.front\(\) != suggestion\.number/asked.empty()/'
 head_core advice.cc "a finished search suggests more" \
   's/ \|\| experiment\.search_finished\) return numbers/) return numbers/'
-head_core apply.cc "a row is judged before its driver has answered" \
+head_core apply_runs.cc "a row is judged before its driver has answered" \
   's/(attempt\.unjudged\.push_back[^;]*;)/$1 attempt.judged = row_seq;/'
+head_core checkpoints.cc "a checkpoint of several ranks lacks a part" \
+  's/live\.savers\.contains\(rank\)/false/'
+head_core checkpoints.cc "ranks that are behind are not waited for" \
+  's/live\.accepted\[rank\] < seq \|\| //'
+head_core desired.cc "a restart begins without the other ranks' files" \
+  's/launch\.checkpoint_parts = checkpoint\.parts;//'
+head_core retry_rules.cc "a retry rule takes the log for granted" 's/\(code, logged\)/(code, true)/'
+head_core retry_rules.cc "a failure that ends a trial is forgiven" \
+  's/rule\.then != RetryAction::kFail/true/'
+head_core retry_rules.cc "a node where it hung twice is used again" 's/ended\.excluded = node;\n\}/;\n}/'
+head_core placement.cc "an excluded node is used while another is there" \
+  's/CouldFit\(others, RequestOf\(world, owner\)\) \?/false ?/'
+head_core trials.cc "a trial that hangs is restarted for ever" \
+  's/trial\.runs\.hangs > static_cast<uint32_t>\(spec\.watchdog\.restarts\)/false/'
+head_core breaker.cc "the breaker forgets who did not fail" \
+  's/ \|\| index\.completed \+ index\.stopped > 0//'
 worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
 worker_core "an exit file is ignored" \

@@ -33,12 +33,17 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit && run.awaits_commit) return ProcessLater(fence, run.pid, 20);
   if (run.is_judged && run.judged < run.seq) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
-  if (run.pausing && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
+  if (!sim_.calm && run.body.watchdog.factor > 0 && sim_.rng.Chance(sim_.plan.trial_hung))
+    return Hang(fence, run);
+  // Who saves together with others waits until it is ended; who cannot save waits for rank 0.
+  const bool leaves_alone = !run.together && fence.rank == 0;
+  if (run.pausing && leaves_alone && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
     run.paused = true;
     return EndProcess(fence, run.pid, 0, 0);
   }
-  if (run.moving_after && !run.saved.empty() && *run.saved.rbegin() > *run.moving_after &&
-      sim_.rng.Chance(0.5)) {
+  const bool has_saved =
+      run.moving_after && !run.saved.empty() && *run.saved.rbegin() > *run.moving_after;
+  if (has_saved && leaves_alone && sim_.rng.Chance(0.5)) {
     run.paused = true;
     TruthRun& truth = sim_.truth.runs[fence];
     if (!truth.moved_after) truth.moved_after = run.moving_after;
@@ -47,7 +52,8 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
   if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
-    return EndProcess(fence, run.pid, 1, 0);
+    sim_.truth.runs[fence].logged = sim_.rng.Chance(0.5);
+    return EndProcess(fence, run.pid, 1 + static_cast<int32_t>(sim_.rng.Below(2)), 0);
   }
   run.iteration += 1;
   if (fence.attempt.owner.is_job()) {
@@ -75,8 +81,10 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
       commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
       commit.row = row;
       commit.bytes = 1'000;
+      commit.together = run.together;
       run.commit = commit;
       run.saved.insert(row.seq);
+      if (fence.rank != 0) sim_.truth.runs[fence].saved.insert(row.seq);
       Push(fence);
     }
   }
@@ -137,7 +145,9 @@ void WorkerHost::Drain(const Fence& fence) {
   auto ended = runs_.find(fence);
   if (ended == runs_.end()) return;
   if (ended->second.commit) return Daemon(20, [this, fence] { Drain(fence); });
-  Feed(worker::input::Drained{fence, ended->second.seq, {}, ended->second.paused});
+  Feed(worker::input::Drained{fence, ended->second.seq, {}, ended->second.paused,
+                              sim_.truth.runs[fence].logged ? std::vector<uint32_t>{0}
+                                                            : std::vector<uint32_t>{}});
 }
 
 }  // namespace rt::sim

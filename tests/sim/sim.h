@@ -39,6 +39,9 @@ struct TruthRun {
   // It made room on a node that drains, and had this many rows when it was told of that.
   std::optional<size_t> moved_after;
   uint32_t port = 0;  // Where it meets the other ranks.
+  std::set<uint64_t> saved;  // Rows of a rank other than 0 that came with a part.
+  bool logged = false;  // Its log has what the retry rules look for.
+  bool hung = false;    // It reported nothing more, and its daemon saw that.
 };
 struct Truth {
   std::map<Fence, TruthRun> runs;

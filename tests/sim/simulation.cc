@@ -172,6 +172,13 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
   if (below(8) == 0) text += "\"fail_fast\":true,";
+  if (below(4) == 0) text += R"("watchdog":{"factor":3,"restarts":)" + number(below(3)) + "},";
+  if (below(4) == 0) text += R"("breaker":{"trials":)" + number(below(4)) + "},";
+  const char* then[] = {"retry", "fail", "exclude_node"};
+  if (below(3) == 0)
+    text += std::string(R"("retry":[{"exit_code":1,"log":"x","then":")") + then[below(3)] +
+            R"("},{"exit_code":)" + number(1 + below(2)) + R"(,"then":")" + then[below(3)] +
+            "\"}],";
   if (may_ask && below(3) == 0) {
     const char* asks[] = {R"("suggests":true)", R"("judges":true)",
                           R"("suggests":true,"judges":true,"search":"own")",

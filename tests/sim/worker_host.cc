@@ -29,6 +29,7 @@ void WorkerHost::StartDaemon() {
     run.told_after.reset();
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
+    if (run.is_silent && run.alive) WatchHang(fence, run);
     Feed(worker::input::Recovered{fence, run.pid, run.exit,
                                   run.body.keeps_port ? run.body.port : 0, run.paused});
   }
@@ -151,6 +152,7 @@ void WorkerHost::Perform(const worker::Action& action) {
                  [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
                  [&](const worker::action::Announce& a) { MoveRun(a.fence, true); },
                  [&](const worker::action::Recall& a) { MoveRun(a.fence, false); },
+                 [&](const worker::action::Dump&) {},  // Its stacks concern nobody here.
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
@@ -218,11 +220,15 @@ void WorkerHost::Launch(const Fence& fence) {
         2 + Mix64(owner.group * 1'000 + owner.number * 10 + fence.attempt.number) % 29);
   }
   run.checkpoint_every = fence.rank == 0 ? sim_.rng.Below(5) : 0;
+  const uint64_t draw = Mix64(fence.attempt.owner.group * 7'919 + fence.attempt.owner.number);
+  run.together = run.body.world_size > 1 && draw % 2 == 0;
+  // Every rank saves, or rank 0 alone; at the same rows.
+  if (run.together && (fence.rank == 0 || draw % 8 < 6)) run.checkpoint_every = 1 + draw / 8 % 4;
   run.awaits_commit = sim_.rng.Chance(0.4);
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
-  run.asks = fence.rank == 0 && sim_.rng.Chance(0.5);
+  run.asks = fence.rank == 0 && !run.together && sim_.rng.Chance(0.5);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
@@ -249,7 +255,7 @@ void WorkerHost::SuspendRun(const Fence& fence) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.alive) return;
   it->second.pausing = it->second.hears;
-  if (it->second.hears) return;
+  if (it->second.hears || fence.rank != 0) return;  // The others wait for rank 0.
   if (sim_.rng.Chance(0.3)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
 }
@@ -265,6 +271,40 @@ void WorkerHost::MoveRun(const Fence& fence, bool moving) {
   }
   if (!run.told_after) run.told_after = run.seq;
   if (run.hears && !run.moving_after) run.moving_after = run.seq;
+}
+
+// What was reported before it was told is no answer to that. A core that forgot what runs is the
+// auditor's to find.
+void WorkerHost::NoteSaved(const Fence& fence, uint64_t seq) {
+  auto run = runs_.find(fence);
+  if (run == runs_.end()) return;
+  auto known = core_.attempts.find(fence);
+  const bool is_pause = known != core_.attempts.end() && known->second.suspend_at.has_value();
+  const std::optional<uint64_t> told = run->second.told_after;
+  if (is_pause || !told || seq > *told) Feed(worker::input::Saved{fence});
+}
+
+void WorkerHost::NoteWhole(const Fence& fence, uint64_t whole_seq) {
+  auto run = runs_.find(fence);
+  if (run == runs_.end() || !run->second.together || whole_seq <= run->second.whole) return;
+  run->second.whole = whole_seq;
+  NoteSaved(fence, whole_seq);
+}
+
+// It says nothing more until its watchdog ends it.
+void WorkerHost::Hang(const Fence& fence, Run& run) {
+  run.hangs = run.is_silent = true;
+  sim_.faults.Add(Fault::kTrialHung);
+  WatchHang(fence, run);
+}
+
+void WorkerHost::WatchHang(const Fence& fence, const Run& run) {
+  Daemon(sim_.Between(500, 2'000), [this, fence, pid = run.pid] {
+    auto it = runs_.find(fence);
+    if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
+    sim_.truth.runs[fence].hung = true;
+    Feed(worker::input::Hung{fence, "it hangs"});
+  });
 }
 
 // --- control ------------------------------------------------------------------------------------
@@ -335,6 +375,8 @@ void WorkerHost::SendSync() {
     observed.suspended = seen.suspended;
     observed.orphaned = seen.orphaned;
     observed.broken_checkpoint = seen.exit.broken_checkpoint;
+    observed.hung = seen.exit.hung;
+    observed.log_matches.insert(seen.log_matches.begin(), seen.log_matches.end());
     observed.last_seq = seen.last_seq;
     observed.reason = seen.exit.reason;
     sync.observed.push_back(std::move(observed));
@@ -383,6 +425,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
       run->second.judged = std::max(run->second.judged, wanted.judged_seq);
   }
   Feed(desired);
+  for (const DesiredAttempt& wanted : reply.desired) NoteWhole(wanted.fence, wanted.whole_seq);
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
 }
 
@@ -403,7 +446,7 @@ void WorkerHost::SendReport() {
     for (const Row& row : run.spool) {
       if (batch.rows.size() == 6) break;
       batch.rows.push_back(row);
-      if (run.saved.contains(row.seq)) report.saved.insert({fence.attempt, row.seq});
+      if (run.saved.contains(row.seq)) report.saved.insert({fence, row.seq});
     }
   }
   if (report.batches.empty() || node_.value == 0) return;
@@ -450,24 +493,20 @@ void WorkerHost::SendCommit(const Fence& fence) {
   commit.seen_epoch = core_.epoch;
   if (!sim_.truth.manifests.contains(commit.manifest)) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
-    head_.Post(commit, [=, this](const absl::Status& status, const Answer&) {
+    head_.Post(commit, [=, this](const absl::Status& status, const Answer& answer) {
       // Too early: its rows are not accepted yet. Asked again.
       if (!status.ok() && status.code() == absl::StatusCode::kUnavailable) return;
-      reply([this, life, fence = commit.fence, manifest = commit.manifest] {
+      // A part of one that is not whole is no checkpoint; a refusal ends the wait of one alone.
+      const bool whole = answer.checkpoint != 0 || (!status.ok() && !commit.together);
+      reply([this, life, whole, fence = commit.fence, manifest = commit.manifest] {
         if (life != daemon_life_) return;
-        Daemon(0, [this, fence, manifest] {
+        Daemon(0, [this, whole, fence, manifest] {
           auto run = runs_.find(fence);
           if (run == runs_.end() || !run->second.commit) return;
           if (run->second.commit->manifest != manifest) return;
-          // What was reported before it was told is no answer to that.
-          // A core that forgot what runs is the auditor's to find.
-          auto known = core_.attempts.find(fence);
-          const bool is_pause =
-              known != core_.attempts.end() && known->second.suspend_at.has_value();
-          const std::optional<uint64_t> told = run->second.told_after;
-          const bool counts = is_pause || !told || run->second.commit->row.seq > *told;
+          const uint64_t seq = run->second.commit->row.seq;
           run->second.commit.reset();
-          if (counts) Feed(worker::input::Saved{fence});
+          if (whole) NoteSaved(fence, seq);
         });
       });
     });

@@ -50,6 +50,7 @@ class WorkerHost {
     bool obedient = true;  // Ends on SIGTERM.
     bool stubborn = false;  // Once it is asked to end it hangs until SIGKILL.
     bool hangs = false;
+    bool is_silent = false;  // Until its watchdog ends it.
     bool hears = true;     // Is connected: a wish to save and end reaches it.
     bool pausing = false;  // It did.
     bool paused = false;   // It said, or its daemon noted, that it ends for that.
@@ -59,6 +60,8 @@ class WorkerHost {
     bool asks = false;                   // It saves at once when it is told.
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // Being pushed; a newer one takes its place.
+    bool together = false;  // What the ranks save at one row is one checkpoint.
+    uint64_t whole = 0;     // The newest row, as the head said, whose checkpoint is.
     bool awaits_commit = false;  // report() does.
     std::set<uint64_t> saved;    // Rows that came with a checkpoint.
   };
@@ -71,6 +74,10 @@ class WorkerHost {
   void Launch(const Fence& fence);
   void SignalRun(const Fence& fence, bool kill);
   void SuspendRun(const Fence& fence);
+  void Hang(const Fence& fence, Run& run);
+  void WatchHang(const Fence& fence, const Run& run);
+  void NoteWhole(const Fence& fence, uint64_t whole_seq);
+  void NoteSaved(const Fence& fence, uint64_t seq);
   void MoveRun(const Fence& fence, bool moving);
 
   void Join();

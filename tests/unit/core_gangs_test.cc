@@ -136,11 +136,40 @@ TEST_CASE("ranks: bundles beyond the ranks are held and start nothing") {
   CHECK(!launch.env.contains("RANK"));
 }
 
-TEST_CASE("ranks: only rank 0's checkpoint is kept, another's is refused with the reason") {
+TEST_CASE("ranks: a part that rank 0's checkpoint did not wait for is refused with the reason") {
   Nodes nodes({Cpus(2)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
-  input::CommitCheckpoint commit{.fence = {{Owner::Of(TrialId{{1}, 0}), 1, 1}, 1}};
-  const absl::Status refused = nodes.Do(commit).verdict;
-  CHECK(absl::IsInvalidArgument(refused));
-  CHECK(MessageOf(refused) == "a checkpoint of rank 1: only rank 0's is kept");
+  const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
+  const auto commit = [&](uint32_t rank, uint64_t row, bool together) {
+    return nodes.Do(input::CommitCheckpoint{.fence = {id, rank},
+                                            .manifest = "m" + std::to_string(rank),
+                                            .row = {row, static_cast<double>(row), 1, 1, "{}"},
+                                            .bytes = 1,
+                                            .together = together});
+  };
+  CHECK(commit(0, 1, false).answer.checkpoint == 1);
+  nodes.Do(input::Report{NodeId{1}, {{id, 0, {{2, 2, 1, 1, "{}"}}}}});
+  nodes.Do(input::Report{NodeId{1}, {{id, 0, {{3, 3, 1, 1, "{}"}}}}});
+  nodes.Do(input::Report{NodeId{1}, {{id, 1, {{1, 1, 1, 1, "{}"}}}}});
+  const absl::Status refused = commit(1, 2, true).verdict;
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(MessageOf(refused) == "rank 0 saved nothing at that row that awaits this part");
+  CHECK(absl::IsFailedPrecondition(commit(2, 2, true).verdict));  // There is no such rank.
+}
+
+TEST_CASE("ranks: a pending checkpoint is no checkpoint, and is dropped with its attempt") {
+  Nodes nodes({Cpus(2)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
+  const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
+  const Outcome pending = nodes.Do(input::CommitCheckpoint{
+      .fence = {id, 0}, .manifest = "m0", .row = {1, 1, 1, 1, "{}"}, .bytes = 1,
+      .together = true});
+  CHECK(pending.verdict.ok());
+  CHECK(pending.answer.checkpoint == 0);
+  const Runs& runs = nodes.core.world.state.experiments.at({1}).trials.at(0).runs;
+  CHECK(runs.checkpoints.empty());
+  REQUIRE(runs.live() != nullptr);
+  CHECK(runs.live()->parts.size() == 1);
+  nodes.Do(input::RemoveNode{{1}, "gone"});
+  CHECK(runs.attempts.back().parts.empty());
 }

@@ -238,7 +238,7 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
     if (!noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);
     }
-    push->attempt->NoteSaved(push->row.seq);
+    if (*number != 0) push->attempt->NoteSaved(push->row.seq);  // Else the head says when.
     trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",
                 push->stored_at);
   } else {

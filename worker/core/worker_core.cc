@@ -73,6 +73,10 @@ class Stepper {
     if (attempt == nullptr) return;
     attempt->stage = Stage::kDraining;
     attempt->exit = exited.exit;
+    if (attempt->hung_at && (exited.exit.exit_code != 0 || exited.exit.signal != 0)) {
+      attempt->exit.hung = true;
+      attempt->exit.reason = attempt->hung_why;
+    }
     Advance(exited.fence);
   }
 
@@ -82,6 +86,7 @@ class Stepper {
     attempt->stage = Stage::kExited;
     attempt->last_seq = drained.last_seq;
     attempt->error = drained.error;
+    attempt->log_matches = drained.log_matches;
     attempt->paused = attempt->paused || drained.paused;
     changed_ = true;
     Advance(drained.fence);
@@ -103,6 +108,14 @@ class Stepper {
     attempt.leaves = recovered.leaves;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
+  }
+
+  void On(const input::Hung& hung) {
+    AttemptState* attempt = Find(hung.fence, {Stage::kRunning});
+    if (attempt == nullptr || attempt->hung_at || attempt->term_at) return;
+    attempt->hung_at = now_;
+    attempt->hung_why = hung.why;
+    actions_.push_back(action::Dump{hung.fence});
   }
 
   void On(const input::HeadAway&) {
@@ -199,7 +212,9 @@ class Stepper {
   }
 
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
-    if (attempt.stop || attempt.leaves) {
+    if (attempt.hung_at) {
+      if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
+    } else if (attempt.stop || attempt.leaves) {
       SignalAsDue(fence, attempt);
     } else if (attempt.suspend) {
       SuspendAsDue(fence, attempt);
@@ -231,6 +246,12 @@ class Stepper {
       attempt.kill_at = now_;
       actions_.push_back(action::Signal{fence, true});
     }
+  }
+
+  void KillAsDue(const Fence& fence, AttemptState& attempt) {
+    if (attempt.kill_at && now_ - *attempt.kill_at < limits::kStopGrace) return;
+    attempt.kill_at = now_;
+    actions_.push_back(action::Signal{fence, true});
   }
 
   WorkerState& state_;
@@ -277,6 +298,7 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
       if (observed.orphaned) observed.exit.reason = kOrphaned;
       observed.last_seq = attempt.last_seq;
       observed.error = attempt.error;
+      observed.log_matches = attempt.log_matches;
     }
     list.push_back(std::move(observed));
   }

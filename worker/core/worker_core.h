@@ -19,7 +19,8 @@
 // `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. One with `suspend` is told to save
 // and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. One with
 // `move` is told to save, because its node is to go; it gets the same once it has, and is left
-// alone if it does not. If `move` goes before, it is told to stay. An absent one is forgotten when
+// alone if it does not. One that hangs writes its stacks and gets SIGKILL after limits::kDumpGrace.
+// If `move` goes before, it is told to stay. An absent one is forgotten when
 // it has ended; a desired one that ended stays observed until the head no longer desires it.
 #pragma once
 
@@ -51,6 +52,7 @@ struct ExitFacts {
   bool launch_failed = false;
   std::string reason;  // For people; may be empty.
   bool broken_checkpoint = false;  // It was not launched: that is not what was saved.
+  bool hung = false;  // It was ended because it had not reported for too long.
   friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
 };
 
@@ -66,6 +68,7 @@ struct Observed {
   bool orphaned = false;   // That was asked of it because no head answered.
   uint64_t last_seq = 0;
   uint64_t acked_seq = 0;  // Of its spool; filled in when it is told.
+  std::vector<uint32_t> log_matches;  // Patterns, by their place, found at the end of its log.
   Error error;
   friend bool operator==(const Observed&, const Observed&) = default;
 };
@@ -79,6 +82,7 @@ struct DesiredAttempt {
   uint64_t judged_seq = 0;  // Rows up to here have their driver's verdict.
   bool move = false;
   Millis move_by = 0;  // By this daemon's clock; 0: no deadline.
+  uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -106,6 +110,7 @@ struct Drained {
   uint64_t last_seq = 0;  // Of its spool; 0: it reported nothing.
   Error error;
   bool paused = false;  // It said that it ended because it was asked to.
+  std::vector<uint32_t> log_matches = {};
 };
 // What was asked to save has saved, or never will: it cannot be told.
 struct Saved {
@@ -119,13 +124,18 @@ struct Recovered {
   uint32_t port = 0;
   bool leaves = false;  // It has saved for a node that was to go, and was asked to end.
 };
+// It has not reported for too long; may be said again.
+struct Hung {
+  Fence fence;
+  std::string why;
+};
 struct HeadAway {};
 struct Tick {};
 }  // namespace input
 
 using WorkerInput = std::variant<input::Desired, input::Prepared, input::Launched, input::Exited,
-                                 input::Drained, input::Saved, input::Recovered, input::HeadAway,
-                                 input::Tick>;
+                                 input::Drained, input::Saved, input::Recovered, input::Hung,
+                                 input::HeadAway, input::Tick>;
 
 namespace action {
 struct Prepare {
@@ -158,6 +168,11 @@ struct Recall {
   Fence fence;
   friend bool operator==(const Recall&, const Recall&) = default;
 };
+// Let it write its stacks into its log, if it can: it is about to be killed.
+struct Dump {
+  Fence fence;
+  friend bool operator==(const Dump&, const Dump&) = default;
+};
 // Close its socket, remove its run directory and spool (its logs are kept).
 struct Forget {
   Fence fence;
@@ -174,8 +189,8 @@ struct SyncSoon {
 }  // namespace action
 
 using Action = std::variant<action::Prepare, action::Launch, action::Signal, action::Suspend,
-                            action::Announce, action::Recall, action::Forget, action::SyncNow,
-                            action::SyncSoon>;
+                            action::Announce, action::Recall, action::Dump, action::Forget,
+                            action::SyncNow, action::SyncSoon>;
 
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
@@ -203,11 +218,14 @@ struct AttemptState {
   bool told = false;    // To save because of that, by `told_by`.
   Millis told_by = 0;
   bool leaves = false;  // It has saved since: it is ended, also after a false alarm.
+  std::optional<Millis> hung_at;  // When it was said to hang.
+  std::string hung_why;
   std::optional<Millis> term_at;  // When SIGTERM was sent.
   std::optional<Millis> kill_at;
   ExitFacts exit;
   uint64_t last_seq = 0;
   Error error;
+  std::vector<uint32_t> log_matches;
 };
 struct WorkerState {
   uint64_t epoch = 0;

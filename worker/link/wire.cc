@@ -27,6 +27,8 @@ void ToWire(const Observed& observed, v1::Observed* wire) {
   wire->set_suspended(observed.suspended);
   wire->set_orphaned(observed.orphaned);
   wire->set_broken_checkpoint(observed.exit.broken_checkpoint);
+  wire->set_hung(observed.exit.hung);
+  for (uint32_t match : observed.log_matches) wire->add_log_matches(match);
   wire->set_last_seq(observed.last_seq);
   wire->set_acked_seq(observed.acked_seq);
   wire->set_reason(observed.exit.reason);
@@ -60,6 +62,7 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
     body.inputs.push_back({input.manifest(), input.env()});
   }
   body.checkpoint = wire.checkpoint();
+  body.checkpoint_parts.assign(wire.checkpoint_parts().begin(), wire.checkpoint_parts().end());
   body.params = wire.params();
   body.gpu_uuids.assign(wire.gpu_uuids().begin(), wire.gpu_uuids().end());
   body.world_size = wire.world_size();
@@ -70,6 +73,10 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
   body.control = wire.control();
   body.name = wire.name();
   body.report_regex = wire.report_regex();
+  body.log_patterns.assign(wire.log_patterns().begin(), wire.log_patterns().end());
+  body.watchdog_factor = wire.watchdog_factor();
+  body.watchdog_min = wire.watchdog_min_ms();
+  body.watchdog_dump = wire.watchdog_dump();
   body.memory = wire.resources().memory();
   return body;
 }

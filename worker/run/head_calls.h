@@ -14,7 +14,8 @@ namespace rt::worker {
 class HeadCalls {
  public:
   virtual ~HeadCalls() = default;
-  // Blocks. The checkpoint's number; FailedPrecondition when the fence is stale.
+  // Blocks. The checkpoint's number, or 0: the parts of other ranks are missing. FailedPrecondition
+  // when the fence is stale.
   virtual absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const std::string& manifest,
                                                     const SpoolRow& row, Bytes bytes) = 0;
   // `done` gets the answer's JSON, on any thread.

@@ -35,6 +35,7 @@ Json ToJson(const LaunchBody& body) {
                            {"cwd", body.cwd},
                            {"inputs", inputs},
                            {"checkpoint", body.checkpoint},
+                           {"checkpoint_parts", Texts(body.checkpoint_parts)},
                            {"params", body.params},
                            {"gpu_uuids", Texts(body.gpu_uuids)},
                            {"world_size", body.world_size},
@@ -45,6 +46,10 @@ Json ToJson(const LaunchBody& body) {
                            {"control", body.control},
                            {"name", body.name},
                            {"report_regex", body.report_regex},
+                           {"log_patterns", Texts(body.log_patterns)},
+                           {"watchdog_factor", body.watchdog_factor},
+                           {"watchdog_min", body.watchdog_min},
+                           {"watchdog_dump", body.watchdog_dump},
                            {"memory", body.memory},
                            {"token", body.token},
                            {"started_at", body.started_at}});
@@ -66,6 +71,7 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
     }
   }
   body.checkpoint = json.GetString("checkpoint");
+  body.checkpoint_parts = TextsFrom(json, "checkpoint_parts");
   body.params = json.GetString("params");
   body.gpu_uuids = TextsFrom(json, "gpu_uuids");
   body.world_size = static_cast<uint32_t>(json.GetInt("world_size", 1));
@@ -76,6 +82,10 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   body.control = json.GetString("control");
   body.name = json.GetString("name");
   body.report_regex = json.GetString("report_regex");
+  body.log_patterns = TextsFrom(json, "log_patterns");
+  body.watchdog_factor = json.GetDouble("watchdog_factor");
+  body.watchdog_min = json.GetInt("watchdog_min");
+  body.watchdog_dump = json.GetBool("watchdog_dump");
   body.memory = json.GetInt("memory");
   body.token = json.GetString("token");
   body.started_at = json.GetInt("started_at");

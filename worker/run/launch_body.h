@@ -26,6 +26,7 @@ struct LaunchBody {
   std::string cwd;
   std::vector<LaunchInput> inputs;
   std::string checkpoint;
+  std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
   std::string params;
   std::vector<std::string> gpu_uuids;
   uint32_t world_size = 1;
@@ -36,6 +37,10 @@ struct LaunchBody {
   std::string control;
   std::string name;
   std::string report_regex;
+  std::vector<std::string> log_patterns;  // Looked for at the end of its log when it fails.
+  double watchdog_factor = 0;  // Of its median interval between reports; 0: nobody watches.
+  Millis watchdog_min = 0;
+  bool watchdog_dump = false;
   Bytes memory = 0;  // Asked for: it may not use more. 0: it did not ask.
   // Set by the launcher.
   std::string token;

@@ -71,6 +71,15 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
   return file;
 }
 
+// All of its parts into one directory; of files with one name rank 0's stays.
+absl::Status RestoreCheckpoint(TreeFetcher& fetcher, const LaunchBody& body,
+                               const std::string& to) {
+  if (body.checkpoint_parts.empty()) return fetcher.Fetch(body.checkpoint, to, to);
+  std::vector<std::string> manifests = body.checkpoint_parts;
+  manifests.push_back(body.checkpoint);
+  return fetcher.FetchMerged(manifests, to);
+}
+
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
@@ -104,7 +113,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
     inputs.push_back(path);
   }
   if (!body.checkpoint.empty()) {
-    const absl::Status pulled = fetcher_.Fetch(body.checkpoint, dir.checkpoint(), dir.checkpoint());
+    const absl::Status pulled = RestoreCheckpoint(fetcher_, body, dir.checkpoint());
     // It was whole when it was committed: a piece that is missing is as bad as one that changed.
     body.broken_checkpoint = absl::IsDataLoss(pulled) || absl::IsNotFound(pulled);
     RT_RETURN_IF_ERROR(Annotate(
@@ -247,6 +256,14 @@ bool Launcher::Notify(const Fence& fence) {
   const auto identity = ReadShimFile(DirOf(fence).shim()).program;
   if (!identity || !IsAlive(*identity) || !Catches(identity->pid, SIGUSR2)) return false;
   return ::kill(identity->pid, SIGUSR2) == 0;
+}
+
+void Launcher::AskForStacks(const Fence& fence, bool forced) {
+  const auto identity = ReadShimFile(DirOf(fence).shim()).program;
+  if (!identity || !IsAlive(*identity) || !(forced || Catches(identity->pid, SIGQUIT))) return;
+  if (::kill(identity->pid, SIGQUIT) != 0) {
+    RT_LOG(kWarning) << rt::ToString(fence) << ": SIGQUIT: " << std::strerror(errno);
+  }
 }
 
 void Launcher::Stop() {

@@ -1,5 +1,6 @@
 #include "worker/run/live_attempt.h"
 
+#include <ctime>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -15,6 +16,14 @@ constexpr std::string_view kReportPrefix = "RT_REPORT ";
 constexpr size_t kLineBytesMax = 1u << 20;
 constexpr size_t kPumpBytes = 256u << 10;
 constexpr int64_t kTailLines = 20;
+constexpr uint64_t kRowsToKnow = 3;  // Before a daemon took over: how often they come.
+
+// Stands still while the machine sleeps, as the trial does.
+Millis SteadyClock() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Millis>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
+}
 
 // "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
 // value of the experiment's metric.
@@ -47,6 +56,9 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
       new LiveAttempt(std::move(body), std::move(dir), std::move(events)));
   RT_ASSIGN_OR_RETURN(live->spool_, Spool::Open(live->dir_.spool()));
   live->stdout_.Seek(live->spool_->stdout_offset());
+  if (const uint64_t rows = live->spool_->last_seq(); rows >= kRowsToKnow)
+    live->pace_.Assume((WallClock() - live->body_.started_at) / static_cast<Millis>(rows),
+                       SteadyClock());
   if (!live->body_.report_regex.empty()) {
     try {
       live->regex_.emplace(live->body_.report_regex);
@@ -88,10 +100,34 @@ absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOp
   RT_ASSIGN_OR_RETURN(SpoolRow row, FillRow(metrics, options.client_seq));
   row.stdout_offset = options.stdout_offset;
   row.saved = options.saved;
+  row.together = options.together;
   RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row)));
   lock.unlock();
+  {
+    std::lock_guard pacing(mutex_);
+    pace_.Note(SteadyClock());
+  }
   events_.on_row(options.wait);
   return row;
+}
+
+std::optional<std::string> LiveAttempt::WhyHung(bool busy) {
+  if (body_.watchdog_factor <= 0) return std::nullopt;
+  const uint64_t newest = spool_->last_seq();
+  std::lock_guard lock(mutex_);
+  const bool is_answered = standing_.acked_seq >= newest &&
+                           (!is_judged_ || standing_.judged_seq >= newest);
+  if (busy || !is_answered) pace_.Excuse(SteadyClock());
+  const Millis silence = pace_.Silence(SteadyClock());
+  const auto allowed = pace_.Allowed(body_.watchdog_factor, body_.watchdog_min);
+  if (!allowed || silence < *allowed) return std::nullopt;
+  return "its watchdog ended it: no report for " + FormatDouble(ToSeconds(silence)) +
+         " s, and it reports every " + FormatDouble(ToSeconds(*pace_.Median())) + " s";
+}
+
+void LiveAttempt::ExcuseSilence() {
+  std::lock_guard lock(mutex_);
+  pace_.Excuse(SteadyClock());
 }
 
 void LiveAttempt::Hurry() {
@@ -168,6 +204,17 @@ void LiveAttempt::NoteSaved(uint64_t seq) {
   }
   if (saved) saved();
   if (moved) moved();
+}
+
+// What was whole when this daemon heard of it first is no news.
+void LiveAttempt::NoteWhole(uint64_t seq) {
+  {
+    std::lock_guard lock(mutex_);
+    const bool is_news = whole_seq_.has_value() && seq > *whole_seq_;
+    whole_seq_ = std::max(seq, whole_seq_.value_or(0));
+    if (!is_news) return;
+  }
+  NoteSaved(seq);
 }
 
 bool LiveAttempt::NoteJudged(uint64_t seq) {

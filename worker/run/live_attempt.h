@@ -18,6 +18,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
+#include "worker/run/report_pace.h"
 #include "worker/run/spool.h"
 
 namespace rt::worker {
@@ -39,6 +40,7 @@ struct ReportOptions {
   uint64_t stdout_offset = 0;
   bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
   bool saved = false;  // It comes with a checkpoint.
+  bool together = false;  // Of which other ranks may have parts.
 };
 
 // Whom an attempt wakes, from any thread.
@@ -70,6 +72,8 @@ class LiveAttempt {
   void NoteMove(Millis by, std::function<void()> saved);
   void NoteStay();  // A false alarm.
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
+  // Of several ranks: the newest row whose checkpoint is whole.
+  void NoteWhole(uint64_t seq);
   void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_paused() const { return said_paused_; }
   // The driver has judged the rows up to here; whether that is news.
@@ -87,6 +91,12 @@ class LiveAttempt {
 
   // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
   void Hurry();
+
+  // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
+  // what it reported is still being taken from it.
+  std::optional<std::string> WhyHung(bool busy);
+  // Time in which nobody could have reported.
+  void ExcuseSilence();
 
   // Told by the socket: the end is reported only after all of it was read.
   void NoteConnected() { ++connections_; }
@@ -114,6 +124,8 @@ class LiveAttempt {
   std::optional<Error> error_;
   std::function<void()> on_saved_;
   std::function<void()> on_moved_;
+  std::optional<uint64_t> whole_seq_;  // As the head said last.
+  ReportPace pace_;  // By SteadyClock().
   uint64_t move_after_ = 0;  // The row that was the newest when it was told.
   LogReader stdout_;  // The loop's thread only, as is the next.
   std::string partial_;

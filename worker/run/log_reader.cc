@@ -93,6 +93,11 @@ uint64_t LogReader::End() const {
   return segments.empty() ? 0 : segments.rbegin()->first + segments.rbegin()->second;
 }
 
+void LogReader::SeekToLast(uint64_t bytes) {
+  const uint64_t end = End();
+  Seek(end > bytes ? end - bytes : 0);
+}
+
 void LogReader::SeekToTail(int64_t lines) {
   constexpr uint64_t kWindow = 4u << 20;
   const uint64_t end = End();

@@ -21,6 +21,8 @@ class LogReader {
   void Seek(uint64_t offset);
   // To the start of the last `lines` lines, looking back at most 4 MiB.
   void SeekToTail(int64_t lines);
+  // So far before the end.
+  void SeekToLast(uint64_t bytes);
   uint64_t offset() const { return offset_; }
 
  private:

@@ -37,13 +37,14 @@ Json ToJson(const SpoolRow& row) {
                                 {"i", row.iteration}, {"t", row.time_total_s},
                                 {"at", row.timestamp}, {"m", row.metrics}});
   if (row.saved) json.Set("k", true);
+  if (row.together) json.Set("g", true);
   return json;
 }
 
 SpoolRow SpoolRowFrom(const Json& json) {
   return {static_cast<uint64_t>(json.GetInt("s")), static_cast<uint64_t>(json.GetInt("c")),
           static_cast<uint64_t>(json.GetInt("o")), json.GetDouble("i"), json.GetDouble("t"),
-          json.GetInt("at"), json.GetString("m"), json.GetBool("k")};
+          json.GetInt("at"), json.GetString("m"), json.GetBool("k"), json.GetBool("g")};
 }
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& path) {

@@ -26,6 +26,7 @@ struct SpoolRow {
   Millis timestamp = 0;
   std::string metrics;  // JSON text.
   bool saved = false;   // It comes with a checkpoint, whose commit follows.
+  bool together = false;  // Of which other ranks may have parts.
 };
 Json ToJson(const SpoolRow& row);
 SpoolRow SpoolRowFrom(const Json& json);

@@ -1,5 +1,6 @@
 #include "worker/run/tree_fetcher.h"
 
+#include <filesystem>
 #include <mutex>
 
 #include "common/base/status.h"
@@ -8,6 +9,7 @@
 #include "common/run/files.h"
 
 namespace rt::worker {
+namespace fs = std::filesystem;
 namespace {
 
 // The chunks of one tree on its way here.
@@ -50,6 +52,25 @@ Bytes BytesOf(const Manifest& tree) {
   return bytes;
 }
 
+// Moves what is in `from` into `to`, in place of what has the same name there.
+void MoveInto(const fs::path& from, const fs::path& to, std::error_code& error) {
+  for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
+    const fs::path target = to / at->path().filename();
+    const bool is_folder = fs::is_directory(at->symlink_status(error));
+    if (!error && fs::exists(fs::symlink_status(target, error)) &&
+        !(is_folder && fs::is_directory(fs::symlink_status(target, error))))
+      fs::remove_all(target, error);
+    error.clear();  // What is not there says so; what matters fails below.
+    if (is_folder && fs::is_directory(fs::symlink_status(target, error))) {
+      MoveInto(at->path(), target, error);
+    } else {
+      error.clear();
+      fs::rename(at->path(), target, error);
+    }
+    if (error) return;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> TreeFetcher::FindManifest(const std::string& manifest) {
@@ -75,6 +96,21 @@ absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& 
   if (status.ok()) status = trees_.Finish(id, path);
   if (!status.ok()) trees_.Drop(id);
   return status;
+}
+
+absl::Status TreeFetcher::FetchMerged(const std::vector<std::string>& manifests,
+                                      const std::string& path) {
+  RT_RETURN_IF_ERROR(RemoveTree(path));
+  RT_RETURN_IF_ERROR(EnsureDirectory(path));
+  const std::string part = path + ".part";
+  for (const std::string& manifest : manifests) {
+    RT_RETURN_IF_ERROR(Fetch(manifest, part, part));
+    Leave(part, false);
+    std::error_code error;
+    MoveInto(part, path, error);
+    if (error) return ErrnoStatus(error.value(), "merge into " + path);
+  }
+  return RemoveTree(part);
 }
 
 void TreeFetcher::Leave(const std::string& path, bool keep) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "common/cas/blob_store.h"
@@ -31,6 +32,9 @@ class TreeFetcher {
   // lost it.
   absl::Status Fetch(const std::string& manifest, const std::string& part,
                      const std::string& path);
+  // The files of several trees in the directory `path`, which is made anew; of one name the last
+  // tree's stays. It serves nobody: it is none of them.
+  absl::Status FetchMerged(const std::vector<std::string>& manifests, const std::string& path);
   // Nobody here needs the tree at `path` any more: it is kept for later, if it is as it was; else,
   // and with `keep` false, it is left to who calls.
   void Leave(const std::string& path, bool keep);

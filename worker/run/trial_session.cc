@@ -138,8 +138,10 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
       again ? attempt.FillRow(*metrics, client_seq)
             : attempt.AddRow(*metrics, {.client_seq = client_seq,
                                         .wait = wait,
-                                        .saved = !checkpoint.empty()});
+                                        .saved = !checkpoint.empty(),
+                                        .together = message.GetBool("together")});
   if (!row.ok()) return Refuse(connection, row.status(), client_seq);
+  row->together = message.GetBool("together");
   const Wait answer{row->seq, client_seq != 0 ? client_seq : row->seq};
   if (!checkpoint.empty()) return TakeCheckpoint(connection, message, *row, answer);
   if (wait) {

@@ -7,6 +7,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "worker/run/log_patterns.h"
 #include "worker/run/memory_watch.h"
 
 namespace rt::worker {
@@ -15,6 +16,7 @@ namespace {
 constexpr int kBusyMs = 20;  // While attempts live: standard output is looked at this often.
 constexpr int kIdleMs = 500;
 constexpr int kWeighMs = 200;  // The memory of attempts is looked at this often.
+constexpr int kAwayMs = 2'000;  // A pause of this thread that says something of the machine.
 
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
@@ -88,6 +90,10 @@ void WorkerLoop::TellJudged(const input::Desired& desired, bool suspended) {
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
   parts_.attempts.NoteHead(desired.epoch);
   TellJudged(desired, false);
+  for (const input::DesiredAttempt& one : desired.attempts) {
+    auto live = parts_.attempts.Find(one.fence);
+    if (live != nullptr && live->body().world_size > 1) live->NoteWhole(one.whole_seq);
+  }
   {
     std::lock_guard lock(mutex_);
     // The first one stays: it has its token by the time a second reply repeats it.
@@ -160,6 +166,7 @@ void WorkerLoop::Run() {
     }
     PumpRunning();
     WatchMemory();
+    WatchProgress();
     PumpEnded();
     if (!state_.attempts.empty()) Feed(input::Tick{});
     parts_.launcher.warm().Tick(WallClock());
@@ -338,7 +345,7 @@ void WorkerLoop::Perform(const action::Suspend& suspend) {
     parts_.socket.Wake();
     return;
   }
-  Post(input::Saved{fence});
+  if (fence.rank == 0) Post(input::Saved{fence});  // The others wait for rank 0, which may save.
 }
 
 // Who can be told neither way is left alone.
@@ -354,6 +361,11 @@ void WorkerLoop::Perform(const action::Announce& announce) {
 void WorkerLoop::Perform(const action::Recall& recall) {
   if (auto live = parts_.attempts.Find(recall.fence)) live->NoteStay();
   parts_.socket.Wake();
+}
+
+void WorkerLoop::Perform(const action::Dump& dump) {
+  auto live = parts_.attempts.Find(dump.fence);
+  if (live != nullptr) parts_.launcher.AskForStacks(dump.fence, live->body().watchdog_dump);
 }
 
 void WorkerLoop::Perform(const action::Forget& forget) {
@@ -401,6 +413,28 @@ void WorkerLoop::WatchMemory() {
   }
 }
 
+// After a pause of this thread the reports of that time may lie in the sockets.
+void WorkerLoop::WatchProgress() {
+  const auto now = std::chrono::steady_clock::now();
+  const auto passed = now - watched_at_;
+  if (passed < std::chrono::milliseconds(kWeighMs)) return;
+  watched_at_ = now;
+  const bool was_away = passed > std::chrono::milliseconds(kAwayMs);
+  std::map<Fence, std::string> hung;
+  for (const auto& [fence, attempt] : state_.attempts) {
+    auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
+    if (live == nullptr) continue;
+    if (was_away) live->ExcuseSilence();
+    if (auto why = live->WhyHung(parts_.pushes.IsFull(fence))) hung[fence] = *why;
+  }
+  for (const auto& [fence, why] : hung) {
+    if (!state_.attempts.at(fence).hung_at) {
+      RT_LOG(kInfo) << rt::ToString(fence) << ": " << why;
+    }
+    Feed(input::Hung{fence, why});
+  }
+}
+
 void WorkerLoop::PumpEnded() {
   std::vector<Fence> draining;
   for (const auto& [fence, attempt] : state_.attempts) {
@@ -421,8 +455,11 @@ void WorkerLoop::PumpEnded() {
     if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
     live->PumpStdout(true);
     live->Hurry();
+    const bool failed = exit.exit_code != 0 || exit.signal != 0;
     Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),
-                        live->said_paused()});
+                        live->said_paused(),
+                        failed ? FindPatterns(live->dir().path, live->body().log_patterns)
+                               : std::vector<uint32_t>{}});
   }
 }
 

@@ -70,6 +70,7 @@ class WorkerLoop {
   void Perform(const action::Suspend& suspend);
   void Perform(const action::Announce& announce);
   void Perform(const action::Recall& recall);
+  void Perform(const action::Dump& dump);
   void Perform(const action::Forget& forget);
   void Perform(const action::SyncNow&);
   void Perform(const action::SyncSoon&);
@@ -79,6 +80,7 @@ class WorkerLoop {
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();
   void WatchMemory();
+  void WatchProgress();
   void PumpEnded();
 
   LoopParts parts_;
@@ -100,6 +102,7 @@ class WorkerLoop {
   std::map<Fence, Ended> ended_;
   std::chrono::steady_clock::time_point pumped_at_{};
   std::chrono::steady_clock::time_point weighed_at_{};
+  std::chrono::steady_clock::time_point watched_at_{};
 };
 
 }  // namespace rt::worker

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rt._api import get_checkpoint, get_context, report
+from rt._api import get_checkpoint, get_context
+from rt._api import report_together as report
 
 
 def get_experiment_name() -> str:

@@ -1,6 +1,7 @@
 """rt.train: what listings import from ray.train today."""
 
-from rt._api import TrialContext, checkpoint_requested, get_checkpoint, get_context, report
+from rt._api import TrialContext, checkpoint_requested, get_checkpoint, get_context
+from rt._api import report_together as report
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from rt._resources import ScalingConfig

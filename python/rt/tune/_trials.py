@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from rt import _driver
@@ -132,7 +132,7 @@ class Trial:
             manifest = str(item.get("manifest") or item.get("id"))
             row = self._with_config(item.get("metrics") or {})
             row.setdefault("training_iteration", item.get("step"))
-            found.append((remote_checkpoint(manifest), row))
+            found.append((remote_checkpoint(manifest, item.get("parts") or ()), row))
         return found
 
     @property
@@ -166,11 +166,15 @@ def _number(value: Any) -> Optional[float]:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def remote_checkpoint(manifest: str) -> Checkpoint:
-    """The checkpoint of that manifest; its files are fetched when they are wanted."""
+def remote_checkpoint(manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
+    """The checkpoint of that manifest; its files are fetched when they are wanted.
+
+    `parts`: manifests of the files that ranks other than 0 added; of one name rank 0's stays.
+    """
 
     def fetch(target: str) -> None:
-        _driver.get().call("blob_pull_dir", manifest=manifest, target=target)
+        for each in (*parts, manifest):
+            _driver.get().call("blob_pull_dir", manifest=each, target=target)
 
     return Checkpoint._remote(fetch)
 

@@ -1,0 +1,55 @@
+// What an experiment does about trouble: rules for failed attempts, a breaker for a search that
+// fails from its start on, a watchdog for trials that say nothing any more. docs/policies.md.
+#pragma once
+
+#include <cstdint>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+#include "common/base/time.h"
+
+namespace rt {
+
+enum class RetryAction {
+  kRetry,        // Again, and it is no failure of the trial's.
+  kFail,         // The trial has failed, however many failures it may have.
+  kExcludeNode,  // Again, elsewhere: the node is to blame.
+};
+const char* RetryActionName(RetryAction action);
+
+// For an attempt that failed: the first rule that matches says what follows.
+struct RetryRule {
+  std::vector<int> exit_codes;  // Any of them; 128 + n for signal n. Empty: all.
+  std::string log;  // Found in a line of its log's end (LogPattern); empty: not looked at.
+  RetryAction then = RetryAction::kRetry;
+
+  // `exit_code` with signals as above; `logged`: the pattern was found.
+  bool Matches(int exit_code, bool logged) const;
+};
+
+// Ends a search whose first trials all failed alike, and at once.
+struct BreakerSpec {
+  int trials = 5;           // So many, of more; 0: never.
+  Millis within = 60'000;   // Each attempt ended this soon after its start.
+};
+
+// Ends an attempt that has not reported for long, so that it goes on from its newest checkpoint.
+struct WatchdogSpec {
+  double factor = 0;      // Times the attempt's own median interval; 0: nobody watches.
+  Millis min = 60'000;    // But at least so long.
+  int restarts = 3;       // So often in a trial; then it has failed.
+  bool dump = false;      // SIGQUIT first, also to programs that did not say that they handle it.
+};
+
+// ECMAScript, without what a search could take exponential time for: back references.
+absl::StatusOr<std::regex> LogPattern(const std::string& text);
+
+// Of the experiment's JSON. The errors name the path of the culprit, see experiment_spec.h.
+absl::Status ReadRetry(const Json& json, std::vector<RetryRule>& rules);
+absl::Status ReadBreaker(const Json& json, BreakerSpec& breaker);
+absl::Status ReadWatchdog(const Json& json, WatchdogSpec& watchdog);
+
+}  // namespace rt

@@ -1,0 +1,19 @@
+// Apply's part about one run of an owner: what its rows, checkpoints and end change. Called by
+// apply.cc only; the same rules hold: nothing is decided here.
+#pragma once
+
+#include "head/core/state.h"
+
+namespace rt {
+
+// The live attempt that the event names; there is one.
+Attempt& LiveOf(World& world, const AttemptId& id);
+// The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
+void Rewind(Trial& trial, uint64_t checkpoint_id);
+
+void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at);
+void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq);
+void ApplyPart(World& world, const event::CheckpointPartCommitted& e);
+void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at);
+
+}  // namespace rt

@@ -1,0 +1,60 @@
+// What an experiment's retry rules and its watchdog make of an attempt that failed or hung.
+#include "common/base/limits.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+constexpr int kSignalBase = 128;
+
+const ExperimentSpec& SpecOf(const World& world, const Owner& owner) {
+  return world.index.experiments.at(owner.trial().experiment).spec;
+}
+
+bool RanThere(const Attempt& attempt, NodeId node) {
+  for (const Member& member : attempt.members)
+    if (member.node == node) return true;
+  return false;
+}
+
+}  // namespace
+
+const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule) {
+  return rule == 0 || rule > spec.retry.size() ? nullptr : &spec.retry[rule - 1];
+}
+
+uint32_t FindRule(const World& world, const Observed& observed) {
+  if (!observed.fence.attempt.owner.is_trial()) return 0;
+  const std::vector<RetryRule>& rules = SpecOf(world, observed.fence.attempt.owner).retry;
+  const int code = observed.signal != 0 ? kSignalBase + observed.signal : observed.exit_code;
+  uint32_t pattern = 0;  // The worker knows the patterns by their order.
+  for (uint32_t i = 0; i < rules.size(); ++i) {
+    const bool logged = !rules[i].log.empty() && observed.log_matches.contains(pattern);
+    if (rules[i].Matches(code, logged)) return i + 1;
+    pattern += rules[i].log.empty() ? 0 : 1;
+  }
+  return 0;
+}
+
+void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
+  if (ended.rule == 0 || !ended.attempt.owner.is_trial()) return;
+  const World& world = draft.core.world;
+  const RetryRule& rule = *RuleOf(SpecOf(world, ended.attempt.owner), ended.rule);
+  const Runs& runs = *FindRuns(world.state, ended.attempt.owner);
+  const bool is_bounded = rule.then != RetryAction::kFail;
+  ended.excused = is_bounded && runs.excused < limits::kExcusedMax;
+  if (rule.then == RetryAction::kExcludeNode) ended.excluded = node;
+  ended.reason += "; retry rule " + std::to_string(ended.rule) + " says " +
+                  RetryActionName(rule.then);
+  if (is_bounded && !ended.excused)
+    ended.reason += ", for the last time: it did " + std::to_string(runs.excused) + " times";
+}
+
+// The second time on one node that node is left.
+void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
+  if (ended.outcome != AttemptOutcome::kHung) return;
+  for (const Attempt& past : FindRuns(draft.core.world.state, ended.attempt.owner)->attempts)
+    if (past.outcome == AttemptOutcome::kHung && RanThere(past, node)) ended.excluded = node;
+}
+
+}  // namespace rt

@@ -1,0 +1,78 @@
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/spec/experiment_spec.h"
+
+using namespace rt;
+
+namespace {
+
+absl::StatusOr<ExperimentSpec> Parse(const std::string& more) {
+  return ParseExperimentSpec(*Json::Parse(R"({"experiment":"e","command":["x"],)" + more + "}"));
+}
+
+}  // namespace
+
+TEST_CASE("policies: the defaults watch nobody and forgive nothing; a broken search stops") {
+  const auto spec = Parse(R"("num_samples":1)");
+  REQUIRE(spec.ok());
+  CHECK(spec->retry.empty());
+  CHECK(spec->breaker.trials == 5);
+  CHECK(spec->breaker.within == 60'000);
+  CHECK(spec->watchdog.factor == 0);
+}
+
+TEST_CASE("policies: all keys") {
+  const auto spec = Parse(
+      R"x("retry":[{"exit_code":137,"then":"retry"},{"exit_code":[1,2],"log":"CUDA|NCCL",
+         "then":"exclude_node"},{"log":"no such file","then":"fail"}],
+         "breaker":{"trials":3,"within":"2m"},
+         "watchdog":{"factor":10,"min":0.5,"restarts":0,"dump":true})x");
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  REQUIRE(spec->retry.size() == 3);
+  CHECK(spec->retry[0].Matches(137, false));
+  CHECK_FALSE(spec->retry[0].Matches(1, true));
+  CHECK(spec->retry[1].Matches(2, true));
+  CHECK_FALSE(spec->retry[1].Matches(2, false));
+  CHECK(spec->retry[2].Matches(99, true));
+  CHECK(spec->retry[2].then == RetryAction::kFail);
+  CHECK(spec->breaker.within == 120'000);
+  CHECK(spec->watchdog.min == 500);
+  CHECK(spec->watchdog.restarts == 0);
+  CHECK(spec->watchdog.dump);
+  CHECK(Parse(R"("breaker":false)")->breaker.trials == 0);
+}
+
+TEST_CASE("policies: mistakes name their path") {
+  const auto check = [](const std::string& more, const std::string& path,
+                        const std::string& message) {
+    const absl::Status status = Parse(more).status();
+    INFO(more << ": " << status.ToString());
+    REQUIRE(!status.ok());
+    CHECK(SpecPathOf(status) == path);
+    CHECK(MessageOf(status).find(message) != std::string::npos);
+  };
+  check(R"("retry":{})", "retry", "list");
+  check(R"("retry":[{"then":"retry"}])", "retry/0", "needs 'exit_code' or 'log'");
+  check(R"("retry":[{"exit_code":1,"then":"again"}])", "retry/0/then", "must be retry, fail");
+  check(R"("retry":[{"exit_code":1}])", "retry/0", "must be retry, fail");
+  check(R"("retry":[{"exit_code":0,"then":"fail"}])", "retry/0/exit_code", "from 1 to 255");
+  check(R"("retry":[{"exit_code":[1,"x"],"then":"fail"}])", "retry/0/exit_code", "from 1 to 255");
+  check(R"x("retry":[{"log":"(a","then":"fail"}])x", "retry/0/log", "not a regular expression");
+  check(R"x("retry":[{"log":"(a)\\1","then":"fail"}])x", "retry/0/log", "back references");
+  check(R"("retry":[{"exitcode":1,"then":"fail"}])", "retry/0/exitcode", "unknown key");
+  check(R"("breaker":true)", "breaker", "false or a map");
+  check(R"("breaker":{"trials":-1})", "breaker/trials", "between 0");
+  check(R"("breaker":{"within":0})", "breaker/within", "must be a time");
+  check(R"("watchdog":{})", "watchdog", "'factor'");
+  check(R"("watchdog":{"factor":1})", "watchdog/factor", "above 1");
+  check(R"("watchdog":{"factor":2,"min":"soon"})", "watchdog/min", "must be a time");
+  check(R"("watchdog":{"factor":2,"dump":1})", "watchdog/dump", "true or false");
+}
+
+TEST_CASE("policies: a pattern's time is bounded") {
+  const auto pattern = LogPattern("(a+)+$");
+  REQUIRE(pattern.ok());
+  CHECK_FALSE(std::regex_search(std::string(2'000, 'a') + "b", *pattern));
+}

@@ -1,0 +1,87 @@
+// What a worker looks at when a program hangs or has failed.
+#include <catch2/catch.hpp>
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "common/base/limits.h"
+#include "common/run/files.h"
+#include "worker/core/worker_core.h"
+#include "worker/run/log_patterns.h"
+#include "worker/run/report_pace.h"
+
+namespace rt::worker {
+namespace {
+
+const Fence kOne{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+
+struct Scratch {
+  std::string path;
+  Scratch() {
+    char name[] = "/tmp/rt-watchdog-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Scratch() { std::filesystem::remove_all(path); }
+};
+
+TEST_CASE("a trial may be silent for a factor of its median interval, and never less than min") {
+  ReportPace pace;
+  for (Millis at : {1'000, 1'100}) pace.Note(at);
+  CHECK_FALSE(pace.Allowed(10, 1).has_value());  // One interval says nothing yet.
+  pace.Note(1'200);
+  CHECK(pace.Allowed(10, 1) == 1'000);
+  CHECK(pace.Allowed(10, 5'000) == 5'000);
+  pace.Note(9'000);  // One long step moves the median little.
+  CHECK(pace.Allowed(10, 1) == 1'000);
+  CHECK(pace.Silence(9'500) == 500);
+  pace.Excuse(9'400);
+  CHECK(pace.Silence(9'500) == 100);
+  ReportPace taken_over;
+  taken_over.Assume(300, 50);
+  CHECK(taken_over.Allowed(3, 1) == 900);
+  CHECK(taken_over.Silence(60) == 10);
+}
+
+TEST_CASE("a program that hangs is asked for its stacks, then killed, and said to have hung") {
+  WorkerState state;
+  Step(state, input::Desired{1, {{kOne, false, true}}}, 0);
+  Step(state, input::Prepared{kOne}, 1);
+  Step(state, input::Launched{kOne, 77}, 2);
+  CHECK(Step(state, input::Hung{kOne, "it hangs"}, 100) ==
+        std::vector<Action>{action::Dump{kOne}});
+  CHECK(Step(state, input::Hung{kOne, "it hangs"}, 200).empty());
+  CHECK(Step(state, input::Tick{}, 100 + limits::kDumpGrace - 1).empty());
+  CHECK(Step(state, input::Tick{}, 100 + limits::kDumpGrace) ==
+        std::vector<Action>{action::Signal{kOne, true}});
+  CHECK(Step(state, input::Tick{}, 200 + limits::kDumpGrace).empty());
+  Step(state, input::Exited{kOne, {.signal = 9}}, 2'000);
+  Step(state, input::Drained{kOne, 3, {}}, 2'001);
+  REQUIRE(ObservedList(state).size() == 1);
+  CHECK(ObservedList(state)[0].exit.hung);
+  CHECK(ObservedList(state)[0].exit.reason == "it hangs");
+}
+
+TEST_CASE("a program that returns after all has not hung") {
+  WorkerState state;
+  Step(state, input::Desired{1, {{kOne, false, true}}}, 0);
+  Step(state, input::Prepared{kOne}, 1);
+  Step(state, input::Launched{kOne, 77}, 2);
+  Step(state, input::Hung{kOne, "it hangs"}, 100);
+  Step(state, input::Exited{kOne, {.exit_code = 0}}, 150);
+  Step(state, input::Drained{kOne, 3, {}}, 151);
+  CHECK_FALSE(ObservedList(state)[0].exit.hung);
+}
+
+TEST_CASE("patterns are found in a line of the last 64 KiB of either stream") {
+  Scratch dir;
+  const std::string old = "CUDA error: old\n" + std::string(70'000, 'x') + "\n";
+  REQUIRE(WriteFileAtomic(dir.path + "/stderr.000000000000.log", old + "NCCL failed\n", {}).ok());
+  REQUIRE(WriteFileAtomic(dir.path + "/stdout.000000000000.log", "disk full\n", {}).ok());
+  CHECK(FindPatterns(dir.path, {"CUDA error", "NCCL.*failed", "^disk", "failed\\ndisk"}) ==
+        std::vector<uint32_t>{1, 2});
+  CHECK(FindPatterns(dir.path, {}).empty());
+}
+
+}  // namespace
+}  // namespace rt::worker
