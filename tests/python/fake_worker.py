@@ -25,6 +25,7 @@ class FakeWorker:
         self.refusals: list[str] = []  # Codes that the next driver calls are answered with.
         self.checkpoints: list[dict[str, str]] = []
         self.hellos = 0
+        self.paused = False
         self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
@@ -71,6 +72,9 @@ class FakeWorker:
                 error = {"code": self.refusals.pop(0), "message": "not now", "hint": None}
                 return [{"op": "driver", "id": message["id"], "ok": False, "error": error}]
             return [{"op": "driver", "id": message["id"], "ok": True, "result": {"n": 1}}]
+        if op == "paused":
+            self.paused = True
+            return []
         if op == "error":
             self.errors.append(message)
             return [{"op": "ok"}]

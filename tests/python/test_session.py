@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_worker import FakeWorker, wait_until
-from rt import _session, tune
+from rt import _session, train, tune
 from rt._session import Session, TrialStopped
 
 
@@ -178,3 +180,68 @@ def test_a_child_of_the_trial_ends_by_sigterm_as_usual(tmp_path: Path) -> None:
     finally:
         signal.signal(signal.SIGTERM, before[0])
         signal.signal(signal.SIGUSR2, before[1])
+
+
+def test_train_report_is_of_all_ranks_and_tune_report_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    (tmp_path / "saved").mkdir()
+    checkpoint = tune.Checkpoint.from_directory(tmp_path / "saved")
+    worker, _ = open_session(tmp_path)
+    train.report({"a": 1}, checkpoint=checkpoint)
+    train.report({"a": 2})
+    tune.report({"a": 3}, checkpoint=checkpoint)
+    assert [report.get("together") for report in worker.reports] == [True, None, None]
+
+
+def test_a_rank_that_has_saved_waits_for_the_others_to_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    (tmp_path / "saved").mkdir()
+    checkpoint = tune.Checkpoint.from_directory(tmp_path / "saved")
+    for rank, wait_s in (("0", 0.2), ("1", 0.2)):
+        monkeypatch.setenv("RANK", rank)
+        monkeypatch.setattr(_session, "RANKS_WAIT_S", wait_s)
+        folder = tmp_path / rank
+        folder.mkdir()
+        worker, session = open_session(folder)
+        session._handle({"op": "pause", "deadline_s": 30})
+        began = time.monotonic()
+        with pytest.raises(TrialStopped):  # In vain, here: then it ends all the same.
+            train.report({"a": 1}, checkpoint=checkpoint)
+        assert time.monotonic() - began >= wait_s
+        wait_until(lambda worker=worker: worker.paused)
+
+
+def test_a_rank_that_never_saves_goes_on_until_it_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    worker, session = open_session(tmp_path)
+    session._handle({"op": "pause", "deadline_s": 30})
+    for step in range(3):
+        train.report({"a": step})
+    session.barrier()
+    assert len(worker.reports) == 3 and not worker.paused
+
+
+def test_a_trial_that_hangs_shows_its_stacks(tmp_path: Path) -> None:
+    script = tmp_path / "hang.py"
+    script.write_text(
+        "import os, signal\n"
+        "from rt._session import Session\n"
+        "Session(os.environ['RT_SOCKET'], 'secret').handle_signals(raises=True)\n"
+        "def here_it_hangs():\n"
+        "    os.kill(os.getpid(), signal.SIGQUIT)\n"
+        "here_it_hangs()\n"
+    )
+    worker = FakeWorker(str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, str(script)], env={**os.environ, **worker.env()}, capture_output=True,
+        text=True, timeout=30, check=True,
+    )
+    assert "in here_it_hangs" in done.stderr

@@ -227,10 +227,10 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
     if run.failure_config is not None:
         spec["max_failures"] = int(run.failure_config.max_failures)
         spec["fail_fast"] = bool(run.failure_config.fail_fast)
-        for policy in ("retry", "breaker", "watchdog"):
-            value = getattr(run.failure_config, policy)
+        for key in ("retry", "breaker", "watchdog"):
+            value = getattr(run.failure_config, key)
             if value is not None:
-                spec[policy] = value
+                spec[key] = value
     if run.checkpoint_config is not None:
         policy = run.checkpoint_config.to_spec()
         if policy:
