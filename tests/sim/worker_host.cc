@@ -235,14 +235,17 @@ void WorkerHost::Launch(const Fence& fence) {
 
 void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   auto it = runs_.find(fence);
-  if (it == runs_.end() || !it->second.alive) return;
+  if (it == runs_.end()) return;
   TruthRun& truth = sim_.truth.runs[fence];
-  truth.asked_to_stop = true;
   auto known = core_.attempts.find(fence);
-  if (known != core_.attempts.end() && !known->second.stop && known->second.leaves) {
-    it->second.paused = true;  // For a daemon that comes after this one.
-    if (!kill && it->second.told_after) truth.moved_after = it->second.told_after;
-  }
+  const bool leaves =
+      known != core_.attempts.end() && !known->second.stop && known->second.leaves;
+  const bool is_first = !kill || it->second.is_silent;  // One that hangs gets SIGKILL at once.
+  // Also of one that has just ended by itself, which its daemon does not know yet.
+  if (leaves && is_first && it->second.told_after) truth.moved_after = it->second.told_after;
+  if (!it->second.alive) return;
+  truth.asked_to_stop = true;
+  if (leaves) it->second.paused = true;  // For a daemon that comes after this one.
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
