@@ -276,40 +276,6 @@ void WorkerHost::MoveRun(const Fence& fence, bool moving) {
   if (run.hears && !run.moving_after) run.moving_after = run.seq;
 }
 
-// What was reported before it was told is no answer to that. A core that forgot what runs is the
-// auditor's to find.
-void WorkerHost::NoteSaved(const Fence& fence, uint64_t seq) {
-  auto run = runs_.find(fence);
-  if (run == runs_.end()) return;
-  auto known = core_.attempts.find(fence);
-  const bool is_pause = known != core_.attempts.end() && known->second.suspend_at.has_value();
-  const std::optional<uint64_t> told = run->second.told_after;
-  if (is_pause || !told || seq > *told) Feed(worker::input::Saved{fence});
-}
-
-void WorkerHost::NoteWhole(const Fence& fence, uint64_t whole_seq) {
-  auto run = runs_.find(fence);
-  if (run == runs_.end() || !run->second.together || whole_seq <= run->second.whole) return;
-  run->second.whole = whole_seq;
-  NoteSaved(fence, whole_seq);
-}
-
-// It says nothing more until its watchdog ends it.
-void WorkerHost::Hang(const Fence& fence, Run& run) {
-  run.hangs = run.is_silent = true;
-  sim_.faults.Add(Fault::kTrialHung);
-  WatchHang(fence, run);
-}
-
-void WorkerHost::WatchHang(const Fence& fence, const Run& run) {
-  Daemon(sim_.Between(500, 2'000), [this, fence, pid = run.pid] {
-    auto it = runs_.find(fence);
-    if (it == runs_.end() || it->second.pid != pid || !it->second.alive) return;
-    sim_.truth.runs[fence].hung = true;
-    Feed(worker::input::Hung{fence, "it hangs"});
-  });
-}
-
 // --- control ------------------------------------------------------------------------------------
 
 void WorkerHost::Join() {
@@ -385,11 +351,12 @@ void WorkerHost::SendSync() {
     sync.observed.push_back(std::move(observed));
   }
   sim_.Call([this, sync, life = daemon_life_](const Sim::Reply& reply) {
-    head_.PostSync(sync, core_.epoch, [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
+    auto heard = [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {
         if (life == daemon_life_) Daemon(0, [this, seq, answer] { TakeReply(seq, answer); });
       });
-    });
+    };
+    head_.PostSync(sync, core_.epoch, std::move(heard));
   });
   Daemon(900, [this, seq = sync.sync_seq] {
     if (sync_open_ == seq) SendSync();

@@ -305,12 +305,11 @@ std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {
   auto found = attempts_.find(fence);
   return found == attempts_.end() ? nullptr : found->second;
 }
-void AttemptTable::RememberHeads(const std::string& file, const std::string& cluster_id) {
-  head_file_ = file;
-  cluster_id_ = cluster_id;
-  auto kept = ReadFile(file, 4096);
+AttemptTable::AttemptTable(std::string head_file, std::string cluster_id)
+    : head_file_(std::move(head_file)), cluster_id_(std::move(cluster_id)) {
+  auto kept = ReadFile(head_file_, 4096);
   const std::vector<std::string> words = kept.ok() ? Split(*kept, ' ') : std::vector<std::string>();
-  if (words.size() == 2 && words[0] == cluster_id)
+  if (words.size() == 2 && words[0] == cluster_id_)
     head_epoch_ = std::strtoull(words[1].c_str(), nullptr, 10);
 }
 
@@ -319,8 +318,8 @@ void AttemptTable::NoteHead(uint64_t epoch) {
   if (epoch <= head_epoch_) return;
   head_epoch_ = epoch;
   if (head_file_.empty()) return;
-  absl::Status kept =
-      WriteFileAtomic(head_file_, cluster_id_ + " " + std::to_string(epoch) + "\n", {.sync = false});
+  const std::string line = cluster_id_ + " " + std::to_string(epoch) + "\n";
+  absl::Status kept = WriteFileAtomic(head_file_, line, {.sync = false});
   if (!kept.ok()) {
     RT_LOG(kWarning) << MessageOf(kept);
   }

@@ -134,13 +134,14 @@ class LiveAttempt {
 // The attempts of this daemon, by fence. Thread-safe.
 class AttemptTable {
  public:
+  AttemptTable() = default;
+  // The file keeps head_epoch() of this cluster for the next daemon.
+  AttemptTable(std::string head_file, std::string cluster_id);
   std::shared_ptr<LiveAttempt> Find(const Fence& fence) const;
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
   std::vector<std::shared_ptr<LiveAttempt>> All() const;
-  // The newest head's that has said what is desired here: an older one is not to judge them, nor
-  // after a restart of the daemon: the file keeps it, of this cluster.
-  void RememberHeads(const std::string& file, const std::string& cluster_id);
+  // The newest head's that has said what is desired here: an older one is not to judge them.
   void NoteHead(uint64_t epoch);
   uint64_t head_epoch() const { return head_epoch_; }
 
