@@ -304,7 +304,9 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
   }
   if (e.outcome == AttemptOutcome::kSuspended) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
-    if (!truth_->runs.contains({e.attempt, 0})) return;  // It was never started.
+    auto run = truth_->runs.find({e.attempt, 0});
+    // It was never started, as far as anybody knows.
+    if (run == truth_->runs.end() || run->second.forgotten) return;
   }
   if (e.outcome == AttemptOutcome::kPreempted) return CheckMoved({e.attempt, 0}, owner);
   CheckExit({e.attempt, 0}, e.outcome, owner);
