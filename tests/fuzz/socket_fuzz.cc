@@ -32,9 +32,12 @@ class NoHead : public HeadCalls {
 
 // One daemon's part for all inputs; an attempt for each.
 struct Site {
-  Site() : pool(2, 64), pushes(store, head, [] {}), socket(head, store, pushes, pool) {
-    char name[] = "/tmp/rt-fuzz-XXXXXX";
-    directory = ::mkdtemp(name);
+  Site()
+      : directory(MakeDirectory()),
+        trees(directory + "/checkpoints", {}),
+        pool(2, 64),
+        pushes(store, head, trees, [] {}),
+        socket(head, store, pushes, pool) {
     pushes.Start();
     socket.Start();
   }
@@ -44,12 +47,17 @@ struct Site {
     pushes.Stop();
     std::filesystem::remove_all(directory);
   }
+  static std::string MakeDirectory() {
+    char name[] = "/tmp/rt-fuzz-XXXXXX";
+    return ::mkdtemp(name);
+  }
+  const std::string directory;
   NoHead head;
   MemStore store;
+  LocalTrees trees;
   IoPool pool;
   CheckpointPusher pushes;
   TrialSocket socket;
-  std::string directory;
   uint32_t number = 0;
 };
 
