@@ -26,6 +26,20 @@ TEST_CASE("json: whole floats stay floats, and NaN has a spelling") {
   CHECK(Json::Parse("NaN")->Dump() == "\"NaN\"");
 }
 
+TEST_CASE("json: numbers of any length are read, or refused") {
+  const std::string digits(60, '1');
+  CHECK_FALSE(Json::Parse("[1." + digits + "e360]").ok());
+  CHECK_FALSE(Json::Parse("[-1." + digits + "e360]").ok());
+  CHECK(Json::Parse("[1." + digits + "e-400]")->array()[0].AsDouble() == 0);
+  CHECK(Json::Parse("[1." + digits + "e307]")->array()[0].AsDouble() > 1.1e307);
+  CHECK(Json::Parse("[0.1]")->array()[0].AsDouble() == 0.1);
+  CHECK(Json::Parse("[-9223372036854775808]")->array()[0].AsInt() == INT64_MIN);
+  CHECK(Json::Parse("[9223372036854775808]")->array()[0].is_double());
+  CHECK(Json::Parse("[-0]")->array()[0].is_int());
+  CHECK(std::isinf(Json::Parse("[-Infinity]")->array()[0].AsDouble()));
+  CHECK(std::isnan(Json::Parse("[NaN]")->array()[0].AsDouble()));
+}
+
 TEST_CASE("json: mistakes are named with line and column") {
   auto json = Json::Parse("{\"a\": 1,\n \"a\": 2}");
   REQUIRE(!json.ok());
