@@ -253,8 +253,11 @@ results = tune.Tuner(
     Steps, param_space={"x": tune.grid_search([1, 10])},
     tune_config=tune.TuneConfig(metric="sum", mode="max", scheduler=turns),
     run_config=tune.RunConfig(verbose=0)).fit()
-print(json.dumps([[[row["step"], row["sum"]] for row in r.metrics_dataframe.to_dict("records")]
-                  for r in results] + [turns.chosen, turns.seen]))
+def rows(result):
+    table = result.metrics_dataframe  # A list of dicts where pandas is not installed.
+    return table if isinstance(table, list) else table.to_dict("records")
+print(json.dumps([[[row["step"], row["sum"]] for row in rows(r)] for r in results] +
+                 [turns.chosen, turns.seen]))
 """)
         sums = [1, 3, 6, 10, 15, 21]
         for at, x in ((0, 1), (1, 10)):
