@@ -123,7 +123,7 @@ absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
 std::string KeepFile(const std::string& cluster_directory) { return cluster_directory + "/keep"; }
 
 // Whole under its name, or not there. What was there before is replaced.
-absl::Status CopyTree(const std::string& from, const std::string& to) {
+absl::Status ReplaceTree(const std::string& from, const std::string& to) {
   const std::string part = to + ".part";
   RT_RETURN_IF_ERROR(RemoveTree(part));
   std::error_code error;
@@ -141,7 +141,7 @@ absl::Status KeepState(const std::string& cluster_directory) {
   const std::string head = cluster_directory + "/head";
   if (!path.ok() || path->empty() || !Exists(head + "/journal.db")) return absl::OkStatus();
   for (const char* name : {"/address", "/pid", "/log"}) RT_RETURN_IF_ERROR(RemoveTree(head + name));
-  return CopyTree(head, *path);
+  return ReplaceTree(head, *path);
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ absl::Status TakeKeptState(const std::string& path, const std::string& cluster_d
     return WithHint(NotFound("no state of a search was kept in " + path),
                     "it is kept when a search was interrupted, or trials failed");
   RT_RETURN_IF_ERROR(SetKeptState(cluster_directory, path));
-  return CopyTree(path, cluster_directory + "/head");
+  return ReplaceTree(path, cluster_directory + "/head");
 }
 
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {

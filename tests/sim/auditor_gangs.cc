@@ -133,7 +133,7 @@ void Auditor::On(const event::RankExited& e) {
   } else if (exit.outcome == AttemptOutcome::kPreempted) {
     CheckMoved({e.attempt, exit.rank}, owner);
   } else if (exit.outcome != AttemptOutcome::kLost ||
-             !truth_->abandoned.contains({e.attempt, exit.rank})) {
+             truth_->runs.contains({e.attempt, exit.rank})) {  // It was started.
     CheckExit({e.attempt, exit.rank}, exit.outcome, owner);
   }
   owner.exits.push_back(exit);

@@ -39,16 +39,11 @@ void Auditor::CheckMoved(const Fence& fence, const OwnerBook& owner) const {
   auto it = truth_->runs.find(fence);
   // It was never started, or nobody knows of it any more.
   if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
-  // Its worker ended it because it heard of no head, and the next daemon does not know that.
-  if (truth_->abandoned.contains(fence)) return;
   const TruthRun& run = it->second;
   Must(run.exited, "who was moved did exit");
   const bool has_saved =
       !owner.checkpoints.empty() && owner.checkpoints.back().attempt == fence.attempt.number;
   Must(has_saved, "only who has saved is moved");
-  // Of several ranks one may come to its end as it is told; all go on from where they last saved.
-  if (owner.asks.ranks > 1 && run.exit_code == 0 && run.signal == 0) return;
-  if (owner.checkpoints.back().seq >= run.rows.size()) return;  // All that it did.
   Must(fence.rank != 0 || (run.moved_after && owner.checkpoints.back().seq > *run.moved_after),
        "nothing that was done before it was told is lost");
 }

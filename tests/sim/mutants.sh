@@ -121,6 +121,8 @@ worker_core "who never saves is ended by a notice" \
 worker_core "what was saved before the notice is enough" \
   's/attempt->leaves \|\| attempt->told/true/'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
+worker_core "a new daemon forgets whom the last one asked to leave" \
+  's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'
 head_core trials.cc "a trial is asked to stop twice" \
   's/ \|\| trial\.stop_cause != StopCause::kNone\) return;/) return;/'
 head_core trials.cc "one failure too few is allowed" \

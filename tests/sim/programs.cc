@@ -150,8 +150,8 @@ void WorkerHost::Drain(const Fence& fence) {
                                                             : std::vector<uint32_t>{}});
 }
 
-// What was reported before it was told is no answer to that. A core that forgot what runs is the
-// auditor's to find.
+// What was reported before it was told is no answer to that. What answers nothing is the core's
+// to ignore.
 void WorkerHost::NoteSaved(const Fence& fence, uint64_t seq) {
   auto run = runs_.find(fence);
   if (run == runs_.end()) return;

@@ -48,7 +48,6 @@ struct Truth {
   std::set<std::string> manifests;  // Durable in the store.
   std::set<std::string> broken;     // Of these, those whose bytes could not be restored.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
-  std::set<Fence> abandoned;        // By a worker that heard of no head.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.

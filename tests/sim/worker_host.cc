@@ -31,7 +31,8 @@ void WorkerHost::StartDaemon() {
     if (run.exit) ended.push_back(fence);
     if (run.is_silent && run.alive) WatchHang(fence, run);
     Feed(worker::input::Recovered{fence, run.pid, run.exit,
-                                  run.body.keeps_port ? run.body.port : 0, run.paused});
+                                  run.body.keeps_port ? run.body.port : 0, run.paused,
+                                  run.orphaned});
   }
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] { Drain(fence); });
@@ -60,8 +61,9 @@ void WorkerHost::TickLater() {
         sim_.now - heard_at_ >= sim_.plan.disconnect_stop) {
       sim_.faults.Add(Fault::kHeadAway);
       heard_at_ = sim_.now;
-      for (const auto& [fence, attempt] : core_.attempts) sim_.truth.abandoned.insert(fence);
       Feed(worker::input::HeadAway{});
+      // Who looks after the machine starts it again.
+      if (sim_.rng.Chance(0.4)) Daemon(sim_.Between(1, 3'000), [this] { KillDaemon(); });
     }
     TickLater();
   });
@@ -238,14 +240,15 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   if (it == runs_.end()) return;
   TruthRun& truth = sim_.truth.runs[fence];
   auto known = core_.attempts.find(fence);
-  const bool leaves =
-      known != core_.attempts.end() && !known->second.stop && known->second.leaves;
+  const bool is_asked = known != core_.attempts.end() && !known->second.stop;
+  const bool leaves = is_asked && known->second.leaves;
   const bool is_first = !kill || it->second.is_silent;  // One that hangs gets SIGKILL at once.
   // Also of one that has just ended by itself, which its daemon does not know yet.
   if (leaves && is_first && it->second.told_after) truth.moved_after = it->second.told_after;
   if (!it->second.alive) return;
   truth.asked_to_stop = true;
-  if (leaves) it->second.paused = true;  // For a daemon that comes after this one.
+  // For a daemon that comes after this one.
+  if (leaves || (is_asked && known->second.suspend)) it->second.paused = true;
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
@@ -258,6 +261,7 @@ void WorkerHost::SuspendRun(const Fence& fence) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.alive) return;
   it->second.pausing = it->second.hears;
+  it->second.orphaned = core_.attempts.at(fence).orphaned;
   if (it->second.hears || fence.rank != 0) return;  // The others wait for rank 0.
   if (sim_.rng.Chance(0.3)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
@@ -265,13 +269,14 @@ void WorkerHost::SuspendRun(const Fence& fence) {
 
 void WorkerHost::MoveRun(const Fence& fence, bool moving) {
   auto it = runs_.find(fence);
-  if (it == runs_.end() || !it->second.alive) return;
+  if (it == runs_.end()) return;
   Run& run = it->second;
   if (!moving) {
     run.told_after.reset();
     run.moving_after.reset();
     return;
   }
+  // Also of one that has just ended by itself, which its daemon does not know yet.
   if (!run.told_after) run.told_after = run.seq;
   if (run.hears && !run.moving_after) run.moving_after = run.seq;
 }

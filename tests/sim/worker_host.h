@@ -54,6 +54,7 @@ class WorkerHost {
     bool hears = true;     // Is connected: a wish to save and end reaches it.
     bool pausing = false;  // It did.
     bool paused = false;   // It said, or its daemon noted, that it ends for that.
+    bool orphaned = false;  // Its daemon noted that no head answered.
     // A wish to save because its node is to go has reached it, after so many rows.
     std::optional<uint64_t> moving_after;
     std::optional<uint64_t> told_after;  // Its daemon has told it, after so many.

@@ -69,6 +69,19 @@ TEST_CASE("what ends by itself before it was told to is what it was, without a h
   CHECK(!ObservedList(state)[0].orphaned);
 }
 
+// The program has ended itself, or waits to be ended: the head does not ask for it.
+TEST_CASE("who was asked to end because no head answered is ended by the next daemon") {
+  WorkerState state;
+  Step(state, input::Recovered{.fence = kOne, .pid = 12, .orphaned = true}, 0);
+  CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
+        std::vector<Action>{action::Suspend{kOne}});
+  CHECK(Step(state, input::Tick{}, 1 + limits::kSuspendGrace) ==
+        std::vector<Action>{action::Signal{kOne, false}});
+  Step(state, input::Exited{kOne, {.signal = 15}}, 2 + limits::kSuspendGrace);
+  Step(state, input::Drained{kOne, 5, {}}, 3 + limits::kSuspendGrace);
+  CHECK(ObservedList(state)[0].orphaned);
+}
+
 TEST_CASE("what begins with a broken checkpoint is not started, and says why") {
   WorkerState state;
   Step(state, Wants(1, {{kOne, false, true}}), 0);

@@ -106,6 +106,7 @@ class Stepper {
     attempt.pid = recovered.pid;
     attempt.port = recovered.port;
     attempt.leaves = recovered.leaves;
+    attempt.suspend = attempt.orphaned = recovered.orphaned;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
   }

@@ -122,7 +122,8 @@ struct Recovered {
   uint64_t pid = 0;
   std::optional<ExitFacts> exit;
   uint32_t port = 0;
-  bool leaves = false;  // It has saved for a node that was to go, and was asked to end.
+  bool leaves = false;    // It was asked to end once it had saved.
+  bool orphaned = false;  // It was asked to save and end because no head answered.
 };
 // It has not reported for too long; may be said again.
 struct Hung {

@@ -66,6 +66,7 @@ struct RunDir {
   std::string error() const { return path + "/error.json"; }
   std::string saved() const { return path + "/saved"; }  // worker/checkpoint/pusher.h
   std::string paused() const { return path + "/paused"; }
+  std::string orphaned() const { return path + "/orphaned"; }
 };
 
 Millis WallClock();

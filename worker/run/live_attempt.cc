@@ -25,6 +25,14 @@ Millis SteadyClock() {
   return static_cast<Millis>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// In its directory, for a daemon that comes after this one.
+void Mark(const std::string& path) {
+  absl::Status saved = WriteFileAtomic(path, "", {.sync = false});
+  if (!saved.ok()) {
+    RT_LOG(kWarning) << MessageOf(saved);
+  }
+}
+
 // "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
 // value of the experiment's metric.
 std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& metric,
@@ -188,12 +196,13 @@ void LiveAttempt::NoteStay() {
 }
 
 void LiveAttempt::SayPaused() {
-  absl::Status saved = WriteFileAtomic(dir_.paused(), "", {.sync = false});
-  if (!saved.ok()) {
-    RT_LOG(kWarning) << MessageOf(saved);
-  }
+  Mark(dir_.paused());
   said_paused_ = true;
 }
+
+void LiveAttempt::SayOrphaned() { Mark(dir_.orphaned()); }
+
+bool LiveAttempt::said_orphaned() const { return Exists(dir_.orphaned()); }
 
 void LiveAttempt::NoteSaved(uint64_t seq) {
   std::function<void()> saved, moved;

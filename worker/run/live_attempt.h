@@ -76,6 +76,8 @@ class LiveAttempt {
   void NoteWhole(uint64_t seq);
   void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_paused() const { return said_paused_; }
+  void SayOrphaned();  // Its daemon: it is asked to end because no head answers. Outlives it, too.
+  bool said_orphaned() const;
   // The driver has judged the rows up to here; whether that is news.
   bool NoteJudged(uint64_t seq);
   // Whether the row has its verdict: the head has it, and the driver has judged it where one does.

@@ -17,7 +17,7 @@
 #include "common/base/status.h"
 #include "common/cas/digest.h"
 #include "common/cas/room.h"
-#include "common/run/clone.h"
+#include "common/run/copy_tree.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -397,7 +397,7 @@ absl::Status LocalTrees::Clone(const std::string& manifest, const std::string& t
     found->second.used = ++uses_;
     from = found->second;
   }
-  RT_RETURN_IF_ERROR(CloneTree(from.path, target));
+  RT_RETURN_IF_ERROR(CopyTree(from.path, target, CopyMode::kClone));
   // Looked at afterwards: what changed while it was cloned is younger than the manifest, too.
   for (const File& file : from.files)
     if (!IsUnchanged(from.path + "/" + file.path, file.size, from.since))

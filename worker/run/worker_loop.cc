@@ -133,7 +133,8 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   parts_.attempts.Add(*live);
   parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
-  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_paused()});
+  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_paused(),
+                        (*live)->said_orphaned()});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!listening.ok()) {
     RT_LOG(kError) << MessageOf(listening);
@@ -329,7 +330,8 @@ void WorkerLoop::Perform(const action::Signal& signal) {
     live->NoteStop("asked to stop");
     // A later daemon would not know why it ended.
     const AttemptState& attempt = state_.attempts.at(signal.fence);
-    if (attempt.leaves && !attempt.stop && !live->said_paused()) live->SayPaused();
+    const bool has_saved = attempt.leaves || attempt.suspend;
+    if (has_saved && !attempt.stop && !live->said_paused()) live->SayPaused();
   }
   parts_.launcher.Signal(signal.fence, signal.kill);
 }
@@ -338,6 +340,7 @@ void WorkerLoop::Perform(const action::Signal& signal) {
 void WorkerLoop::Perform(const action::Suspend& suspend) {
   const Fence fence = suspend.fence;
   auto live = parts_.attempts.Find(fence);
+  if (live != nullptr && state_.attempts.at(fence).orphaned) live->SayOrphaned();
   const bool hears = live != nullptr && live->NotePause([this, fence] {
     Post(input::Saved{fence});
   });
