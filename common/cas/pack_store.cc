@@ -51,6 +51,28 @@ std::string DigestOfKey(std::string_view key) {
   return IsDigest(digest) ? digest : "";
 }
 
+// A put under way. What it found to be there, or wrote, must not go before a sweep has seen what it
+// is for: the next sweep waits for those that began before it.
+class PackStore::Putting {
+ public:
+  explicit Putting(PackStore& store) : store_(store) {
+    std::lock_guard lock(store.mutex_);
+    number_ = store.next_put_++;
+    store.putting_.insert(number_);
+  }
+  ~Putting() {
+    std::lock_guard lock(store_.mutex_);
+    store_.putting_.erase(number_);
+    store_.changed_.notify_all();
+  }
+  Putting(const Putting&) = delete;
+  Putting& operator=(const Putting&) = delete;
+
+ private:
+  PackStore& store_;
+  uint64_t number_ = 0;
+};
+
 absl::StatusOr<std::unique_ptr<PackStore>> PackStore::Open(ObjectStore& objects,
                                                            PackOptions options) {
   std::unique_ptr<PackStore> store(new PackStore(objects, options));
@@ -115,12 +137,12 @@ absl::StatusOr<std::vector<std::string>> PackStore::FindMissing(
       auto found = places_.find(digest);
       if (found == places_.end()) {
         missing.push_back(digest);
-      } else if (condemned_.contains(found->second.key)) {
+      } else if (condemned_.erase(found->second.key) > 0) {  // At once: a sweep may be about to.
         revived.insert(found->second.key);
       }
     }
   }
-  RT_RETURN_IF_ERROR(Revive(revived));
+  RT_RETURN_IF_ERROR(RemoveTombstones(revived));
   return missing;
 }
 
@@ -130,25 +152,29 @@ absl::Status PackStore::Revive(const std::set<std::string>& keys) {
     std::lock_guard lock(mutex_);
     for (const std::string& key : keys) condemned_.erase(key);
   }
+  return RemoveTombstones(keys);
+}
+
+absl::Status PackStore::RemoveTombstones(const std::set<std::string>& keys) {
   for (const std::string& key : keys) RT_RETURN_IF_ERROR(objects_.Delete("condemned/" + key));
   return absl::OkStatus();
 }
 
 absl::Status PackStore::PutObject(const std::string& key, std::string_view bytes) {
+  bool revived = false;
   {
     std::unique_lock lock(mutex_);
-    deleted_.wait(lock, [&] { return !deleting_.contains(key); });
-    if (condemned_.contains(key)) {
-      lock.unlock();
-      RT_RETURN_IF_ERROR(Revive({key}));
-    }
+    changed_.wait(lock, [&] { return !deleting_.contains(key); });
+    revived = condemned_.erase(key) > 0;
   }
+  if (revived) RT_RETURN_IF_ERROR(RemoveTombstones({key}));
   // Also when it exists: that heals one that was damaged.
   return objects_.Put(key, bytes);
 }
 
 absl::Status PackStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
+  const Putting putting(*this);
   Place place{.key = ChunkKey(digest)};
   RT_RETURN_IF_ERROR(PutObject(place.key, EncodeRecord(digest, bytes)));
   std::lock_guard lock(mutex_);
@@ -182,6 +208,7 @@ absl::Status PackStore::PutPack(PackBuilder& builder) {
     named += entry.digest + " " + std::to_string(entry.stored_bytes) + "\n";
   const std::string key = "packs/" + std::string(DigestHex(Digest(named)));
   const std::vector<PackEntry> entries = builder.entries();
+  const Putting putting(*this);
   RT_RETURN_IF_ERROR(PutObject(key, builder.Finish()));
   std::lock_guard lock(mutex_);
   Own(key, entries);
@@ -220,7 +247,7 @@ void PackStore::Forget(const std::string& digest, const Place& place) {
 
 absl::StatusOr<std::string> PackStore::PutManifest(std::string_view text) {
   RT_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
-  std::shared_lock putting(putting_manifests_);
+  const Putting putting(*this);
   RT_ASSIGN_OR_RETURN(std::vector<std::string> missing, FindMissing(ChunksOf(manifest)));
   if (!missing.empty())
     return absl::FailedPreconditionError(

@@ -14,7 +14,6 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -55,6 +54,7 @@ class PackStore : public SweptStore {
     bool packed = false;
   };
   class Sweeper;
+  class Putting;
 
   PackStore(ObjectStore& objects, PackOptions options) : objects_(objects), options_(options) {}
   absl::Status Load();
@@ -65,16 +65,16 @@ class PackStore : public SweptStore {
   // Puts what must not be swept at the same time, without its tombstone.
   absl::Status PutObject(const std::string& key, std::string_view bytes);
   absl::Status Revive(const std::set<std::string>& keys);
+  absl::Status RemoveTombstones(const std::set<std::string>& keys);
   void Forget(const std::string& digest, const Place& place);
 
   ObjectStore& objects_;
   const PackOptions options_;
   std::mutex sweep_mutex_;  // One sweep at a time.
-  // Shared by those who put a manifest: what one found to be there must not go before the next
-  // sweep sees its manifest.
-  std::shared_mutex putting_manifests_;
   std::mutex mutex_;
-  std::condition_variable deleted_;
+  std::condition_variable changed_;  // deleting_, putting_.
+  uint64_t next_put_ = 1;
+  std::set<uint64_t> putting_;  // Puts that are under way.
   std::map<std::string, Place> places_;  // By digest.
   std::set<std::string> condemned_;      // Keys with a tombstone.
   std::set<std::string> deleting_;       // Keys that a sweep removes right now.

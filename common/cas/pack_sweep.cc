@@ -179,7 +179,7 @@ class PackStore::Sweeper {
     if (status.ok()) status = objects_.Delete("condemned/" + key);
     std::lock_guard lock(store_.mutex_);
     store_.deleting_.erase(key);
-    store_.deleted_.notify_all();
+    store_.changed_.notify_all();
     if (!status.ok()) return status;
     store_.condemned_.erase(key);
     swept_.chunks += chunks;
@@ -205,8 +205,11 @@ class PackStore::Sweeper {
 
 absl::StatusOr<Swept> PackStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   std::lock_guard one(sweep_mutex_);
-  // Those that are being put now found their chunks before this sweep.
-  { std::unique_lock barrier(putting_manifests_); }
+  {
+    std::unique_lock lock(mutex_);
+    const uint64_t next = next_put_;
+    changed_.wait(lock, [&] { return putting_.empty() || *putting_.begin() >= next; });
+  }
   return Sweeper(*this, live_manifests, grace).Run();
 }
 

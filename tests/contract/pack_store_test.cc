@@ -387,23 +387,28 @@ TEST_CASE("pushes and sweeps at the same time") {
   std::mutex mutex;
   std::set<std::string> live;
   std::map<std::string, int> accepted;  // By manifest: its checkpoint.
+  std::map<std::string, int> retired;   // How often.
   std::atomic<int> pushing{4}, refused{0}, odd{0};
   auto push = [&](int thread) {
     for (int i = 0; i < 40; ++i) {
       const int checkpoint = (i * 7 + thread) % 10;  // Others push the same ones.
       const std::vector<std::string> files = FilesOf(checkpoint, 6);
       const std::string named = ManifestDigestOf(files);
+      int before = 0;
       {
         std::lock_guard lock(mutex);
         live.insert(named);
+        before = retired[named];
       }
       auto manifest = Push(store, files);
       std::lock_guard lock(mutex);
       if (manifest.ok()) {
-        accepted[*manifest] = checkpoint;
+        // Else another thread has retired it since: then it may go, also if a third pushes it now.
+        if (retired[named] == before) accepted[*manifest] = checkpoint;
         if (i % 3 == 0) {  // Retired; perhaps another thread's, too.
           live.erase(*manifest);
           accepted.erase(*manifest);
+          ++retired[named];
         }
       } else if (absl::IsFailedPrecondition(manifest.status())) {
         ++refused;
