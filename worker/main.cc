@@ -16,6 +16,7 @@
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/remote_store.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
 #include "common/run/service_manager.h"

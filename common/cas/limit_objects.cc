@@ -5,14 +5,10 @@
 #include <cmath>
 #include <thread>
 
+#include "common/run/clock.h"
+
 namespace rt {
 namespace {
-
-Millis SteadyClock() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 void RealSleep(Millis wait) { std::this_thread::sleep_for(std::chrono::milliseconds(wait)); }
 

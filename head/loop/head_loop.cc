@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "head/journal/replay.h"
 #include "head/loop/parked_syncs.h"
 #include "head/loop/snapshotter.h"
@@ -56,13 +57,8 @@ struct Effect {
 
 // The wall clock at the start plus what a steady clock counted since: it never jumps.
 std::function<Millis()> SteadyWallClock() {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  const Millis start_wall = std::chrono::duration_cast<milliseconds>(wall).count();
-  const auto start = steady_clock::now();
-  return [=] {
-    return start_wall +
-           std::chrono::duration_cast<milliseconds>(steady_clock::now() - start).count();
-  };
+  const Millis ahead = WallClock() - SteadyClock();
+  return [ahead] { return ahead + SteadyClock(); };
 }
 
 absl::Status Stopping() { return absl::UnavailableError("the head is stopping"); }

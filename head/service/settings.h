@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/rpc/identity.h"
+#include "common/run/clock.h"
 #include "head/core/view.h"
 #include "head/loop/head_loop.h"
 
@@ -34,11 +35,10 @@ class Settings {
     address_ = std::move(address);
   }
   HeadFacts FactsNow(const HeadLoop& loop) const {
-    using namespace std::chrono;
-    Millis now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
     std::lock_guard lock(mutex_);
     return {.address = address_, .durable_seq = loop.durable_seq(),
-            .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(), .now = now};
+            .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(),
+            .now = WallClock()};
   }
 
  private:

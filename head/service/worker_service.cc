@@ -4,6 +4,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/cas/digest.h"
+#include "common/run/clock.h"
 #include "head/service/driver_ops.h"
 #include "head/service/log_sender.h"
 #include "head/service/services.h"
@@ -28,12 +29,6 @@ absl::Status CheckLive(const Core& core, const Fence& fence, NodeId node) {
 
 absl::Status CheckPeer(const std::string& address) {
   return CheckSize("an address", address.size(), limits::kNameBytesMax);
-}
-
-// For the book, which only compares.
-Millis SteadyNow() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
 // Those that others may be sent to.
@@ -100,7 +95,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       edge_.loop.Query([alive](const Core& core) { *alive = ServingNodes(core); },
                        [=, this](const absl::Status& read) {
                          const PeerBook::Ask ask{node, request->address(), request->manifest()};
-                         for (const auto& found : edge_.book.Find(ask, *alive, SteadyNow())) {
+                         for (const auto& found : edge_.book.Find(ask, *alive, SteadyClock())) {
                            auto* source = reply->add_sources();
                            source->set_node(found.node.value);
                            source->set_address(found.address);
@@ -122,7 +117,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       std::copy_if(request->fetching().begin(), request->fetching().end(),
                    std::back_inserter(held.fetching), IsDigest);
       for (uint64_t failed : request->failed()) held.failed.push_back(NodeId{failed});
-      edge_.book.Hold(node, held, SteadyNow());
+      edge_.book.Hold(node, held, SteadyClock());
       reactor->Finish(grpc::Status::OK);
     });
   }

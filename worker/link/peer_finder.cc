@@ -167,7 +167,7 @@ void PeerFinder::Run() {
   }
 }
 
-// What is not heard is said again with the next change, or in 30 s.
+// What is not heard is said again with the next change, or in 30 s; who failed, if he does again.
 void PeerFinder::Say(const std::set<uint64_t>& failed) {
   grpc::ClientContext context;
   context.set_deadline(In(kSayDeadline));
@@ -182,7 +182,10 @@ void PeerFinder::Say(const std::set<uint64_t>& failed) {
   for (uint64_t node : failed) request.add_failed(node);
   v1::Empty reply;
   const grpc::Status status = stub_->HoldTrees(&context, request, &reply);
-  if (!status.ok()) return;
+  if (!status.ok() && status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    RT_LOG(kWarning) << "the head does not hear what is kept here: "
+                    << EscapeControl(status.error_message());
+  }
 }
 
 }  // namespace rt::worker

@@ -10,6 +10,7 @@
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/identity.h"
+#include "common/run/clock.h"
 #include "worker/link/wire.h"
 
 namespace rt::worker {
@@ -19,11 +20,6 @@ constexpr Millis kPauseFirst = 50;
 constexpr Millis kPauseMost = 1'000;
 constexpr Millis kDeadlineSlack = 5'000;
 constexpr size_t kCallsMax = 2;
-
-Millis SteadyNow() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -48,7 +44,7 @@ SyncLoop::~SyncLoop() { Stop(); }
 void SyncLoop::Start(Millis disconnect_stop, uint64_t head_epoch) {
   seen_epoch_ = head_epoch;
   disconnect_stop_ = disconnect_stop;
-  answered_at_ = SteadyNow();
+  answered_at_ = SteadyClock();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -86,14 +82,14 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
 void SyncLoop::SyncSoon() {
   std::lock_guard lock(mutex_);
   if (soon_at_ != 0) return;
-  soon_at_ = SteadyNow() + limits::kSyncDelayMax;
+  soon_at_ = SteadyClock() + limits::kSyncDelayMax;
   changed_.notify_all();
 }
 
 bool SyncLoop::MaySend() const {
-  const bool dirty = dirty_ || (soon_at_ != 0 && SteadyNow() >= soon_at_);
+  const bool dirty = dirty_ || (soon_at_ != 0 && SteadyClock() >= soon_at_);
   const bool wanted = calls_.empty() || (dirty && calls_.size() < kCallsMax);
-  return wanted && SteadyNow() >= not_before_;
+  return wanted && SteadyClock() >= not_before_;
 }
 
 void SyncLoop::Run() {
@@ -104,7 +100,7 @@ void SyncLoop::Run() {
       continue;
     }
     StopWithoutHead();
-    const Millis now = SteadyNow();
+    const Millis now = SteadyClock();
     Millis left = 1'000;
     if (not_before_ > now) {
       left = not_before_ - now;
@@ -116,7 +112,8 @@ void SyncLoop::Run() {
 }
 
 void SyncLoop::StopWithoutHead() {
-  if (disconnect_stop_ == 0 || told_away_ || SteadyNow() - answered_at_ < disconnect_stop_) return;
+  const Millis silence = SteadyClock() - answered_at_;
+  if (disconnect_stop_ == 0 || told_away_ || silence < disconnect_stop_) return;
   told_away_ = true;
   RT_LOG(kWarning) << "no head has answered for " << disconnect_stop_ / 1'000
                    << " s (--disconnect-stop): what runs is asked to save, and ended";
@@ -157,7 +154,7 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
       RT_LOG(kInfo) << "the head answers";
     }
     reachable_ = true;
-    answered_at_ = SteadyNow();
+    answered_at_ = SteadyClock();
     told_away_ = false;
     pause_ = 0;
     not_before_ = 0;
@@ -171,8 +168,8 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     dirty_ = true;
     pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMost);
     // Workers that lost their head together do not come back together.
-    const auto drawn = Mix64(static_cast<uint64_t>(SteadyNow()) ^ incarnation_ ^ next_seq_);
-    not_before_ = SteadyNow() + pause_ / 2 + static_cast<Millis>(drawn % (pause_ / 2 + 1));
+    const auto drawn = Mix64(static_cast<uint64_t>(SteadyClock()) ^ incarnation_ ^ next_seq_);
+    not_before_ = SteadyClock() + pause_ / 2 + static_cast<Millis>(drawn % (pause_ / 2 + 1));
   }
   std::erase(calls_, call);
   changed_.notify_all();

@@ -8,16 +8,12 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 
 namespace rt::worker {
 namespace {
 
 constexpr Millis kPauseAfterFailure = 1'000;
-
-Millis WallClock() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 std::string Describe(const Notice& notice) {
   const std::string what = "this node is to go: " + EscapeControl(notice.reason);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -18,9 +19,7 @@ absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir) {
   } else if (!absl::IsNotFound(text.status())) {
     return text.status();
   }
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto wall = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-  const uint64_t next = std::max(last + 1, static_cast<uint64_t>(wall));
+  const uint64_t next = std::max(last + 1, static_cast<uint64_t>(WallClock()));
   RT_RETURN_IF_ERROR(WriteFileAtomic(path, std::to_string(next) + "\n"));
   return next;
 }

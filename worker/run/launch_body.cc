@@ -92,10 +92,4 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   return body;
 }
 
-Millis WallClock() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<Millis>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
-
 }  // namespace rt::worker

@@ -69,6 +69,4 @@ struct RunDir {
   std::string orphaned() const { return path + "/orphaned"; }
 };
 
-Millis WallClock();
-
 }  // namespace rt::worker

@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
 #include "worker/run/memory_file.h"

@@ -7,6 +7,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -17,13 +18,6 @@ constexpr size_t kLineBytesMax = 1u << 20;
 constexpr size_t kPumpBytes = 256u << 10;
 constexpr int64_t kTailLines = 20;
 constexpr uint64_t kRowsToKnow = 3;  // Before a daemon took over: how often they come.
-
-// Stands still while the machine sleeps, as the trial does.
-Millis SteadyClock() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<Millis>(now.tv_sec) * 1000 + now.tv_nsec / 1'000'000;
-}
 
 // In its directory, for a daemon that comes after this one.
 void Mark(const std::string& path) {

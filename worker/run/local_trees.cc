@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/cas/digest.h"
 #include "common/cas/room.h"
+#include "common/run/clock.h"
 #include "common/run/copy_tree.h"
 #include "common/run/files.h"
 
@@ -25,11 +26,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kManifest[] = ".manifest";
-
-Millis SteadyNow() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
-}
 
 // A digest as the name of a directory, and back.
 std::string NameOf(std::string manifest) {
@@ -84,7 +80,8 @@ void Remove(const std::vector<std::string>& paths) {
 
 timespec FileClock() {
   timespec now{};
-  // What changed before has no later time; what changes within the same tick may have the same.
+  // What changed before has no later time. Kernels before 6.13 stamp files with the time of their
+  // last tick: what changes in the rest of it, 4 ms at most, is taken for unchanged.
   ::clock_gettime(CLOCK_REALTIME, &now);
   return now;
 }
@@ -141,7 +138,7 @@ uint64_t LocalTrees::Add(const std::string& manifest, const Manifest& tree,
                          const std::string& path) {
   const uint64_t id = next_++;
   Tree& added = trees_[id];
-  added = {.manifest = manifest, .path = path, .moved_at = SteadyNow(), .used = ++uses_};
+  added = {.manifest = manifest, .path = path, .moved_at = SteadyClock(), .used = ++uses_};
   for (const ManifestEntry& entry : tree.entries) {
     if (entry.kind != ManifestEntry::Kind::kFile) continue;
     const std::vector<ChunkSpan> spans = SpansOf(entry, tree.chunk_bytes);
@@ -175,7 +172,7 @@ void LocalTrees::NoteWritten(uint64_t id, size_t chunks) {
   auto found = trees_.find(id);
   if (found == trees_.end()) return;
   found->second.written = chunks;
-  found->second.moved_at = SteadyNow();
+  found->second.moved_at = SteadyClock();
   moved_.notify_all();
 }
 
@@ -372,7 +369,7 @@ absl::StatusOr<std::string> LocalTrees::GetChunk(const Wanted& wanted) {
     } else if (coming == 0) {
       return NotFound("no chunk " + wanted.digest + " on this node");
     } else {
-      const Millis left = trees_.at(coming).moved_at + limits::kPeerStall - SteadyNow();
+      const Millis left = trees_.at(coming).moved_at + limits::kPeerStall - SteadyClock();
       if (left <= 0) return absl::UnavailableError("the tree is on its way here, and stands still");
       moved_.wait_for(lock, std::chrono::milliseconds(left));
     }

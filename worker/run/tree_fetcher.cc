@@ -52,20 +52,20 @@ Bytes BytesOf(const Manifest& tree) {
   return bytes;
 }
 
+bool IsFolder(const fs::path& path) {
+  std::error_code not_there;
+  return fs::is_directory(fs::symlink_status(path, not_there));
+}
+
 // Moves what is in `from` into `to`, in place of what has the same name there.
 void MoveInto(const fs::path& from, const fs::path& to, std::error_code& error) {
   for (fs::directory_iterator at(from, error), end; !error && at != end; at.increment(error)) {
     const fs::path target = to / at->path().filename();
-    const bool is_folder = fs::is_directory(at->symlink_status(error));
-    if (!error && fs::exists(fs::symlink_status(target, error)) &&
-        !(is_folder && fs::is_directory(fs::symlink_status(target, error))))
-      fs::remove_all(target, error);
-    error.clear();  // What is not there says so; what matters fails below.
-    if (is_folder && fs::is_directory(fs::symlink_status(target, error))) {
+    if (IsFolder(at->path()) && IsFolder(target)) {
       MoveInto(at->path(), target, error);
     } else {
-      error.clear();
-      fs::rename(at->path(), target, error);
+      fs::remove_all(target, error);  // If anything is there.
+      if (!error) fs::rename(at->path(), target, error);
     }
     if (error) return;
   }

@@ -11,6 +11,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 
 namespace rt::worker {
 namespace {

@@ -7,6 +7,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "worker/run/log_patterns.h"
 #include "worker/run/memory_watch.h"
 
