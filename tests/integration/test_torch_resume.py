@@ -3,18 +3,21 @@
 import os
 import signal
 import subprocess
+import sys
 import unittest
 
 from harness import ROOT, Cluster, processes_of, wait_until
 
-PYTHON = ROOT / "build/venv/bin/python"
-HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch"], capture_output=True,
-                           check=False).returncode == 0 if PYTHON.exists() else False
+VENV = ROOT / "build/venv/bin/python"
+PYTHON = str(VENV) if VENV.exists() else sys.executable
+HAS_TORCH = subprocess.run([PYTHON, "-c", "import torch"], capture_output=True,
+                           check=False).returncode == 0
 EPOCHS = 8
 
 # Model, optimiser, sampler and the random numbers of the dropout are in the checkpoint.
 TRAIN = f"""
 import hashlib, os, pathlib, sys, tempfile, time
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # What deterministic algorithms need there.
 import torch
 from rt import train, tune
 from rt.train import Checkpoint
@@ -22,18 +25,20 @@ from rt.train import Checkpoint
 def digest_of(model):
     sha = hashlib.sha256()
     for value in model.state_dict().values():
-        sha.update(value.numpy().tobytes())
+        sha.update(value.cpu().numpy().tobytes())
     return sha.hexdigest()
 
 def fit(config):
+    device = config["device"]
+    random = torch.cuda if device == "cuda" else torch
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
     torch.manual_seed(7)
     sampler = torch.Generator().manual_seed(11)
-    points = torch.randn(256, 8, generator=torch.Generator().manual_seed(3))
+    points = torch.randn(256, 8, generator=torch.Generator().manual_seed(3)).to(device)
     targets = points.sum(dim=1, keepdim=True).sin()
     model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Dropout(0.2),
-                                torch.nn.Linear(32, 1))
+                                torch.nn.Linear(32, 1)).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     first = 0
     restored = train.get_checkpoint()
@@ -43,7 +48,7 @@ def fit(config):
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
         sampler.set_state(saved["sampler"])
-        torch.set_rng_state(saved["random"])
+        random.set_rng_state(saved["random"])
         first = saved["epoch"] + 1
     for epoch in range(first, {EPOCHS}):
         for number, batch in enumerate(torch.randperm(256, generator=sampler).split(16)):
@@ -58,19 +63,23 @@ def fit(config):
                     time.sleep(0.05)
         with tempfile.TemporaryDirectory() as path:
             torch.save({{"model": model.state_dict(), "optimizer": optimizer.state_dict(),
-                        "sampler": sampler.get_state(), "random": torch.get_rng_state(),
+                        "sampler": sampler.get_state(), "random": random.get_rng_state(),
                         "epoch": epoch}}, os.path.join(path, "state.pt"))
             tune.report({{"loss": loss.item(), "weights": digest_of(model)}},
                         checkpoint=Checkpoint.from_directory(path))
 
-tune.Tuner(fit, param_space={{"waits": sys.argv[1] == "waits", "mark": sys.argv[2]}},
+wanted = {{"cpu": 1, "gpu": 1}} if sys.argv[3] == "cuda" else {{"cpu": 1}}
+tune.Tuner(tune.with_resources(fit, wanted),
+           param_space={{"waits": sys.argv[1] == "waits", "mark": sys.argv[2],
+                         "device": sys.argv[3]}},
            tune_config=tune.TuneConfig(metric="loss", mode="min"),
            run_config=tune.RunConfig(name=sys.argv[1], verbose=0)).fit()
 """
 
 
-@unittest.skipUnless(HAS_TORCH, "PyTorch is not there")
-class TorchResumeTest(unittest.TestCase):
+class ResumeTest(unittest.TestCase):
+    device = "cpu"
+
     def setUp(self) -> None:
         self.cluster = Cluster(workers=2, cpus=1)
         self.addCleanup(self.cluster.close)
@@ -80,7 +89,7 @@ class TorchResumeTest(unittest.TestCase):
 
     def start(self, name: str) -> subprocess.Popen:
         env = {**self.cluster.env, "RT_CLUSTER": "it", "PYTHONPATH": str(ROOT / "python")}
-        return subprocess.Popen([str(PYTHON), "fit.py", name, str(self.mark)], env=env,
+        return subprocess.Popen([PYTHON, "fit.py", name, str(self.mark), self.device], env=env,
                                 cwd=self.cluster.work, stdin=subprocess.DEVNULL,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -94,7 +103,7 @@ class TorchResumeTest(unittest.TestCase):
         rows = self.cluster.rows(experiment, self.cluster.trials(experiment["id"])[0])
         return [(row["training_iteration"], row["loss"], row["weights"]) for row in rows]
 
-    def test_the_weights_are_the_same_to_the_last_bit(self) -> None:
+    def check_same_weights(self) -> None:
         undisturbed = self.end(self.start("undisturbed"), "undisturbed")
         driver = self.start("waits")
         self.addCleanup(driver.kill)
@@ -120,6 +129,12 @@ class TorchResumeTest(unittest.TestCase):
         after = self.cluster.json("trial", "show", trial["id"])
         self.assertEqual([one["outcome"] for one in after["attempts"]], ["LOST", "SUCCEEDED"])
         self.assertEqual(after["failures"], 0)
+
+
+@unittest.skipUnless(HAS_TORCH, "PyTorch is not there")
+class TorchResumeTest(ResumeTest):
+    def test_the_weights_are_the_same_to_the_last_bit(self) -> None:
+        self.check_same_weights()
 
 
 if __name__ == "__main__":
