@@ -42,6 +42,10 @@ inline constexpr Millis kReportDelayMax = 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
 // trial knew; a worker pushes fewer at once.
 inline constexpr size_t kSavedRowsMax = 4;
+// Of an experiment, on either side of 0: enough to have a few between any two.
+inline constexpr int64_t kPriorityMost = 1'000;
+// Waiting trials for which one round of placement makes room at most; the next round goes on.
+inline constexpr size_t kClaimsPerRound = 64;
 // Failures of a trial that its experiment's retry rules forgive; the next ones count.
 inline constexpr uint32_t kExcusedMax = 100;
 // Of its log, what those rules' patterns are looked for in, per stream, and the longest line.

@@ -16,7 +16,7 @@ const std::vector<std::string>& KnownKeys() {
       "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
       "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
-      "driver",       "retry",        "breaker",     "watchdog"};
+      "driver",       "retry",        "breaker",     "watchdog",    "priority"};
   return keys;
 }
 
@@ -330,10 +330,13 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, 1'000'000'000, spec.num_samples));
   if (spec.num_samples == 0)
     return SpecError("num_samples", "must not be 0", "-1 goes on without end");
-  int64_t concurrent = 0, failures = 0;
+  int64_t concurrent = 0, failures = 0, priority = 0;
   RT_RETURN_IF_ERROR(ReadInt(json, "max_concurrent", 0, 1'000'000, concurrent));
   RT_RETURN_IF_ERROR(ReadInt(json, "max_failures", -1, 1'000'000, failures));
+  RT_RETURN_IF_ERROR(
+      ReadInt(json, "priority", -limits::kPriorityMost, limits::kPriorityMost, priority));
   spec.max_concurrent = static_cast<int>(concurrent);
+  spec.priority = static_cast<int>(priority);
   spec.max_failures = static_cast<int>(failures);
   if (const Json* seed = json.Find("seed"); seed != nullptr && !seed->is_null()) {
     if (!seed->is_int() || seed->AsInt() < 0)

@@ -106,7 +106,7 @@ void PauseAndResume(Draft& draft, const Experiment& experiment,
 size_t WaitingTrials(const World& world, ExperimentId id) {
   const std::set<uint32_t>& pending = world.index.experiments.at(id).pending;
   return static_cast<size_t>(std::count_if(pending.begin(), pending.end(), [&](uint32_t number) {
-    return world.index.ready_arrival.contains(Owner::Of(TrialId{id, number}));
+    return world.index.ready_turn.contains(Owner::Of(TrialId{id, number}));
   }));
 }
 

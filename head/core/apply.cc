@@ -325,6 +325,7 @@ struct Applier {
     live.pids.at(e.rank) = e.pid;
     if (live.started_at == 0) live.started_at = at;
   }
+  void operator()(const event::RoomClaimed& e) { LiveOf(world, e.attempt).suspending = true; }
   void operator()(const event::PortAgreed& e) { LiveOf(world, e.attempt).port = e.port; }
   void operator()(const event::RankExited& e) {
     Attempt& live = LiveOf(world, e.attempt);

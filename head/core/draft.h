@@ -127,6 +127,10 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
 // Nodes on which it is not to be placed: those excluded for it, while another could hold it.
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
+
+// priorities.cc
+// Of its experiment; 0: of a job.
+int PriorityOf(const World& world, const Owner& owner);
 // An error when the cluster's configuration says which nodes there can be, and neither one of them
 // nor one that joined otherwise could hold it. Without a configuration a larger node may join any
 // time: then it waits, and WhyWaiting says for what.

@@ -265,6 +265,12 @@ struct AttemptStarted {
   uint64_t pid = 0;  // Of the user's process.
   RT_FIELDS(AttemptStarted, attempt, rank, pid);
 };
+// Trials of a higher priority need its room: it was asked to save and end, and waits then.
+struct RoomClaimed {
+  AttemptId attempt;
+  ExperimentId by;
+  RT_FIELDS(RoomClaimed, attempt, by);
+};
 // Rank 0's node keeps a port for it, at which its ranks will meet: the others can be started.
 struct PortAgreed {
   AttemptId attempt;
@@ -431,7 +437,7 @@ using Event = std::variant<
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished, event::CheckpointPartCommitted>;
+    event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -16,14 +16,15 @@ bool IsFull(const ExperimentIndex& experiment) {
   return most > 0 && experiment.ready + experiment.live.size() >= static_cast<uint64_t>(most);
 }
 
-// In the order of arrival, those that machines ended come before all that are new: they have run.
+// In the order of arrival, those that were ended for no reason of theirs come before all that are
+// new: they have run.
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
   return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
-         last == AttemptOutcome::kHung;
+         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended;
 }
 
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
@@ -79,7 +80,7 @@ void RefreshFree(World& world, NodeId id) {
 
 void AddReady(World& world, const Owner& owner) {
   Index& index = world.index;
-  if (index.ready_arrival.contains(owner)) return;
+  if (index.ready_turn.contains(owner)) return;
   if (owner.is_trial()) {
     ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
     if (IsFull(experiment)) {
@@ -88,25 +89,25 @@ void AddReady(World& world, const Owner& owner) {
     }
     ++experiment.ready;
   }
-  uint64_t arrival = index.next_arrival++;
-  if (!WasCutOff(*FindRuns(world.state, owner))) arrival |= kNewOnes;
-  index.ready_arrival[owner] = arrival;
-  index.ready[RequestOf(world, owner)].by_arrival[arrival] = owner;
+  Turn turn{.behind = -PriorityOf(world, owner), .arrival = index.next_arrival++};
+  if (!WasCutOff(*FindRuns(world.state, owner))) turn.arrival |= kNewOnes;
+  index.ready_turn[owner] = turn;
+  index.ready[RequestOf(world, owner)].by_turn[turn] = owner;
 }
 
 void RemoveReady(World& world, const Owner& owner) {
   Index& index = world.index;
-  auto arrival = index.ready_arrival.find(owner);
+  auto turn = index.ready_turn.find(owner);
   if (owner.is_trial()) {
     ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
     experiment.held.erase(owner.trial().number);
-    if (arrival != index.ready_arrival.end()) --experiment.ready;
+    if (turn != index.ready_turn.end()) --experiment.ready;
   }
-  if (arrival == index.ready_arrival.end()) return;
+  if (turn == index.ready_turn.end()) return;
   auto queue = index.ready.find(RequestOf(world, owner));
-  queue->second.by_arrival.erase(arrival->second);
-  if (queue->second.by_arrival.empty()) index.ready.erase(queue);
-  index.ready_arrival.erase(arrival);
+  queue->second.by_turn.erase(turn->second);
+  if (queue->second.by_turn.empty()) index.ready.erase(queue);
+  index.ready_turn.erase(turn);
 }
 
 void TakeOwn(ExperimentIndex& index, const Trial& trial) {

@@ -128,7 +128,7 @@ void CheckInvariants(const Core& core) {
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.decided);
-      const bool waits = world.index.ready_arrival.contains(Owner::Of(trial.id));
+      const bool waits = world.index.ready_turn.contains(Owner::Of(trial.id));
       const bool held = index.held.contains(trial.id.number);
       RT_CHECK(!(waits && held) && (waits || held) == WantsNodes(experiment, trial));
       ready += waits ? 1 : 0;

@@ -1,5 +1,6 @@
-// Placement: owners that wait get nodes, in order of arrival among those that ask for the same; a
-// request that does not fit does not hold up smaller ones of another shape. places.h finds the
+// Placement: owners that wait get nodes, by priority and arrival among those that ask for the same;
+// a request that does not fit does not hold up smaller ones of another shape (priorities.h says
+// when it does). places.h finds the
 // nodes: best fit, and cpu work stays off gpu nodes while others have room.
 #include <algorithm>
 
@@ -8,6 +9,7 @@
 #include "common/base/strings.h"
 #include "head/core/draft.h"
 #include "head/core/places.h"
+#include "head/core/priorities.h"
 
 namespace rt {
 namespace {
@@ -169,12 +171,27 @@ Waiting WhyThere(const State& state, const Owner& owner) {
           "hold it", "another node"};
 }
 
-// The oldest of the queue that finds a place: who avoids nodes does not hold up the others.
-bool PlaceOne(Draft& draft, const ResourceRequest& wanted, const ReadyQueue& queue) {
-  for (const auto& [arrival, owner] : queue.by_arrival) {
+// Of one that runs and was asked to save and end, and is not paused.
+Waiting WhyLeaving(const World& world, const Owner& owner) {
+  const Runs* runs = FindRuns(world.state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || !live->suspending) return {};
+  const std::string before = WhoIsBefore(world, owner);
+  return {"was asked to save and end" +
+              (before.empty() ? "" : ": its room is for " + before),
+          "its next checkpoint; it goes on when there is room again"};
+}
+
+// The first of the queue that finds a place: who avoids nodes does not hold up the others.
+bool PlaceOne(Draft& draft, Claims& claims, const ResourceRequest& wanted,
+              const ReadyQueue& queue) {
+  for (const auto& [turn, owner] : queue.by_turn) {
     const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
-    auto members = FindPlaces(draft.core, wanted, draft.now, avoided);
+    std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+    closed.insert(avoided.begin(), avoided.end());
+    auto members = FindPlaces(draft.core, wanted, draft.now, closed);
     if (members.has_value()) {
+      claims.NotePlaced(wanted, *members);
       PlaceOn(draft, Owner(owner), *std::move(members));  // A copy: placing edits the queue.
       return true;
     }
@@ -208,17 +225,20 @@ absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted) {
 void Place(Draft& draft) {
   draft.soft().try_place = false;
   std::set<const ReadyQueue*> blocked;
+  Claims claims(draft);
   while (true) {
     const auto& ready = draft.index().ready;
     const std::pair<const ResourceRequest, ReadyQueue>* next = nullptr;
     for (const auto& queue : ready) {
       if (blocked.contains(&queue.second)) continue;
       if (next == nullptr ||
-          queue.second.by_arrival.begin()->first < next->second.by_arrival.begin()->first)
+          queue.second.by_turn.begin()->first < next->second.by_turn.begin()->first)
         next = &queue;
     }
     if (next == nullptr) return;
-    if (!PlaceOne(draft, next->first, next->second)) blocked.insert(&next->second);
+    if (PlaceOne(draft, claims, next->first, next->second)) continue;
+    blocked.insert(&next->second);
+    claims.Make(next->first, next->second);
   }
 }
 
@@ -230,7 +250,8 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   if (owner.is_trial() &&
       world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
     return {"max_concurrent trials of its experiment run already", "the end of one of them"};
-  if (!world.index.ready_arrival.contains(owner)) return {};
+  if (Waiting leaving = WhyLeaving(world, owner); !leaving.reason.empty()) return leaving;
+  if (!world.index.ready_turn.contains(owner)) return {};
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
@@ -257,14 +278,21 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
+  const size_t leaving = CountLeavingFor(world, owner);
+  const std::string whose =
+      leaving == 0 ? "the end of a running trial"
+                   : std::to_string(leaving) + " of lower priority that save and end now";
   const std::string frees =
-      draining.empty() ? "the end of a running trial, or another node"
-                       : "the end of a running trial, another node" + drain;
+      draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
     return {"waits for " + Describe(wanted) + ", all at once: there is room for " +
                 std::to_string(CountPlaces(core, wanted, now)) + " of them now" + but, frees};
   }
-  if (nearest.empty()) return {"about to be placed", "nothing is missing"};
+  if (nearest.empty()) {
+    if (std::string before = WhoIsBefore(world, owner); !before.empty())
+      return {"room is kept for " + before, "the start of its trials, or another node"};
+    return {"about to be placed", "nothing is missing"};
+  }
   return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free" + but,
           frees};
 }

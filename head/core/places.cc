@@ -3,19 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "head/core/devices.h"
 #include "head/core/draft.h"
 
 namespace rt {
 namespace {
-
-// What is left of a node while a gang is tried on it.
-struct Room {
-  NodeId id;
-  Resources free;  // Its gpus are those of `devices`.
-  std::vector<FreeDevice> devices;
-  size_t taken = 0;  // Bundles.
-};
 
 Room RoomOn(const World& world, NodeId id) {
   const Node& node = world.state.nodes.at(id);
@@ -23,14 +14,6 @@ Room RoomOn(const World& world, NodeId id) {
   Room room{.id = id, .free = node.inventory.resources, .devices = FreeDevices(node, index)};
   room.free.Subtract(index.used);
   return room;
-}
-
-std::vector<Room> RoomsNow(const Core& core, Millis now, const std::set<NodeId>& avoided) {
-  std::vector<Room> rooms;
-  for (const auto& [gpu, cpu, id] : core.world.index.free)
-    if (!avoided.contains(id) && MayTakeWork(core, id, now))
-      rooms.push_back(RoomOn(core.world, id));
-  return rooms;
 }
 
 // Tries bundles on rooms, and remembers where they went.
@@ -170,7 +153,61 @@ std::optional<NodeId> FindEmptiest(const Candidates& candidates) {
   return std::nullopt;
 }
 
+Room* RoomOf(std::vector<Room>& rooms, const Member& member) {
+  const auto found = std::find_if(rooms.begin(), rooms.end(),
+                                  [&](const Room& room) { return room.id == member.node; });
+  return found == rooms.end() ? nullptr : &*found;
+}
+
+void AddUnits(Room& room, const Member& member, int64_t units) {
+  for (FreeDevice& device : room.devices)
+    if (std::find(member.gpus.begin(), member.gpus.end(), device.index) != member.gpus.end())
+      device.units += units;
+}
+
 }  // namespace
+
+std::vector<Room> RoomsNow(const Core& core, Millis now) {
+  std::vector<Room> rooms;
+  for (const auto& [gpu, cpu, id] : core.world.index.free)
+    if (MayTakeWork(core, id, now)) rooms.push_back(RoomOn(core.world, id));
+  return rooms;
+}
+
+void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
+           const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const Resources& bundle = request.bundles.at(member.rank);
+    if (Room* room = RoomOf(rooms, member)) {
+      room->free.Subtract(bundle);
+      AddUnits(*room, member, -UnitsPerDevice(bundle));
+    }
+  }
+}
+
+void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
+           const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const Resources& bundle = request.bundles.at(member.rank);
+    if (Room* room = RoomOf(rooms, member)) {
+      room->free.Add(bundle);
+      AddUnits(*room, member, UnitsPerDevice(bundle));
+    }
+  }
+}
+
+std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
+                                           const std::set<NodeId>& avoided) {
+  std::vector<Room> tried;
+  for (const Room& room : rooms)
+    if (!avoided.contains(room.id)) tried.push_back(room);
+  for (Room& room : tried) room.taken = 0;
+  Packing packing(wanted);
+  if (packing.Run(tried) < wanted.bundles.size()) return std::nullopt;
+  std::vector<Member> members = packing.Take();
+  Enter(rooms, wanted, members);
+  return members;
+}
 
 Resources FreeOn(const World& world, NodeId id) {
   const Node& node = world.state.nodes.at(id);
@@ -186,10 +223,8 @@ Resources FreeOn(const World& world, NodeId id) {
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
                                               Millis now, const std::set<NodeId>& avoided) {
   if (wanted.is_gang()) {
-    std::vector<Room> rooms = RoomsNow(core, now, avoided);
-    Packing packing(wanted);
-    if (packing.Run(rooms) < wanted.bundles.size()) return std::nullopt;
-    return packing.Take();
+    std::vector<Room> rooms = RoomsNow(core, now);
+    return PutInto(rooms, wanted, avoided);
   }
   const Resources& one = wanted.one();
   const bool share = one.gpu > 0 && one.gpu < kUnit;
@@ -206,7 +241,7 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 }
 
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) {
-  std::vector<Room> rooms = RoomsNow(core, now, {});
+  std::vector<Room> rooms = RoomsNow(core, now);
   return Packing(wanted).Run(rooms);
 }
 

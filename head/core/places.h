@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "head/core/core.h"
+#include "head/core/devices.h"
 
 namespace rt {
 
@@ -22,6 +23,23 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
 // Whether nodes of these sizes could hold it, were they empty.
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
+// What is left of a node while bundles are tried on it.
+struct Room {
+  NodeId id;
+  Resources free;  // Its gpus are those of `devices`.
+  std::vector<FreeDevice> devices;
+  size_t taken = 0;  // Bundles of who is tried now.
+};
+// Those of the nodes that may take work.
+std::vector<Room> RoomsNow(const Core& core, Millis now);
+// As if an attempt with these members had been placed there, or had left.
+void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
+           const std::vector<Member>& members);
+void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
+           const std::vector<Member>& members);
+// Puts all bundles into rooms of nodes but those avoided, or none.
+std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
+                                           const std::set<NodeId>& avoided);
 // What is free on a node; of its gpus, the largest request that can be met (devices.h).
 Resources FreeOn(const World& world, NodeId node);
 

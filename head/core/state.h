@@ -307,17 +307,23 @@ struct NodeIndex {
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
 };
-// Owners that wait for nodes, in order of arrival, grouped by what they ask for. Those whose
-// machines ended them come before those that are new.
+// Whose turn it is among those that wait for nodes: the higher priority's, then that of those which
+// have run and were ended by their machines or for others, then by arrival.
+struct Turn {
+  int behind = 0;  // The priority, negated.
+  uint64_t arrival = 0;
+  friend auto operator<=>(const Turn&, const Turn&) = default;
+};
+// Owners that wait for nodes, grouped by what they ask for.
 struct ReadyQueue {
-  std::map<uint64_t, Owner> by_arrival;
+  std::map<Turn, Owner> by_turn;
 };
 struct Index {
   std::map<ExperimentId, ExperimentIndex> experiments;
   std::map<JobId, JobIndex> jobs;
   std::map<NodeId, NodeIndex> nodes;
   std::map<ResourceRequest, ReadyQueue> ready;
-  std::map<Owner, uint64_t> ready_arrival;
+  std::map<Owner, Turn> ready_turn;
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.

@@ -17,6 +17,7 @@ Owner OwnerTouchedBy(const Event& event) {
           [](const event::AttemptPlaced& e) { return e.attempt.owner; },
           [](const event::AttemptEnded& e) { return e.attempt.owner; },
           [](const event::PortAgreed& e) { return e.attempt.owner; },
+          [](const event::RoomClaimed& e) { return e.attempt.owner; },
           [](const event::RankExited& e) { return e.attempt.owner; },
           [](const event::TrialStopRequested& e) { return Owner::Of(e.trial); },
           [](const event::TrialPaused& e) { return Owner::Of(e.trial); },

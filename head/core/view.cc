@@ -204,7 +204,7 @@ Json PendingOf(const Core& core, const HeadFacts& facts) {
                                      {"since", TimeOrNull(since)}}));
   }
   for (const auto& [resources, queue] : core.world.index.ready) {
-    for (const auto& [arrival, owner] : queue.by_arrival) {
+    for (const auto& [turn, owner] : queue.by_turn) {
       if (pending.array().size() >= kShownMax) return pending;
       const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
       Millis since = trial != nullptr ? trial->created_at
@@ -331,6 +331,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("stop", stop == nullptr ? Json() : *stop);
   item.Set("spec", std::move(text));
   item.Set("resources_per_trial", ToJson(spec.resources));
+  item.Set("priority", spec.priority);
   item.Set("max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent));
   item.Set("seed", experiment.seed);
   item.Set("bundle", TextOrNull(spec.bundle));

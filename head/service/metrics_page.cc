@@ -148,7 +148,7 @@ void AddWork(Page& page, const Core& core) {
   page.Family("rt_jobs", "gauge", "Jobs by state.");
   for (const auto& [name, count] : jobs) page.Sample({{"state", name}}, static_cast<double>(count));
   page.One("rt_waiting", "gauge", "Trials and jobs that wait for nodes.",
-           static_cast<double>(core.world.index.ready_arrival.size()));
+           static_cast<double>(core.world.index.ready_turn.size()));
 }
 
 }  // namespace

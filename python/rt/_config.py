@@ -79,6 +79,7 @@ class RunConfig:
     """name: of the experiment (default: trainable and date). storage_path: parent of its results.
 
     stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
+    priority: from -1000 to 1000; trials of a lower one are suspended where it needs their room.
     """
 
     name: Optional[str] = None
@@ -92,4 +93,5 @@ class RunConfig:
     callbacks: Optional[list[Any]] = None
     progress_reporter: Any = None
     log_to_file: Any = False
+    priority: int = 0
     local_dir: Optional[str] = field(default=None, repr=False)

@@ -29,7 +29,8 @@ def train(config):
             tune.report({{"step": step}}, checkpoint=tune.Checkpoint(str(path)))
         else:
             tune.report({{"step": step}})
-tuner = tune.Tuner(train, tune_config=tune.TuneConfig(num_samples={samples}))
+tuner = tune.Tuner(train, tune_config=tune.TuneConfig(num_samples={samples}),
+                   run_config=tune.RunConfig(priority={priority}))
 results = tuner.fit()
 print("steps", sorted(r.metrics["step"] for r in results))
 """
@@ -53,11 +54,12 @@ class PauseTest(ClusterTest):
             return one if one["state"] == state else None
         return wait_until(f"experiment {number} is {state}", there)
 
-    def submit(self, name: str, samples: int) -> int:
+    def submit(self, name: str, samples: int, priority: int = 0) -> int:
         gate = self.cluster.work / name
         gate.mkdir()
         script = self.cluster.work / f"{name}.py"
-        script.write_text(textwrap.dedent(SCRIPT.format(gate=str(gate), samples=samples)))
+        script.write_text(textwrap.dedent(SCRIPT.format(
+            gate=str(gate), samples=samples, priority=priority)))
         job = int(self.cluster.rt("submit", "--detach", script.name, "-o", "quiet").stdout)
 
         def made() -> Any:
@@ -157,6 +159,28 @@ class PauseTest(ClusterTest):
         (self.gate / "go").touch()
         self.cluster.rt("exp", "resume", str(number))
         self.assertEqual(self.wait_exp(number, "COMPLETED")["trials_by_state"]["COMPLETED"], 2)
+
+    def test_a_higher_priority_takes_the_room_of_a_lower_one(self) -> None:
+        low = self.submit("low", 2)
+        low_gate = self.gate
+        for trial in (0, 1):
+            self.wait_trial(f"{low}/{trial}", "RUNNING")
+        high = self.submit("high", 1, priority=5)
+        self.wait_trial(f"{high}/0", "RUNNING")
+        states = sorted(one["state"] for one in self.cluster.trials(low))
+        self.assertEqual(states, ["PENDING", "RUNNING"])
+        made_room = next(one for one in self.cluster.trials(low) if one["state"] == "PENDING")
+        shown = self.trial(made_room["id"])
+        self.assertEqual([a["outcome"] for a in shown["attempts"]], ["SUSPENDED"])
+        self.assertEqual(len(shown["checkpoints"]), 1)
+        self.assertEqual(self.cluster.experiment(high)["priority"], 5)
+        (self.gate / "go").touch()
+        self.wait_exp(high, "COMPLETED")
+        shown = self.wait_trial(made_room["id"], "RUNNING")
+        (low_gate / "go").touch()
+        self.wait_exp(low, "COMPLETED")
+        steps = [row["step"] for row in self.cluster.rows(self.cluster.experiment(low), shown)]
+        self.assertEqual(steps, list(range(1, 31)))
 
 
 if __name__ == "__main__":

@@ -273,6 +273,7 @@ void Auditor::CheckStart(TrialId id) {
   ++experiment.live;
   Must(experiment.spec.max_concurrent == 0 || experiment.live <= experiment.spec.max_concurrent,
        "max_concurrent holds");
+  CheckFirst(id);
 }
 void Auditor::On(const event::AttemptStarted& e) {
   OwnerBook& owner = LiveOf(e.attempt);

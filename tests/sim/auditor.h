@@ -22,6 +22,7 @@ struct AuditedAsks {
   std::vector<Resources> bundles;
   uint32_t ranks = 1;
   std::string strategy = "PACK";
+  std::string text;  // As it was written.
 
   static AuditedAsks From(const Json* json, int64_t cpu_default);
 };
@@ -33,6 +34,7 @@ struct AuditedSpec {
   std::optional<uint64_t> trials_total;
   int64_t max_failures = 0;
   int64_t max_concurrent = 0;
+  int64_t priority = 0;
   bool fail_fast = false;
   bool maximise = false;
   bool asha = false;
@@ -182,6 +184,7 @@ class Auditor {
   void On(const event::ExperimentStopRequested& e);
   void On(const event::ExperimentDecided& e);
   void On(const event::ExperimentEnded& e);
+  void On(const event::RoomClaimed& e);
   void On(const event::TrialCreated& e);
   void On(const event::TrialStopRequested& e);
   void On(const event::TrialEnded& e);
@@ -209,6 +212,8 @@ class Auditor {
   uint32_t RuleFor(const Fence& fence) const;
   void CheckRule(const event::AttemptEnded& e, OwnerBook& owner);
   void CheckAvoided(const event::AttemptPlaced& e, const OwnerBook& owner) const;
+  static bool Waits(const OwnerBook& runs);
+  void CheckFirst(TrialId id) const;
   void CheckBreaker(const ExperimentBook& experiment) const;
   void CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckMoved(const Fence& fence, const OwnerBook& owner) const;

@@ -34,7 +34,9 @@ AuditedAsks AuditedAsks::From(const Json* json, int64_t cpu_default) {
     asks.ranks = static_cast<uint32_t>(
         json->GetInt("ranks", static_cast<int64_t>(asks.bundles.size())));
   }
-  if (json != nullptr) asks.strategy = json->GetString("strategy", "PACK");
+  if (json == nullptr) return asks;
+  asks.strategy = json->GetString("strategy", "PACK");
+  asks.text = json->Dump();
   return asks;
 }
 

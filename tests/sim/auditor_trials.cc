@@ -52,6 +52,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   if (samples > 0) spec.trials_total = spec.grid * static_cast<uint64_t>(samples);
   spec.max_failures = json->GetInt("max_failures");
   spec.max_concurrent = json->GetInt("max_concurrent");
+  spec.priority = json->GetInt("priority");
   spec.fail_fast = json->GetBool("fail_fast");
   spec.maximise = json->GetString("mode") == "max";
   if (const Json* scheduler = json->Find("scheduler")) {

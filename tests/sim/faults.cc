@@ -74,7 +74,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.drain_requested = upto(0.15);
   plan.taken_over = upto(0.15);
   plan.checkpoint_broken = upto(0.10);
-  if (rng.Chance(0.5)) plan.disconnect_stop = 3'000 + static_cast<int64_t>(rng.Below(7'000));
+  if (rng.Chance(0.5)) plan.disconnect_stop = 1'000 + static_cast<int64_t>(rng.Below(7'000));
   return plan;
 }
 

@@ -71,7 +71,7 @@ head_core desired.cc "a rank that failed leaves the others running" \
 head_core state.cc "a rank starts before it is agreed where to meet" \
   's/if \(rank > 0 && port == 0\) return false;//'
 head_core places.cc "a gang goes without its last bundle" \
-  's/return packing\.Take\(\);/auto some = packing.Take(); some.pop_back(); return some;/'
+  's/  Enter\(rooms, wanted, members\);\n/  members.pop_back();\n/'
 head_core places.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
 head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
@@ -120,6 +120,14 @@ worker_core "who never saves is ended by a notice" \
   's/attempt\.told = true;/attempt.told = true; attempt.leaves = true;/'
 worker_core "what was saved before the notice is enough" \
   's/attempt->leaves \|\| attempt->told/true/'
+head_core priorities.cc "who has the same priority makes room" \
+  's/one\.priority < priority;/one.priority <= priority;/'
+head_core priorities.cc "who makes room already is asked again" \
+  's/return live\.suspending \|\| /return /'
+head_core priorities.cc "the wrong ones make room" \
+  's/partition_point\(runners_\.begin\(\), runners_\.end\(\), \[&\]\(const Runner& one\) \{\n    return one\.priority < priority;/partition_point(runners_.begin(), runners_.end(), [&](const Runner&) {\n    return priority > -9999;/'
+head_core index.cc "the queue forgets priorities" \
+  's/\.behind = -PriorityOf\(world, owner\)/.behind = 0 * PriorityOf(world, owner)/'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 worker_core "a new daemon forgets whom the last one asked to leave" \
   's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'

@@ -97,7 +97,7 @@ class Sim {
       At(Between(1, 20), [request, lost] { request(lost); });
     }
     if (Strikes(plan.duplicated, Fault::kDuplicated)) {
-      At(Between(1, 1'500), [request, lost] { request(lost); });
+      At(Between(1, rng.Chance(0.7) ? 1'500 : 8'000), [request, lost] { request(lost); });
     }
     const Millis delay =
         Strikes(plan.reordered, Fault::kReordered) ? Between(50, 1'200) : Between(1, 20);

@@ -171,6 +171,8 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   }
   if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
+  if (below(2) == 0)
+    text += "\"priority\":" + std::to_string(5 * static_cast<int>(below(4)) - 5) + ",";
   if (below(8) == 0) text += "\"fail_fast\":true,";
   if (below(4) == 0) text += R"("watchdog":{"factor":3,"restarts":)" + number(below(3)) + "},";
   if (below(4) == 0) text += R"("breaker":{"trials":)" + number(below(4)) + "},";

@@ -63,7 +63,7 @@ void WorkerHost::TickLater() {
       heard_at_ = sim_.now;
       Feed(worker::input::HeadAway{});
       // Who looks after the machine starts it again.
-      if (sim_.rng.Chance(0.4)) Daemon(sim_.Between(1, 3'000), [this] { KillDaemon(); });
+      if (sim_.rng.Chance(0.7)) Daemon(sim_.Between(1, 800), [this] { KillDaemon(); });
     }
     TickLater();
   });
@@ -263,7 +263,7 @@ void WorkerHost::SuspendRun(const Fence& fence) {
   it->second.pausing = it->second.hears;
   it->second.orphaned = core_.attempts.at(fence).orphaned;
   if (it->second.hears || fence.rank != 0) return;  // The others wait for rank 0.
-  if (sim_.rng.Chance(0.3)) it->second.hangs = true;  // Until it is ended.
+  if (sim_.rng.Chance(0.5)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
 }
 

@@ -1,0 +1,55 @@
+// Priorities: who waits for nodes and could have them, were trials of lower priority not there, has
+// so few of them as possible save and end. They wait then like everybody else, behind it. What is
+// freed for one is kept from those behind it, node by node.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "head/core/draft.h"
+#include "head/core/places.h"
+
+namespace rt {
+
+// For one round of placement.
+class Claims {
+ public:
+  explicit Claims(Draft& draft) : draft_(draft) {}
+
+  // No trial of the queue has room now: those whose priority is above that of some who run claim
+  // it, in their turn. Emits RoomClaimed for who is to leave.
+  void Make(const ResourceRequest& wanted, const ReadyQueue& queue);
+  // Somebody was placed meanwhile.
+  void NotePlaced(const ResourceRequest& wanted, const std::vector<Member>& members);
+  // Nodes that are kept from who has this priority.
+  std::set<NodeId> KeptFrom(int priority) const;
+
+ private:
+  struct Runner {
+    AttemptId id;
+    int priority = 0;
+    Millis placed_at = 0;
+    const Attempt* attempt = nullptr;
+  };
+  void Look();
+  bool Claim(const Owner& owner, const ResourceRequest& wanted);
+  // Who is to leave so that it fits: none where it fits already; nullopt when that is not enough.
+  std::optional<std::vector<Runner>> WhoLeaves(const ResourceRequest& wanted, int priority,
+                                               const std::set<NodeId>& avoided) const;
+
+  Draft& draft_;
+  bool looked_ = false;
+  std::vector<Room> rooms_;      // Once who was asked to leave has left.
+  std::vector<Runner> runners_;  // Those who were not: the lowest first, then the youngest.
+  std::map<NodeId, int> kept_;   // For whom.
+  size_t made_ = 0;
+};
+
+// "experiment 7 of priority 10": an experiment whose trials wait and go first; empty: none.
+std::string WhoIsBefore(const World& world, const Owner& owner);
+// Trials of lower priority that were asked to save and end.
+size_t CountLeavingFor(const World& world, const Owner& owner);
+
+}  // namespace rt

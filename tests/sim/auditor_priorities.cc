@@ -1,0 +1,40 @@
+// What is legal where experiments have different priorities.
+#include <algorithm>
+
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+
+bool Auditor::Waits(const OwnerBook& runs) {
+  return !runs.live && !runs.over && !runs.paused && !runs.stop_requested;
+}
+
+void Auditor::On(const event::RoomClaimed& e) {
+  OwnerBook& owner = LiveOf(e.attempt);
+  Must(e.attempt.owner.is_trial(), "only trials make room");
+  const AuditedSpec& of = ExperimentOf(e.attempt.owner.trial().experiment).spec;
+  const ExperimentBook& by = ExperimentOf(e.by);
+  Must(by.spec.priority > of.priority, "room is claimed from a lower priority");
+  Must(!by.decided && !by.stop_requested && !by.paused, "an open search claims room");
+  Must(std::any_of(by.trials.begin(), by.trials.end(),
+                   [](const TrialBook& trial) { return Waits(trial.runs); }),
+       "somebody waits for the room that is claimed");
+  Must(!owner.suspending && !owner.stop_requested, "who leaves anyway is not asked to");
+  owner.suspending = true;
+}
+
+// Of those that ask for the same, one of lower priority has just been placed.
+void Auditor::CheckFirst(TrialId id) const {
+  const ExperimentBook& mine = experiments_.at(id.experiment);
+  const AuditedAsks& asks = mine.trials.at(id.number).runs.asks;
+  for (const auto& [other, experiment] : experiments_) {
+    const bool is_open = !experiment.decided && !experiment.stop_requested && !experiment.paused &&
+                         experiment.spec.max_concurrent == 0;
+    if (!is_open || experiment.spec.priority <= mine.spec.priority) continue;
+    for (const TrialBook& trial : experiment.trials)
+      Must(!Waits(trial.runs) || !trial.runs.excluded.empty() || trial.runs.asks.text != asks.text,
+           "the higher priority goes first");
+  }
+}
+
+}  // namespace rt::sim
