@@ -108,11 +108,15 @@ def main() -> None:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are "
                      f"{', '.join([*BENCHES, *PROGRAMS])}")
     header()
-    for name in args.names or [*BENCHES, *PROGRAMS]:
-        if name in BENCHES:
-            BENCHES[name](args.peers)
-        else:
-            subprocess.run([str(BIN / PROGRAMS[name])], check=True)
+    # What one figure leaves is removed after the last: it would slow the next one down.
+    with tempfile.TemporaryDirectory(prefix="rt-bench-") as folder:
+        tempfile.tempdir = folder
+        for name in args.names or [*BENCHES, *PROGRAMS]:
+            if name in BENCHES:
+                BENCHES[name](args.peers)
+            else:
+                subprocess.run([str(BIN / PROGRAMS[name])], check=True)
+        tempfile.tempdir = None
 
 
 main()

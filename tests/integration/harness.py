@@ -221,7 +221,10 @@ class Cluster:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            shutil.rmtree(self.home, ignore_errors=True)
+            self.remove_files()
+
+    def remove_files(self) -> None:
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def leftovers(self) -> dict[int, str]:
         """What still runs of this cluster."""
