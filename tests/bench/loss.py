@@ -45,7 +45,7 @@ def main() -> None:
     from cluster import ChaosCluster
     from network import Network
     network = Network(["n1", "n2"])
-    cluster = ChaosCluster(network)
+    cluster = ChaosCluster(network, disks={"head": 4 << 30, "worker": 512 << 20})
     try:
         cluster.up()
         measure(cluster, network, args.repeats, args.overload_s)

@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
-from typing import Any, Collection, Optional
+from typing import Any, Collection, Mapping, Optional
 
 from harness import BIN, Cluster, wait_until
 from network import BRIDGE, Network, command
@@ -63,8 +63,10 @@ class Daemon:
 class ChaosCluster(Cluster):
     """`wait_ready` returns once every node can take work."""
 
-    def __init__(self, network: Network, cpus: int = 1, proxied: Collection[str] = ()) -> None:
+    def __init__(self, network: Network, cpus: int = 1, proxied: Collection[str] = (),
+                 disks: Mapping[str, int] = DISK_BYTES) -> None:
         self.network = network
+        self.disks = disks
         self.nodes = network.nodes[1:]
         super().__init__(workers=len(self.nodes), cpus=cpus)
         self.home.chmod(0o755)
@@ -86,7 +88,7 @@ class ChaosCluster(Cluster):
     def _daemon(self, node: str, argv: list[str]) -> Daemon:
         folder = self.home / node
         folder.mkdir(mode=0o700)
-        size = DISK_BYTES["head" if node == "head" else "worker"]
+        size = self.disks["head" if node == "head" else "worker"]
         command("mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder))
         return Daemon(node, [*argv, "--state-dir", str(folder)], folder)
 
