@@ -36,6 +36,20 @@ bool IsSupported([[maybe_unused]] HashKind kind) {
 #endif
 }
 
+#ifdef RT_HAVE_BLAKE3
+// The library looks at the processor in its first hash and keeps what it saw in a plain global
+// variable, so two first hashes in two threads race. One hash before all others settles it.
+void LetBlake3LookAtTheCpu() {
+  [[maybe_unused]] static const bool looked = [] {
+    blake3_hasher hasher;
+    blake3_hasher_init(&hasher);
+    unsigned char out[BLAKE3_OUT_LEN];
+    blake3_hasher_finalize(&hasher, out, sizeof out);
+    return true;
+  }();
+}
+#endif
+
 }  // namespace
 
 struct Hasher::Impl {
@@ -64,6 +78,7 @@ Hasher::Hasher(HashKind kind) : impl_(std::make_unique<Impl>()) {
   impl_->kind = kind;
 #ifdef RT_HAVE_BLAKE3
   if (kind == HashKind::kBlake3) {
+    LetBlake3LookAtTheCpu();
     blake3_hasher_init(&impl_->blake3);
     return;
   }

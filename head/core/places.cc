@@ -159,10 +159,22 @@ Room* RoomOf(std::vector<Room>& rooms, const Member& member) {
   return found == rooms.end() ? nullptr : &*found;
 }
 
-void AddUnits(Room& room, const Member& member, int64_t units) {
-  for (FreeDevice& device : room.devices)
-    if (std::find(member.gpus.begin(), member.gpus.end(), device.index) != member.gpus.end())
-      device.units += units;
+// By each member's bundle, in the room of its node; `sign`: 1 gives it back, -1 takes it.
+void Change(std::vector<Room>& rooms, const ResourceRequest& request,
+            const std::vector<Member>& members, int sign) {
+  for (const Member& member : members) {
+    Room* room = RoomOf(rooms, member);
+    if (room == nullptr) continue;
+    const Resources& bundle = request.bundles.at(member.rank);
+    if (sign > 0) {
+      room->free.Add(bundle);
+    } else {
+      room->free.Subtract(bundle);
+    }
+    for (FreeDevice& device : room->devices)
+      if (std::find(member.gpus.begin(), member.gpus.end(), device.index) != member.gpus.end())
+        device.units += sign * UnitsPerDevice(bundle);
+  }
 }
 
 }  // namespace
@@ -176,24 +188,12 @@ std::vector<Room> RoomsNow(const Core& core, Millis now) {
 
 void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
            const std::vector<Member>& members) {
-  for (const Member& member : members) {
-    const Resources& bundle = request.bundles.at(member.rank);
-    if (Room* room = RoomOf(rooms, member)) {
-      room->free.Subtract(bundle);
-      AddUnits(*room, member, -UnitsPerDevice(bundle));
-    }
-  }
+  Change(rooms, request, members, -1);
 }
 
 void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
            const std::vector<Member>& members) {
-  for (const Member& member : members) {
-    const Resources& bundle = request.bundles.at(member.rank);
-    if (Room* room = RoomOf(rooms, member)) {
-      room->free.Add(bundle);
-      AddUnits(*room, member, UnitsPerDevice(bundle));
-    }
-  }
+  Change(rooms, request, members, 1);
 }
 
 std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
