@@ -81,7 +81,9 @@ void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
     EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
 }
 
-// Attempts that the daemon once reported running and no longer knows: their run directory is gone.
+// Attempts that a daemon before this one reported running and this one does not know: their run
+// directory is gone. What a daemon has listed it lists until the head desires it no more, so that
+// later words of the same one can only be late ones: a head that has just started cannot tell.
 void LoseMissing(Draft& draft, const input::Sync& sync) {
   std::set<Fence> seen;
   for (const Observed& observed : sync.observed) seen.insert(observed.fence);
@@ -113,6 +115,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
   if (same_daemon && sync.sync_seq <= soft.sync_seq) return absl::OkStatus();  // Overtaken.
+  const bool is_new_daemon = sync.inventory.incarnation > node.inventory.incarnation;
   bool could_work = MayTakeWork(draft.core, sync.node, draft.now);
   soft.seen = true;
   soft.connected = true;
@@ -126,7 +129,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
     draft.Emit(event::NodeReady{sync.node, sync.inventory});
   HandleDraining(draft, node, sync);
   for (const Observed& observed : sync.observed) OnObserved(draft, sync.node, observed);
-  LoseMissing(draft, sync);
+  if (is_new_daemon) LoseMissing(draft, sync);
   if (!could_work && MayTakeWork(draft.core, sync.node, draft.now)) draft.soft().try_place = true;
   return absl::OkStatus();
 }

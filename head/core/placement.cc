@@ -265,8 +265,8 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
     ++known;
     if (node.draining) draining.push_back(node.name);
     if (node.draining || !MayTakeWork(core, id, now)) continue;
-    ++usable;
     if (avoided.contains(id)) continue;
+    ++usable;
     std::string shortage = DescribeShortage(one, FreeOn(world, id));
     if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
   }
@@ -274,7 +274,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const std::string drain =
       draining.empty() ? "" : ", or the end of the drain of " + Join(draining, ", ");
   if (usable == 0)
-    return {"waits: none of the " + std::to_string(known) + " nodes can take work now",
+    return {"waits: none of the " + std::to_string(known) + " nodes can take work now" + but,
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};

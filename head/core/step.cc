@@ -27,7 +27,8 @@ Owner OwnerTouchedBy(const Event& event) {
       event);
 }
 
-// Whether the event can make room or bring work.
+// Whether the event can make room or bring work. A node that goes leaves those that avoid another
+// one (AvoidedBy) without a choice.
 bool InvitesPlacement(const Event& event) {
   return std::holds_alternative<event::TrialCreated>(event) ||
          std::holds_alternative<event::JobSubmitted>(event) ||
@@ -36,6 +37,9 @@ bool InvitesPlacement(const Event& event) {
          std::holds_alternative<event::TrialResumed>(event) ||
          std::holds_alternative<event::TrialRetried>(event) ||
          std::holds_alternative<event::NodeReady>(event) ||
+         std::holds_alternative<event::NodeLost>(event) ||
+         std::holds_alternative<event::NodeGone>(event) ||
+         std::holds_alternative<event::NodeDraining>(event) ||
          std::holds_alternative<event::NodeResumed>(event);
 }
 

@@ -14,6 +14,7 @@
 //   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
+//   daemon NAME                      its next Sync is that of a new daemon
 //   crash                            the log is replayed into an empty core, which must equal the
 // old
 //   flush                            the sinks are durable
@@ -63,8 +64,8 @@ class Story {
     return outcome.answer;
   }
   void Sync(NodeSide& node) {
-    input::Sync sync{.node = node.id, .incarnation = 1, .sync_seq = ++node.sync_seq,
-                     .inventory = node.inventory};
+    input::Sync sync{.node = node.id, .incarnation = 1 + node.inventory.incarnation,
+                     .sync_seq = ++node.sync_seq, .inventory = node.inventory};
     for (const auto& [fence, observed] : node.observed) sync.observed.push_back(observed);
     sync.draining = node.notice_until != 0;
     sync.drain_reason = node.notice;
@@ -294,10 +295,14 @@ void Story::Why(std::istream& words) {
 
 bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb != "sync" && verb != "silence" && verb != "hear" && verb != "disconnect" &&
-      verb != "desired") {
+      verb != "desired" && verb != "daemon") {
     return false;
   }
   NodeSide& node = nodes_[Next<std::string>(words)];
+  if (verb == "daemon") {
+    ++node.inventory.incarnation;
+    node.sync_seq = 0;
+  }
   if (verb == "sync") Sync(node);
   if (verb == "silence") node.silent = true;
   if (verb == "hear") node.silent = false;

@@ -74,7 +74,6 @@ uint64_t Auditor::Accepted(const Fence& fence) const {
 void Auditor::On(const event::HeadStarted& e) {
   Must(e.epoch == epoch_ + 1, "epochs grow by one");
   epoch_ = e.epoch;
-  head_started_at_ = at_;
 }
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");

@@ -250,7 +250,7 @@ class Auditor {
   size_t next_rows_ = 0;
   bool calm_ = false;
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
-  Millis at_ = 0, head_started_at_ = 0;
+  Millis at_ = 0;
   std::map<std::string, Millis> tokens_;
   std::set<std::string> tokens_seen_, keys_, results_dirs_;
   std::map<NodeId, NodeBook> nodes_;

@@ -166,24 +166,22 @@ void Auditor::CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner
   }
   Must(e.outcome != AttemptOutcome::kLost || !calm_, "nothing is lost once the faults are over");
   if (!is_missing || e.outcome == AttemptOutcome::kLost) return;
+  for (const Member& member : owner.members) {
+    const NodeBook& node = NodeOf(member.node);  // Drained, and the deadline has passed?
+    if (node.drain_until != 0 && at_ >= node.drain_until) return;
+  }
   for (const Member& member : owner.members) broken_[e.attempt].insert(member.node);
 }
 
-// Who ended before all of its ranks had lost one of their nodes, or what was known there; or the
-// node was drained, and the deadline had passed.
+// Who ended before all of its ranks had lost one of their nodes, or what was known there.
 void Auditor::CheckBroken() {
   for (const auto& [attempt, nodes] : broken_) {
     bool is_excused = false;
     auto run = truth_->runs.lower_bound({attempt, 0});
     for (; run != truth_->runs.end() && run->first.attempt == attempt; ++run)
       is_excused |= run->second.forgotten;
-    for (NodeId id : nodes) {
-      const NodeBook& node = NodeOf(id);
-      is_excused |= lost_nodes_.contains(id) || (node.drain_until != 0 && at_ >= node.drain_until);
-    }
+    for (NodeId id : nodes) is_excused |= lost_nodes_.contains(id);
     is_excused |= truth_->ports.contains(attempt) && truth_->ports.at(attempt).size() > 1;
-    // A head that has just started may take a late Sync for the newest.
-    is_excused |= at_ - head_started_at_ < 3'000;
     Must(is_excused, "an attempt ends once all of its ranks have");
   }
   broken_.clear();

@@ -218,8 +218,8 @@ void HeadHost::Complete() {
 
 // The batch is on the disk from here on.
 void HeadHost::Keep(InFlight& batch) {
-  auditor_.See(batch.records, batch.rows, sim_.truth);
   if (sim_.on_kept) sim_.on_kept(batch.records, batch.rows);
+  auditor_.See(batch.records, batch.rows, sim_.truth);
   for (Record& record : batch.records) log_.push_back(std::move(record));
   if (batch.dump.empty()) return;
   dump_ = std::move(batch.dump);

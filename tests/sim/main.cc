@@ -1,6 +1,7 @@
 // sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect.
 // Ends with status 1 and the seed at the first thing that is not legal.
 // sim --record SEED DIR: keeps the journal of one seed in DIR, for tests of later releases.
+// sim --story SEED: one seed, and each record as the disk gets it, as in tests/scenario.
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "tests/scenario/print.h"
 #include "tests/sim/record.h"
 #include "tests/sim/simulation.h"
 
@@ -67,6 +69,21 @@ void RunSeed(uint64_t seed, Totals& totals) {
   ++totals.seeds;
 }
 
+void TellStory(uint64_t seed) {
+  current_seed = seed;
+  Simulation simulation(seed);
+  Millis from = 0;
+  simulation.OnKept([&](const std::vector<Record>& records, const std::vector<RowBatch>&) {
+    for (const Record& record : records) {
+      if (from == 0) from = record.at;
+      std::printf("%5llu %7.3f s  %s\n", static_cast<unsigned long long>(record.seq),
+                  static_cast<double>(record.at - from) / 1e3, scenario::Print(record).c_str());
+    }
+    std::fflush(stdout);
+  });
+  simulation.Run();
+}
+
 }  // namespace rt::sim
 
 int main(int argc, char** argv) {
@@ -76,12 +93,17 @@ int main(int argc, char** argv) {
     RecordJournal(std::strtoull(argv[2], nullptr, 10), argv[3]);
     return 0;
   }
+  std::signal(SIGABRT, OnAbort);
+  if (argc == 3 && std::string_view(argv[1]) == "--story") {
+    rt::SetLogLevel(rt::LogLevel::kError);
+    TellStory(std::strtoull(argv[2], nullptr, 10));
+    return 0;
+  }
   const uint64_t first = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
   const uint64_t count = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   const size_t threads =
       argc > 3 ? std::strtoull(argv[3], nullptr, 10) : std::thread::hardware_concurrency();
   rt::SetLogLevel(rt::LogLevel::kError);
-  std::signal(SIGABRT, OnAbort);
   Totals totals;
   std::atomic<uint64_t> next = 0;
   std::vector<std::thread> pool;

@@ -150,7 +150,7 @@ void WorkerHost::Perform(const worker::Action& action) {
                  [&](const worker::action::Launch& a) {
                    Daemon(sim_.Between(1, 60), [this, fence = a.fence] { Launch(fence); });
                  },
-                 [&](const worker::action::Signal& a) { SignalRun(a.fence, a.kill); },
+                 [&](const worker::action::Signal& a) { SignalRun(a); },
                  [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
                  [&](const worker::action::Announce& a) { MoveRun(a.fence, true); },
                  [&](const worker::action::Recall& a) { MoveRun(a.fence, false); },
@@ -235,7 +235,9 @@ void WorkerHost::Launch(const Fence& fence) {
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
 
-void WorkerHost::SignalRun(const Fence& fence, bool kill) {
+void WorkerHost::SignalRun(const worker::action::Signal& asked) {
+  const Fence fence = asked.fence;
+  const bool kill = asked.kill;
   auto it = runs_.find(fence);
   if (it == runs_.end()) return;
   TruthRun& truth = sim_.truth.runs[fence];
@@ -247,8 +249,7 @@ void WorkerHost::SignalRun(const Fence& fence, bool kill) {
   if (leaves && is_first && it->second.told_after) truth.moved_after = it->second.told_after;
   if (!it->second.alive) return;
   truth.asked_to_stop = true;
-  // For a daemon that comes after this one.
-  if (leaves || (is_asked && known->second.suspend)) it->second.paused = true;
+  if (asked.paused) it->second.paused = true;
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;

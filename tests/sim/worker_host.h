@@ -73,7 +73,7 @@ class WorkerHost {
   void Perform(const worker::Action& action);
   void Prepare(const Fence& fence);
   void Launch(const Fence& fence);
-  void SignalRun(const Fence& fence, bool kill);
+  void SignalRun(const worker::action::Signal& asked);
   void SuspendRun(const Fence& fence);
   void Hang(const Fence& fence, Run& run);
   void WatchHang(const Fence& fence, const Run& run);

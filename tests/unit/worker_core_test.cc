@@ -50,7 +50,7 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
   Step(state, Wants(1, {{kOne, false, false}, {kTwo, false, true}}), 3);
   const std::vector<Action> actions = Step(state, input::HeadAway{}, 10);
   CHECK(actions == std::vector<Action>{action::Suspend{kOne}});
-  CHECK(Step(state, input::Saved{kOne}, 20) == std::vector<Action>{action::Signal{kOne, false}});
+  CHECK(Step(state, input::Saved{kOne}, 20) == std::vector<Action>{action::Signal{kOne, false, true}});
   Step(state, input::Exited{kOne, {.exit_code = 0}}, 30);
   Step(state, input::Drained{kOne, 5, {}}, 31);
   CHECK(ObservedList(state)[0].orphaned);
@@ -59,6 +59,15 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
   Step(state, input::Prepared{kTwo}, 40);
   CHECK(state.attempts.at(kTwo).stage == Stage::kExited);
   CHECK(ObservedList(state)[1].orphaned);
+}
+
+// A daemon after this one would take the end of a hung program for that of one that has saved.
+TEST_CASE("who hangs is killed as one that hangs, whatever else it was asked") {
+  WorkerState state = Running();
+  Step(state, input::Hung{kOne, "it hangs"}, 10);
+  CHECK(Step(state, input::HeadAway{}, 11).empty());
+  CHECK(Step(state, input::Tick{}, 10 + limits::kDumpGrace) ==
+        std::vector<Action>{action::Signal{.fence = kOne, .kill = true, .paused = false}});
 }
 
 TEST_CASE("what ends by itself before it was told to is what it was, without a head too") {
@@ -76,7 +85,7 @@ TEST_CASE("who was asked to end because no head answered is ended by the next da
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
         std::vector<Action>{action::Suspend{kOne}});
   CHECK(Step(state, input::Tick{}, 1 + limits::kSuspendGrace) ==
-        std::vector<Action>{action::Signal{kOne, false}});
+        std::vector<Action>{action::Signal{kOne, false, true}});
   Step(state, input::Exited{kOne, {.signal = 15}}, 2 + limits::kSuspendGrace);
   Step(state, input::Drained{kOne, 5, {}}, 3 + limits::kSuspendGrace);
   CHECK(ObservedList(state)[0].orphaned);
@@ -167,9 +176,9 @@ TEST_CASE("who was asked to leave is ended by the next daemon, also after a fals
   WorkerState state;
   Step(state, input::Recovered{.fence = kOne, .pid = 12, .leaves = true}, 0);
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
-        std::vector<Action>{action::Signal{kOne, false}});
+        std::vector<Action>{action::Signal{kOne, false, true}});
   CHECK(Step(state, input::Tick{}, 1 + limits::kStopGrace) ==
-        std::vector<Action>{action::Signal{kOne, true}});
+        std::vector<Action>{action::Signal{kOne, true, true}});
 }
 
 TEST_CASE("recovered attempts are listed, and go on where they were") {
@@ -194,7 +203,7 @@ TEST_CASE("who is to move is told once, and ended only once it has saved") {
   CHECK(Step(state, Wants(1, {Moving(9'100)}), 11).empty());
   CHECK(Step(state, input::Tick{}, 10 + 10 * limits::kSuspendGrace).empty());
   CHECK(Step(state, input::Saved{kOne}, 400'000) ==
-        std::vector<Action>{action::Signal{kOne, false}});
+        std::vector<Action>{action::Signal{kOne, false, true}});
   Step(state, input::Exited{kOne, {.signal = 15}}, 400'001);
   Step(state, input::Drained{kOne, 3, {}}, 400'002);
   CHECK(ObservedList(state)[0].suspended);
@@ -219,7 +228,7 @@ TEST_CASE("after a false alarm it is told to stay; who has saved already goes al
   Step(state, input::Saved{kOne}, 14);
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 15).empty());
   CHECK(Step(state, input::Tick{}, 14 + limits::kStopGrace) ==
-        std::vector<Action>{action::Signal{kOne, true}});
+        std::vector<Action>{action::Signal{kOne, true, true}});
 }
 
 TEST_CASE("what has not started when its node is to go never does") {

@@ -242,10 +242,10 @@ class Stepper {
   void SignalAsDue(const Fence& fence, AttemptState& attempt) {
     if (!attempt.term_at) {
       attempt.term_at = now_;
-      actions_.push_back(action::Signal{fence, false});
+      actions_.push_back(action::Signal{fence, false, !attempt.stop});
     } else if (now_ - attempt.kill_at.value_or(*attempt.term_at) >= limits::kStopGrace) {
       attempt.kill_at = now_;
-      actions_.push_back(action::Signal{fence, true});
+      actions_.push_back(action::Signal{fence, true, !attempt.stop});
     }
   }
 

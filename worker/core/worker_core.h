@@ -150,6 +150,7 @@ struct Launch {
 struct Signal {
   Fence fence;
   bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
+  bool paused = false;  // Because it was asked to save and end: a later daemon must know.
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 // Tell it to save and end. Answered by Saved once a checkpoint is committed, or it cannot be told.

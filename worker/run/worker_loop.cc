@@ -329,10 +329,7 @@ void WorkerLoop::Start(LaunchBody body, bool may_be_warm) {
 void WorkerLoop::Perform(const action::Signal& signal) {
   if (auto live = parts_.attempts.Find(signal.fence)) {
     live->NoteStop("asked to stop");
-    // A later daemon would not know why it ended.
-    const AttemptState& attempt = state_.attempts.at(signal.fence);
-    const bool has_saved = attempt.leaves || attempt.suspend;
-    if (has_saved && !attempt.stop && !live->said_paused()) live->SayPaused();
+    if (signal.paused && !live->said_paused()) live->SayPaused();
   }
   parts_.launcher.Signal(signal.fence, signal.kill);
 }
