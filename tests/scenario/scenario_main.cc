@@ -13,6 +13,7 @@
 //   drain NAME [MILLIS] | undrain NAME    a person
 //   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
+//   stall MILLIS                     the head stands still
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
 //   daemon NAME                      its next Sync is that of a new daemon
 //   crash                            the log is replayed into an empty core, which must equal the
@@ -342,6 +343,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Why(words);
   } else if (verb == "wait") {
     Wait(Next<Millis>(words));
+  } else if (verb == "stall") {
+    now_ += Next<Millis>(words);
   } else if (verb == "crash") {
     Crash();
   } else if (verb == "flush") {
