@@ -209,7 +209,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   NodeFacts node{bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
   Trees trees(flags, control, credentials, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
-  AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id);
+  AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
   HeadLink head(control, attempts);
   IoPool pool(kPoolThreads, kPoolQueue);
   WorkerLoop* wake_loop = nullptr;

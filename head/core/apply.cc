@@ -296,6 +296,7 @@ struct Applier {
     attempt.members = e.members;
     attempt.checkpoint = e.checkpoint;
     attempt.placed_at = at;
+    attempt.after = e.after;
     attempt.pids.assign(e.members.size(), 0);
     attempt.accepted.assign(e.members.size(), 0);
     runs.next_attempt = e.attempt.number + 1;
@@ -310,6 +311,7 @@ struct Applier {
       ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
       index.pending.erase(trial.id.number);
       index.live.insert(trial.id.number);
+      HoldBack(world, trial.id.experiment);
       Experiment& experiment = state().experiments.at(trial.id.experiment);
       if (experiment.started_at == 0) experiment.started_at = at;
     } else {

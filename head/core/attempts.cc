@@ -1,6 +1,7 @@
 // Attempts: what a worker observes of them, and how they end.
 #include "common/base/check.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -180,7 +181,9 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 }
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {
+  const AttemptId last = LastInLine(draft.core.world, ended.attempt);
   draft.Emit(ended);
+  NoteEnd(draft, ended.attempt, last);
   if (ended.attempt.owner.is_trial()) {
     AfterTrialAttempt(draft, ended);
   } else {

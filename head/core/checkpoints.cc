@@ -138,6 +138,8 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   if (live == nullptr || !attempt.owner.is_trial() ||
       rank >= RequestOf(draft.core.world, attempt.owner).ranks)
     return absl::FailedPreconditionError("the attempt is not the current one");
+  const NodeId node = live->members[rank].node;
+  RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), node, input.incarnation));
   Runs* runs = FindRuns(draft.state(), attempt.owner);
   if (const Checkpoint* known = FindKnown(*runs, input)) {
     draft.out.answer.checkpoint = known->id;
@@ -148,7 +150,6 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   RT_RETURN_IF_ERROR(CheckRow(*live, input));
   const bool is_part = rank != 0 || (input.together &&
                                      RequestOf(draft.core.world, attempt.owner).ranks > 1);
-  const NodeId node = live->members[rank].node;
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_part);
   const TrialId trial = attempt.owner.trial();

@@ -173,6 +173,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     DesiredAttempt& wanted = desired.emplace_back(
         DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
     wanted.whole_seq = WholeSeq(world, owner, live);
+    wanted.after = live.after;
     // Rank 0 saves and ends, and so ends the others; those that report may have parts to save.
     if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
     wanted.suspend = live.suspending;

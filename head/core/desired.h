@@ -20,6 +20,7 @@ struct DesiredAttempt {
   Millis move_by = 0;    // The deadline, by the head's clock; 0: none.
   uint64_t judged_seq = 0;  // Its rows that its driver has judged: it may go on after them.
   uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
+  AttemptId after;  // Not to be started before that one has ended; no owner: at once.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 

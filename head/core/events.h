@@ -62,6 +62,7 @@ enum class AttemptOutcome : uint32_t {
   kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
   kPreempted = 7,     // Ended because a node of it is to go; goes on elsewhere, likewise.
   kHung = 8,  // Ended by its watchdog: no report for too long. Goes on likewise.
+  kWithdrawn = 9,  // It stood in line for a room, was not started, and waits again (line.h).
 };
 
 // A user's exception, as the process that raised it described it.
@@ -252,12 +253,14 @@ struct TrialEnded {
 };
 
 // An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
-// what it starts from.
+// what it starts from. `after`: the attempt that holds its room, or stands in line for it as well,
+// and ends first; no owner: nobody.
 struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;
   uint64_t checkpoint = 0;
-  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint);
+  AttemptId after;
+  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, after);
 };
 struct AttemptStarted {
   AttemptId attempt;

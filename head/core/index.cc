@@ -17,14 +17,15 @@ bool IsFull(const ExperimentIndex& experiment) {
 }
 
 // In the order of arrival, those that were ended for no reason of theirs come before all that are
-// new: they have run.
+// new: they have run, or it was their turn.
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
   return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
-         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended;
+         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended ||
+         last == AttemptOutcome::kWithdrawn;
 }
 
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
@@ -53,6 +54,32 @@ void ConsiderBest(ExperimentIndex& index, const Experiment& experiment, const Tr
 void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   index.best_trial.reset();
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
+}
+
+void TakeRoom(World& world, const Owner& owner, const Attempt& attempt) {
+  const ResourceRequest& request = RequestOf(world, owner);
+  for (const Member& member : attempt.members) {
+    const Resources& bundle = request.bundles.at(member.rank);
+    NodeIndex& node = world.index.nodes[member.node];
+    node.used.Add(bundle);
+    for (uint32_t gpu : member.gpus) node.gpus_used[gpu] += UnitsPerDevice(bundle);
+    RefreshFree(world, member.node);
+  }
+}
+
+void GiveRoom(World& world, const Owner& owner, const Attempt& attempt) {
+  const ResourceRequest& request = RequestOf(world, owner);
+  for (const Member& member : attempt.members) {
+    const Resources& bundle = request.bundles.at(member.rank);
+    NodeIndex& node = world.index.nodes[member.node];
+    node.used.Subtract(bundle);
+    for (uint32_t gpu : member.gpus) {
+      int64_t& units = node.gpus_used[gpu];
+      units -= UnitsPerDevice(bundle);
+      if (units == 0) node.gpus_used.erase(gpu);
+    }
+    RefreshFree(world, member.node);
+  }
 }
 
 void ReindexRuns(World& world, const Owner& owner, const Runs& runs, bool wants_nodes) {
@@ -131,31 +158,45 @@ void ReleaseHeld(World& world, ExperimentId id) {
   }
 }
 
+void HoldBack(World& world, ExperimentId id) {
+  ExperimentIndex& experiment = world.index.experiments.at(id);
+  const auto most = static_cast<uint64_t>(experiment.spec.max_concurrent);
+  if (most == 0) return;
+  for (auto last = experiment.pending.rbegin(); last != experiment.pending.rend(); ++last) {
+    if (experiment.ready + experiment.live.size() <= most) return;
+    const Owner owner = Owner::Of(TrialId{id, *last});
+    if (!world.index.ready_turn.contains(owner)) continue;
+    RemoveReady(world, owner);
+    experiment.held.insert(*last);
+  }
+}
+
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
-  const ResourceRequest& request = RequestOf(world, id.owner);
-  for (const Member& member : attempt.members) {
-    const Resources& bundle = request.bundles.at(member.rank);
-    NodeIndex& node = world.index.nodes[member.node];
-    node.used.Add(bundle);
-    for (uint32_t gpu : member.gpus) node.gpus_used[gpu] += UnitsPerDevice(bundle);
-    node.attempts.insert({id, member.rank});
-    RefreshFree(world, member.node);
+  for (const Member& member : attempt.members)
+    world.index.nodes[member.node].attempts.insert({id, member.rank});
+  if (attempt.stands_in_line()) {
+    RT_CHECK(world.index.next_in_line.emplace(attempt.after, id).second);
+  } else {
+    TakeRoom(world, id.owner, attempt);
   }
 }
 
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
-  const ResourceRequest& request = RequestOf(world, id.owner);
-  for (const Member& member : attempt.members) {
-    const Resources& bundle = request.bundles.at(member.rank);
-    NodeIndex& node = world.index.nodes[member.node];
-    node.used.Subtract(bundle);
-    for (uint32_t gpu : member.gpus) {
-      int64_t& units = node.gpus_used[gpu];
-      units -= UnitsPerDevice(bundle);
-      if (units == 0) node.gpus_used.erase(gpu);
-    }
-    node.attempts.erase({id, member.rank});
-    RefreshFree(world, member.node);
+  for (const Member& member : attempt.members)
+    world.index.nodes[member.node].attempts.erase({id, member.rank});
+  auto& lines = world.index.next_in_line;
+  if (attempt.stands_in_line()) lines.erase(attempt.after);
+  if (!attempt.stands_in_line()) GiveRoom(world, id.owner, attempt);
+  const auto found = lines.find(id);
+  if (found == lines.end()) return;
+  const AttemptId next = found->second;
+  lines.erase(found);
+  Attempt& behind = *FindRuns(world.state, next.owner)->live();
+  behind.after = attempt.after;
+  if (behind.stands_in_line()) {
+    lines.emplace(behind.after, next);
+  } else {
+    TakeRoom(world, next.owner, behind);
   }
 }
 

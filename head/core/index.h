@@ -12,10 +12,14 @@ void AddReady(World& world, const Owner& owner);
 void RemoveReady(World& world, const Owner& owner);
 // After one of its trials no longer runs or waits: another may, under max_concurrent.
 void ReleaseHeld(World& world, ExperimentId id);
+// After one that was held runs all the same: an index that was made anew may hold back others than
+// the one that decided it.
+void HoldBack(World& world, ExperimentId id);
 // What the trial's driver gave it: its names are taken, its own resources are read.
 void TakeOwn(ExperimentIndex& index, const Trial& trial);
-// A live attempt takes or gives back its members' resources.
+// A live attempt takes its members' resources, or its place in line for them.
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
+// It has ended: gives them back, or to who stands next in line.
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
 // The experiment's best trial after one of its trials' values changed.
 void RefreshBest(World& world, TrialId changed);

@@ -104,6 +104,7 @@ struct Report {
   // Rows with a checkpoint that is being pushed: its commit comes later.
   std::set<std::pair<Fence, uint64_t>> saved;
   uint64_t seen_epoch = 0;  // Of the newest head that the worker has heard.
+  uint64_t incarnation = 0;  // Of the daemon that says it; 0: it does not say.
 };
 // Bytes and manifest are durable: asks for the commit.
 struct CommitCheckpoint {
@@ -113,6 +114,7 @@ struct CommitCheckpoint {
   Bytes bytes = 0;
   bool together = false;  // Of rank 0: the other ranks may have parts of it.
   uint64_t seen_epoch = 0;
+  uint64_t incarnation = 0;
 };
 
 struct SubmitJob {

@@ -35,6 +35,13 @@ struct Dumper {
     Put(id.experiment);
     Put(id.number);
   }
+  void Put(const AttemptId& id) {
+    Put(id.owner.kind);
+    Put(id.owner.group);
+    Put(id.owner.number);
+    Put(id.number);
+    Put(id.generation);
+  }
   template <class T>
   void Put(const std::vector<T>& items) {
     Put(items.size());
@@ -76,6 +83,7 @@ void CheckRuns(const Runs& runs, bool over) {
 }
 
 void CheckNodes(const World& world) {
+  size_t in_line = 0;
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);
     Resources used;
@@ -86,6 +94,13 @@ void CheckNodes(const World& world) {
       const Resources& bundle =
           RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
       if (node.draining) RT_CHECK(live->moving_since != 0);
+      if (live->stands_in_line()) {
+        const Attempt* before = FindLive(world.state, live->after);
+        RT_CHECK(before != nullptr && before->members == live->members);
+        RT_CHECK(world.index.next_in_line.at(live->after) == fence.attempt);
+        ++in_line;
+        continue;
+      }
       used.Add(bundle);
       for (uint32_t gpu : live->members[fence.rank].gpus)
         gpus_used[gpu] += UnitsPerDevice(bundle);
@@ -95,6 +110,7 @@ void CheckNodes(const World& world) {
     if (node.lost || node.gone) RT_CHECK(index.attempts.empty());
     RT_CHECK(index.listed == (node.ready && !node.lost && !node.gone && !node.draining));
   }
+  RT_CHECK(in_line == world.index.next_in_line.size());
 }
 
 // The best trial is known without a scan; here it is looked for with one.
@@ -136,6 +152,8 @@ void CheckInvariants(const Core& core) {
     RT_CHECK(!experiment.ended || experiment.decided);
     RT_CHECK((experiment.halted_at != 0) == (experiment.paused || experiment.decided));
     RT_CHECK(ready == index.ready);
+    const auto most = static_cast<uint64_t>(index.spec.max_concurrent);
+    RT_CHECK(most == 0 || ready == 0 || ready + index.live.size() <= most);
     CheckBest(experiment, index);
   }
   for (const auto& [id, job] : world.state.jobs) {

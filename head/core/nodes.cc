@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -24,6 +25,7 @@ void Forget(Soft& soft, NodeId id) {
 }
 
 void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
+  LeaveLines(draft, id, reason);
   const std::set<Fence> held = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
   for (const Fence& fence : held) LoseAttempt(draft, fence.attempt, reason);
 }
@@ -62,9 +64,10 @@ void GiveTimeToReturn(Soft& soft, Millis now) {
   for (NodeId id : silent) SetDeadline(soft, id, now + limits::kRestartGrace);
 }
 
-// What runs there is to hear of a change of the node.
+// What runs there is to hear of a change of the node, and nothing more starts there.
 void EmitAndTell(Draft& draft, NodeId id, Event event) {
   draft.Emit(std::move(event));
+  if (draft.state().nodes.at(id).draining) LeaveLines(draft, id, "its node drains");
   for (const Fence& fence : draft.index().nodes[id].attempts)
     draft.MarkDirty(fence.attempt.owner);
 }

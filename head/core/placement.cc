@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
 
@@ -17,8 +18,9 @@ namespace {
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members) {
   const Runs& runs = *FindRuns(draft.state(), owner);
   uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
-  draft.Emit(
-      event::AttemptPlaced{{owner, runs.next_attempt, 1}, std::move(members), checkpoint});
+  const AttemptId id{owner, runs.next_attempt, 1};
+  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, {}});
+  NotePlaced(draft, id);
 }
 
 struct Largest {
@@ -196,8 +198,30 @@ bool PlaceOne(Draft& draft, Claims& claims, const ResourceRequest& wanted,
       return true;
     }
     if (avoided.empty()) return false;
+    claims.MakeFor(wanted, owner);  // Before those behind it take what it waits for.
   }
   return false;
+}
+
+// The first of those who wait, whatever they wait for, unless it could claim somebody's room.
+bool StandInLine(Draft& draft, const Claims& claims, const ResourceRequest& wanted,
+                 const ReadyQueue& queue) {
+  const auto& [turn, owner] = *queue.by_turn.begin();
+  const World& world = draft.core.world;
+  if (RunsBelow(world, -turn.behind)) return false;
+  std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+  closed.merge(AvoidedBy(world, owner));
+  return PlaceInLine(draft, wanted, queue, closed);
+}
+
+// Of one whose turn comes when another trial ends.
+Waiting WhyInLine(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || !live->stands_in_line() || live->was_heard_of()) return {};
+  const std::string before = ToString(live->after.owner.trial());
+  return {"is next on " + state.nodes.at(live->members.front().node).name + ", after trial " +
+              before, "the end of trial " + before};
 }
 
 }  // namespace
@@ -237,6 +261,7 @@ void Place(Draft& draft) {
     }
     if (next == nullptr) return;
     if (PlaceOne(draft, claims, next->first, next->second)) continue;
+    if (blocked.empty() && StandInLine(draft, claims, next->first, next->second)) continue;
     blocked.insert(&next->second);
     claims.Make(next->first, next->second);
   }
@@ -245,6 +270,7 @@ void Place(Draft& draft) {
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
+  if (Waiting next = WhyInLine(world.state, owner); !next.reason.empty()) return next;
   if (Waiting moving = WhyMoving(world.state, owner); !moving.reason.empty()) return moving;
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   if (owner.is_trial() &&

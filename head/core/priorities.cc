@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/limits.h"
+#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -16,19 +17,18 @@ bool IsLeaving(const Trial& trial, const Attempt& live) {
   return live.suspending || trial.stop_cause != StopCause::kNone || live.FirstFailure() != nullptr;
 }
 
-// Whether a trial of lower priority runs.
+}  // namespace
+
+int PriorityOf(const World& world, const Owner& owner) {
+  return owner.is_trial() ? PriorityOf(world, owner.trial().experiment) : 0;
+}
+
 bool RunsBelow(const World& world, int priority) {
   for (ExperimentId id : world.index.open_experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
     if (index.spec.priority < priority && !index.live.empty()) return true;
   }
   return false;
-}
-
-}  // namespace
-
-int PriorityOf(const World& world, const Owner& owner) {
-  return owner.is_trial() ? PriorityOf(world, owner.trial().experiment) : 0;
 }
 
 void Claims::Look() {
@@ -41,6 +41,7 @@ void Claims::Look() {
       const Owner owner = Owner::Of(TrialId{id, number});
       const Trial& trial = *FindTrial(world.state, owner.trial());
       const Attempt& live = *trial.runs.live();
+      if (live.stands_in_line()) continue;  // It holds no room.
       if (IsLeaving(trial, live)) {
         Leave(rooms_, RequestOf(world, owner), live.members);
       } else {
@@ -57,12 +58,19 @@ void Claims::Look() {
 
 void Claims::Make(const ResourceRequest& wanted, const ReadyQueue& queue) {
   for (const auto& [turn, owner] : queue.by_turn) {
-    if (!owner.is_trial() || !RunsBelow(draft_.core.world, -turn.behind)) return;
-    if (made_ == limits::kClaimsPerRound) return;
-    ++made_;
-    Look();
-    if (!Claim(owner, wanted) && AvoidedBy(draft_.core.world, owner).empty()) return;
+    const bool claimed = MakeFor(wanted, owner);
+    if (!claimed && AvoidedBy(draft_.core.world, owner).empty()) return;
   }
+}
+
+bool Claims::MakeFor(const ResourceRequest& wanted, const Owner& owner) {
+  const World& world = draft_.core.world;
+  if (!owner.is_trial() || !RunsBelow(world, rt::PriorityOf(world, owner))) return false;
+  if (made_.contains(owner)) return true;
+  if (made_.size() == limits::kClaimsPerRound) return false;
+  made_.insert(owner);
+  Look();
+  return Claim(owner, wanted);
 }
 
 bool Claims::Claim(const Owner& owner, const ResourceRequest& wanted) {
@@ -74,6 +82,7 @@ bool Claims::Claim(const Owner& owner, const ResourceRequest& wanted) {
   for (const Runner& one : *leaving) {
     Leave(rooms_, RequestOf(world, one.id.owner), one.attempt->members);
     std::erase_if(runners_, [&](const Runner& runner) { return runner.id == one.id; });
+    LeaveLines(draft_, one.id, "its room is for a higher priority");
     draft_.Emit(event::RoomClaimed{one.id, owner.trial().experiment});
   }
   const auto members = PutInto(rooms_, wanted, avoided);

@@ -21,6 +21,8 @@ class Claims {
   // No trial of the queue has room now: those whose priority is above that of some who run claim
   // it, in their turn. Emits RoomClaimed for who is to leave.
   void Make(const ResourceRequest& wanted, const ReadyQueue& queue);
+  // The same for one of them; once in a round.
+  bool MakeFor(const ResourceRequest& wanted, const Owner& owner);
   // Somebody was placed meanwhile.
   void NotePlaced(const ResourceRequest& wanted, const std::vector<Member>& members);
   // Nodes that are kept from who has this priority.
@@ -44,9 +46,11 @@ class Claims {
   std::vector<Room> rooms_;      // Once who was asked to leave has left.
   std::vector<Runner> runners_;  // Those who were not: the lowest first, then the youngest.
   std::map<NodeId, int> kept_;   // For whom.
-  size_t made_ = 0;
+  std::set<Owner> made_;
 };
 
+// Whether a trial of lower priority runs.
+bool RunsBelow(const World& world, int priority);
 // "experiment 7 of priority 10": an experiment whose trials wait and go first; empty: none.
 std::string WhoIsBefore(const World& world, const Owner& owner);
 // Trials of lower priority that were asked to save and end.

@@ -169,6 +169,7 @@ ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBa
 
 absl::Status OnReport(Draft& draft, const input::Report& report) {
   RT_RETURN_IF_ERROR(CheckNewest(draft.state(), report.seen_epoch));
+  RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), report.node, report.incarnation));
   for (const RowBatch& batch : report.batches) {
     draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));
     if (batch.rank != 0) CommitWhole(draft, batch.attempt);

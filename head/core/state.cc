@@ -89,4 +89,12 @@ absl::Status CheckNewest(const State& state, uint64_t seen_epoch) {
                                 "the file `head` in the workers' state directories");
 }
 
+absl::Status CheckNewestDaemon(const State& state, NodeId id, uint64_t incarnation) {
+  auto node = state.nodes.find(id);
+  if (incarnation == 0 || node == state.nodes.end() ||
+      incarnation >= node->second.inventory.incarnation)
+    return absl::OkStatus();
+  return absl::UnavailableError("a later daemon of this node has been heard");
+}
+
 }  // namespace rt

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -101,9 +102,14 @@ struct Attempt {
   std::vector<CheckpointPart> parts;
   std::set<uint32_t> savers;
   uint32_t rule = 0;  // As in AttemptEnded.
+  AttemptId after;  // Whose room it will have, once that one has ended; no owner: it has its own.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged, saved, moving_since, parts, savers, rule);
+            unjudged, saved, moving_since, parts, savers, rule, after);
+
+  bool stands_in_line() const { return after.owner.kind != Owner::Kind::kNone; }
+  // Whether its first rank was ever said to run.
+  bool was_heard_of() const { return pids.front() != 0 || accepted.front() != 0; }
 
   const SavedRow* SavedAt(uint64_t seq) const;
   const CheckpointPart* PartOf(uint32_t rank, uint64_t seq) const;
@@ -324,6 +330,7 @@ struct Index {
   std::map<NodeId, NodeIndex> nodes;
   std::map<ResourceRequest, ReadyQueue> ready;
   std::map<Owner, Turn> ready_turn;
+  std::map<AttemptId, AttemptId> next_in_line;  // Who gets its room; both live.
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.
@@ -367,6 +374,12 @@ struct SoftNode {
   bool zombies = false;     // It still runs something that it should not: no new work.
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
 };
+// How quick a search's trials are, and behind whom its next ones could stand (line.h).
+struct Pace {
+  uint32_t trials = 0;  // That ended by themselves.
+  Millis typical = 0;   // How long they ran; the last ones count most.
+  std::deque<AttemptId> ends;
+};
 struct Soft {
   std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
@@ -375,6 +388,7 @@ struct Soft {
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
+  std::map<ExperimentId, Pace> paces;
   bool try_place = false;  // Something changed since the last placement round.
 };
 
@@ -389,5 +403,8 @@ const Attempt* FindLive(const State& state, const AttemptId& id);
 // Unavailable when whoever asks has heard of a head after this one: what this one says is not to be
 // believed, not even that it does not know somebody.
 absl::Status CheckNewest(const State& state, uint64_t seen_epoch);
+// Unavailable when a later daemon of the node has been heard: after a reboot it may have started an
+// attempt anew whose rows of before are still on their way. 0: who says it does not say who it is.
+absl::Status CheckNewestDaemon(const State& state, NodeId node, uint64_t incarnation);
 
 }  // namespace rt

@@ -6,6 +6,7 @@
 #include "common/base/overloaded.h"
 #include "head/core/core.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -84,6 +85,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::Tick&) {
             CheckBudgets(d);
             ExpireDrains(d);
+            TidyLines(d);
             const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
             for (ExperimentId id : open) ProposeTrials(d, id);
             return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -99,6 +100,7 @@ absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input
   RT_RETURN_IF_ERROR(CheckOpen(*experiment));
   if (experiment->paused) return absl::OkStatus();
   draft.Emit(event::ExperimentPaused{input.experiment, input.reason});
+  LeaveLines(draft, input.experiment, "its experiment was paused");
   for (uint32_t number : draft.index().experiments.at(input.experiment).live)
     draft.MarkDirty(Owner::Of(TrialId{input.experiment, number}));
   return absl::OkStatus();
@@ -158,6 +160,7 @@ absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
     return Refuse("trial " + ToString(input.trial) + " is over or stopping", "");
   if (trial->pause_cause != PauseCause::kNone) return absl::OkStatus();
   draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
+  LeaveLine(draft, Owner::Of(input.trial), "it was paused");
   return absl::OkStatus();
 }
 

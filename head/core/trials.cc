@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/line.h"
 
 namespace rt {
 
@@ -25,7 +26,7 @@ void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& r
   const Trial& trial = *FindTrial(draft.state(), id);
   if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) return;
   draft.Emit(event::TrialStopRequested{id, cause, reason});
-  if (trial.runs.live() != nullptr) return;
+  if (trial.runs.live() != nullptr) return LeaveLine(draft, Owner::Of(id), reason);
   draft.Emit(event::TrialEnded{id, EndFor(cause), reason, {}});
   ProposeTrials(draft, id.experiment);
   DecideIfOver(draft, id.experiment);
@@ -74,6 +75,7 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
         break;
       case AttemptOutcome::kSuspended:
       case AttemptOutcome::kPreempted:
+      case AttemptOutcome::kWithdrawn:
         break;
       case AttemptOutcome::kNone:
         RT_CHECK(false);

@@ -29,6 +29,8 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "PREEMPTED";
     case AttemptOutcome::kHung:
       return "HUNG";
+    case AttemptOutcome::kWithdrawn:
+      return "WITHDRAWN";
     case AttemptOutcome::kNone:
       break;
   }
@@ -242,7 +244,8 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
   }
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
   const Attempt* live = trial.runs.live();
-  if (live != nullptr) return live->started_at == 0 ? "STARTING" : "RUNNING";
+  if (live != nullptr && live->started_at != 0) return "RUNNING";
+  if (live != nullptr && !live->stands_in_line()) return "STARTING";
   const bool paused = trial.pause_cause != PauseCause::kNone ||
                       core.world.state.experiments.at(trial.id.experiment).paused;
   return paused ? "PAUSED" : "PENDING";

@@ -173,6 +173,7 @@ absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, N
   input::Report report;
   report.node = node;
   report.seen_epoch = request.seen_epoch();
+  report.incarnation = request.incarnation();
   size_t rows = 0;
   for (const auto& wire : request.batches()) {
     rows += static_cast<size_t>(wire.rows_size());
@@ -217,6 +218,8 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
       added->set_move_for_ms(std::max<Millis>(1, desired.move_by - from.now));
     added->set_judged_seq(desired.judged_seq);
     added->set_whole_seq(desired.whole_seq);
+    if (desired.after.owner.kind != Owner::Kind::kNone)
+      *added->mutable_after() = ToWire(Fence{desired.after, 0});
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);
     if (body == bodies.end() || bytes > kBodiesBytesMax) continue;

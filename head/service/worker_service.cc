@@ -76,7 +76,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
         edge_.loop.Post(input::CommitCheckpoint{fence, request->manifest(),
                                                 FromWire(request->row()), request->bytes(),
-                                                request->together(), request->seen_epoch()},
+                                                request->together(), request->seen_epoch(),
+                                                request->incarnation()},
                         [reactor, reply](const absl::Status& status, const Answer& answer) {
                           reply->set_checkpoint(answer.checkpoint);
                           reactor->Finish(ToGrpc(status));

@@ -229,7 +229,12 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.exits.clear();
   owner.parts.clear();
   CheckAvoided(e, owner);
-  for (const Member& member : e.members) Take(member, e.attempt, owner.asks.bundles[member.rank]);
+  if (e.after.owner.kind != Owner::Kind::kNone) {
+    StandInLine(e, owner);
+  } else {
+    for (const Member& member : e.members)
+      Take(member, e.attempt, owner.asks.bundles[member.rank]);
+  }
   owner.known_rows.clear();
   owner.judged = 0;
   const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
@@ -298,6 +303,7 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     Must(!calm_, "no attempt is lost once the faults are over");
     return;
   }
+  if (e.outcome == AttemptOutcome::kWithdrawn) return CheckWithdrawn(e, owner);
   if (e.outcome == AttemptOutcome::kStopped) {
     Must(owner.stop_requested, "somebody asked it to stop");
     return;

@@ -225,7 +225,12 @@ class Auditor {
   void CheckBroken();
   void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);
   void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
+  void Hold(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Release(OwnerBook& owner, const AttemptId& attempt);
+  void StandInLine(const event::AttemptPlaced& e, const OwnerBook& owner);
+  void LeaveLine(const AttemptId& attempt, const Member& member);
+  void Inherit(const AttemptId& attempt);
+  void CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const;
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
   void CheckJudged(const event::ReportsAccepted& e, const RowBatch& batch);
@@ -264,6 +269,7 @@ class Auditor {
     std::vector<std::string> parts;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
+  std::map<AttemptId, AttemptId> line_before_, line_next_;  // Who stands in line, and behind whom.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
   std::set<Owner> committed_;  // Owners that got a checkpoint in it.
   // Attempts that ended before all of their ranks had, with their nodes.

@@ -56,6 +56,11 @@ void Auditor::Take(const Member& member, const AttemptId& attempt, const Resourc
   NodeBook& node = NodeOf(member.node);
   Must(node.ready && !node.gone, "work goes to ready nodes only");
   Must(!node.draining, "nothing new goes to a draining node");
+  Hold(member, attempt, asks);
+}
+
+void Auditor::Hold(const Member& member, const AttemptId& attempt, const Resources& asks) {
+  NodeBook& node = NodeOf(member.node);
   node.live.insert(attempt);
   const Resources& has = node.inventory.resources;
   node.used.cpu += asks.cpu;
@@ -81,6 +86,10 @@ void Auditor::TakeGpus(NodeBook& node, const Member& member, const Resources& as
 }
 
 void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
+  if (line_before_.contains(attempt)) {
+    LeaveLine(attempt, owner.members.front());
+    return owner.members.clear();
+  }
   for (const Member& member : owner.members) {
     const Resources& asks = owner.asks.bundles.at(member.rank);
     NodeBook& node = NodeOf(member.node);
@@ -92,6 +101,7 @@ void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
     }
   }
   owner.members.clear();
+  Inherit(attempt);
 }
 
 void Auditor::On(const event::PortAgreed& e) {

@@ -77,7 +77,9 @@ head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
-head_core nodes.cc "what a node no longer knows is not missed" 's/\n  LoseMissing\(draft, sync\);//'
+head_core nodes.cc "what a node no longer knows is not missed" 's/\n  if \(is_new_daemon\) LoseMissing\(draft, sync\);//'
+head_core nodes.cc "a late word of a daemon loses what it started" \
+  's/if \(is_new_daemon\) LoseMissing/LoseMissing/'
 head_core reports.cc "rows after a stop are kept" 's/if \(stopping\) continue;//'
 head_core reports.cc "a row is taken twice" \
   's/row\.seq != settled \+ 1/false/; s/row\.seq <= settled/row.seq < settled/'
@@ -128,6 +130,12 @@ head_core priorities.cc "the wrong ones make room" \
   's/partition_point\(runners_\.begin\(\), runners_\.end\(\), \[&\]\(const Runner& one\) \{\n    return one\.priority < priority;/partition_point(runners_.begin(), runners_.end(), [&](const Runner&) {\n    return priority > -9999;/'
 head_core index.cc "the queue forgets priorities" \
   's/\.behind = -PriorityOf\(world, owner\)/.behind = 0 * PriorityOf(world, owner)/'
+head_core line.cc "who ran already is sent back to the queue" \
+  's/ \|\| live->was_heard_of\(\)\) return;/) return;/'
+head_core line.cc "somebody stands behind who is told to leave" 's/ \|\| last->suspending//'
+worker_core "who stands in line does not wait" 's/return before->second\.stage[^;]*;/return false;/'
+worker_core "what is being ended shares its room" \
+  's/if \(std::any_of\([^;]*is_left_over\)\) return true;//'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 worker_core "a new daemon forgets whom the last one asked to leave" \
   's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'
@@ -181,7 +189,7 @@ worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
 worker_core "an exit file is ignored" \
   's/recovered\.exit \? Stage::kDraining : Stage::kRunning/Stage::kRunning/'
-worker_core "SIGKILL never comes" 's/actions_\.push_back\(action::Signal\{fence, true\}\);//'
+worker_core "SIGKILL never comes" 's/actions_\.push_back\(action::Signal\{fence, true[^}]*\}\);//g'
 worker_core "a living program is forgotten" \
   's/const bool ended = [^;]*;/const bool ended = attempt.stage != Stage::kPreparing;/'
 worker_core "what may succeed later is given up" 's/prepared\.transient\)/false)/'

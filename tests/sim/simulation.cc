@@ -151,11 +151,13 @@ std::string Simulation::Unanswered() const {
 std::string Simulation::DrawExperiment(bool may_ask) {
   auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
   auto number = [](uint64_t value) { return std::to_string(value); };
-  std::string text = R"({"experiment":"e","command":["train","${lr}"],"metric":"loss",)";
+  const bool is_quick = below(5) == 0;  // Its trials are over in a moment.
+  std::string text = std::string(R"({"experiment":")") + (is_quick ? "quick" : "e") +
+                     R"(","command":["train","${lr}"],"metric":"loss",)";
   text += std::string(R"("mode":")") + (below(2) == 0 ? "min" : "max") + "\",";
   text += below(2) == 0 ? R"("space":{"lr":{"uniform":[0,1]}},)"
                         : R"("space":{"lr":{"grid":[1,2,3]}},)";
-  text += "\"num_samples\":" + number(1 + below(5)) + ",";
+  text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
   if (below(3) > 0) {
     text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
             R"(,"grace_period":)" + number(1 + below(2)) + R"(,"reduction_factor":)" +
@@ -181,7 +183,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
     text += std::string(R"("retry":[{"exit_code":1,"log":"x","then":")") + then[below(3)] +
             R"("},{"exit_code":)" + number(1 + below(2)) + R"(,"then":")" + then[below(3)] +
             "\"}],";
-  if (may_ask && below(3) == 0) {
+  if (may_ask && !is_quick && below(3) == 0) {
     const char* asks[] = {R"("suggests":true)", R"("judges":true)",
                           R"("suggests":true,"judges":true,"search":"own")",
                           R"("judges":true,"chooses":true)"};
@@ -197,7 +199,8 @@ std::string Simulation::DrawExperiment(bool may_ask) {
                              R"({"bundles":[{"cpu":1,"gpu":0.5},{"cpu":0.5,"gpu":1}],)"
                              R"("strategy":"STRICT_PACK"})",
                              R"({"cpu":0.5,"ranks":2,"strategy":"STRICT_SPREAD"})"};
-  text += std::string("\"resources\":") + resources[below(two_stay_ ? 13 : 12)] + ",";
+  const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
+  text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
   return text;
 }

@@ -96,7 +96,7 @@ void WorkerHost::Reboot(bool keep_disk) {
   if (!daemon_up_) return;
   sim_.faults.Add(keep_disk ? Fault::kNodeRebooted : Fault::kNodeReplaced);
   if (sim_.rng.Chance(0.5)) {
-    head_.Post(input::Disconnected{node_, node_.value * 1'000'000 + daemon_life_}, {});
+    head_.Post(input::Disconnected{node_, Incarnation()}, {});
   }
   daemon_up_ = false;
   LoseProcesses();
@@ -207,6 +207,7 @@ void WorkerHost::Launch(const Fence& fence) {
   Require(earlier == runs_.end() || !earlier->second.alive, "launched while it runs");
   Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
   auditor_.CheckLaunch(body->second, sim_.truth);
+  CheckRoom(body->second.resources);
   sim_.truth.runs[fence] = {.port = body->second.port};
   runs_.erase(fence);
   Run& run = runs_[fence];
@@ -216,6 +217,8 @@ void WorkerHost::Launch(const Fence& fence) {
   run.iteration = run.body.iteration_base;
   run.is_judged = run.body.control.find("\"judged\":true") != std::string::npos;
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
+  if (run.body.name.starts_with("quick"))
+    run.iterations_total = static_cast<double>(sim_.Between(0, 2));
   if (run.body.world_size > 1) {  // They go in step.
     const Owner& owner = fence.attempt.owner;
     run.iterations_total = static_cast<double>(
@@ -233,6 +236,13 @@ void WorkerHost::Launch(const Fence& fence) {
   run.asks = fence.rank == 0 && !run.together && sim_.rng.Chance(0.5);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
+}
+
+// Whatever anybody believes: what runs on a machine at once fits it.
+void WorkerHost::CheckRoom(const Resources& wanted) const {
+  int64_t cpu = wanted.cpu;
+  for (const auto& [fence, run] : runs_) cpu += run.alive ? run.body.resources.cpu : 0;
+  if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
 }
 
 void WorkerHost::SignalRun(const worker::action::Signal& asked) {
@@ -317,7 +327,7 @@ void WorkerHost::SendSync() {
   if (node_.value == 0) return Join();
   input::Sync sync;
   sync.node = node_;
-  sync.incarnation = node_.value * 1'000'000 + daemon_life_;
+  sync.incarnation = Incarnation();
   sync.sync_seq = sync_open_ = ++sync_seq_;
   sync.inventory.incarnation = sync.incarnation;
   sync.inventory.resources = size_;
@@ -386,7 +396,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
     });
     return;
   }
-  for (const LaunchSpec& body : reply.bodies) bodies_[body.fence] = body;
+  for (const LaunchSpec& body : reply.bodies) bodies_.try_emplace(body.fence, body);
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
   head_epoch_ = std::max(head_epoch_, reply.epoch);
@@ -397,6 +407,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
                                 .suspend = wanted.suspend,
                                 .move = wanted.move,
                                 .move_by = wanted.move_by});
+    if (wanted.after.owner.is_trial()) desired.attempts.back().after = Fence{wanted.after, 0};
     if (auto run = runs_.find(wanted.fence); run != runs_.end())
       run->second.judged = std::max(run->second.judged, wanted.judged_seq);
   }
@@ -415,7 +426,7 @@ void WorkerHost::ReportLater() {
 }
 
 void WorkerHost::SendReport() {
-  input::Report report{.node = node_, .seen_epoch = core_.epoch};
+  input::Report report{.node = node_, .seen_epoch = core_.epoch, .incarnation = Incarnation()};
   for (const auto& [fence, run] : runs_) {
     if (run.spool.empty()) continue;
     RowBatch& batch = report.batches.emplace_back(RowBatch{fence.attempt, fence.rank, {}});
@@ -467,6 +478,7 @@ void WorkerHost::SendCommit(const Fence& fence) {
   if (it == runs_.end() || !it->second.commit) return;
   input::CommitCheckpoint commit = *it->second.commit;
   commit.seen_epoch = core_.epoch;
+  commit.incarnation = Incarnation();
   if (!sim_.truth.manifests.contains(commit.manifest)) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(commit, [=, this](const absl::Status& status, const Answer& answer) {

@@ -73,6 +73,8 @@ class WorkerHost {
   void Perform(const worker::Action& action);
   void Prepare(const Fence& fence);
   void Launch(const Fence& fence);
+  uint64_t Incarnation() const { return node_.value * 1'000'000 + daemon_life_; }
+  void CheckRoom(const Resources& wanted) const;
   void SignalRun(const worker::action::Signal& asked);
   void SuspendRun(const Fence& fence);
   void Hang(const Fence& fence, Run& run);

@@ -24,6 +24,7 @@ class Stepper {
     if (desired.epoch < state_.epoch) return;
     state_.epoch = desired.epoch;
     std::set<Fence> wanted;
+    state_.to_come.clear();
     for (const auto& item : desired.attempts) {
       wanted.insert(item.fence);
       Want(item);
@@ -44,8 +45,7 @@ class Stepper {
     if (IsUnwanted(*attempt)) {
       NeverStarted(*attempt, kNotStarted);
     } else if (prepared.ok) {
-      attempt->stage = Stage::kLaunching;
-      actions_.push_back(action::Launch{prepared.fence});
+      attempt->stage = Stage::kInLine;
     } else if (prepared.transient) {
       attempt->stage = Stage::kRetrying;
       attempt->retry_at = now_ + std::min(kRetryMost, kRetryFirst << std::min(attempt->tries, 5u));
@@ -77,7 +77,7 @@ class Stepper {
       attempt->exit.hung = true;
       attempt->exit.reason = attempt->hung_why;
     }
-    Advance(exited.fence);
+    AdvanceAll();  // Somebody may have waited for this.
   }
 
   void On(const input::Drained& drained) {
@@ -148,9 +148,11 @@ class Stepper {
       found->second.suspend = found->second.suspend || item.suspend;
       found->second.move = item.move;
       found->second.move_by = item.move_by;
+      if (item.after) found->second.behind.insert(*item.after);
       return;
     }
     if (!item.has_body) {
+      state_.to_come.insert(item.fence);
       changed_ = true;  // It was listed by a request that we outlived: ask again without it.
       return;
     }
@@ -159,6 +161,7 @@ class Stepper {
     attempt.suspend = item.suspend;
     attempt.move = item.move;
     attempt.move_by = item.move_by;
+    if (item.after) attempt.behind.insert(*item.after);
     if (IsUnwanted(attempt)) {
       NeverStarted(attempt, kNotStarted);
     } else {
@@ -203,6 +206,14 @@ class Stepper {
         actions_.push_back(action::Prepare{fence});
       }
     }
+    if (attempt.stage == Stage::kInLine) {
+      if (IsUnwanted(attempt)) {
+        NeverStarted(attempt, kNotStarted);
+      } else if (!IsBehind(attempt)) {
+        attempt.stage = Stage::kLaunching;
+        actions_.push_back(action::Launch{fence});
+      }
+    }
     if (attempt.stage == Stage::kRunning) EndAsDue(fence, attempt);
     const bool ended = attempt.stage == Stage::kDraining || attempt.stage == Stage::kExited;
     if (!attempt.wanted && ended) {
@@ -210,6 +221,22 @@ class Stepper {
       state_.attempts.erase(fence);
       changed_soon_ = true;
     }
+  }
+
+  static bool Runs(const AttemptState& attempt) {
+    return attempt.stage == Stage::kLaunching || attempt.stage == Stage::kRunning;
+  }
+
+  // Whether its room is taken: by who stands before it, or by somebody that the head has given up,
+  // and that is being ended.
+  bool IsBehind(const AttemptState& attempt) const {
+    const auto is_left_over = [](const auto& one) { return !one.second.wanted && Runs(one.second); };
+    if (std::any_of(state_.attempts.begin(), state_.attempts.end(), is_left_over)) return true;
+    return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& fence) {
+      const auto before = state_.attempts.find(fence);
+      if (before == state_.attempts.end()) return state_.to_come.contains(fence);
+      return before->second.stage != Stage::kDraining && before->second.stage != Stage::kExited;
+    });
   }
 
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
@@ -266,6 +293,7 @@ Observed::Phase PhaseOf(Stage stage) {
   switch (stage) {
     case Stage::kPreparing:
     case Stage::kRetrying:
+    case Stage::kInLine:
     case Stage::kLaunching:
       return Observed::Phase::kPreparing;
     case Stage::kRunning:

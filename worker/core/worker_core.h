@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -83,6 +84,7 @@ struct DesiredAttempt {
   bool move = false;
   Millis move_by = 0;  // By this daemon's clock; 0: no deadline.
   uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
+  std::optional<Fence> after;  // Not to be started before that one has ended.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -197,6 +199,7 @@ using Action = std::variant<action::Prepare, action::Launch, action::Signal, act
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
   kRetrying,   // It failed for now; again at `retry_at`.
+  kInLine,     // Ready; who runs in its place has not ended yet.
   kLaunching,
   kRunning,
   kDraining,  // Ended; its last words are being collected.
@@ -210,6 +213,7 @@ struct AttemptState {
   uint32_t port = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
+  std::set<Fence> behind;  // All that it was ever to wait for.
   bool suspend = false;  // Sticky.
   bool orphaned = false;  // That is because no head answered.
   std::optional<Millis> suspend_at;  // When it was told to save and end.
@@ -232,6 +236,7 @@ struct AttemptState {
 struct WorkerState {
   uint64_t epoch = 0;
   std::map<Fence, AttemptState> attempts;
+  std::set<Fence> to_come;  // Desired, and asked for again because their bodies did not come.
 };
 
 std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now);

@@ -34,6 +34,7 @@ absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
   ToWire(row, request.mutable_row());
   request.set_bytes(bytes);
   request.set_seen_epoch(attempts_.head_epoch());
+  request.set_incarnation(attempts_.incarnation());
   request.set_together(row.together);
   v1::CommitCheckpointReply reply;
   grpc::Status status = stub_->CommitCheckpoint(&context, request, &reply);

@@ -78,6 +78,7 @@ void ReportLoop::Run() {
 v1::ReportRequest ReportLoop::Gather() const {
   v1::ReportRequest request;
   request.set_seen_epoch(attempts_.head_epoch());
+  request.set_incarnation(attempts_.incarnation());
   size_t rows_left = limits::kReportRowsMax;
   size_t bytes_left = limits::kReportBytesMax;
   for (const auto& attempt : attempts_.All()) {

@@ -191,7 +191,8 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
     const Fence fence = FromWire(one.fence());
     desired.attempts.push_back(
         {fence, one.stop(), one.has_body(), one.suspend(), one.judged_seq(), one.move(),
-         one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms(), one.whole_seq()});
+         one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms(), one.whole_seq(),
+         one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt});
     if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));

@@ -308,8 +308,10 @@ std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {
   auto found = attempts_.find(fence);
   return found == attempts_.end() ? nullptr : found->second;
 }
-AttemptTable::AttemptTable(std::string head_file, std::string cluster_id)
-    : head_file_(std::move(head_file)), cluster_id_(std::move(cluster_id)) {
+AttemptTable::AttemptTable(std::string head_file, std::string cluster_id, uint64_t incarnation)
+    : head_file_(std::move(head_file)),
+      cluster_id_(std::move(cluster_id)),
+      incarnation_(incarnation) {
   auto kept = ReadFile(head_file_, 4096);
   const std::vector<std::string> words = kept.ok() ? Split(*kept, ' ') : std::vector<std::string>();
   if (words.size() == 2 && words[0] == cluster_id_)

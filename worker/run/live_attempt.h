@@ -137,8 +137,8 @@ class LiveAttempt {
 class AttemptTable {
  public:
   AttemptTable() = default;
-  // The file keeps head_epoch() of this cluster for the next daemon.
-  AttemptTable(std::string head_file, std::string cluster_id);
+  // The file keeps head_epoch() of this cluster for the next daemon; `incarnation` is this one's.
+  AttemptTable(std::string head_file, std::string cluster_id, uint64_t incarnation);
   std::shared_ptr<LiveAttempt> Find(const Fence& fence) const;
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
@@ -146,12 +146,14 @@ class AttemptTable {
   // The newest head's that has said what is desired here: an older one is not to judge them.
   void NoteHead(uint64_t epoch);
   uint64_t head_epoch() const { return head_epoch_; }
+  uint64_t incarnation() const { return incarnation_; }
 
  private:
   mutable std::mutex mutex_;
   std::map<Fence, std::shared_ptr<LiveAttempt>> attempts_;
   std::atomic<uint64_t> head_epoch_ = 0;
   std::string head_file_, cluster_id_;
+  uint64_t incarnation_ = 0;
 };
 
 }  // namespace rt::worker

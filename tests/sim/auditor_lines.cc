@@ -1,0 +1,53 @@
+// What is legal for those who stand in line for a room that somebody else still has.
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+
+void Auditor::StandInLine(const event::AttemptPlaced& e, const OwnerBook& owner) {
+  const OwnerBook& before = LiveOf(e.after);
+  Must(e.attempt.owner.is_trial() && e.after.owner.is_trial() &&
+           e.attempt.owner.group == e.after.owner.group,
+       "who stands in line waits for a trial of its own search");
+  Must(!ExperimentOf(e.attempt.owner.trial().experiment).spec.asks_driver,
+       "no trial that a driver decides about stands in line");
+  Must(before.asks.text == owner.asks.text && before.members == e.members,
+       "the room is one of the same kind");
+  Must(owner.asks.bundles.size() == 1 && owner.asks.bundles.front().gpu == 0,
+       "lines are for one rank on cpus");
+  Must(!before.suspending && !before.stop_requested, "nobody stands behind who is told to leave");
+  NodeBook& node = NodeOf(e.members.front().node);
+  Must(node.ready && !node.gone && !node.draining, "work goes to ready nodes only");
+  node.live.insert(e.attempt);
+  line_before_[e.attempt] = e.after;
+  Must(line_next_.emplace(e.after, e.attempt).second, "one stands behind one");
+}
+
+void Auditor::LeaveLine(const AttemptId& attempt, const Member& member) {
+  const AttemptId before = line_before_.at(attempt);
+  NodeOf(member.node).live.erase(attempt);
+  line_before_.erase(attempt);
+  line_next_.erase(before);
+  const auto next = line_next_.find(attempt);
+  if (next == line_next_.end()) return;
+  line_before_[next->second] = before;
+  line_next_[before] = next->second;
+  line_next_.erase(attempt);
+}
+
+// The room that has just been given back is that of who stood behind.
+void Auditor::Inherit(const AttemptId& attempt) {
+  const auto next = line_next_.find(attempt);
+  if (next == line_next_.end()) return;
+  const AttemptId heir = next->second;
+  line_next_.erase(next);
+  line_before_.erase(heir);
+  const OwnerBook& owner = LiveOf(heir);
+  Hold(owner.members.front(), heir, owner.asks.bundles.front());
+}
+
+void Auditor::CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const {
+  Must(line_before_.contains(e.attempt), "only who stands in line is withdrawn");
+  Must(owner.started.empty() && Accepted({e.attempt, 0}) == 0, "nobody is withdrawn who ran");
+}
+
+}  // namespace rt::sim
