@@ -1,6 +1,5 @@
 #include <grpcpp/grpcpp.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/limits.h"
@@ -16,19 +15,11 @@
 #include "common/run/files.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 #include "tests/contract/blob_store_suite.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
 namespace {
-
-struct TemporaryDirectory {
-  std::string path;
-  TemporaryDirectory() {
-    char name[] = "/tmp/rt_blob_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~TemporaryDirectory() { (void)RemoveTree(path); }
-};
 
 // The least that BlobService may be: a MemStore behind it.
 class FakeBlobService : public v1::BlobService::Service {
@@ -120,8 +111,8 @@ TEST_CASE("blob store contract: memory") {
 }
 
 TEST_CASE("blob store contract: directory") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path + "/blobs");
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.File("blobs"));
   REQUIRE(store.ok());
   contract::CheckAll(**store);
 }
@@ -140,8 +131,8 @@ TEST_CASE("blob store contract: packs in memory") {
 }
 
 TEST_CASE("blob store contract: packs in a directory") {
-  TemporaryDirectory directory;
-  auto objects = DirObjects::Open(directory.path + "/objects");
+  TempDir directory("blob");
+  auto objects = DirObjects::Open(directory.File("objects"));
   REQUIRE(objects.ok());
   auto store = PackStore::Open(**objects);
   REQUIRE(store.ok());
@@ -174,16 +165,16 @@ TEST_CASE("remote store: bytes damaged at the other end are noticed") {
 }
 
 TEST_CASE("directory store: what was put is there after a reopening, and damage is noticed") {
-  TemporaryDirectory directory;
+  TempDir directory("blob");
   std::string digest = Digest("bytes");
   {
-    auto store = DirStore::Open(directory.path);
+    auto store = DirStore::Open(directory.path());
     REQUIRE((*store)->PutChunk(digest, "bytes").ok());
   }
-  auto store = DirStore::Open(directory.path);
+  auto store = DirStore::Open(directory.path());
   CHECK(*(*store)->GetChunk(digest) == "bytes");
   std::string path =
-      directory.path + "/chunks/" + std::string(DigestHex(digest).substr(0, 2)) + "/" + digest;
+      directory.path() + "/chunks/" + std::string(DigestHex(digest).substr(0, 2)) + "/" + digest;
   REQUIRE(WriteFileAtomic(path, "bites").ok());
   CHECK(absl::IsDataLoss((*store)->GetChunk(digest).status()));
   REQUIRE((*store)->PutChunk(digest, "bytes").ok());
@@ -191,8 +182,8 @@ TEST_CASE("directory store: what was put is there after a reopening, and damage 
 }
 
 TEST_CASE("directory store: a sweep keeps what lives and what is young") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path);
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.path());
   for (const char* bytes : {"live", "dead"}) REQUIRE((*store)->PutChunk(Digest(bytes), bytes).ok());
   auto live = (*store)->PutManifest(contract::ManifestOf("live"));
   auto dead = (*store)->PutManifest(contract::ManifestOf("dead"));
@@ -211,12 +202,12 @@ TEST_CASE("directory store: a sweep keeps what lives and what is young") {
 }
 
 TEST_CASE("directory store: a manifest that is being read, and what it names, is young again") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path);
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.path());
   REQUIRE((*store)->PutChunk(Digest("dead"), "dead").ok());
   auto dead = (*store)->PutManifest(contract::ManifestOf("dead"));
-  for (const char* folder : {"/manifests", "/chunks"})
-    for (const auto& file : std::filesystem::recursive_directory_iterator(directory.path + folder))
+  for (const char* name : {"manifests", "chunks"})
+    for (const auto& file : std::filesystem::recursive_directory_iterator(directory.File(name)))
       std::filesystem::last_write_time(file, std::filesystem::file_time_type::min());
   REQUIRE((*store)->GetManifest(*dead).ok());
   REQUIRE((*store)->Sweep({}, 60'000).ok());
@@ -227,9 +218,9 @@ TEST_CASE("directory store: a manifest that is being read, and what it names, is
 TEST_CASE("directory store: a disk is not filled, and the error says how much is needed") {
   CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{1} << 30);
   CHECK(RoomKeptFree(Bytes{1} << 30) == (Bytes{1} << 30) / 50);
-  TemporaryDirectory directory;
-  CHECK(CheckRoom(directory.path, 1).ok());
-  absl::Status refused = CheckRoom(directory.path, Bytes{1} << 60);
+  TempDir directory("blob");
+  CHECK(CheckRoom(directory.path(), 1).ok());
+  absl::Status refused = CheckRoom(directory.path(), Bytes{1} << 60);
   CHECK(absl::IsResourceExhausted(refused));
   CHECK(MessageOf(refused).find("are to be written") != std::string::npos);
   CHECK(HintOf(refused).find("checkpoint_store") != std::string::npos);

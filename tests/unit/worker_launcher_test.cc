@@ -4,13 +4,13 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "common/cas/mem_store.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/launcher.h"
 #include "worker/run/shim_file.h"
 
@@ -20,18 +20,14 @@ namespace {
 const Fence kFence{{Owner::Of(TrialId{ExperimentId{1}, 0}), 1, 1}, 0};
 
 struct OneNode {
-  static std::string MakePath() {
-    char name[] = "/tmp/rt-launch-XXXXXX";
-    return ::mkdtemp(name);
-  }
-  const std::string path = MakePath();
+  TempDir dir{"launch"};
+  const std::string& path = dir.path();
   MemStore store;
   LocalTrees trees{path + "/checkpoints", {}};
   TreeFetcher fetcher{store, trees};
   OneNode() {
     REQUIRE(EnsureDirectory(path + "/run").ok());
   }
-  ~OneNode() { std::filesystem::remove_all(path); }
 
   // As one process of the daemon.
   std::unique_ptr<Launcher> Daemon() {
