@@ -13,6 +13,7 @@
 #include "common/cas/parallel.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/chunk_pieces.h"
+#include "common/run/failpoint.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
 namespace rt {
@@ -79,8 +80,10 @@ grpc::Status RemoteStore::Impl::Push(grpc::ClientContext& context,
                                      const std::vector<NamedChunk>& chunks) const {
   v1::PushReply reply;
   auto writer = stub->PushChunks(&context, &reply);
-  for (const NamedChunk& chunk : chunks)
+  for (const NamedChunk& chunk : chunks) {
     if (!WritePieces(*writer, chunk)) return writer->Finish();
+    ReachFailpoint("worker.checkpoint.mid_push");
+  }
   writer->WritesDone();
   return writer->Finish();
 }
@@ -154,6 +157,7 @@ absl::StatusOr<std::string> RemoteStore::GetChunk(const std::string& digest) {
 }
 
 absl::StatusOr<std::string> RemoteStore::PutManifest(std::string_view text) {
+  RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_manifest"));
   v1::PutManifestRequest request;
   request.set_manifest(text.data(), text.size());
   v1::PutManifestReply reply;
