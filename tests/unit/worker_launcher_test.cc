@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "common/cas/mem_store.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/run/launcher.h"
@@ -124,6 +125,22 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   ExitFacts exit = OneNode::Await(*second);
   CHECK(exit.exit_code == 3);
   CHECK_FALSE(exit.witnessed);
+}
+
+TEST_CASE("of what was about to start when its daemon died nothing is left, nor its socket") {
+  OneNode node;
+  auto first = node.Daemon();
+  LaunchBody body{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}};
+  REQUIRE(first->Prepare(body).ok());
+  REQUIRE(WriteFileAtomic(first->SocketOf(kFence), "").ok());
+  REQUIRE(ArmFailpoints("worker.launch.after_body=error", "worker").ok());
+  CHECK_FALSE(first->Launch(body, true).ok());
+  REQUIRE(ArmFailpoints("", "worker").ok());
+  REQUIRE(Exists(first->DirOf(kFence).body()));
+  auto second = node.Daemon();
+  CHECK(second->Recover().empty());
+  CHECK_FALSE(Exists(second->DirOf(kFence).path));
+  CHECK_FALSE(Exists(second->SocketOf(kFence)));
 }
 
 TEST_CASE("killing the nursery kills no shim, and the next launch has another nursery") {

@@ -318,7 +318,11 @@ std::vector<Launcher::Found> Launcher::Recover() {
   for (const Fence& fence : fences) {
     if (auto one = RecoverOne(fence)) {
       found.push_back(std::move(*one));
-    } else if (absl::Status removed = RemoveTree(DirOf(fence).path); !removed.ok()) {
+      continue;
+    }
+    ::unlink(SocketOf(fence).c_str());
+    cgroups_.Remove(fence);
+    if (absl::Status removed = RemoveTree(DirOf(fence).path); !removed.ok()) {
       RT_LOG(kWarning) << MessageOf(removed);
     }
   }
