@@ -26,8 +26,8 @@ Usage: rt-head --state-dir DIR [options]
                          and ends; DIR must be new
   --key-file FILE        with --restore-from: the journal's key_file
   --lifeline FD          stops everything when this descriptor reaches its end of file
-  --failpoints           lists where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill), stand
-                         still (stop:MS) or fail (error), for tests
+  --failpoints           lists where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,
+                         kill:MS), stand still (stop:MS) or fail (error), for tests
   --help
 
 Example:

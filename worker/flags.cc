@@ -26,8 +26,8 @@ const char kUsage[] =
     "                 [--keep-checkpoints 10GiB]  on this disk, for the next restore; at most a\n"
     "                     tenth of it unless this is said; 0: none\n"
     "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n"
-    "       rt-worker --failpoints  where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill),\n"
-    "                 stand still (stop:MS) or fail (error), for tests\n";
+    "       rt-worker --failpoints  where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,\n"
+    "                 kill:MS), stand still (stop:MS) or fail (error), for tests\n";
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -22,12 +23,13 @@ namespace {
 
 constexpr size_t kCount = std::size(kFailpoints);
 constexpr int64_t kStopMax = 600'000;  // ms
+constexpr char kActions[] = "kill, kill:MS, stop:MS, error";
 
 enum class FailpointAction { kNone, kKill, kStop, kError };
 
 struct Order {
   FailpointAction action = FailpointAction::kNone;
-  Millis stop_for = 0;
+  Millis stop_for = 0;  // First.
   int64_t times = 1;  // It fires at this one.
 };
 
@@ -54,18 +56,21 @@ absl::StatusOr<Order> ParseOrder(std::string_view text) {
     order.times = *times;
     text = text.substr(0, at);
   }
-  if (text == "kill") {
+  const std::string_view word = text.substr(0, text.find(':'));
+  if (word == "kill") {
     order.action = FailpointAction::kKill;
+  } else if (word == "stop") {
+    order.action = FailpointAction::kStop;
   } else if (text == "error") {
     order.action = FailpointAction::kError;
-  } else if (text.starts_with("stop:")) {
-    const auto span = ParsePositive(text.substr(5), kStopMax);
-    if (!span) return Invalid("'" + std::string(text) + "': stop:MS is 1 to 600000 ms");
-    order.action = FailpointAction::kStop;
-    order.stop_for = *span;
   } else {
-    return Invalid("no action '" + std::string(text) + "'; there are: kill, stop:MS, error");
+    return Invalid("no action '" + std::string(text) + "'; there are: " + kActions);
   }
+  if (text == "kill" || text == "error") return order;
+  const size_t colon = word.size();
+  const auto span = ParsePositive(text.substr(std::min(colon + 1, text.size())), kStopMax);
+  if (!span) return Invalid("'" + std::string(text) + "': MS is 1 to 600000 ms");
+  order.stop_for = *span;
   return order;
 }
 
@@ -99,12 +104,12 @@ absl::Status Reach(size_t index) {
     return absl::OkStatus();
   const std::string name(kFailpoints[index].name);
   RT_LOG(kWarning) << "failpoint " << name << " fires";
+  if (order.stop_for > 0) std::this_thread::sleep_for(std::chrono::milliseconds(order.stop_for));
   if (order.action == FailpointAction::kKill) {
     ::kill(::getpid(), SIGKILL);
     while (true) ::pause();  // The signal may find another thread first.
   }
   if (order.action == FailpointAction::kError) return ErrnoStatus(EIO, "failpoint " + name);
-  std::this_thread::sleep_for(std::chrono::milliseconds(order.stop_for));
   return absl::OkStatus();
 }
 

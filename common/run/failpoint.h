@@ -2,9 +2,10 @@
 // a test puts a crash exactly there (docs/reliability.md, tests/chaos/failpoints.py). All names
 // stand in the table below; others do not compile. Off unless armed at the start:
 //   RT_FAILPOINTS=head.journal.before_commit=kill@3,worker.spool.before_append=error
-// kill: SIGKILL to itself; stop:MS: the thread stands still for so long; error: the operation fails
-// as with EIO; @K: at the K-th time, the first unless said, and only then. Thread-safe. While none
-// is armed, a point costs one relaxed load.
+// kill: SIGKILL to itself; stop:MS: the thread stands still for so long; kill:MS: it stands still,
+// and dies then, so that what others do too early is done; error: the operation fails as with EIO;
+// @K: at the K-th time, the first unless said, and only then. Thread-safe. While none is armed, a
+// point costs one relaxed load.
 #pragma once
 
 #include <atomic>

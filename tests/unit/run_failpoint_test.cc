@@ -53,12 +53,13 @@ TEST_CASE("failpoints: a stop is over after the time that was asked for") {
   CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(30));
 }
 
-TEST_CASE("failpoints: a kill is one that nothing can catch") {
+TEST_CASE("failpoints: a kill is one that nothing can catch, at once or after a while") {
+  const std::string action = GENERATE("=kill@2", "=kill:30@2");
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     ::close(STDERR_FILENO);
-    if (!ArmFailpoints(kMoment + "=kill@2", "head").ok()) ::_exit(1);
+    if (!ArmFailpoints(kMoment + action, "head").ok()) ::_exit(1);
     ReachFailpoint("head.loop.before_append");
     ReachFailpoint("head.loop.before_append");
     ::_exit(2);
@@ -74,9 +75,11 @@ TEST_CASE("failpoints: what is said wrong is refused as a whole, and says what t
   const std::pair<std::string, std::string> wrong[] = {
       {"head.journal.before_comit=kill", "did you mean"},
       {kOperation, "is not NAME=ACTION"},
-      {kOperation + "=explode", "there are: kill, stop:MS, error"},
-      {kOperation + "=stop", "there are: kill, stop:MS, error"},
-      {kOperation + "=stop:x", "stop:MS is 1 to"},
+      {kOperation + "=explode", "there are: kill, kill:MS, stop:MS, error"},
+      {kOperation + "=error:5", "there are: kill, kill:MS, stop:MS, error"},
+      {kOperation + "=stop", "MS is 1 to 600000"},
+      {kOperation + "=stop:x", "MS is 1 to 600000"},
+      {kOperation + "=kill:0", "MS is 1 to 600000"},
       {kOperation + "=kill@0", "@K is @1 or more"},
       {kMoment + "=error", "cannot fail"},
       {kMoment + "=kill," + kMoment + "=kill", "twice"},
