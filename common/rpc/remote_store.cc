@@ -37,7 +37,8 @@ struct RemoteStore::Impl {
   Millis retry_for;
   std::atomic<size_t> chunks_pushed = 0;
 
-  // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE.
+  // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE (and
+  // what arrives as that, FromGrpc).
   template <class Attempt>
   absl::Status Retry(Attempt&& attempt) const {
     const auto give_up = Clock::now() + std::chrono::milliseconds(retry_for);
@@ -45,10 +46,9 @@ struct RemoteStore::Impl {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
                            std::chrono::milliseconds(kAttemptFor));
-      grpc::Status status = attempt(context);
+      absl::Status status = FromGrpc(attempt(context));
       const auto wake = Clock::now() + std::chrono::milliseconds(pause);
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || wake >= give_up)
-        return FromGrpc(status);
+      if (!absl::IsUnavailable(status) || wake >= give_up) return status;
       std::this_thread::sleep_until(wake);
     }
   }

@@ -25,18 +25,19 @@ namespace {
 class FakeBlobService : public v1::BlobService::Service {
  public:
   MemStore store;
-  std::atomic<int> refusals{0};  // So many calls are answered UNAVAILABLE.
+  std::atomic<int> refusals{0};  // So many calls are answered with `refusal`.
+  grpc::Status refusal{grpc::StatusCode::UNAVAILABLE, "not now"};
 
   grpc::Status FindMissing(grpc::ServerContext*, const v1::FindMissingRequest* request,
                            v1::FindMissingReply* reply) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     auto missing = store.FindMissing({request->digests().begin(), request->digests().end()});
     if (missing.ok()) reply->mutable_digests()->Assign(missing->begin(), missing->end());
     return ToGrpc(missing.status());
   }
   grpc::Status PushChunks(grpc::ServerContext*, grpc::ServerReader<v1::ChunkPiece>* reader,
                           v1::PushReply*) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     v1::ChunkPiece piece;
     std::string bytes;
     while (reader->Read(&piece)) {
@@ -52,7 +53,7 @@ class FakeBlobService : public v1::BlobService::Service {
   }
   grpc::Status PullChunks(grpc::ServerContext*, const v1::PullRequest* request,
                           grpc::ServerWriter<v1::ChunkPiece>* writer) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     auto bytes = store.GetChunk(request->digests(0));
     if (!bytes.ok()) return ToGrpc(bytes.status());
     for (size_t offset = 0; offset < bytes->size(); offset += limits::kStreamPieceBytes) {
@@ -154,6 +155,16 @@ TEST_CASE("remote store: UNAVAILABLE is retried for a while, then returned") {
   RemoteStore hasty(house.channel, 200);
   CHECK(absl::IsUnavailable(hasty.FindMissing({Digest("x")}).status()));
   CHECK(absl::IsUnavailable(hasty.GetChunk(Digest("x")).status()));
+}
+
+TEST_CASE("remote store: a head that ends in the middle of a call is asked again") {
+  RemoteHouse house;
+  house.service.refusal = grpc::Status::CANCELLED;
+  RemoteStore store(house.channel);
+  house.service.refusals = 1;
+  CHECK(store.PutChunk(Digest("x"), "x").ok());
+  house.service.refusals = 1;
+  CHECK(store.GetChunk(Digest("x")).ok());
 }
 
 TEST_CASE("remote store: bytes damaged at the other end are noticed") {
