@@ -71,11 +71,17 @@ absl::Status ReadShip(const Json& json, JournalConfig& journal) {
 }
 
 absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"url", "ship", "key_file"}, "journal"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"url", "ship", "key_file", "snapshot_every"}, "journal"));
   journal.url = json.GetString("url");
   journal.key_file = json.GetString("key_file");
   if (!journal.key_file.empty() && journal.key_file[0] != '/')
     return Invalid("journal/key_file must be an absolute path");
+  const Json* every = json.Find("snapshot_every");
+  if (every != nullptr) {
+    if (!every->is_int() || every->AsInt() < 1)
+      return Invalid("journal/snapshot_every must be a number of events");
+    journal.snapshot_every = static_cast<uint64_t>(every->AsInt());
+  }
   const Json* ship = json.Find("ship");
   if (ship != nullptr && !ship->is_null()) RT_RETURN_IF_ERROR(ReadShip(*ship, journal));
   if (journal.url.empty()) return absl::OkStatus();

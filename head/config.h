@@ -3,6 +3,7 @@
 //     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]},
 //    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}   or
 //    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
+//     and in any of them "snapshot_every": 100000, a number of events
 //    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
 //     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB"}}
 #pragma once
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/limits.h"
 #include "common/spec/resources.h"
 #include "head/providers/local_provider.h"
 
@@ -20,6 +22,7 @@ struct JournalConfig {
   std::string url;      // Of a PostgreSQL database; empty: SQLite in the state directory.
   std::string ship_to;  // An object store (open_objects.h) that gets a copy; empty: none.
   bool sync = false;    // Nothing is acknowledged before the copy is there.
+  uint64_t snapshot_every = limits::kSnapshotEveryEvents;
   std::string key_file;  // Opens the CA where other heads find it; empty: it is not there.
 };
 struct StoreConfig {

@@ -17,6 +17,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/io_pool.h"
 #include "common/run/service_manager.h"
@@ -126,6 +127,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;
   loop.on_fatal = end;
+  loop.snapshot_every_events = config.journal.snapshot_every;
   RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop),
                                                    std::move(followed)));
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
@@ -328,7 +330,12 @@ int main(int argc, char** argv) {
     std::fputs(rt::kHeadHelp, stdout);
     return 0;
   }
-  absl::Status status = rt::Run(*options, manager);
+  if (options->failpoints) {
+    std::fputs(rt::ListFailpoints("head").c_str(), stdout);
+    return 0;
+  }
+  absl::Status status = rt::ArmFailpointsFromEnvironment("head");
+  if (status.ok()) status = rt::Run(*options, manager);
   if (status.ok()) return 0;
   std::string hint = rt::HintOf(status);
   std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),

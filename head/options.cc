@@ -26,6 +26,8 @@ Usage: rt-head --state-dir DIR [options]
                          and ends; DIR must be new
   --key-file FILE        with --restore-from: the journal's key_file
   --lifeline FD          stops everything when this descriptor reaches its end of file
+  --failpoints           lists where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,
+                         kill:MS), stand still (stop:MS) or fail (error), for tests
   --help
 
 Example:
@@ -53,7 +55,7 @@ std::string ToString(const HostPort& address) {
 namespace {
 
 absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
-  if (options.help) return absl::OkStatus();
+  if (options.help || options.failpoints) return absl::OkStatus();
   if (options.state_dir.empty()) return Invalid("--state-dir is needed", "try --help");
   options.state_dir = std::filesystem::absolute(options.state_dir).lexically_normal().string();
   while (options.state_dir.size() > 1 && options.state_dir.back() == '/')
@@ -97,6 +99,10 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
     }
     if (name == "--standby") {
       options.standby = true;
+      continue;
+    }
+    if (name == "--failpoints") {
+      options.failpoints = true;
       continue;
     }
     size_t equals = name.find('=');

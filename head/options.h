@@ -10,6 +10,7 @@ namespace rt {
 
 struct HeadOptions {
   bool help = false;
+  bool failpoints = false;  // Only list them.
   std::string state_dir;  // Absolute.
   std::string listen;     // "ADDR:PORT"; empty: 127.0.0.1 at the port of the last run, or any.
   std::string advertise;  // What others are told; empty: where it listens.

@@ -25,7 +25,9 @@ const char kUsage[] =
     "                 [--peer-bandwidth 1GiB]  a second, to other workers\n"
     "                 [--keep-checkpoints 10GiB]  on this disk, for the next restore; at most a\n"
     "                     tenth of it unless this is said; 0: none\n"
-    "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n";
+    "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n"
+    "       rt-worker --failpoints  where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,\n"
+    "                 kill:MS), stand still (stop:MS) or fail (error), for tests\n";
 
 namespace {
 
@@ -132,7 +134,8 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
     const std::string word = argv[i];
     flags.help = flags.help || word == "--help" || word == "-h";
     flags.version = flags.version || word == "--version";
-    if (flags.help || flags.version) return flags;
+    flags.failpoints = flags.failpoints || word == "--failpoints";
+    if (flags.help || flags.version || flags.failpoints) return flags;
     size_t equals = word.find('=');
     auto found = known.find(word.substr(0, equals));
     if (found == known.end()) {

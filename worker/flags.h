@@ -30,6 +30,7 @@ struct Flags {
   Bytes keep_checkpoints = -1;  // On this disk; -1: limits::kKeptCheckpointBytesMax.
   bool help = false;
   bool version = false;
+  bool failpoints = false;  // Only list them.
 };
 extern const char kUsage[];
 // "--flag value" and "--flag=value". What --resources leaves out is all that the machine has; gpus

@@ -17,6 +17,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/remote_store.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
 #include "common/run/service_manager.h"
@@ -266,6 +267,7 @@ int Main(int argc, char** argv) {
   }
   if (flags->help) return std::fputs(kUsage, stdout), 0;
   if (flags->version) return std::puts("rt-worker " RT_VERSION), 0;
+  if (flags->failpoints) return std::fputs(ListFailpoints("worker").c_str(), stdout), 0;
   ::umask(077);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -277,7 +279,8 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   PrepareGrpc();
-  absl::Status served = Serve(*flags, signals, manager);
+  absl::Status served = ArmFailpointsFromEnvironment("worker");
+  if (served.ok()) served = Serve(*flags, signals, manager);
   if (served.ok()) return 0;
   const std::string hint = HintOf(served);
   std::fprintf(stderr, "rt-worker: %s\n%s%s%s", MessageOf(served).c_str(),

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include "cli/local_cluster.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
+#include "common/run/files.h"
 
 namespace rt {
 namespace {
@@ -20,8 +20,7 @@ namespace {
 constexpr Millis kSweepMax = 60'000;
 
 ExitCode ServeLocal(const Invocation& invocation) {
-  char name[] = "/tmp/rt-XXXXXX";
-  if (mkdtemp(name) == nullptr) return ErrnoStatus(errno, "mkdtemp /tmp");  // Made 0700.
+  RT_ASSIGN_OR_RETURN(std::string name, MakeTempDirectory("/tmp/rt-"));
   RT_ASSIGN_OR_RETURN(Watcher sweeper, Watcher::ForDirectory(name));
   int lifeline[2];
   if (pipe2(lifeline, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");

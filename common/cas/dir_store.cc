@@ -17,6 +17,7 @@
 #include "common/cas/digest.h"
 #include "common/cas/manifest.h"
 #include "common/cas/room.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 
 namespace rt {
@@ -195,6 +196,7 @@ bool DirStore::Touch(const std::string& path) {
 }
 
 absl::Status DirStore::Name(Unfinished& file, const std::string& path) {
+  RT_RETURN_IF_ERROR(FailAt("head.store.before_rename"));
   std::lock_guard lock(age_mutex_);
   return file.Name(path);
 }
@@ -293,6 +295,7 @@ absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifest
     std::lock_guard lock(age_mutex_);
     auto facts = FactsOf(path.string());
     if (!facts.has_value() || facts->age < grace) return false;
+    ReachFailpoint("head.sweep.before_unlink");
     if (::unlink(path.c_str()) != 0) return false;
     swept.bytes += facts->size;
     return true;

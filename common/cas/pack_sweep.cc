@@ -5,6 +5,7 @@
 #include "common/cas/manifest.h"
 #include "common/cas/pack_store.h"
 #include "common/cas/parallel.h"
+#include "common/run/failpoint.h"
 
 namespace rt {
 namespace {
@@ -28,6 +29,7 @@ class PackStore::Sweeper {
     absl::Status rewritten = Rewrite();
     if (!rewritten.ok() && !absl::IsResourceExhausted(rewritten)) return rewritten;
     RT_RETURN_IF_ERROR(Condemn());
+    RT_RETURN_IF_ERROR(FailAt("head.sweep.after_tombstones"));
     RT_RETURN_IF_ERROR(Remove());
     return swept_;
   }
@@ -139,7 +141,9 @@ class PackStore::Sweeper {
         fresh.push_back(key);
     }
     swept_.condemned = fresh.size();
-    return ForEachParallel(fresh.size(), store_.options_.calls_at_once, [&](size_t i) {
+    return ForEachParallel(fresh.size(), store_.options_.calls_at_once,
+                           [&](size_t i) -> absl::Status {
+      RT_RETURN_IF_ERROR(FailAt("head.sweep.before_tombstone"));
       absl::Status status = objects_.Put("condemned/" + fresh[i], "");
       std::lock_guard lock(store_.mutex_);
       if (status.ok()) store_.condemned_.insert(fresh[i]);
@@ -166,6 +170,14 @@ class PackStore::Sweeper {
     return 1;
   }
 
+  // A tombstone that outlives its object is harmless: it is older than any new one of that name.
+  absl::Status Delete(const std::string& key) {
+    RT_RETURN_IF_ERROR(FailAt("head.sweep.before_delete"));
+    RT_RETURN_IF_ERROR(objects_.Delete(key));
+    RT_RETURN_IF_ERROR(FailAt("head.sweep.after_delete"));
+    return objects_.Delete("condemned/" + key);
+  }
+
   absl::Status RemoveOne(const std::string& key) {
     size_t chunks = 0;
     {
@@ -174,9 +186,7 @@ class PackStore::Sweeper {
       store_.deleting_.insert(key);
       chunks = ForgetPlaces(key);
     }
-    absl::Status status = objects_.Delete(key);
-    // A tombstone that outlives its object is harmless: it is older than any new one of that name.
-    if (status.ok()) status = objects_.Delete("condemned/" + key);
+    absl::Status status = Delete(key);
     std::lock_guard lock(store_.mutex_);
     store_.deleting_.erase(key);
     store_.changed_.notify_all();

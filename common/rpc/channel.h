@@ -45,7 +45,8 @@ class KnownPeers {
   std::map<std::string, Identity, std::less<>> known_;  // By PEM text.
 };
 
-// Both ways keep the hint and the position (as binary trailing details).
+// Both ways keep the hint and the position (as binary trailing details). CANCELLED arrives as
+// UNAVAILABLE: it is what a server that is restarted says to the calls under way.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 

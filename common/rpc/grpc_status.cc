@@ -32,6 +32,9 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
+  // A server that ends cancels what it has not answered; who cancels a call does not ask.
+  if (status.error_code() == grpc::StatusCode::CANCELLED)
+    return absl::UnavailableError("the other side ended the call");
   absl::Status converted(static_cast<absl::StatusCode>(status.error_code()),
                          ToAbsl(status.error_message()));
   auto details = Json::Parse(status.error_details());

@@ -13,6 +13,7 @@
 #include "common/cas/parallel.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/chunk_pieces.h"
+#include "common/run/failpoint.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
 namespace rt {
@@ -36,7 +37,8 @@ struct RemoteStore::Impl {
   Millis retry_for;
   std::atomic<size_t> chunks_pushed = 0;
 
-  // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE.
+  // Runs `attempt(context) -> grpc::Status` until it answers with anything but UNAVAILABLE (and
+  // what arrives as that, FromGrpc).
   template <class Attempt>
   absl::Status Retry(Attempt&& attempt) const {
     const auto give_up = Clock::now() + std::chrono::milliseconds(retry_for);
@@ -44,10 +46,9 @@ struct RemoteStore::Impl {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
                            std::chrono::milliseconds(kAttemptFor));
-      grpc::Status status = attempt(context);
+      absl::Status status = FromGrpc(attempt(context));
       const auto wake = Clock::now() + std::chrono::milliseconds(pause);
-      if (status.error_code() != grpc::StatusCode::UNAVAILABLE || wake >= give_up)
-        return FromGrpc(status);
+      if (!absl::IsUnavailable(status) || wake >= give_up) return status;
       std::this_thread::sleep_until(wake);
     }
   }
@@ -79,8 +80,10 @@ grpc::Status RemoteStore::Impl::Push(grpc::ClientContext& context,
                                      const std::vector<NamedChunk>& chunks) const {
   v1::PushReply reply;
   auto writer = stub->PushChunks(&context, &reply);
-  for (const NamedChunk& chunk : chunks)
+  for (const NamedChunk& chunk : chunks) {
     if (!WritePieces(*writer, chunk)) return writer->Finish();
+    ReachFailpoint("worker.checkpoint.mid_push");
+  }
   writer->WritesDone();
   return writer->Finish();
 }
@@ -154,6 +157,7 @@ absl::StatusOr<std::string> RemoteStore::GetChunk(const std::string& digest) {
 }
 
 absl::StatusOr<std::string> RemoteStore::PutManifest(std::string_view text) {
+  RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_manifest"));
   v1::PutManifestRequest request;
   request.set_manifest(text.data(), text.size());
   v1::PutManifestReply reply;

@@ -1,6 +1,7 @@
 #include "common/run/files.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -95,6 +96,12 @@ absl::Status EnsureDirectory(const std::string& path, mode_t mode) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
   return S_ISDIR(info.st_mode) ? absl::OkStatus() : ErrnoStatus(ENOTDIR, path);
+}
+
+absl::StatusOr<std::string> MakeTempDirectory(std::string_view start) {
+  std::string path = std::string(start) + "XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, "make directory " + path);
+  return path;
 }
 
 absl::Status SyncDirectory(const std::string& path) {

@@ -26,6 +26,9 @@ absl::Status WriteFileAtomic(const std::string& path, std::string_view text,
 // Makes the directory and its parents (all 0700 unless told otherwise). An existing one is left as
 // it is.
 absl::Status EnsureDirectory(const std::string& path, mode_t mode = 0700);
+// Makes a directory of our own (0700) whose path is `start`, say "/tmp/rt-", and six random
+// characters: short enough for the sockets below it. The caller removes it.
+absl::StatusOr<std::string> MakeTempDirectory(std::string_view start);
 // Makes renames and new names in `path` durable.
 absl::Status SyncDirectory(const std::string& path);
 // Removes a tree without following links. OK when it is absent.

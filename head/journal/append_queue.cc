@@ -1,5 +1,8 @@
 #include "head/journal/append_queue.h"
 
+#include "common/base/status.h"
+#include "common/run/failpoint.h"
+
 namespace rt {
 namespace {
 
@@ -29,6 +32,11 @@ void AppendQueue::Push(Batch batch, Journal::Done done) {
   changed_.notify_one();
 }
 
+absl::Status AppendQueue::Commit(const std::vector<Work>& group) {
+  RT_RETURN_IF_ERROR(FailAt("head.journal.before_write"));
+  return options_.commit(group);
+}
+
 void AppendQueue::Run() {
   absl::Status failure;
   std::unique_lock lock(mutex_);
@@ -42,7 +50,7 @@ void AppendQueue::Run() {
       queue_.pop_front();
     }
     lock.unlock();
-    if (!group.empty() && failure.ok()) failure = options_.commit(group);
+    if (!group.empty() && failure.ok()) failure = Commit(group);
     for (Work& work : group) work.done(failure);
     if (failure.ok()) failure = options_.rest(is_idle);
     lock.lock();

@@ -40,6 +40,7 @@ class AppendQueue {
 
  private:
   void Run();
+  absl::Status Commit(const std::vector<Work>& group);
 
   const Options options_;
   std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "common/base/strings.h"
 #include "head/journal/append_queue.h"
 #include "head/journal/chain.h"
@@ -205,7 +206,9 @@ absl::Status LeadingJournal::Write(const Transaction& transaction) {
   if (!transaction.rows.empty())
     RT_RETURN_IF_ERROR(database_->Copy(kCopyRows, transaction.rows));
   if (options_.before_commit) RT_RETURN_IF_ERROR(options_.before_commit());
-  return database_->Execute("COMMIT");
+  RT_RETURN_IF_ERROR(FailAt("head.journal.before_commit"));
+  RT_RETURN_IF_ERROR(database_->Execute("COMMIT"));
+  return FailAt("head.journal.after_commit");
 }
 
 // The connection is gone, and with it the answer: finds out what became of the transaction, and

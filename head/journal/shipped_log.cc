@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/journal/chain.h"
 #include "head/journal/snapshot_bytes.h"
 
@@ -88,7 +89,9 @@ absl::StatusOr<std::optional<LogSegment>> ShippedLog::Find(uint64_t seq) {
 
 absl::Status ShippedLog::Append(uint64_t seq, const std::string& bytes) {
   const std::string key = Key(kLog, seq);
+  RT_RETURN_IF_ERROR(FailAt("head.ship.before_put"));
   absl::Status status = store_.PutIfAbsent(key, bytes);
+  if (status.ok()) status = FailAt("head.ship.after_put");
   if (!absl::IsAlreadyExists(status)) return Annotate(status, key);
   // Ours, of a try whose answer was lost, or another head's.
   absl::StatusOr<std::string> found = store_.Get(key);
@@ -98,6 +101,7 @@ absl::Status ShippedLog::Append(uint64_t seq, const std::string& bytes) {
 }
 
 absl::Status ShippedLog::WriteSnapshot(uint64_t seq, const std::string& sealed) {
+  RT_RETURN_IF_ERROR(FailAt("head.ship.before_snapshot"));
   RT_RETURN_IF_ERROR(store_.Put(Key(kSnap, seq), sealed));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> seqs, Snapshots());
   for (size_t i = kSnapshotsKept; i < seqs.size(); ++i)

@@ -12,6 +12,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/journal/packer.h"
 #include "head/journal/snapshot_bytes.h"
 
@@ -229,7 +230,10 @@ absl::Status Shipper::ShipNext() {
   }
   const std::string bytes = EncodeSegment(segment);
   RT_RETURN_IF_ERROR(CheckSilence());
+  const bool takes_log = segment.epoch != epoch_;
+  if (takes_log) ReachFailpoint("head.ship.before_fence");
   RT_RETURN_IF_ERROR(Put(segment.seq_from(), bytes));
+  if (takes_log) ReachFailpoint("head.ship.after_fence");
   packer_->Add(static_cast<Bytes>(bytes.size()));
   epoch_ = segment.epoch;
   hash_ = segment.hash_after();

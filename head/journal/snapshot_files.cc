@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "head/journal/snapshot_bytes.h"
 
@@ -37,6 +38,7 @@ absl::Status SnapshotFiles::Write(const Snapshot& snapshot, const std::string& c
   std::lock_guard lock(mutex_);
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
   RT_RETURN_IF_ERROR(WriteFileAtomic(PathOf(snapshot.seq), bytes));
+  RT_RETURN_IF_ERROR(FailAt("head.snapshot.after_write"));
   const std::vector<uint64_t> seqs = Seqs();
   for (size_t i = kSnapshotsKept; i < seqs.size(); ++i) {
     std::error_code error;

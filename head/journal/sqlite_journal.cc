@@ -6,6 +6,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/journal/append_queue.h"
 #include "head/journal/chain.h"
 #include "head/journal/codec.h"
@@ -115,7 +116,9 @@ absl::Status SqliteJournal::Commit(const std::vector<AppendQueue::Work>& works) 
   RT_RETURN_IF_ERROR(begin_.Run());
   for (const auto& work : works) RT_RETURN_IF_ERROR(Insert(work.batch));
   if (options_.before_commit) RT_RETURN_IF_ERROR(options_.before_commit());
+  RT_RETURN_IF_ERROR(FailAt("head.journal.before_commit"));
   RT_RETURN_IF_ERROR(commit_.Run());
+  RT_RETURN_IF_ERROR(FailAt("head.journal.after_commit"));
   durable_seq_ = last_seq_;
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "head/journal/replay.h"
 #include "head/loop/parked_syncs.h"
 #include "head/loop/snapshotter.h"
@@ -150,6 +151,7 @@ Loop::~Loop() {
 }
 
 absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) {
+  ReachFailpoint("head.start.before_replay");
   absl::StatusOr<Replayed> begun = followed.has_value()
                                        ? ReplayOn(journal_, *std::move(followed))
                                        : Replay(journal_);
@@ -165,6 +167,7 @@ absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) 
   const Millis wall = options_.wall_clock();
   ahead_of_wall_ = StartTime(core_.world.state, wall) - wall;
   CheckInvariants(core_);
+  ReachFailpoint("head.start.after_replay");
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);
   std::promise<absl::Status> durable;
@@ -381,6 +384,7 @@ void Loop::Submit() {
     std::lock_guard lock(mutex_);
     in_flight_.push_back(Now());
   }
+  ReachFailpoint("head.loop.before_append");
   journal_.Append(std::exchange(batch_, {}),
                   [this](absl::Status status) { OnAppended(std::move(status)); });
 }
@@ -399,7 +403,9 @@ void Loop::Release() {
   while (!effects_.empty() && effects_.front().seq <= durable) {
     Effect effect = std::move(effects_.front());
     effects_.pop_front();
+    ReachFailpoint("head.loop.before_answer");
     effect.run(absl::OkStatus());
+    ReachFailpoint("head.loop.after_answer");
   }
   if (durable == announced_seq_) return;
   announced_seq_ = durable;

@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/journal/codec.h"
 #include "head/journal/replay.h"
 
@@ -38,6 +39,7 @@ void Snapshotter::Consider(uint64_t durable_seq) {
 absl::Status Snapshotter::Write(uint64_t seq) {
   RT_ASSIGN_OR_RETURN(Replayed replayed, Replay(journal_, seq));
   const State& state = replayed.world.state;
+  RT_RETURN_IF_ERROR(FailAt("head.snapshot.before_write"));
   return journal_.WriteSnapshot({state.seq, EncodeState(state)});
 }
 

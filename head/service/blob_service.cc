@@ -1,6 +1,7 @@
 // Bytes in and out of the blob store; everything that touches files runs on the io pool.
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/service/services.h"
 #include "head/service/translate.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
@@ -57,7 +58,7 @@ class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
     edge_.io([this, last] {
       std::vector<NamedChunk> chunks;
       for (const auto& [digest, bytes] : held_) chunks.push_back({digest, bytes});
-      absl::Status put = edge_.blobs.PutChunks(chunks);
+      absl::Status put = Put(chunks);
       if (!put.ok()) return Finish(ToGrpc(put));
       chunks_ += held_.size();
       held_.clear();
@@ -66,6 +67,12 @@ class PushReader final : public grpc::ServerReadReactor<v1::ChunkPiece> {
       reply_->set_chunks(chunks_);
       Finish(grpc::Status::OK);
     });
+  }
+
+  absl::Status Put(const std::vector<NamedChunk>& chunks) {
+    RT_RETURN_IF_ERROR(FailAt("head.store.before_chunks"));
+    RT_RETURN_IF_ERROR(edge_.blobs.PutChunks(chunks));
+    return FailAt("head.store.after_chunks");
   }
 
   Edge& edge_;
@@ -154,7 +161,7 @@ class BlobService final : public v1::BlobService::CallbackService {
                        v1::PutManifestReply* reply) override {
     return Unary(edge_, context, "BlobService/PutManifest", [&](auto&, Reactor* reactor) {
       edge_.io([this, request, reply, reactor] {
-        auto digest = edge_.blobs.PutManifest(request->manifest());
+        auto digest = Put(request->manifest());
         if (digest.ok()) reply->set_digest(*digest);
         reactor->Finish(ToGrpc(digest.status()));
       });
@@ -172,6 +179,13 @@ class BlobService final : public v1::BlobService::CallbackService {
   }
 
  private:
+  absl::StatusOr<std::string> Put(const std::string& manifest) {
+    RT_RETURN_IF_ERROR(FailAt("head.store.before_manifest"));
+    RT_ASSIGN_OR_RETURN(std::string digest, edge_.blobs.PutManifest(manifest));
+    RT_RETURN_IF_ERROR(FailAt("head.store.after_manifest"));
+    return digest;
+  }
+
   Edge& edge_;
 };
 

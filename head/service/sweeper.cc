@@ -5,6 +5,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 
 namespace rt {
 namespace {
@@ -111,6 +112,7 @@ absl::Status BlobSweeper::RunOnce() {
   const Millis grace =
       short_rounds_ > 0 ? std::min(times_.grace, times_.grace_when_short) : times_.grace;
   if (short_rounds_ > 0) --short_rounds_;
+  RT_RETURN_IF_ERROR(FailAt("head.sweep.after_mark"));
   RT_ASSIGN_OR_RETURN(Swept swept, store_.Sweep(kept, grace));
   if (swept.bytes > 0) {
     RT_LOG(kInfo) << "swept " << swept.manifests << " manifests and " << swept.chunks

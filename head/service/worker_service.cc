@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/cas/digest.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "head/service/driver_ops.h"
 #include "head/service/log_sender.h"
 #include "head/service/services.h"
@@ -74,11 +75,13 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       auto post = [this, request, reply, reactor, fence = *fence](const absl::Status& live) {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
+        ReachFailpoint("head.checkpoint.before_commit");
         edge_.loop.Post(input::CommitCheckpoint{fence, request->manifest(),
                                                 FromWire(request->row()), request->bytes(),
                                                 request->together(), request->seen_epoch(),
                                                 request->incarnation()},
                         [reactor, reply](const absl::Status& status, const Answer& answer) {
+                          ReachFailpoint("head.checkpoint.after_commit");
                           reply->set_checkpoint(answer.checkpoint);
                           reactor->Finish(ToGrpc(status));
                         });

@@ -12,6 +12,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 #include "head/core/core.h"
 #include "head/core/view.h"
 #include "head/journal/replay.h"
@@ -255,6 +256,7 @@ absl::Status Sinks::RewriteNow(TrialId id, TrialFiles& files) {
 
 void Sinks::FlushTouched() {
   for (TrialId id : std::exchange(touched_, {})) {
+    ReachFailpoint("head.sinks.before_flush");
     absl::Status status = FilesOf(id).Flush();
     if (absl::IsFailedPrecondition(status)) {
       Rewrite(id);
@@ -292,7 +294,9 @@ absl::Status Sinks::SaveCursor() {
   for (const auto& [id, files] : open_) cursor.open[id] = files.mark();
   for (const auto& [id, at] : retry_) cursor.refused.insert(id);
   if (seq == saved_seq_ && cursor.refused == cursor_.refused) return absl::OkStatus();
+  RT_RETURN_IF_ERROR(FailAt("head.sinks.before_cursor"));
   RT_RETURN_IF_ERROR(WriteCursor(cursor_path_, cursor));
+  ReachFailpoint("head.sinks.after_cursor");
   const bool has_moved = seq != saved_seq_;
   saved_seq_ = seq;
   cursor_ = std::move(cursor);

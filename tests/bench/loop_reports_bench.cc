@@ -2,12 +2,10 @@
 // nodes with four trials each; a node sends its next report when the last was answered, that is,
 // committed. The wire, the workers and the trials' processes are left out: this is the head's share
 // of the end-to-end figure.
-#include <stdlib.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <filesystem>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "head/journal/sqlite_journal.h"
 #include "head/loop/head_loop.h"
 #include "head/sinks/result_sinks.h"
+#include "tests/temp_dir.h"
 
 namespace rt::bench {
 namespace {
@@ -29,7 +28,7 @@ constexpr int kRowsPerBatch = 64;
 constexpr std::chrono::seconds kFor{5};
 
 struct Head {
-  std::string folder = (std::filesystem::temp_directory_path() / "rt-reports-XXXXXX").string();
+  TempDir folder{"reports"};
   std::unique_ptr<Journal> journal;
   std::unique_ptr<HeadLoop> loop;
   std::unique_ptr<ResultSinks> sinks;
@@ -38,10 +37,9 @@ struct Head {
   uint64_t flushed = 0;
 
   Head() {
-    RT_CHECK(mkdtemp(folder.data()) != nullptr);
-    journal = *OpenSqliteJournal(folder + "/journal.db");
+    journal = *OpenSqliteJournal(folder.File("journal.db"));
     loop = *HeadLoop::Start(*journal, {"bench", "bench", RT_VERSION}, {});
-    sinks = *ResultSinks::Start(*journal, folder, [this](uint64_t seq) {
+    sinks = *ResultSinks::Start(*journal, folder.path(), [this](uint64_t seq) {
       std::lock_guard lock(mutex);
       flushed = seq;
       changed.notify_all();
@@ -52,7 +50,6 @@ struct Head {
     loop.reset();
     sinks.reset();
     journal.reset();
-    std::filesystem::remove_all(folder);
   }
   Answer Post(Input input) {
     std::promise<Answer> answered;
@@ -137,7 +134,7 @@ int Main() {
   head.Post(input::CreateExperiment{
       .spec = R"({"experiment":"bench","command":["x"],"num_samples":)" +
               std::to_string(kNodes * kTrialsPerNode) + R"(,"metric":"loss","mode":"min"})",
-      .results_root = head.folder + "/results"});
+      .results_root = head.folder.File("results")});
   for (auto& worker : workers) {
     while (worker->running() < kTrialsPerNode) worker->Sync();
   }

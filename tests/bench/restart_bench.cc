@@ -29,6 +29,7 @@
 #include "head/sinks/cursor.h"
 #include "head/sinks/result_sinks.h"
 #include "tests/bench/fleet.h"
+#include "tests/temp_dir.h"
 
 namespace rt::bench {
 namespace {
@@ -45,14 +46,6 @@ double Since(steady_clock::time_point start) {
 void Must(const absl::Status& status) {
   RT_CHECK_BECAUSE(status.ok(), status.ToString().c_str());
 }
-
-// Removed with everything below it.
-struct Folder {
-  std::string path = (std::filesystem::temp_directory_path() / "rt-restart-XXXXXX").string();
-  Folder() { RT_CHECK(mkdtemp(path.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  std::string File(const char* name) const { return path + "/" + name; }
-};
 
 // Appends what a Step made, in batches, with a bound on what is in flight.
 class Writer {
@@ -95,7 +88,7 @@ struct History {
   Snapshot snapshot;  // As far behind the end as one may be.
 };
 
-History Generate(const Folder& folder, uint64_t events, uint64_t rows) {
+History Generate(const TempDir& folder, uint64_t events, uint64_t rows) {
   History history;
   auto journal = OpenSqliteJournal(folder.File("journal.db"));
   Must(journal.status());
@@ -126,7 +119,7 @@ struct Restart {
 };
 
 // What rt-head does between its first line and its listening socket, TLS aside.
-Restart TimeRestart(const Folder& folder) {
+Restart TimeRestart(const TempDir& folder) {
   Restart restart;
   auto start = steady_clock::now();
   auto journal = OpenSqliteJournal(folder.File("journal.db"));
@@ -139,7 +132,7 @@ Restart TimeRestart(const Folder& folder) {
   Must(loop.status());
   restart.loop_s = Since(start);
   start = steady_clock::now();
-  auto sinks = ResultSinks::Start(**journal, folder.path, [](uint64_t) {});
+  auto sinks = ResultSinks::Start(**journal, folder.path(), [](uint64_t) {});
   Must(sinks.status());
   restart.sinks_s = Since(start);
   return restart;
@@ -159,7 +152,7 @@ double LongestWaitMs(HeadLoop& loop, const std::function<bool()>& busy) {
 }
 
 // How long the core thread stops for a snapshot: it should not at all.
-void PrintSnapshotStall(const Folder& folder) {
+void PrintSnapshotStall(const TempDir& folder) {
   auto journal = OpenSqliteJournal(folder.File("journal.db"));
   Must(journal.status());
   const auto newest = [&] {
@@ -192,7 +185,7 @@ void PrintSnapshotStall(const Folder& folder) {
               "ms in as long without one\n", with, took, without);
 }
 
-double FsyncMicros(const Folder& folder) {
+double FsyncMicros(const TempDir& folder) {
   const int fd = open(folder.File("fsync").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   RT_CHECK(fd >= 0);
   const std::string page(4'096, 'x');
@@ -223,7 +216,7 @@ std::unique_ptr<ShippingJournal> Ship(std::unique_ptr<Journal> local, ObjectStor
 
 // Another machine goes on from the shipped journal, in a directory beside: from nothing, and as a
 // standby that had followed it to its end.
-void PrintTakeover(const Folder& folder) {
+void PrintTakeover(const TempDir& folder) {
   auto store = DirObjects::Open(folder.File("store"));
   Must(store.status());
   auto start = steady_clock::now();
@@ -233,7 +226,7 @@ void PrintTakeover(const Folder& folder) {
     Ship(*std::move(journal), **store, "first");
   }
   std::printf("# all of it shipped to a directory in %.1f s\n", Since(start));
-  Folder other;
+  TempDir other("restart");
   ShippedLog log(**store);
   start = steady_clock::now();
   auto copy = OpenSqliteJournal(other.File("journal.db"));
@@ -256,7 +249,7 @@ void PrintTakeover(const Folder& folder) {
 }
 
 int Main(uint64_t events, uint64_t rows) {
-  Folder folder;
+  TempDir folder("restart");
   std::printf("# fsync %.0f us\n", FsyncMicros(folder));
   auto start = steady_clock::now();
   const History history = Generate(folder, events, rows);

@@ -30,6 +30,7 @@ def python() -> str:
 class ChainSearch(Search):
     seed: int = 1
     checkpoint_bytes: int = 256 << 10
+    more: str = ""  # Lines of the experiment's YAML.
     # (k, attempt, step) of checkpoints that a fault has spoilt: those up to that attempt.
     broken: set[tuple[int, int, int]] = dataclasses.field(default_factory=set)
 
@@ -40,7 +41,7 @@ class ChainSearch(Search):
 
     def prepare(self) -> None:
         self.notes.mkdir()
-        self.options = "metric: loss\nmode: min\nmax_failures: 50\n"
+        self.options = "metric: loss\nmode: min\nmax_failures: 50\n" + self.more
 
     def stories(self, trial: dict[str, Any]) -> list[Story]:
         """Nobody has to begin at a checkpoint that is spoilt."""
@@ -51,6 +52,11 @@ class ChainSearch(Search):
                 (k, step) == (one, at) and story.attempt <= attempt
                 for one, attempt, at in self.broken)]
         return found
+
+    def has_committed(self, trial: str) -> bool:
+        """Whether any attempt of the trial was told of a commit."""
+        name = trial.replace("/", "_")
+        return any('"committed"' in path.read_text() for path in self.notes.glob(f"{name}.*"))
 
     def committed_count(self) -> int:
         return sum(text.count('"committed"') for text in

@@ -1,6 +1,5 @@
 #include <grpcpp/grpcpp.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/limits.h"
@@ -16,36 +15,29 @@
 #include "common/run/files.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 #include "tests/contract/blob_store_suite.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
 namespace {
 
-struct TemporaryDirectory {
-  std::string path;
-  TemporaryDirectory() {
-    char name[] = "/tmp/rt_blob_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~TemporaryDirectory() { (void)RemoveTree(path); }
-};
-
 // The least that BlobService may be: a MemStore behind it.
 class FakeBlobService : public v1::BlobService::Service {
  public:
   MemStore store;
-  std::atomic<int> refusals{0};  // So many calls are answered UNAVAILABLE.
+  std::atomic<int> refusals{0};  // So many calls are answered with `refusal`.
+  grpc::Status refusal{grpc::StatusCode::UNAVAILABLE, "not now"};
 
   grpc::Status FindMissing(grpc::ServerContext*, const v1::FindMissingRequest* request,
                            v1::FindMissingReply* reply) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     auto missing = store.FindMissing({request->digests().begin(), request->digests().end()});
     if (missing.ok()) reply->mutable_digests()->Assign(missing->begin(), missing->end());
     return ToGrpc(missing.status());
   }
   grpc::Status PushChunks(grpc::ServerContext*, grpc::ServerReader<v1::ChunkPiece>* reader,
                           v1::PushReply*) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     v1::ChunkPiece piece;
     std::string bytes;
     while (reader->Read(&piece)) {
@@ -61,7 +53,7 @@ class FakeBlobService : public v1::BlobService::Service {
   }
   grpc::Status PullChunks(grpc::ServerContext*, const v1::PullRequest* request,
                           grpc::ServerWriter<v1::ChunkPiece>* writer) override {
-    if (refusals-- > 0) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (refusals-- > 0) return refusal;
     auto bytes = store.GetChunk(request->digests(0));
     if (!bytes.ok()) return ToGrpc(bytes.status());
     for (size_t offset = 0; offset < bytes->size(); offset += limits::kStreamPieceBytes) {
@@ -120,8 +112,8 @@ TEST_CASE("blob store contract: memory") {
 }
 
 TEST_CASE("blob store contract: directory") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path + "/blobs");
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.File("blobs"));
   REQUIRE(store.ok());
   contract::CheckAll(**store);
 }
@@ -140,8 +132,8 @@ TEST_CASE("blob store contract: packs in memory") {
 }
 
 TEST_CASE("blob store contract: packs in a directory") {
-  TemporaryDirectory directory;
-  auto objects = DirObjects::Open(directory.path + "/objects");
+  TempDir directory("blob");
+  auto objects = DirObjects::Open(directory.File("objects"));
   REQUIRE(objects.ok());
   auto store = PackStore::Open(**objects);
   REQUIRE(store.ok());
@@ -165,6 +157,16 @@ TEST_CASE("remote store: UNAVAILABLE is retried for a while, then returned") {
   CHECK(absl::IsUnavailable(hasty.GetChunk(Digest("x")).status()));
 }
 
+TEST_CASE("remote store: a head that ends in the middle of a call is asked again") {
+  RemoteHouse house;
+  house.service.refusal = grpc::Status::CANCELLED;
+  RemoteStore store(house.channel);
+  house.service.refusals = 1;
+  CHECK(store.PutChunk(Digest("x"), "x").ok());
+  house.service.refusals = 1;
+  CHECK(store.GetChunk(Digest("x")).ok());
+}
+
 TEST_CASE("remote store: bytes damaged at the other end are noticed") {
   RemoteHouse house;
   RemoteStore store(house.channel);
@@ -174,16 +176,16 @@ TEST_CASE("remote store: bytes damaged at the other end are noticed") {
 }
 
 TEST_CASE("directory store: what was put is there after a reopening, and damage is noticed") {
-  TemporaryDirectory directory;
+  TempDir directory("blob");
   std::string digest = Digest("bytes");
   {
-    auto store = DirStore::Open(directory.path);
+    auto store = DirStore::Open(directory.path());
     REQUIRE((*store)->PutChunk(digest, "bytes").ok());
   }
-  auto store = DirStore::Open(directory.path);
+  auto store = DirStore::Open(directory.path());
   CHECK(*(*store)->GetChunk(digest) == "bytes");
   std::string path =
-      directory.path + "/chunks/" + std::string(DigestHex(digest).substr(0, 2)) + "/" + digest;
+      directory.path() + "/chunks/" + std::string(DigestHex(digest).substr(0, 2)) + "/" + digest;
   REQUIRE(WriteFileAtomic(path, "bites").ok());
   CHECK(absl::IsDataLoss((*store)->GetChunk(digest).status()));
   REQUIRE((*store)->PutChunk(digest, "bytes").ok());
@@ -191,8 +193,8 @@ TEST_CASE("directory store: what was put is there after a reopening, and damage 
 }
 
 TEST_CASE("directory store: a sweep keeps what lives and what is young") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path);
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.path());
   for (const char* bytes : {"live", "dead"}) REQUIRE((*store)->PutChunk(Digest(bytes), bytes).ok());
   auto live = (*store)->PutManifest(contract::ManifestOf("live"));
   auto dead = (*store)->PutManifest(contract::ManifestOf("dead"));
@@ -211,12 +213,12 @@ TEST_CASE("directory store: a sweep keeps what lives and what is young") {
 }
 
 TEST_CASE("directory store: a manifest that is being read, and what it names, is young again") {
-  TemporaryDirectory directory;
-  auto store = DirStore::Open(directory.path);
+  TempDir directory("blob");
+  auto store = DirStore::Open(directory.path());
   REQUIRE((*store)->PutChunk(Digest("dead"), "dead").ok());
   auto dead = (*store)->PutManifest(contract::ManifestOf("dead"));
-  for (const char* folder : {"/manifests", "/chunks"})
-    for (const auto& file : std::filesystem::recursive_directory_iterator(directory.path + folder))
+  for (const char* name : {"manifests", "chunks"})
+    for (const auto& file : std::filesystem::recursive_directory_iterator(directory.File(name)))
       std::filesystem::last_write_time(file, std::filesystem::file_time_type::min());
   REQUIRE((*store)->GetManifest(*dead).ok());
   REQUIRE((*store)->Sweep({}, 60'000).ok());
@@ -227,9 +229,9 @@ TEST_CASE("directory store: a manifest that is being read, and what it names, is
 TEST_CASE("directory store: a disk is not filled, and the error says how much is needed") {
   CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{1} << 30);
   CHECK(RoomKeptFree(Bytes{1} << 30) == (Bytes{1} << 30) / 50);
-  TemporaryDirectory directory;
-  CHECK(CheckRoom(directory.path, 1).ok());
-  absl::Status refused = CheckRoom(directory.path, Bytes{1} << 60);
+  TempDir directory("blob");
+  CHECK(CheckRoom(directory.path(), 1).ok());
+  absl::Status refused = CheckRoom(directory.path(), Bytes{1} << 60);
   CHECK(absl::IsResourceExhausted(refused));
   CHECK(MessageOf(refused).find("are to be written") != std::string::npos);
   CHECK(HintOf(refused).find("checkpoint_store") != std::string::npos);

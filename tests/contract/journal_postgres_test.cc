@@ -132,7 +132,7 @@ TEST_CASE("postgres journal: an append whose connection is cut is done once") {
   PostgresProxy proxy(PostgresServer::Shared().socket());
   PostgresHarness harness;
   harness.open.reset();
-  harness.url = harness.server.Url(harness.schema, proxy.folder);
+  harness.url = harness.server.Url(harness.schema, proxy.folder.path());
   harness.Reopen();
   const AttemptId attempt = AttemptOf(0, 1);
   REQUIRE(AppendAndWait(harness.journal(), {{TokenRecord(1)}, {}}).ok());
@@ -156,7 +156,8 @@ TEST_CASE("postgres journal: an append fails when its outcome cannot be found ou
     proxy.refuse = true;
     return absl::OkStatus();
   };
-  auto journal = OpenPostgresJournal(harness.server.Url(harness.schema, proxy.folder), options);
+  const std::string url = harness.server.Url(harness.schema, proxy.folder.path());
+  auto journal = OpenPostgresJournal(url, options);
   REQUIRE(journal.ok());
   absl::Status status = AppendAndWait(**journal, {{TokenRecord(1)}, {}});
   CHECK(absl::IsUnavailable(status));

@@ -1,13 +1,11 @@
-#include <stdlib.h>
-
 #include <atomic>
-#include <filesystem>
 
 #include "common/base/status.h"
 #include "common/cas/mem_objects.h"
 #include "head/journal/shipping_journal.h"
 #include "head/journal/sqlite_journal.h"
 #include "tests/contract/journal_suite.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -30,7 +28,7 @@ struct FaultyObjects : MemObjects {
 };
 
 struct ShippedHead {
-  std::filesystem::path folder;
+  TempDir folder{"ship"};
   FaultyObjects own_store;
   FaultyObjects* store = &own_store;
   ShippingOptions options;
@@ -44,24 +42,18 @@ struct ShippedHead {
   explicit ShippedHead(ShipMode mode, FaultyObjects* shared = nullptr, std::string head = "a")
       : name(std::move(head)) {
     if (shared != nullptr) store = shared;
-    std::string made = (std::filesystem::temp_directory_path() / "rt-ship-XXXXXX").string();
-    REQUIRE(mkdtemp(made.data()) != nullptr);
-    folder = made;
     options.mode = mode;
     options.ship_every = 1;
     options.retry_for = 5'000;
     options.boot_clock = [this] { return boot_time; };
     options.on_lost = [this](absl::Status status) { lost.set_value(std::move(status)); };
   }
-  ~ShippedHead() {
-    open.reset();
-    std::filesystem::remove_all(folder);
-  }
+  ~ShippedHead() { open.reset(); }
   Journal& journal() { return *open; }
   absl::Status TryOpen() {
     open.reset();
     fail = false;
-    auto local = OpenSqliteJournal(folder / "journal.db", {.before_commit = [this] {
+    auto local = OpenSqliteJournal(folder.File("journal.db"), {.before_commit = [this] {
       return fail ? absl::InternalError("told to fail") : absl::OkStatus();
     }});
     REQUIRE(local.ok());
@@ -231,14 +223,14 @@ TEST_CASE("shipping: the log of another cluster is refused") {
   REQUIRE(AppendAndWait(head.journal(), {{Started(1, 1)}, {}}).ok());
   ShippedHead other(ShipMode::kSync, head.store, "b");
   {
-    auto local = OpenSqliteJournal(other.folder / "journal.db");
+    auto local = OpenSqliteJournal(other.folder.File("journal.db"));
     REQUIRE(AppendAndWait(**local, {{Started(1, 1), TokenRecord(2)}, {}}).ok());
     REQUIRE(AppendAndWait(**local, {{TokenRecord(3)}, {}}).ok());
   }
   REQUIRE(other.TryOpen().ok());  // The same beginning: it is this head's log, and shipped on.
   ShippedHead third(ShipMode::kSync, head.store, "c");
   {
-    auto local = OpenSqliteJournal(third.folder / "journal.db");
+    auto local = OpenSqliteJournal(third.folder.File("journal.db"));
     REQUIRE(AppendAndWait(**local, {{TokenRecord(1)}, {}}).ok());
   }
   CHECK(absl::IsAborted(third.TryOpen()));

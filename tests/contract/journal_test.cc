@@ -1,5 +1,4 @@
 #include <sqlite3.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "head/journal/memory_journal.h"
 #include "head/journal/sqlite_journal.h"
 #include "tests/contract/journal_suite.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -25,23 +25,13 @@ struct MemoryHarness {
 };
 
 struct SqliteHarness {
-  std::filesystem::path folder;
-  std::string path;
+  TempDir folder{"journal"};
+  const std::string path = folder.File("journal.db");
   std::atomic<bool> fail = false;
   std::function<void()> before_commit;  // Called once.
   std::unique_ptr<Journal> open;
 
-  SqliteHarness() {
-    std::string name = (std::filesystem::temp_directory_path() / "rt-journal-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
-    path = folder / "journal.db";
-    Reopen();
-  }
-  ~SqliteHarness() {
-    open.reset();
-    std::filesystem::remove_all(folder);
-  }
+  SqliteHarness() { Reopen(); }
   Journal& journal() { return *open; }
   void Reopen() {
     open.reset();

@@ -11,23 +11,16 @@
 #include "common/cas/mem_objects.h"
 #include "common/run/files.h"
 #include "tests/contract/object_store_suite.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
 namespace {
 
-struct TemporaryDirectory {
-  std::string path;
-  TemporaryDirectory() {
-    char name[] = "/tmp/rt_objects_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~TemporaryDirectory() { (void)RemoveTree(path); }
-  size_t FilesIn(const std::string& folder) const {
-    auto at = std::filesystem::directory_iterator(path + folder);
-    return static_cast<size_t>(std::distance(begin(at), end(at)));
-  }
-};
+size_t FilesIn(const std::string& folder) {
+  auto at = std::filesystem::directory_iterator(folder);
+  return static_cast<size_t>(std::distance(begin(at), end(at)));
+}
 
 void MakeOld(const std::string& path) {
   const timespec times[2] = {{1'000'000, 0}, {1'000'000, 0}};
@@ -42,24 +35,24 @@ TEST_CASE("object store contract: memory") {
 }
 
 TEST_CASE("object store contract: directory") {
-  TemporaryDirectory directory;
-  auto store = DirObjects::Open(directory.path + "/new/store");
+  TempDir directory("objects");
+  auto store = DirObjects::Open(directory.File("new/store"));
   REQUIRE(store.ok());
-  auto other = DirObjects::Open(directory.path + "/new/store");
+  auto other = DirObjects::Open(directory.File("new/store"));
   REQUIRE(other.ok());
   contract::CheckObjectStore(**store, **other);
-  CHECK(directory.FilesIn("/new/store/tmp") == 0);
+  CHECK(FilesIn(directory.File("new/store/tmp")) == 0);
 }
 
 TEST_CASE("directory objects: of several processes one gets each key, and every key is whole") {
-  TemporaryDirectory directory;
+  TempDir directory("objects");
   constexpr int kProcesses = 4, kKeys = 50;
   std::vector<pid_t> children;
   for (int i = 0; i < kProcesses; ++i) {
     pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {  // Its exit code is how many keys it got, or 255.
-      auto store = DirObjects::Open(directory.path);
+      auto store = DirObjects::Open(directory.path());
       int got = 0;
       bool sound = store.ok();
       for (int key = 0; sound && key < kKeys; ++key) {
@@ -80,7 +73,7 @@ TEST_CASE("directory objects: of several processes one gets each key, and every 
     REQUIRE(WEXITSTATUS(status) <= kKeys);
     got.push_back(WEXITSTATUS(status));
   }
-  auto store = DirObjects::Open(directory.path);
+  auto store = DirObjects::Open(directory.path());
   std::vector<int> owned(kProcesses, 0);
   for (int key = 0; key < kKeys; ++key) {
     auto bytes = (*store)->Get("log/" + std::to_string(key));
@@ -93,35 +86,35 @@ TEST_CASE("directory objects: of several processes one gets each key, and every 
 }
 
 TEST_CASE("directory objects: what a crash left half-written is no object, and goes with time") {
-  TemporaryDirectory directory;
-  REQUIRE(DirObjects::Open(directory.path).ok());
-  REQUIRE(WriteFileAtomic(directory.path + "/tmp/of-a-crash", "hal").ok());
-  REQUIRE(WriteFileAtomic(directory.path + "/tmp/under-way", "hal").ok());
-  MakeOld(directory.path + "/tmp/of-a-crash");
-  auto store = DirObjects::Open(directory.path);
+  TempDir directory("objects");
+  REQUIRE(DirObjects::Open(directory.path()).ok());
+  REQUIRE(WriteFileAtomic(directory.File("tmp/of-a-crash"), "hal").ok());
+  REQUIRE(WriteFileAtomic(directory.File("tmp/under-way"), "hal").ok());
+  MakeOld(directory.File("tmp/of-a-crash"));
+  auto store = DirObjects::Open(directory.path());
   REQUIRE(store.ok());
   CHECK((*store)->List("", "", 10)->empty());
-  CHECK(!Exists(directory.path + "/tmp/of-a-crash"));
-  CHECK(Exists(directory.path + "/tmp/under-way"));
+  CHECK(!Exists(directory.File("tmp/of-a-crash")));
+  CHECK(Exists(directory.File("tmp/under-way")));
 }
 
 TEST_CASE("directory objects: a write that fails names the path and leaves nothing") {
-  TemporaryDirectory directory;
-  auto store = DirObjects::Open(directory.path);
+  TempDir directory("objects");
+  auto store = DirObjects::Open(directory.path());
   REQUIRE(store.ok());
   // A file where the folder of the key would be; root ignores permissions, not this.
-  REQUIRE(WriteFileAtomic(directory.path + "/objects/a+", "").ok());
+  REQUIRE(WriteFileAtomic(directory.File("objects/a+"), "").ok());
   for (absl::Status status : {(*store)->Put("a/b", "x"), (*store)->PutIfAbsent("a/b", "x")}) {
     CHECK(!status.ok());
-    CHECK(MessageOf(status).find(directory.path) != std::string::npos);
+    CHECK(MessageOf(status).find(directory.path()) != std::string::npos);
   }
-  CHECK(directory.FilesIn("/tmp") == 0);
+  CHECK(FilesIn(directory.File("tmp")) == 0);
 }
 
 TEST_CASE("directory objects: names that no key has are left alone") {
-  TemporaryDirectory directory;
-  auto store = DirObjects::Open(directory.path);
+  TempDir directory("objects");
+  auto store = DirObjects::Open(directory.path());
   REQUIRE((*store)->Put("a", "x").ok());
-  REQUIRE(WriteFileAtomic(directory.path + "/objects/of somebody else", "").ok());
+  REQUIRE(WriteFileAtomic(directory.File("objects/of somebody else"), "").ok());
   CHECK(contract::KeysOf(*(*store)->List("", "", 10)) == std::vector<std::string>{"a"});
 }

@@ -1,11 +1,9 @@
 // Workers that fetch from each other over real sockets: what the head names is used where it
 // serves, and nothing that a peer does can make a fetch fail or bring wrong bytes.
 #include <grpcpp/grpcpp.h>
-#include <stdlib.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <filesystem>
 #include <future>
 #include <mutex>
 
@@ -17,6 +15,7 @@
 #include "common/run/files.h"
 #include "head/service/peer_book.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
+#include "tests/temp_dir.h"
 #include "worker/link/peer_finder.h"
 #include "worker/link/peer_server.h"
 
@@ -25,7 +24,6 @@ using namespace rt::worker;
 
 namespace {
 
-namespace fs = std::filesystem;
 constexpr Millis kHour = 3'600'000;
 constexpr size_t kTreeBytes = 9u << 20;  // Three chunks.
 
@@ -94,17 +92,16 @@ class Store : public MemStore {
 };
 
 struct House {
+  TempDir dir{"peers"};
+  const std::string& path = dir.path();
   KeyPair ca = *CreateCa("c1");
   Head head;
   Store store;
   std::unique_ptr<grpc::Server> server;
   int port = 0;
-  std::string path;
 
   House() {
     PrepareGrpc();
-    char name[] = "/tmp/rt-peers-XXXXXX";
-    path = ::mkdtemp(name);
     auto own = IssueKeyPair(ca, {.cluster_id = "c1", .kind = "head", .role = "head"}, kHour, {});
     grpc::ServerBuilder builder;
     ConfigureServer(builder);
@@ -114,10 +111,7 @@ struct House {
     server = builder.BuildAndStart();
     REQUIRE(server != nullptr);
   }
-  ~House() {
-    server->Shutdown(std::chrono::system_clock::now());
-    fs::remove_all(path);
-  }
+  ~House() { server->Shutdown(std::chrono::system_clock::now()); }
   Credentials NodeCredentials(uint64_t node) const {
     return {ca.certificate_pem,
             *IssueKeyPair(ca, {.cluster_id = "c1", .kind = "node", .name = std::to_string(node),

@@ -3,19 +3,19 @@
 #pragma once
 
 #include <poll.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "tests/temp_dir.h"
 
 namespace rt {
 
@@ -24,11 +24,8 @@ class PostgresProxy {
   enum class Cut { kNever, kBeforeCommit, kAfterCommit };
 
   explicit PostgresProxy(std::string server) : server_(std::move(server)) {
-    std::string name = (std::filesystem::temp_directory_path() / "rt-pgp-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
     listener_ = Socket();
-    sockaddr_un address = Address(folder + "/.s.PGSQL.5432");
+    sockaddr_un address = Address(folder.File(".s.PGSQL.5432"));
     REQUIRE(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     REQUIRE(listen(listener_, 16) == 0);
     accepting_ = std::thread([this] { Accept(); });
@@ -39,10 +36,9 @@ class PostgresProxy {
     accepting_.join();
     for (std::thread& line : lines_) line.join();
     close(listener_);
-    std::filesystem::remove_all(folder);
   }
 
-  std::string folder;  // Of the socket that clients connect to.
+  TempDir folder{"pgp"};  // Of the socket that clients connect to.
   std::atomic<Cut> next_cut = Cut::kNever;  // Once.
   std::atomic<int> cuts = 0;
   std::atomic<bool> refuse = false;  // Lets nobody through, and ends all lines.

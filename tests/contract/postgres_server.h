@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <pwd.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -19,6 +18,7 @@
 #include "common/base/status.h"
 #include "common/run/subprocess.h"
 #include "head/journal/postgres_database.h"
+#include "tests/temp_dir.h"
 
 namespace rt {
 
@@ -32,7 +32,7 @@ class PostgresServer {
 
   // `schema` keeps the tables of one test apart from those of the others.
   std::string Url(const std::string& schema, const std::string& sockets = "") const {
-    return "postgres://rt@/postgres?host=" + (sockets.empty() ? folder_ : sockets) +
+    return "postgres://rt@/postgres?host=" + (sockets.empty() ? folder_.path() : sockets) +
            "&options=-csearch_path%3D" + schema;
   }
   std::string NewSchema() {
@@ -48,32 +48,29 @@ class PostgresServer {
     INFO(status.ToString());
     REQUIRE(status.ok());
   }
-  std::string socket() const { return folder_ + "/.s.PGSQL.5432"; }
+  std::string socket() const { return folder_.File(".s.PGSQL.5432"); }
 
  private:
   PostgresServer() {
-    std::string name = (std::filesystem::temp_directory_path() / "rt-pg-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder_ = name;
     const std::string bin = FindPrograms();
     if (geteuid() == 0) {
       const passwd* account = getpwnam("postgres");
       REQUIRE(account != nullptr);
-      REQUIRE(chown(folder_.c_str(), account->pw_uid, account->pw_gid) == 0);
+      REQUIRE(chown(folder_.path().c_str(), account->pw_uid, account->pw_gid) == 0);
       as_ = {"setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"};
     }
-    SpawnOptions make{.argv = As({bin + "/initdb", "-D", folder_ + "/data", "-A", "trust", "-U",
+    SpawnOptions make{.argv = As({bin + "/initdb", "-D", folder_.File("data"), "-A", "trust", "-U",
                                   "rt", "-E", "UTF8", "--no-locale", "--no-sync"}),
-                      .cwd = folder_};
+                      .cwd = folder_.path()};
     auto made = RunProgram(make, "", 60'000);
     REQUIRE(made.ok());
     INFO(made->output);
     REQUIRE(made->exit.ok());
-    const int log = open((folder_ + "/log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    const int log = open(folder_.File("log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     auto server = Subprocess::Spawn(
-        {.argv = As({bin + "/postgres", "-D", folder_ + "/data", "-k", folder_, "-h", "", "-c",
-                     "max_connections=60"}),
-         .cwd = folder_,
+        {.argv = As({bin + "/postgres", "-D", folder_.File("data"), "-k", folder_.path(), "-h", "",
+                     "-c", "max_connections=60"}),
+         .cwd = folder_.path(),
          .fds = {{log, 1}, {log, 2}}});
     close(log);
     REQUIRE(server.ok());
@@ -89,8 +86,6 @@ class PostgresServer {
       server_->Kill(SIGINT).IgnoreError();  // "Fast": ends its children.
       if (!server_->Wait(10'000).has_value()) server_->Kill(SIGKILL).IgnoreError();
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
 
   std::vector<std::string> As(std::vector<std::string> argv) const {
@@ -108,7 +103,7 @@ class PostgresServer {
     return found;
   }
 
-  std::string folder_;
+  TempDir folder_{"pg"};
   std::vector<std::string> as_;
   std::optional<Subprocess> server_;
   int schemas_ = 0;

@@ -1,6 +1,5 @@
 // Any bytes on a trial's socket, after a good hello or without one, and on its standard output: the
 // daemon answers with lines of JSON and lives on.
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/cas/mem_store.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/run/trial_socket.h"
 
@@ -33,8 +33,7 @@ class NoHead : public HeadCalls {
 // One daemon's part for all inputs; an attempt for each.
 struct Site {
   Site()
-      : directory(MakeDirectory()),
-        trees(directory + "/checkpoints", {}),
+      : trees(directory + "/checkpoints", {}),
         pool(2, 64),
         pushes(store, head, trees, [] {}),
         socket(head, store, pushes, pool) {
@@ -45,13 +44,9 @@ struct Site {
     socket.Stop();
     pool.Stop();
     pushes.Stop();
-    std::filesystem::remove_all(directory);
   }
-  static std::string MakeDirectory() {
-    char name[] = "/tmp/rt-fuzz-XXXXXX";
-    return ::mkdtemp(name);
-  }
-  const std::string directory;
+  TempDir dir{"fuzz"};
+  const std::string& directory = dir.path();
   NoHead head;
   MemStore store;
   LocalTrees trees;

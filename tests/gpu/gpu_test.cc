@@ -2,11 +2,11 @@
 #include <catch2/catch.hpp>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "common/base/status.h"
 #include "common/spec/resources.h"
+#include "tests/temp_dir.h"
 #include "worker/gpu/gpu_list.h"
 #include "worker/gpu/gpu_watch.h"
 
@@ -14,16 +14,10 @@ namespace rt::worker {
 namespace {
 
 struct Machine {
-  std::string path;
-  Machine() {
-    char name[] = "/tmp/rt-gpu-XXXXXX";
-    path = ::mkdtemp(name);
-    ::setenv("FAKE_NVML", (path + "/gpus.txt").c_str(), 1);
-  }
-  ~Machine() {
-    ::unsetenv("FAKE_NVML");
-    std::filesystem::remove_all(path);
-  }
+  TempDir dir{"gpu"};
+  const std::string& path = dir.path();
+  Machine() { ::setenv("FAKE_NVML", dir.File("gpus.txt").c_str(), 1); }
+  ~Machine() { ::unsetenv("FAKE_NVML"); }
   void Has(const std::string& lines) const { std::ofstream(path + "/gpus.txt") << lines; }
 };
 

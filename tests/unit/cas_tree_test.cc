@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/status.h"
@@ -11,6 +10,7 @@
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 namespace fs = std::filesystem;
@@ -18,12 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/rt_tree_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { (void)RemoveTree(path); }
+  TempDir dir{"tree"};
+  const std::string& path = dir.path();
   void Write(const std::string& relative, std::string_view text, mode_t mode = 0644) const {
     REQUIRE(EnsureDirectory(fs::path(path + "/" + relative).parent_path().string()).ok());
     REQUIRE(WriteFileAtomic(path + "/" + relative, text, {.mode = mode, .sync = false}).ok());

@@ -1,7 +1,6 @@
 // Journals that earlier releases wrote, as tests/sim recorded them: this release reads them, and
 // comes to the state that they came to.
 #include <catch2/catch.hpp>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <future>
@@ -15,6 +14,7 @@
 #include "head/journal/segment.h"
 #include "head/journal/snapshot_bytes.h"
 #include "head/journal/sqlite_journal.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -79,11 +79,10 @@ TEST_CASE("recorded journals: a snapshot is read, and tells the same state") {
 TEST_CASE("recorded journals: a database is opened, replayed and gone on with") {
   for (const Recorded& recorded : AllRecorded()) {
     INFO(recorded.folder);
-    std::string copy = (std::filesystem::temp_directory_path() / "rt-recorded-XXXXXX").string();
-    REQUIRE(mkdtemp(copy.data()) != nullptr);
-    std::filesystem::copy(recorded.folder + "/journal.db", copy + "/journal.db");
+    TempDir copy("recorded");
+    std::filesystem::copy(recorded.folder + "/journal.db", copy.File("journal.db"));
     {
-      auto journal = OpenSqliteJournal(copy + "/journal.db");
+      auto journal = OpenSqliteJournal(copy.File("journal.db"));
       INFO(journal.status().ToString());
       REQUIRE(journal.ok());
       auto replayed = Replay(**journal);
@@ -97,6 +96,5 @@ TEST_CASE("recorded journals: a database is opened, replayed and gone on with") 
                          [&](absl::Status status) { appended.set_value(std::move(status)); });
       CHECK(appended.get_future().get().ok());
     }
-    std::filesystem::remove_all(copy);
   }
 }

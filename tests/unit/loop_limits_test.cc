@@ -5,11 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "common/base/status.h"
 #include "head/journal/replay.h"
 #include "head/journal/sqlite_journal.h"
+#include "tests/temp_dir.h"
 #include "tests/unit/loop_harness.h"
 
 using namespace rt;
@@ -19,12 +18,6 @@ namespace {
 input::SubmitJob JobOf(const std::string& key) {
   return {"me", R"({"name":"j","argv":["true"]})", key};
 }
-
-struct Folder {
-  std::string path = (std::filesystem::temp_directory_path() / "rt-loop-XXXXXX").string();
-  Folder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 // From the first record, without any snapshot.
 std::string ReplayedDump(Journal& journal) {
@@ -45,9 +38,9 @@ uint64_t SnapshotSeq(Journal& journal) {
 }  // namespace
 
 TEST_CASE("loop: snapshots are taken at the threshold, and a start from one gives the same state") {
-  Folder folder;
+  TempDir folder("loop");
   const auto open = [&] {
-    auto journal = OpenSqliteJournal(folder.path + "/journal.db");
+    auto journal = OpenSqliteJournal(folder.File("journal.db"));
     REQUIRE(journal.ok());
     return *std::move(journal);
   };
@@ -114,10 +107,10 @@ TEST_CASE("loop: a full inbox refuses at once, keeps room for Sync, and loses no
 }
 
 TEST_CASE("loop: a full disk ends the head, and what was acknowledged is there afterwards") {
-  Folder folder;
+  TempDir folder("loop");
   std::vector<JobId> acknowledged;
   {
-    auto journal = OpenSqliteJournal(folder.path + "/journal.db", {.pages_max = 64});
+    auto journal = OpenSqliteJournal(folder.File("journal.db"), {.pages_max = 64});
     REQUIRE(journal.ok());
     LoopHarness harness;
     harness.Start(**journal);
@@ -136,7 +129,7 @@ TEST_CASE("loop: a full disk ends the head, and what was acknowledged is there a
     CHECK(!Wait(late).status.ok());
   }
   REQUIRE(acknowledged.size() > 10);
-  auto journal = OpenSqliteJournal(folder.path + "/journal.db");  // Somebody made room.
+  auto journal = OpenSqliteJournal(folder.File("journal.db"));  // Somebody made room.
   REQUIRE(journal.ok());
   LoopHarness harness;
   harness.Start(**journal);

@@ -1,13 +1,11 @@
-#include <unistd.h>
-
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 
 #include "common/base/status.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "tests/unit/fake_http.h"
 #include "worker/notice/aws.h"
 #include "worker/notice/azure.h"
@@ -162,8 +160,8 @@ TEST_CASE("Azure: asks for its name, sends the header, and acknowledges each eve
 }
 
 TEST_CASE("a file is a notice while it is there") {
-  const std::string path =
-      std::filesystem::temp_directory_path() / ("rt-notice-" + std::to_string(::getpid()));
+  TempDir dir("notice");
+  const std::string path = dir.File("notice");
   FileNotices file(path);
   CHECK(*file.Look(kNow) == std::nullopt);
   REQUIRE(WriteFileAtomic(path, "").ok());
@@ -182,7 +180,7 @@ TEST_CASE("a file is a notice while it is there") {
     REQUIRE(WriteFileAtomic(path, broken).ok());
     CHECK_FALSE(file.Look(kNow).ok());
   }
-  std::filesystem::remove(path);
+  REQUIRE(RemoveTree(path).ok());
   CHECK(*file.Look(kNow) == std::nullopt);
 }
 

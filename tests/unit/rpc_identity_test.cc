@@ -1,12 +1,11 @@
 #include <catch2/catch.hpp>
 #include <sys/stat.h>
 
-#include <cstdlib>
-
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -69,9 +68,8 @@ TEST_CASE("identity: credentials and tokens read back the same, files are privat
                            kHour, {});
   REQUIRE(pair.ok());
   Credentials credentials{ca->certificate_pem, *pair};
-  char directory[] = "/tmp/rt_identity_XXXXXX";
-  REQUIRE(::mkdtemp(directory) != nullptr);
-  std::string path = std::string(directory) + "/a/b";
+  TempDir directory("identity");
+  std::string path = directory.File("a/b");
   REQUIRE(WriteCredentials(path, credentials).ok());
   auto read = ReadCredentials(path);
   REQUIRE(read.ok());
@@ -81,7 +79,6 @@ TEST_CASE("identity: credentials and tokens read back the same, files are privat
   CHECK((info.st_mode & 0777) == 0600);
   REQUIRE(::stat(path.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
-  CHECK(RemoveTree(directory).ok());
 
   std::string text = EncodeJoinToken({"t1", "c1", credentials});
   CHECK(text.starts_with("rtj1."));

@@ -3,27 +3,16 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "common/base/status.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
-namespace {
-struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/rt_files_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { (void)RemoveTree(path); }
-};
-}  // namespace
-
 TEST_CASE("files: a write replaces the whole, with the mode that was asked for") {
-  Folder folder;
-  std::string path = folder.path + "/f";
+  TempDir folder("files");
+  std::string path = folder.File("f");
   for (const char* text : {"one", "twotwo", ""}) {
     REQUIRE(WriteFileAtomic(path, text, {.mode = 0640}).ok());
     CHECK(*ReadFile(path) == text);
@@ -31,41 +20,68 @@ TEST_CASE("files: a write replaces the whole, with the mode that was asked for")
   struct stat info {};
   REQUIRE(::stat(path.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0640);
-  CHECK(!WriteFileAtomic(folder.path + "/absent/f", "x").ok());
+  CHECK(!WriteFileAtomic(folder.File("absent/f"), "x").ok());
+}
+
+TEST_CASE("files: two temporary directories of one start are two, and only for us") {
+  TempDir folder("files");
+  auto first = MakeTempDirectory(folder.File("a-"));
+  auto second = MakeTempDirectory(folder.File("a-"));
+  REQUIRE((first.ok() && second.ok()));
+  CHECK(*first != *second);
+  CHECK(first->starts_with(folder.File("a-")));
+  CHECK(first->size() == folder.File("a-").size() + 6);
+  struct stat info {};
+  REQUIRE(::stat(first->c_str(), &info) == 0);
+  CHECK(S_ISDIR(info.st_mode));
+  CHECK((info.st_mode & 0777) == 0700);
+  CHECK(!MakeTempDirectory(folder.File("absent/a-")).ok());
+}
+
+TEST_CASE("files: a temporary directory of a test goes with all that is in it") {
+  std::string path;
+  {
+    TempDir folder("files");
+    path = folder.path();
+    CHECK(path.starts_with("/tmp/rt-files-"));
+    REQUIRE(EnsureDirectory(folder.File("a/b")).ok());
+    REQUIRE(WriteFileAtomic(folder.File("a/b/f"), "x").ok());
+  }
+  CHECK(!Exists(path));
 }
 
 TEST_CASE("files: absence and length are told apart") {
-  Folder folder;
-  CHECK(absl::IsNotFound(ReadFile(folder.path + "/absent").status()));
-  REQUIRE(WriteFileAtomic(folder.path + "/f", "12345").ok());
-  CHECK(absl::IsOutOfRange(ReadFile(folder.path + "/f", 4).status()));
-  CHECK(ReadFile(folder.path + "/f", 5).ok());
+  TempDir folder("files");
+  CHECK(absl::IsNotFound(ReadFile(folder.File("absent")).status()));
+  REQUIRE(WriteFileAtomic(folder.File("f"), "12345").ok());
+  CHECK(absl::IsOutOfRange(ReadFile(folder.File("f"), 4).status()));
+  CHECK(ReadFile(folder.File("f"), 5).ok());
 }
 
 TEST_CASE("files: directories are made with their parents, private") {
-  Folder folder;
-  REQUIRE(EnsureDirectory(folder.path + "/a/b/c").ok());
-  REQUIRE(EnsureDirectory(folder.path + "/a/b/c").ok());
+  TempDir folder("files");
+  REQUIRE(EnsureDirectory(folder.File("a/b/c")).ok());
+  REQUIRE(EnsureDirectory(folder.File("a/b/c")).ok());
   struct stat info {};
-  REQUIRE(::stat((folder.path + "/a/b").c_str(), &info) == 0);
+  REQUIRE(::stat(folder.File("a/b").c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
-  REQUIRE(WriteFileAtomic(folder.path + "/f", "x").ok());
-  CHECK(!EnsureDirectory(folder.path + "/f").ok());
-  CHECK(!EnsureDirectory(folder.path + "/f/g").ok());
-  CHECK(RemoveTree(folder.path + "/a").ok());
-  CHECK(RemoveTree(folder.path + "/a").ok());
-  CHECK(!Exists(folder.path + "/a"));
+  REQUIRE(WriteFileAtomic(folder.File("f"), "x").ok());
+  CHECK(!EnsureDirectory(folder.File("f")).ok());
+  CHECK(!EnsureDirectory(folder.File("f/g")).ok());
+  CHECK(RemoveTree(folder.File("a")).ok());
+  CHECK(RemoveTree(folder.File("a")).ok());
+  CHECK(!Exists(folder.File("a")));
 }
 
 TEST_CASE("files: the second taker of a lock learns who holds it, and its release frees it") {
-  Folder folder;
+  TempDir folder("files");
   {
-    auto lock = DirectoryLock::Acquire(folder.path);
+    auto lock = DirectoryLock::Acquire(folder.path());
     REQUIRE(lock.ok());
-    auto second = DirectoryLock::Acquire(folder.path);
+    auto second = DirectoryLock::Acquire(folder.path());
     REQUIRE(absl::IsFailedPrecondition(second.status()));
     CHECK(MessageOf(second.status()).find("process " + std::to_string(::getpid())) !=
           std::string::npos);
   }
-  CHECK(DirectoryLock::Acquire(folder.path).ok());
+  CHECK(DirectoryLock::Acquire(folder.path()).ok());
 }

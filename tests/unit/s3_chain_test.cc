@@ -1,9 +1,9 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "common/base/status.h"
 #include "common/cas/aws_chain.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "tests/unit/fake_http.h"
 
 using namespace rt;
@@ -16,12 +16,8 @@ constexpr char kKeys[] =
     R"("Expiration":"2023-11-15T04:13:20Z"})";
 
 struct Home {
-  std::string path;
-  Home() {
-    char name[] = "/tmp/rt_aws_XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Home() { (void)RemoveTree(path); }
+  TempDir dir{"aws"};
+  const std::string& path = dir.path();
   void Write(const std::string& name, const std::string& text) const {
     REQUIRE(EnsureDirectory(path + "/.aws").ok());
     REQUIRE(WriteFileAtomic(path + "/" + name, text).ok());

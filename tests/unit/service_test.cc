@@ -2,7 +2,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -20,6 +19,7 @@
 #include "rt/v1/experiment.pb.h"
 #include "rt/v1/job.pb.h"
 #include "rt/v1/worker.pb.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -147,8 +147,8 @@ bool Within(int milliseconds, const std::function<bool()>& condition) {
 }  // namespace
 
 TEST_CASE("local provider: a dead worker is started again, an orphan is adopted, never doubled") {
-  char name[] = "/tmp/rt-provider-XXXXXX";
-  const std::string directory = mkdtemp(name);
+  TempDir dir("provider");
+  const std::string& directory = dir.path();
   const std::string program = directory + "/worker.sh";
   const char* script = "#!/bin/sh\necho up >&2\nexec sleep 600\n";
   REQUIRE(WriteFileAtomic(program, script, {.mode = 0700}).ok());
@@ -178,5 +178,4 @@ TEST_CASE("local provider: a dead worker is started again, an orphan is adopted,
   provider->Terminate();
   CHECK(!IsAlive(second));
   CHECK(ReadFile(directory + "/worker-1/token").value() == "token\n");
-  std::filesystem::remove_all(directory);
 }

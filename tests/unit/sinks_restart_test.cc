@@ -1,6 +1,5 @@
 // The sinks over a journal on disk: stopped and started anywhere, they leave every row once.
 #include <catch2/catch.hpp>
-#include <stdlib.h>
 
 #include <condition_variable>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include "head/sinks/cursor.h"
 #include "head/sinks/result_sinks.h"
 #include "tests/bench/fleet.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -20,7 +20,7 @@ namespace {
 
 // A search that a fleet of two nodes plays into a journal on disk, and sinks beside it.
 struct Search {
-  std::string folder = (std::filesystem::temp_directory_path() / "rt-sinks-XXXXXX").string();
+  TempDir folder{"sinks"};
   std::unique_ptr<Journal> journal;
   std::unique_ptr<bench::Fleet> fleet;
   std::unique_ptr<ResultSinks> sinks;
@@ -29,11 +29,10 @@ struct Search {
   uint64_t flushed = 0;
 
   Search() {
-    REQUIRE(mkdtemp(folder.data()) != nullptr);
     OpenJournal();
     bench::FleetOptions options{.nodes = 2, .slots = 3, .rows_per_report = 2,
                                 .reports_per_trial = 9, .jobs_percent = 30,
-                                .results_root = folder + "/results"};
+                                .results_root = folder.File("results")};
     fleet = std::make_unique<bench::Fleet>(
         options, [this](bench::Fleet::Kind, const Input&, Millis, Outcome outcome) {
           if (outcome.records.empty()) return;
@@ -47,20 +46,19 @@ struct Search {
   ~Search() {
     sinks.reset();
     journal.reset();
-    std::filesystem::remove_all(folder);
   }
   void OpenJournal() {
     journal.reset();
-    auto opened = OpenSqliteJournal(folder + "/journal.db");
+    auto opened = OpenSqliteJournal(folder.File("journal.db"));
     REQUIRE(opened.ok());
     journal = *std::move(opened);
   }
   void StartSinks() {
     {  // What the ones before wrote after this cursor is written anew.
       std::lock_guard lock(mutex);
-      flushed = ReadCursor(folder + "/results.cursor")->seq;
+      flushed = ReadCursor(folder.File("results.cursor"))->seq;
     }
-    auto started = ResultSinks::Start(*journal, folder, [this](uint64_t seq) {
+    auto started = ResultSinks::Start(*journal, folder.path(), [this](uint64_t seq) {
       std::lock_guard lock(mutex);
       flushed = seq;
       changed.notify_all();
@@ -72,11 +70,11 @@ struct Search {
   void Restart(const std::string& cursor) {
     sinks.reset();
     OpenJournal();
-    if (!cursor.empty()) std::ofstream(folder + "/results.cursor") << cursor;
+    if (!cursor.empty()) std::ofstream(folder.File("results.cursor")) << cursor;
     StartSinks();
   }
   std::string Cursor() const {
-    std::ifstream file(folder + "/results.cursor");
+    std::ifstream file(folder.File("results.cursor"));
     return {std::istreambuf_iterator<char>(file), {}};
   }
   template <class Condition>
@@ -138,19 +136,19 @@ TEST_CASE("sinks: on a real journal, restarts at any time lose no row and repeat
 
 TEST_CASE("sinks: a results directory that was refused gets every row later, also over a restart") {
   Search search;
-  std::ofstream(search.folder + "/results") << "in the way";
+  std::ofstream(search.folder.File("results")) << "in the way";
   search.fleet->SetUp();
   search.StartSinks();
   for (int round = 0; round < 3; ++round) search.fleet->Round();
   search.WaitFlushed();
-  CHECK(std::filesystem::is_regular_file(search.folder + "/results"));
-  CHECK(!ReadCursor(search.folder + "/results.cursor")->refused.empty());
+  CHECK(std::filesystem::is_regular_file(search.folder.File("results")));
+  CHECK(!ReadCursor(search.folder.File("results.cursor"))->refused.empty());
   search.Restart("");
   for (int round = 0; round < 3; ++round) search.fleet->Round();
   search.WaitFlushed();
-  std::filesystem::remove(search.folder + "/results");
+  std::filesystem::remove(search.folder.File("results"));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!ReadCursor(search.folder + "/results.cursor")->refused.empty()) {
+  while (!ReadCursor(search.folder.File("results.cursor"))->refused.empty()) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     search.sinks->Wake();
     std::this_thread::yield();

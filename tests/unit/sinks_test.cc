@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-#include <stdlib.h>
 
 #include <condition_variable>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "head/core/view.h"
 #include "head/journal/memory_journal.h"
 #include "head/sinks/result_sinks.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -31,7 +31,7 @@ std::vector<std::string> Lines(const std::filesystem::path& path) {
 
 // A head without a loop: Step, then the memory journal. One node, one experiment, one trial.
 struct Story {
-  std::filesystem::path folder;
+  TempDir folder{"sinks"};
   Core core;
   MemoryJournal journal;
   Millis now = 1'000'000;
@@ -43,24 +43,18 @@ struct Story {
   uint64_t flushed = 0;
 
   Story() {
-    std::string name = (std::filesystem::temp_directory_path() / "rt-sinks-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    folder = name;
     Do(input::StartHead{"c", "test", "1"});
     Do(input::CreateToken{"tok", "worker", 1000, ""});
     Do(input::UseToken{"tok", "n1"});
     Sync();
     Do(input::CreateExperiment{
         .spec = R"({"experiment":"e","command":["x"],"max_failures":3})", .request_key = "k",
-        .drawn_seed = 9, .results_root = folder.string()});
+        .drawn_seed = 9, .results_root = folder.path()});
     Sync();
     Sync();
     StartSinks();
   }
-  ~Story() {
-    sinks.reset();
-    std::filesystem::remove_all(folder);
-  }
+  ~Story() { sinks.reset(); }
   Outcome Do(const Input& input) {
     Outcome outcome = Step(core, input, ++now);
     INFO(outcome.verdict.ToString());
@@ -98,7 +92,7 @@ struct Story {
     Sync();
   }
   void StartSinks() {
-    auto started = ResultSinks::Start(journal, folder.string(), [this](uint64_t seq) {
+    auto started = ResultSinks::Start(journal, folder.path(), [this](uint64_t seq) {
       std::lock_guard lock(mutex);
       flushed = seq;
       changed.notify_all();
@@ -147,12 +141,12 @@ TEST_CASE("sinks: after a restart files are cut to the cursor, so every row appe
   story.Run(1);
   story.Report(1, 1, R"({"loss":0.5})");
   story.WaitFlushed();
-  const std::string cursor = ReadText(story.folder / "results.cursor");
+  const std::string cursor = ReadText(story.folder.File("results.cursor"));
   story.Report(1, 2, R"({"loss":0.4})");
   story.WaitFlushed();
   story.sinks.reset();
   // The crash: rows were written, the cursor was not.
-  std::ofstream(story.folder / "results.cursor") << cursor;
+  std::ofstream(story.folder.File("results.cursor")) << cursor;
   std::ofstream(story.Directory() / "result.json", std::ios::app) << "{\"half";
   story.StartSinks();
   story.Report(1, 3, R"({"loss":0.3})");

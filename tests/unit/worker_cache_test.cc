@@ -1,13 +1,12 @@
 // The cache of unpacked trees, on a store in memory.
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
-
 #include <filesystem>
 
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/tree_cache.h"
 
 namespace rt::worker {
@@ -18,15 +17,11 @@ Fence Attempt(uint32_t number) {
 }
 
 struct Trees {
-  static std::string MakePath() {
-    char name[] = "/tmp/rt-cache-XXXXXX";
-    return ::mkdtemp(name);
-  }
-  const std::string path = MakePath();
+  TempDir dir{"cache"};
+  const std::string& path = dir.path();
   MemStore store;
   LocalTrees local{path + "/checkpoints", {}};
   TreeFetcher fetcher{store, local};
-  ~Trees() { std::filesystem::remove_all(path); }
   // The manifest of a tree of `bytes` bytes.
   std::string Make(const std::string& name, size_t bytes) {
     const std::string source = path + "/source-" + name;

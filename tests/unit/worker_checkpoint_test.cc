@@ -11,6 +11,7 @@
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/checkpoint/snapshot.h"
 
@@ -21,12 +22,8 @@ namespace fs = std::filesystem;
 const Fence kFence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
 
 struct Folder {
-  std::string path;
-  Folder() {
-    char name[] = "/tmp/rt-saved-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { fs::remove_all(path); }
+  TempDir dir{"saved"};
+  const std::string& path = dir.path();
   void Write(const std::string& name, const std::string& text) const {
     fs::create_directories(fs::path(path + "/" + name).parent_path());
     REQUIRE(WriteFileAtomic(path + "/" + name, text, {.sync = false}).ok());

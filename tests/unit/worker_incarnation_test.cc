@@ -1,16 +1,16 @@
 #include <catch2/catch.hpp>
-#include <stdlib.h>
 
 #include <filesystem>
 
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/incarnation.h"
 
 namespace rt::worker {
 
 TEST_CASE("each daemon of a node has a greater incarnation, whatever happened to the file") {
-  char name[] = "/tmp/rt-incarnation-XXXXXX";
-  const std::string dir = ::mkdtemp(name);
+  TempDir temp("incarnation");
+  const std::string& dir = temp.path();
   const uint64_t first = *NextIncarnation(dir);
   const uint64_t second = *NextIncarnation(dir);
   CHECK(second > first);
@@ -21,7 +21,6 @@ TEST_CASE("each daemon of a node has a greater incarnation, whatever happened to
     CHECK(*NextIncarnation(dir) == 9'000'000'000'001);
   }
   CHECK(*NextIncarnation(dir) >= second);
-  std::filesystem::remove_all(dir);
 }
 
 }  // namespace rt::worker

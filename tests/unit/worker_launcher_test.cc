@@ -4,13 +4,14 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "common/cas/mem_store.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/launcher.h"
 #include "worker/run/shim_file.h"
 
@@ -20,18 +21,14 @@ namespace {
 const Fence kFence{{Owner::Of(TrialId{ExperimentId{1}, 0}), 1, 1}, 0};
 
 struct OneNode {
-  static std::string MakePath() {
-    char name[] = "/tmp/rt-launch-XXXXXX";
-    return ::mkdtemp(name);
-  }
-  const std::string path = MakePath();
+  TempDir dir{"launch"};
+  const std::string& path = dir.path();
   MemStore store;
   LocalTrees trees{path + "/checkpoints", {}};
   TreeFetcher fetcher{store, trees};
   OneNode() {
     REQUIRE(EnsureDirectory(path + "/run").ok());
   }
-  ~OneNode() { std::filesystem::remove_all(path); }
 
   // As one process of the daemon.
   std::unique_ptr<Launcher> Daemon() {
@@ -128,6 +125,22 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   ExitFacts exit = OneNode::Await(*second);
   CHECK(exit.exit_code == 3);
   CHECK_FALSE(exit.witnessed);
+}
+
+TEST_CASE("of what was about to start when its daemon died nothing is left, nor its socket") {
+  OneNode node;
+  auto first = node.Daemon();
+  LaunchBody body{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}};
+  REQUIRE(first->Prepare(body).ok());
+  REQUIRE(WriteFileAtomic(first->SocketOf(kFence), "").ok());
+  REQUIRE(ArmFailpoints("worker.launch.after_body=error", "worker").ok());
+  CHECK_FALSE(first->Launch(body, true).ok());
+  REQUIRE(ArmFailpoints("", "worker").ok());
+  REQUIRE(Exists(first->DirOf(kFence).body()));
+  auto second = node.Daemon();
+  CHECK(second->Recover().empty());
+  CHECK_FALSE(Exists(second->DirOf(kFence).path));
+  CHECK_FALSE(Exists(second->SocketOf(kFence)));
 }
 
 TEST_CASE("killing the nursery kills no shim, and the next launch has another nursery") {

@@ -1,13 +1,13 @@
 // What of a run directory may be used again, and what must not be.
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/run_dirs.h"
 
 namespace rt::worker {
@@ -24,18 +24,9 @@ ino_t InodeOf(const std::string& path) {
   return info.st_ino;
 }
 
-struct State {
-  std::string path;
-  State() {
-    char name[] = "/tmp/rt-dirs-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~State() { fs::remove_all(path); }
-};
-
 TEST_CASE("the next attempt gets the directory of the last one, without anything in it") {
-  State state;
-  RunDirs dirs(state.path);
+  TempDir state("dirs");
+  RunDirs dirs(state.path());
   REQUIRE(dirs.Make(FenceOf(0)).ok());
   const RunDir first = dirs.Of(FenceOf(0));
   const ino_t inode = InodeOf(first.path);
@@ -61,46 +52,46 @@ TEST_CASE("the next attempt gets the directory of the last one, without anything
 }
 
 TEST_CASE("a shorter text leaves nothing of a longer one") {
-  State state;
-  REQUIRE(RunDirs::Write(state.path + "/file", "a longer text").ok());
-  REQUIRE(RunDirs::Write(state.path + "/file", "short").ok());
-  CHECK(*ReadFile(state.path + "/file") == "short");
+  TempDir state("dirs");
+  REQUIRE(RunDirs::Write(state.File("file"), "a longer text").ok());
+  REQUIRE(RunDirs::Write(state.File("file"), "short").ok());
+  CHECK(*ReadFile(state.File("file")) == "short");
 }
 
 TEST_CASE("what a program put in a file's place is removed, and what it points to is left alone") {
-  State state;
-  RunDirs dirs(state.path);
-  REQUIRE(EnsureDirectory(state.path + "/precious").ok());
-  REQUIRE(WriteFileAtomic(state.path + "/precious/data", "kept").ok());
+  TempDir state("dirs");
+  RunDirs dirs(state.path());
+  REQUIRE(EnsureDirectory(state.File("precious")).ok());
+  REQUIRE(WriteFileAtomic(state.File("precious/data"), "kept").ok());
   REQUIRE(dirs.Make(FenceOf(0)).ok());
   const RunDir dir = dirs.Of(FenceOf(0));
   fs::remove_all(dir.trial());
-  fs::create_directory_symlink(state.path + "/precious", dir.trial());
-  fs::create_symlink(state.path + "/precious/data", dir.shim());
+  fs::create_directory_symlink(state.File("precious"), dir.trial());
+  fs::create_symlink(state.File("precious/data"), dir.shim());
   REQUIRE(WriteFileAtomic(dir.body(), "shared by two names").ok());
-  fs::create_hard_link(dir.body(), state.path + "/precious/body");
+  fs::create_hard_link(dir.body(), state.File("precious/body"));
   REQUIRE(dirs.Retire(FenceOf(0)).ok());
   REQUIRE(dirs.Make(FenceOf(1)).ok());
   CHECK_FALSE(fs::is_symlink(dirs.Of(FenceOf(1)).trial()));
   CHECK_FALSE(Exists(dirs.Of(FenceOf(1)).shim()));
-  CHECK(*ReadFile(state.path + "/precious/data") == "kept");
-  CHECK(*ReadFile(state.path + "/precious/body") == "shared by two names");
+  CHECK(*ReadFile(state.File("precious/data")) == "kept");
+  CHECK(*ReadFile(state.File("precious/body")) == "shared by two names");
 }
 
 TEST_CASE("logs are kept where they can be found, and silence is no missing log") {
-  State state;
-  RunDirs dirs(state.path);
+  TempDir state("dirs");
+  RunDirs dirs(state.path());
   for (uint32_t number : {0u, 1u}) REQUIRE(dirs.Make(FenceOf(number)).ok());
   const std::string log = "/stdout.000000000000.log";
   REQUIRE(WriteFileAtomic(dirs.Of(FenceOf(0)).path + log, "said").ok());
   CHECK(dirs.LogsOf(FenceOf(0)) == dirs.Of(FenceOf(0)).path);
   for (uint32_t number : {0u, 1u}) REQUIRE(dirs.Retire(FenceOf(number)).ok());
   CHECK(*ReadFile(dirs.LogsOf(FenceOf(0)) + log) == "said");
-  CHECK(dirs.LogsOf(FenceOf(0)) == state.path + "/logs/" + rt::ToString(FenceOf(0)));
+  CHECK(dirs.LogsOf(FenceOf(0)) == state.path() + "/logs/" + rt::ToString(FenceOf(0)));
   REQUIRE_FALSE(dirs.LogsOf(FenceOf(1)).empty());
   CHECK_FALSE(Exists(dirs.LogsOf(FenceOf(1)) + log));
   CHECK(dirs.LogsOf(FenceOf(2)).empty());
-  CHECK(RunDirs(state.path).LogsOf(FenceOf(0)) == dirs.LogsOf(FenceOf(0)));
+  CHECK(RunDirs(state.path()).LogsOf(FenceOf(0)) == dirs.LogsOf(FenceOf(0)));
 }
 
 }  // namespace

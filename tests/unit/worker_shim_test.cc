@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
+#include "tests/temp_dir.h"
 #include "worker/run/launcher.h"
 #include "worker/run/log_reader.h"
 #include "worker/run/shim_file.h"
@@ -20,14 +20,10 @@ namespace rt::worker {
 namespace {
 
 struct Launched {
-  std::string path;
+  TempDir dir{"shim"};
+  const std::string& path = dir.path();
   std::string cgroup;
-  Launched() {
-    char name[] = "/tmp/rt-shim-XXXXXX";
-    path = ::mkdtemp(name);
-    std::filesystem::create_directory(path + "/logs");
-  }
-  ~Launched() { std::filesystem::remove_all(path); }
+  Launched() { std::filesystem::create_directory(path + "/logs"); }
 
   Subprocess Start(const std::vector<std::string>& argv, const std::string& bytes_max = "1000000") {
     std::string spec = std::to_string(argv.size()) + std::string(1, '\0');
@@ -81,8 +77,8 @@ TEST_CASE("a signal that ends the program is named") {
 }
 
 TEST_CASE("an end that was not written whole did not happen") {
-  char name[] = "/tmp/rt-shim-XXXXXX";
-  const std::string path = std::string(::mkdtemp(name)) + "/shim";
+  TempDir dir("shim");
+  const std::string path = dir.File("shim");
   REQUIRE(WriteFileAtomic(path, "shim 1 2 other-boot\nexit_code 3\nsignal 0\nlaun").ok());
   ShimFile file = ReadShimFile(path);
   CHECK(file.has_shim);
@@ -100,7 +96,6 @@ TEST_CASE("an end that was not written whole did not happen") {
   CHECK(file.exit->witnessed);
   CHECK(file.exit->exit_code == 3);
   CHECK(file.exit->reason == "r");
-  std::filesystem::remove_all(name);
 }
 
 TEST_CASE("descendants, also those in sessions of their own, die with the program") {

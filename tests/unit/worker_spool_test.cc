@@ -1,24 +1,18 @@
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include "common/base/limits.h"
+#include "tests/temp_dir.h"
 #include "worker/run/spool.h"
 
 namespace rt::worker {
 namespace {
 
 struct Scratch {
-  std::string path;
-  Scratch() {
-    char name[] = "/tmp/rt-spool-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Scratch() { std::filesystem::remove_all(path); }
-  std::string spool() const { return path + "/spool"; }
+  TempDir dir{"spool"};
+  std::string spool() const { return dir.File("spool"); }
 };
 
 SpoolRow RowWith(double iteration, std::string metrics = "{}") {

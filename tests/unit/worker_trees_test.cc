@@ -1,8 +1,6 @@
 // What lies on a node: served while it arrives, kept within bounds, and never believed unread.
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
-
 #include <filesystem>
 #include <future>
 
@@ -10,6 +8,7 @@
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/run/tree_fetcher.h"
 
 namespace rt::worker {
@@ -18,12 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Node {
-  static std::string MakePath() {
-    char name[] = "/tmp/rt-trees-XXXXXX";
-    return ::mkdtemp(name);
-  }
-  const std::string path = MakePath();
-  ~Node() { fs::remove_all(path); }
+  TempDir dir{"trees"};
+  const std::string& path = dir.path();
   std::string kept() const { return path + "/kept"; }
   // A tree of one file with so many bytes, drawn from `letter`.
   std::string Write(const std::string& name, char letter, size_t bytes) const {

@@ -1,12 +1,9 @@
 // What a worker looks at when a program hangs or has failed.
 #include <catch2/catch.hpp>
 
-#include <stdlib.h>
-
-#include <filesystem>
-
 #include "common/base/limits.h"
 #include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "worker/core/worker_core.h"
 #include "worker/run/log_patterns.h"
 #include "worker/run/report_pace.h"
@@ -15,15 +12,6 @@ namespace rt::worker {
 namespace {
 
 const Fence kOne{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
-
-struct Scratch {
-  std::string path;
-  Scratch() {
-    char name[] = "/tmp/rt-watchdog-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Scratch() { std::filesystem::remove_all(path); }
-};
 
 TEST_CASE("a trial may be silent for a factor of its median interval, and never less than min") {
   ReportPace pace;
@@ -74,13 +62,13 @@ TEST_CASE("a program that returns after all has not hung") {
 }
 
 TEST_CASE("patterns are found in a line of the last 64 KiB of either stream") {
-  Scratch dir;
+  TempDir dir("watchdog");
   const std::string old = "CUDA error: old\n" + std::string(70'000, 'x') + "\n";
-  REQUIRE(WriteFileAtomic(dir.path + "/stderr.000000000000.log", old + "NCCL failed\n", {}).ok());
-  REQUIRE(WriteFileAtomic(dir.path + "/stdout.000000000000.log", "disk full\n", {}).ok());
-  CHECK(FindPatterns(dir.path, {"CUDA error", "NCCL.*failed", "^disk", "failed\\ndisk"}) ==
+  REQUIRE(WriteFileAtomic(dir.File("stderr.000000000000.log"), old + "NCCL failed\n", {}).ok());
+  REQUIRE(WriteFileAtomic(dir.File("stdout.000000000000.log"), "disk full\n", {}).ok());
+  CHECK(FindPatterns(dir.path(), {"CUDA error", "NCCL.*failed", "^disk", "failed\\ndisk"}) ==
         std::vector<uint32_t>{1, 2});
-  CHECK(FindPatterns(dir.path, {}).empty());
+  CHECK(FindPatterns(dir.path(), {}).empty());
 }
 
 }  // namespace

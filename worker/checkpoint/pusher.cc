@@ -9,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/room.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
 
@@ -35,6 +36,13 @@ std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
 uint64_t DoneOf(const LiveAttempt& attempt) {
   auto text = ReadFile(attempt.dir().saved() + "/done", 64);
   return text.ok() ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
+
+absl::StatusOr<StoredTree> PushTree(BlobStore& store, const std::string& path) {
+  RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_push"));
+  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, path, {}));
+  RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.after_push"));
+  return tree;
 }
 
 absl::StatusOr<Json> ReadNote(const std::string& directory) {
@@ -81,12 +89,15 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
   note.Set("given", files.given);
   RT_RETURN_IF_ERROR(WriteFileAtomic(part + "/row.json", note.Dump() + "\n", {.sync = false}));
   if (!files.given && !CheckRoom(part, 0).ok()) trees_.GiveRoom();
+  ReachFailpoint("worker.checkpoint.before_snapshot");
   if (absl::Status taken = TakeSnapshot(files.path, part + "/tree", files.given); !taken.ok()) {
     RemoveTree(part).IgnoreError();  // With the attempt, at the latest.
     return taken;
   }
+  RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_rename"));
   if (std::rename(part.c_str(), directory.c_str()) != 0)
     return ErrnoStatus(errno, "rename " + part);
+  ReachFailpoint("worker.checkpoint.after_rename");
   Enqueue(std::make_shared<Push>(Push{std::move(attempt), row, directory, std::move(done)}));
   return absl::OkStatus();
 }
@@ -206,7 +217,7 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
     if (!tree || std::chrono::steady_clock::now() - stored_at >= kStoredFor) {
       tree.reset();
       push.stored_at = FileClock();
-      absl::StatusOr<StoredTree> stored = StoreTree(store_, push.directory + "/tree", {});
+      absl::StatusOr<StoredTree> stored = PushTree(store_, push.directory + "/tree");
       status = stored.status();
       if (stored.ok()) tree = *stored;
       stored_at = std::chrono::steady_clock::now();
@@ -232,6 +243,7 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
 void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
                               const absl::StatusOr<uint64_t>& number) {
   if (number.ok()) {
+    ReachFailpoint("worker.checkpoint.after_commit");
     const std::string done = push->attempt->dir().saved() + "/done";
     absl::Status noted =
         WriteFileAtomic(done, std::to_string(push->row.seq) + "\n", {.sync = false});
@@ -245,6 +257,7 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
     RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
                      << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));
   }
+  ReachFailpoint("worker.checkpoint.before_forget");
   RemoveTree(push->directory).IgnoreError();  // With the attempt, at the latest.
   Done answer;
   {

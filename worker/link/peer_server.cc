@@ -10,6 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/failpoint.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
 namespace rt::worker {
@@ -55,10 +56,14 @@ class Service final : public v1::PeerService::Service {
     if (stream.number > streams_max_)
       return ToGrpc(absl::ResourceExhaustedError("others are being served"));
     for (const std::string& digest : request->digests()) {
+      if (absl::Status failed = FailAt("worker.peer.before_serve"); !failed.ok())
+        return ToGrpc(failed);
       auto bytes = trees_.GetChunk({.digest = digest, .manifest = request->manifest()});
       if (!bytes.ok()) return ToGrpc(bytes.status());
       if (!Write(digest, *bytes, *writer)) return grpc::Status::CANCELLED;
       served_ += bytes->size();
+      if (absl::Status failed = FailAt("worker.peer.mid_serve"); !failed.ok())
+        return ToGrpc(failed);
     }
     return grpc::Status::OK;
   }

@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/strings.h"
+#include "common/run/failpoint.h"
 #include "worker/link/wire.h"
 
 namespace rt::worker {
@@ -114,6 +115,7 @@ bool ReportLoop::SendOne() {
     in_flight_ = &context;
   }
   v1::ReportReply reply;
+  ReachFailpoint("worker.report.before_send");
   grpc::Status status = stub_->Report(&context, request, &reply);
   {
     std::lock_guard lock(mutex_);
@@ -125,6 +127,7 @@ bool ReportLoop::SendOne() {
     }
     return false;
   }
+  ReachFailpoint("worker.report.after_send");
   for (const v1::Verdict& verdict : reply.verdicts()) {
     auto attempt = attempts_.Find(FromWire(verdict.fence()));
     if (attempt == nullptr) continue;

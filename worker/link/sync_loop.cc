@@ -11,6 +11,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "worker/link/wire.h"
 
 namespace rt::worker {
@@ -117,6 +118,7 @@ void SyncLoop::StopWithoutHead() {
   told_away_ = true;
   RT_LOG(kWarning) << "no head has answered for " << disconnect_stop_ / 1'000
                    << " s (--disconnect-stop): what runs is asked to save, and ended";
+  ReachFailpoint("worker.fence.before_end");
   loop_.Post(input::HeadAway{});
 }
 
@@ -182,6 +184,7 @@ bool SyncLoop::IsNews(const v1::SyncReply& reply) const {
 }
 
 void SyncLoop::Take(const v1::SyncReply& reply) {
+  ReachFailpoint("worker.sync.before_take");
   seen_epoch_ = reply.epoch();
   seen_version_ = reply.version();
   if (reply.hold_ms() > 0) hold_ = std::min<Millis>(reply.hold_ms(), 60'000);

@@ -14,7 +14,8 @@ namespace {
 bool IsPrivate(std::string_view name) {
   return name.starts_with("GRPC_") || name == "RT_TOKEN" || name == "RT_SOCKET" ||
          name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_CHECKPOINT_DIR" ||
-         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE";
+         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE" ||
+         name == "RT_FAILPOINTS";
 }
 
 }  // namespace

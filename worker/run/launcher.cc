@@ -15,6 +15,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
 #include "worker/run/memory_file.h"
@@ -105,7 +106,9 @@ absl::StatusOr<std::string> Launcher::TreeOf(const LaunchBody& body) {
 
 absl::Status Launcher::Prepare(LaunchBody& body) {
   const RunDir dir = DirOf(body.fence);
+  RT_RETURN_IF_ERROR(FailAt("worker.prepare.before_directory"));
   RT_RETURN_IF_ERROR(dirs_.Make(body.fence));
+  RT_RETURN_IF_ERROR(FailAt("worker.prepare.after_directory"));
   RT_ASSIGN_OR_RETURN(const std::string tree, TreeOf(body));
   RT_ASSIGN_OR_RETURN(const std::string cwd, MakeWorkDir(body, tree, dir.work()));
   std::vector<std::string> inputs;
@@ -152,7 +155,9 @@ std::string Launcher::ShimSpec(const LaunchBody& body, const std::string& cwd,
 
 absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool may_be_warm) {
   const RunDir dir = DirOf(body.fence);
+  RT_RETURN_IF_ERROR(FailAt("worker.launch.before_body"));
   RT_RETURN_IF_ERROR(RunDirs::Write(dir.body(), ToJson(body).Dump()));
+  RT_RETURN_IF_ERROR(FailAt("worker.launch.after_body"));
   if (may_be_warm && warm_.Wants(body)) {
     RT_ASSIGN_OR_RETURN(const std::string tree, TreeOf(body));
     absl::StatusOr<int> connection = warm_.Launch(body, dir.path, tree);
@@ -165,6 +170,7 @@ absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool 
                      << MessageOf(connection.status());
   }
   RT_ASSIGN_OR_RETURN(uint64_t pid, LaunchCold(body));
+  ReachFailpoint("worker.launch.after_start");
   return Started{.pid = pid};
 }
 
@@ -282,6 +288,7 @@ void Launcher::EndForMemory(const Fence& fence, const std::string& why) {
 void Launcher::Forget(const Fence& fence) {
   ::unlink(SocketOf(fence).c_str());
   fetcher_.Leave(DirOf(fence).checkpoint(), true);
+  ReachFailpoint("worker.forget.before_retire");
   if (absl::Status done = dirs_.Retire(fence); !done.ok()) {
     RT_LOG(kWarning) << MessageOf(done);
   }
@@ -311,7 +318,11 @@ std::vector<Launcher::Found> Launcher::Recover() {
   for (const Fence& fence : fences) {
     if (auto one = RecoverOne(fence)) {
       found.push_back(std::move(*one));
-    } else if (absl::Status removed = RemoveTree(DirOf(fence).path); !removed.ok()) {
+      continue;
+    }
+    ::unlink(SocketOf(fence).c_str());
+    cgroups_.Remove(fence);
+    if (absl::Status removed = RemoveTree(DirOf(fence).path); !removed.ok()) {
       RT_LOG(kWarning) << MessageOf(removed);
     }
   }

@@ -9,6 +9,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/run/failpoint.h"
 
 namespace rt::worker {
 namespace {
@@ -116,7 +117,9 @@ absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row) {
   if (fd_ < 0) RT_RETURN_IF_ERROR(last_.seq == 0 ? Create() : Rewrite());
   row.seq = last_.seq + 1;
   const std::string line = LineOf(row);
-  if (absl::Status written = WriteAll(fd_, line, path_); !written.ok()) {
+  absl::Status written = FailAt("worker.spool.before_append");
+  if (written.ok()) written = WriteAll(fd_, line, path_);
+  if (!written.ok()) {
     // Half a line must not stay in front of the next one.
     if (::ftruncate(fd_, file_bytes_) == 0) ::lseek(fd_, file_bytes_, SEEK_SET);
     return written;
@@ -125,6 +128,7 @@ absl::StatusOr<SpoolRow> Spool::Append(SpoolRow row) {
   pending_bytes_ += SizeOf(row);
   Count(row);
   rows_.push_back(row);
+  ReachFailpoint("worker.spool.after_append");
   return row;
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/cas/manifest.h"
 #include "common/cas/tree.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -80,6 +81,7 @@ absl::StatusOr<std::string> TreeFetcher::FindManifest(const std::string& manifes
 
 absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& part,
                                 const std::string& path) {
+  RT_RETURN_IF_ERROR(FailAt("worker.restore.before_pull"));
   RT_ASSIGN_OR_RETURN(const std::string text, FindManifest(manifest));
   RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
   RT_RETURN_IF_ERROR(RemoveTree(part));
@@ -90,9 +92,12 @@ absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& 
   if (!cloned) {
     PeerSources* peers = BytesOf(tree) >= limits::kPeerTreeBytesMin ? peers_ : nullptr;
     Nearest source(head_, trees_, peers, {.manifest = manifest, .before = id});
-    status = RestoreEntries(source, tree, part,
-                            [&](size_t chunks) { trees_.NoteWritten(id, chunks); });
+    status = RestoreEntries(source, tree, part, [&](size_t chunks) {
+      ReachFailpoint("worker.restore.mid_pull");
+      trees_.NoteWritten(id, chunks);
+    });
   }
+  if (status.ok()) status = FailAt("worker.restore.before_rename");
   if (status.ok()) status = trees_.Finish(id, path);
   if (!status.ok()) trees_.Drop(id);
   return status;

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "worker/run/log_patterns.h"
 #include "worker/run/memory_watch.h"
 
@@ -124,6 +125,7 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& 
 
 void WorkerLoop::Adopt(const Launcher::Found& found) {
   const Fence& fence = found.body.fence;
+  ReachFailpoint("worker.start.before_adopt");
   auto live = Open(found.body);
   if (!live.ok()) {
     RT_LOG(kError) << rt::ToString(fence) << ": cannot take over: " << MessageOf(live.status());
@@ -146,6 +148,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   } else {
     Watch(fence);
   }
+  ReachFailpoint("worker.start.after_adopt");
 }
 
 void WorkerLoop::Run() {
@@ -234,7 +237,9 @@ void WorkerLoop::TakeExits() {
     ::close(at->second);
     const Fence fence = at->first;
     at = pidfds_.erase(at);
-    NoteEnd(fence, parts_.launcher.ReadExit(fence, true));
+    const ExitFacts exit = parts_.launcher.ReadExit(fence, true);
+    ReachFailpoint("worker.exit.after_seen");
+    NoteEnd(fence, exit);
   }
 }
 
@@ -327,6 +332,7 @@ void WorkerLoop::Start(LaunchBody body, bool may_be_warm) {
 }
 
 void WorkerLoop::Perform(const action::Signal& signal) {
+  ReachFailpoint("worker.signal.before_signal");
   if (auto live = parts_.attempts.Find(signal.fence)) {
     live->NoteStop("asked to stop");
     if (signal.paused && !live->said_paused()) live->SayPaused();
@@ -370,6 +376,7 @@ void WorkerLoop::Perform(const action::Dump& dump) {
 }
 
 void WorkerLoop::Perform(const action::Forget& forget) {
+  ReachFailpoint("worker.forget.before_close");
   parts_.socket.Close(forget.fence);
   parts_.pushes.Forget(forget.fence);
   if (auto live = parts_.attempts.Find(forget.fence)) live->spool().Close();
@@ -457,6 +464,7 @@ void WorkerLoop::PumpEnded() {
     live->PumpStdout(true);
     live->Hurry();
     const bool failed = exit.exit_code != 0 || exit.signal != 0;
+    ReachFailpoint("worker.exit.before_report");
     Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),
                         live->said_paused(),
                         failed ? FindPatterns(live->dir().path, live->body().log_patterns)

@@ -1,0 +1,134 @@
+// Failpoints: named moments at which a daemon that was told to dies, stands still or fails, so that
+// a test puts a crash exactly there (docs/reliability.md, tests/chaos/failpoints.py). All names
+// stand in the table below; others do not compile. Off unless armed at the start:
+//   RT_FAILPOINTS=head.journal.before_commit=kill@3,worker.spool.before_append=error
+// kill: SIGKILL to itself; stop:MS: the thread stands still for so long; kill:MS: it stands still,
+// and dies then, so that what others do too early is done; error: the operation fails as with EIO;
+// @K: at the K-th time, the first unless said, and only then. Thread-safe. While none is armed, a
+// point costs one relaxed load.
+#pragma once
+
+#include <atomic>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace rt {
+
+struct FailpointInfo {
+  std::string_view name;  // Begins with the daemon that has it.
+  bool can_fail = false;  // It is an operation, which can be made to return an error.
+};
+
+inline constexpr bool kCanFail = true;
+inline constexpr FailpointInfo kFailpoints[] = {
+    {"head.start.before_replay"},
+    {"head.start.after_replay"},          // Before its first record.
+    {"head.loop.before_append"},          // Decided and applied; the journal has not seen it.
+    {"head.loop.before_answer"},          // Durable; nobody was told.
+    {"head.loop.after_answer"},
+    {"head.journal.before_write", kCanFail},   // Of a group of batches.
+    {"head.journal.before_commit", kCanFail},  // All written, in an open transaction.
+    {"head.journal.after_commit", kCanFail},   // Durable; memory does not know.
+    {"head.snapshot.before_write", kCanFail},
+    {"head.snapshot.after_write", kCanFail},  // Before older ones are removed.
+    {"head.sinks.before_flush"},              // Rows of a trial, to its result files.
+    {"head.sinks.before_cursor", kCanFail},   // Rows are in the files; the cursor does not say so.
+    {"head.sinks.after_cursor"},
+    {"head.ship.before_fence"},  // The slot with which a head takes the shipped log.
+    {"head.ship.after_fence"},
+    {"head.ship.before_put", kCanFail},  // A slot of the shipped log.
+    {"head.ship.after_put", kCanFail},   // It is there; the answer is lost.
+    {"head.ship.before_snapshot", kCanFail},
+    {"head.store.before_chunks", kCanFail},  // Received, not stored.
+    {"head.store.before_rename", kCanFail},  // A chunk or manifest is synced and has no name yet.
+    {"head.store.after_chunks", kCanFail},
+    {"head.store.before_manifest", kCanFail},
+    {"head.store.after_manifest", kCanFail},
+    {"head.checkpoint.before_commit"},  // Bytes and manifest are there; the core has not heard.
+    {"head.checkpoint.after_commit"},   // Durable; the worker was not told.
+    {"head.sweep.after_mark", kCanFail},        // What lives is known.
+    {"head.sweep.before_unlink"},               // A file of the store in the state directory.
+    {"head.sweep.before_tombstone", kCanFail},  // Of an object that nothing names.
+    {"head.sweep.after_tombstones", kCanFail},
+    {"head.sweep.before_delete", kCanFail},  // Its grace is over.
+    {"head.sweep.after_delete", kCanFail},   // Its tombstone is still there.
+    {"worker.start.before_adopt"},           // An attempt that an earlier daemon left running.
+    {"worker.start.after_adopt"},
+    {"worker.sync.before_take"},  // The head has said what should run.
+    {"worker.prepare.before_directory", kCanFail},  // Of a run.
+    {"worker.prepare.after_directory", kCanFail},
+    {"worker.launch.before_body", kCanFail},  // What a later daemon would know the attempt by.
+    {"worker.launch.after_body", kCanFail},
+    {"worker.launch.after_start"},  // The program runs; the head does not know.
+    {"worker.spool.before_append", kCanFail},
+    {"worker.spool.after_append"},   // The trial was not told.
+    {"worker.report.before_send"},   // Rows, to the head.
+    {"worker.report.after_send"},    // The head has them; the spool does not know.
+    {"worker.checkpoint.before_snapshot"},         // Its row is noted.
+    {"worker.checkpoint.before_rename", kCanFail},  // All is staged, under a name that says so.
+    {"worker.checkpoint.after_rename"},             // The trial was not told.
+    {"worker.checkpoint.before_push", kCanFail},
+    {"worker.checkpoint.mid_push"},                  // Between two chunks.
+    {"worker.checkpoint.before_manifest", kCanFail},  // All chunks are there.
+    {"worker.checkpoint.after_push", kCanFail},       // So is the manifest; nothing is committed.
+    {"worker.checkpoint.after_commit"},               // This node has not noted it.
+    {"worker.checkpoint.before_forget"},              // Noted; the staged files are still there.
+    {"worker.restore.before_pull", kCanFail},
+    {"worker.restore.mid_pull"},                  // Between two chunks.
+    {"worker.restore.before_rename", kCanFail},   // All is there, beside its place.
+    {"worker.peer.before_serve", kCanFail},       // Another worker asks for chunks.
+    {"worker.peer.mid_serve", kCanFail},          // It got one.
+    {"worker.exit.after_seen"},                   // A program's exit is read; nobody was told.
+    {"worker.exit.before_report"},                // Its rows and checkpoints are out.
+    {"worker.forget.before_close"},               // The head wants nothing of the attempt any more.
+    {"worker.forget.before_retire"},              // Its run directory is still there.
+    {"worker.signal.before_signal"},              // What runs is to end.
+    {"worker.fence.before_end"},                  // No head for --disconnect-stop.
+};
+
+// The name of a point, checked when it is compiled.
+template <bool kFails>
+class FailpointName {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): so that a literal is a name.
+  consteval FailpointName(const char* name) : index_(Find(name)) {}
+  constexpr size_t index() const { return index_; }
+
+ private:
+  static consteval size_t Find(std::string_view name) {
+    for (size_t i = 0; i < std::size(kFailpoints); ++i)
+      if (kFailpoints[i].name == name && kFailpoints[i].can_fail == kFails) return i;
+    throw "no failpoint of this kind has that name";  // Which ends the compilation.
+  }
+  size_t index_;
+};
+
+namespace failpoints {
+extern std::atomic<bool> any_armed;
+absl::Status Reach(size_t index);
+}  // namespace failpoints
+
+// Stands where the moment is.
+inline void ReachFailpoint(FailpointName<false> name) {
+  if (failpoints::any_armed.load(std::memory_order_relaxed))
+    failpoints::Reach(name.index()).IgnoreError();
+}
+// Stands in front of an operation: an error is to be taken for the operation's own.
+inline absl::Status FailAt(FailpointName<true> name) {
+  if (!failpoints::any_armed.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return failpoints::Reach(name.index());
+}
+
+// Arms what `text` (of RT_FAILPOINTS) says of `daemon`, "head" or "worker"; what it says of the
+// other one is left to that. Replaces what was armed before. InvalidArgument, with the names that
+// there are, when it says something wrong; nothing changes then.
+absl::Status ArmFailpoints(std::string_view text, std::string_view daemon);
+// The same from the environment of this process.
+absl::Status ArmFailpointsFromEnvironment(std::string_view daemon);
+// The daemon's points, one a line: "NAME kill stop" or "NAME kill stop error".
+std::string ListFailpoints(std::string_view daemon);
+
+}  // namespace rt

@@ -1,0 +1,254 @@
+"""Puts a crash at every failpoint that the daemons have (common/run/failpoint.h), one run each: a
+head and two workers run a search of the hash-chain trainer, the daemon that has the point is ended
+and started again with the point armed, and again without it once it died there. The search must end
+with the chain of an undisturbed run, and nothing that was acknowledged may be lost. A point that is
+never reached is a failure: it would prove nothing.
+
+    failpoints.py                              every point once, with kill
+    failpoints.py --all                        with kill, kill:300, stop:1000 and error
+    failpoints.py --points NAME,PREFIX,…       only these; --list shows all
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from typing import Any, Callable, Optional
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+
+from harness import BIN, wait_until  # noqa: E402
+from plain_cluster import PlainCluster  # noqa: E402
+from search import ChainSearch  # noqa: E402
+
+ALL = ["kill", "kill:300", "stop:1000", "error"]
+FIRE_S, END_S = 40.0, 90.0  # On a machine that does other things as well.
+SHIPPED = {"journal": {"ship": {"to": "@HOME@/shipped", "mode": "sync"},
+                       "key_file": "@HOME@/key", "snapshot_every": 20}}
+FILES_SWEPT = {"checkpoint_store": {"keep_garbage": "1s"}}
+OBJECTS_SWEPT = {"checkpoint_store": {"url": "@HOME@/objects", "keep_garbage": "1s"}}
+
+
+class Run:
+    """One point with one action, in a cluster of its own."""
+
+    def __init__(self, point: str, action: str, case: Case) -> None:
+        self.point, self.action, self.case = point, action, case
+        self.verb = action.split(":")[0]
+        self.cluster = PlainCluster(case.config, case.flags)
+        self.search = ChainSearch(self.cluster, "points", seed=len(point), **{
+            "trials": 4, "steps": 24, "pause_s": 0.06, "checkpoint_every": 6, **case.search})
+        self.armed = "head" if point.startswith("head.") else "n1"
+        self.deaths = 0
+
+    def play(self) -> None:
+        """Raises what did not hold."""
+        try:
+            self.cluster.up()
+            self.search.submit()
+            wait_until("a checkpoint is there", lambda: self.search.committed_count() > 0, END_S)
+            if self.case.choose:
+                self.armed = self.case.choose(self)
+            daemon = self.cluster.daemons[self.armed]
+            daemon.end()
+            daemon.start(f"{self.point}={self.action}@{self.case.at}")
+            if self.case.provoke:
+                self.case.provoke(self)
+            self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)
+            for stopped in self.case.stopped:
+                os.kill(self.cluster.daemons[stopped].pid, signal.SIGCONT)
+            self.wait_until("the search does not end", self.is_over, END_S)
+            self.search.check(restarted=self.may_restart(), deadline_s=END_S)
+            self.search.check_chain()
+            self.look_after()
+            self.cluster.end()
+        except BaseException:
+            print(f"--- {self.point}={self.action}\n{self.cluster.logs()}", flush=True)
+            raise
+        finally:
+            self.cluster.close()
+
+    def wait_until(self, otherwise: str, condition: Callable[[], Any], deadline_s: float) -> None:
+        end = time.monotonic() + deadline_s
+
+        def look() -> bool:
+            self.look_after()
+            assert time.monotonic() < end, otherwise
+            return bool(condition())
+        wait_until(otherwise, look, deadline_s + 1)
+
+    def look_after(self) -> None:
+        """Starts what the point has ended again, once; nothing else may end."""
+        for name, daemon in self.cluster.daemons.items():
+            status = daemon.ended()
+            if status is None:
+                continue
+            expected = {"kill": -signal.SIGKILL, "error": 1}.get(self.verb)
+            assert name == self.armed and status == expected and self.deaths == 0, \
+                f"{name} ended with {status}"
+            assert self.has_fired(), f"{name} ended with {status}, and the point did not fire"
+            self.deaths += 1
+            daemon.start()
+
+    def has_fired(self) -> bool:
+        daemon = self.cluster.daemons[self.armed]
+        fired = f"failpoint {self.point} fires" in daemon.log()
+        return fired and (self.verb != "kill" or self.deaths > 0 or daemon.ended() is not None)
+
+    def may_restart(self) -> Optional[tuple[()]]:
+        """Nobody (): a head that dies and is back loses no trial, or it had told of something that
+        it did not have. None: whoever."""
+        return () if self.armed == "head" and self.verb == "kill" else None
+
+    def is_over(self) -> bool:
+        ended = {path.stem for path in self.search.notes.glob("*") if '"end"' in path.read_text()}
+        return len(ended) == self.search.trials
+
+
+@dataclasses.dataclass
+class Case:
+    """How a point is reached."""
+
+    at: int = 1  # The time at which it fires, counted from the armed daemon's start.
+    also: tuple[str, ...] = ()  # More actions than kill, whenever all points are played.
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)  # The head's.
+    flags: tuple[str, ...] = ()  # The workers'.
+    search: dict[str, Any] = dataclasses.field(default_factory=dict)
+    choose: Optional[Callable[[Run], str]] = None  # The daemon, when it is not n1.
+    provoke: Optional[Callable[[Run], None]] = None  # Once it is armed.
+    stopped: tuple[str, ...] = ()  # Who stands still (provoke saw to it) until it has fired.
+
+
+def kill_trial(run: Run) -> None:
+    """The one of n1 begins again at its checkpoint, there: n2 has one of its own."""
+    def found() -> list[int]:
+        return [pid for pid, trial in run.cluster.trial_pids("n1").items()
+                if run.search.has_committed(trial)]
+    for pid in wait_until("n1 has a trial with a checkpoint", found):
+        os.kill(pid, signal.SIGKILL)
+
+
+def lose_node(run: Run) -> None:
+    """What runs on n1 is given up, and is to end when n1 is back."""
+    os.kill(run.cluster.daemons["n1"].pid, signal.SIGSTOP)
+    wait_until("n1 is lost", lambda: run.cluster.node("n1")["state"] == "LOST")
+    os.kill(run.cluster.daemons["n1"].pid, signal.SIGCONT)
+
+
+def stop_head(run: Run) -> None:
+    os.kill(run.cluster.daemons["head"].pid, signal.SIGSTOP)
+
+
+def node_of_trial(run: Run) -> str:
+    def found() -> str:
+        return next((node for node in ("n1", "n2") if run.cluster.trial_pids(node)), "")
+    return str(wait_until("the trial runs", found))
+
+
+def move_trial(run: Run) -> None:
+    """The only trial leaves its node, which still has its checkpoint, and has told the head so: one
+    that it committed since it was armed."""
+    before = run.search.committed_count()
+    wait_until("another checkpoint", lambda: run.search.committed_count() > before)
+    run.cluster.rt("node", "drain", str(run.cluster.node(run.armed)["id"]))
+    for pid in run.cluster.trial_pids(run.armed):
+        os.kill(pid, signal.SIGKILL)
+
+
+RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
+                provoke=kill_trial)
+SERVED = Case(search={"trials": 1, "steps": 60, "checkpoint_bytes": 9 << 20},
+              choose=node_of_trial, provoke=move_trial)
+# So that checkpoints are retired, and swept.
+LONG = {"steps": 60, "checkpoint_every": 5, "more": "checkpoints: {num_to_keep: 1}\n"}
+
+# By the longest prefix; most points are reached by any search.
+CASES: dict[str, Case] = {
+    "": Case(),
+    "head.loop": Case(at=8),
+    "head.journal": Case(at=5, also=("kill:300",)),  # The others go on while it stands still.
+    "head.snapshot": Case(config=SHIPPED),
+    "head.ship": Case(at=5, config=SHIPPED),
+    "head.ship.before_fence": Case(config=SHIPPED),
+    "head.ship.after_fence": Case(config=SHIPPED),
+    "head.ship.before_snapshot": Case(config=SHIPPED),
+    "head.sinks": Case(at=2),
+    "head.store": Case(at=2),
+    "head.sweep": Case(config=OBJECTS_SWEPT, search=LONG),
+    "head.sweep.before_unlink": Case(config=FILES_SWEPT, search=LONG),
+    "worker.sync": Case(at=3),
+    "worker.spool": Case(at=4),
+    "worker.report": Case(at=3),
+    "worker.restore": RESTORED,
+    "worker.peer": SERVED,
+    "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node),
+    "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2, "steps": 60},
+                         provoke=stop_head, stopped=("head",)),
+}
+
+
+def case_of(point: str) -> Case:
+    return CASES[max((prefix for prefix in CASES if point.startswith(prefix)), key=len)]
+
+
+def listed() -> list[tuple[str, list[str]]]:
+    """Every point of both daemons, with what can be done there."""
+    points = []
+    for program in ("rt-head", "rt-worker"):
+        text = subprocess.run([str(BIN / program), "--failpoints"], text=True, check=True,
+                              capture_output=True).stdout
+        points += [(line.split()[0], line.split()[1:]) for line in text.splitlines()]
+    return points
+
+
+def play(point: str, action: str) -> Optional[str]:
+    """What did not hold; None when all did."""
+    begin = time.monotonic()
+    problem = None
+    try:
+        Run(point, action, case_of(point)).play()
+    except Exception as error:
+        traceback.print_exc()
+        problem = f"{point}={action}: {str(error).splitlines()[0] if str(error) else repr(error)}"
+    print(f"{'FAILED' if problem else 'ok    '} {point}={action} "
+          f"{time.monotonic() - begin:.1f} s", flush=True)
+    return problem
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # So that clusters are taken down.
+    parser = argparse.ArgumentParser(prog="tests/chaos/failpoints.py")
+    parser.add_argument("--points", default="", help="names or beginnings, by commas")
+    parser.add_argument("--all", action="store_true", help="also kill:300, stop:1000 and error")
+    parser.add_argument("--actions", default="", help="by commas; default: kill, and what matters")
+    parser.add_argument("--jobs", type=int, default=4, help="clusters at once")
+    parser.add_argument("--list", action="store_true")
+    args = parser.parse_args()
+    points = listed()
+    if args.list:
+        print("\n".join(f"{point} {' '.join(actions)}" for point, actions in points))
+        return 0
+    said = ALL if args.all else [one for one in args.actions.split(",") if one]
+    prefixes = tuple(args.points.split(","))
+    chosen = [(point, action) for point, can in points if point.startswith(prefixes)
+              for action in said or ["kill", *case_of(point).also]
+              if action.split(":")[0] in can]
+    assert chosen, f"no point begins with {args.points}"
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        problems = [one for one in pool.map(lambda one: play(*one), chosen) if one is not None]
+    for problem in problems:
+        print(f"violated: {problem}")
+    print(f"{len(chosen)} runs, {len(problems)} violated")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
