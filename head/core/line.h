@@ -1,6 +1,6 @@
 // Lines: where the trials of a search are over in a moment, the next one is placed on the room of
-// one that runs, behind it. Its worker gets it ready meanwhile, and starts it once the one before it
-// has ended, without asking the head; the head gives it the room when it hears of that end. Who
+// one that runs, behind it. Its worker gets it ready meanwhile, and starts it once the one before
+// it has ended, without asking the head; the head gives it the room when it hears of that end. Who
 // stands in line and was not started yet holds nothing: whatever the room is needed for otherwise
 // sends it back to the queue.
 //

@@ -113,7 +113,7 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
     if (!experiment->paused)
       return Refuse("experiment " + std::to_string(input.experiment.value) + " is not paused", "");
     draft.Emit(event::ExperimentResumed{input.experiment});
-    CheckBudgets(draft);  // It may have been over before the pause, unseen by a head that stood still.
+    CheckBudgets(draft);  // Perhaps its time was over before, unseen by a head that stood still.
     ProposeTrials(draft, input.experiment);
     return absl::OkStatus();
   }

@@ -133,9 +133,10 @@ head_core index.cc "the queue forgets priorities" \
 head_core line.cc "who ran already is sent back to the queue" \
   's/ \|\| live->was_heard_of\(\)\) return;/) return;/'
 head_core line.cc "somebody stands behind who is told to leave" 's/ \|\| last->suspending//'
-worker_core "who stands in line does not wait" 's/return before->second\.stage[^;]*;/return false;/'
+worker_core "who stands in line does not wait" 's/return !ended \|\| IsBehind[^;]*;/return false;/'
 worker_core "what is being ended shares its room" \
-  's/if \(std::any_of\([^;]*is_left_over\)\) return true;//'
+  's/!IsCrowded\(\) && //'
+worker_core "who never ran is nobody to wait behind" 's/ \|\| IsBehind\(before->second\)//'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 worker_core "a new daemon forgets whom the last one asked to leave" \
   's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'

@@ -20,6 +20,13 @@ std::string WorkerHost::Describe() const {
   return text;
 }
 
+// Whatever anybody believes: what runs on a machine at once fits it.
+void WorkerHost::CheckRoom(const Resources& wanted) const {
+  int64_t cpu = wanted.cpu;
+  for (const auto& [fence, run] : runs_) cpu += run.alive ? run.body.resources.cpu : 0;
+  if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
+}
+
 void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
   sim_.At(delay, [this, fence, pid] {
     auto it = runs_.find(fence);

@@ -238,13 +238,6 @@ void WorkerHost::Launch(const Fence& fence) {
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
 
-// Whatever anybody believes: what runs on a machine at once fits it.
-void WorkerHost::CheckRoom(const Resources& wanted) const {
-  int64_t cpu = wanted.cpu;
-  for (const auto& [fence, run] : runs_) cpu += run.alive ? run.body.resources.cpu : 0;
-  if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
-}
-
 void WorkerHost::SignalRun(const worker::action::Signal& asked) {
   const Fence fence = asked.fence;
   const bool kill = asked.kill;

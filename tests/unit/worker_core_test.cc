@@ -50,7 +50,8 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
   Step(state, Wants(1, {{kOne, false, false}, {kTwo, false, true}}), 3);
   const std::vector<Action> actions = Step(state, input::HeadAway{}, 10);
   CHECK(actions == std::vector<Action>{action::Suspend{kOne}});
-  CHECK(Step(state, input::Saved{kOne}, 20) == std::vector<Action>{action::Signal{kOne, false, true}});
+  CHECK(Step(state, input::Saved{kOne}, 20) ==
+        std::vector<Action>{action::Signal{kOne, false, true}});
   Step(state, input::Exited{kOne, {.exit_code = 0}}, 30);
   Step(state, input::Drained{kOne, 5, {}}, 31);
   CHECK(ObservedList(state)[0].orphaned);
@@ -190,6 +191,46 @@ TEST_CASE("recovered attempts are listed, and go on where they were") {
   CHECK_FALSE(ObservedList(state)[1].exit.witnessed);
   auto actions = Step(state, Wants(1, {{kOne, false, false}}), 2);
   CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncSoon{}});
+}
+
+const Fence kThree{{Owner::Of(TrialId{{1}, 2}), 1}, 0};
+
+input::DesiredAttempt Behind(const Fence& fence, const Fence& before) {
+  return {.fence = fence, .has_body = true, .after = before};
+}
+
+TEST_CASE("who stands in line is prepared, and started when the one before it has ended") {
+  WorkerState state = Running();
+  const input::DesiredAttempt first{.fence = kOne};
+  CHECK(Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 3) ==
+        std::vector<Action>{action::Prepare{kTwo}, action::Prepare{kThree}});
+  CHECK(Step(state, input::Prepared{kTwo}, 4).empty());
+  CHECK(Step(state, input::Prepared{kThree}, 5).empty());
+  CHECK(Step(state, input::Exited{kOne, {.exit_code = 0}}, 6) ==
+        std::vector<Action>{action::Launch{kTwo}});
+  // It is over before the head has said so: the next one need not wait for that.
+  Step(state, input::Launched{kTwo, 13}, 7);
+  CHECK(Step(state, input::Exited{kTwo, {.exit_code = 0}}, 8) ==
+        std::vector<Action>{action::Launch{kThree}});
+}
+
+TEST_CASE("who stands in line behind one that never ran waits for those before that one") {
+  WorkerState state = Running();
+  const input::DesiredAttempt first{.fence = kOne};
+  Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 3);
+  Step(state, input::Prepared{kThree}, 4);
+  CHECK(Count<action::Launch>(Step(state, input::Prepared{kTwo, false, false, "no"}, 5)) == 0);
+  CHECK(Count<action::Launch>(Step(state, input::Tick{}, 6)) == 0);
+  CHECK(Count<action::Launch>(Step(state, input::Exited{kOne, {}}, 7)) == 1);
+}
+
+TEST_CASE("nothing is started while what the head has given up still runs") {
+  WorkerState state = Running();
+  Step(state, Wants(1, {{kTwo, false, true}}), 3);
+  CHECK(Step(state, input::Prepared{kTwo}, 4).empty());
+  CHECK(state.attempts.at(kTwo).stage == Stage::kInLine);
+  const auto actions = Step(state, input::Exited{kOne, {.signal = 15}}, 5);
+  CHECK(Count<action::Launch>(actions) == 1);
 }
 
 input::DesiredAttempt Moving(Millis by = 0) {

@@ -209,7 +209,7 @@ class Stepper {
     if (attempt.stage == Stage::kInLine) {
       if (IsUnwanted(attempt)) {
         NeverStarted(attempt, kNotStarted);
-      } else if (!IsBehind(attempt)) {
+      } else if (!IsCrowded() && !IsBehind(attempt)) {
         attempt.stage = Stage::kLaunching;
         actions_.push_back(action::Launch{fence});
       }
@@ -227,15 +227,21 @@ class Stepper {
     return attempt.stage == Stage::kLaunching || attempt.stage == Stage::kRunning;
   }
 
-  // Whether its room is taken: by who stands before it, or by somebody that the head has given up,
-  // and that is being ended.
+  // Whether somebody that the head has given up still runs, in a room that is no longer its own.
+  bool IsCrowded() const {
+    return std::any_of(state_.attempts.begin(), state_.attempts.end(), [](const auto& one) {
+      return !one.second.wanted && Runs(one.second);
+    });
+  }
+
+  // Whether somebody before it runs, or is still to run: one that never ran had its own to wait for.
   bool IsBehind(const AttemptState& attempt) const {
-    const auto is_left_over = [](const auto& one) { return !one.second.wanted && Runs(one.second); };
-    if (std::any_of(state_.attempts.begin(), state_.attempts.end(), is_left_over)) return true;
     return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& fence) {
       const auto before = state_.attempts.find(fence);
       if (before == state_.attempts.end()) return state_.to_come.contains(fence);
-      return before->second.stage != Stage::kDraining && before->second.stage != Stage::kExited;
+      const bool ended =
+          before->second.stage == Stage::kDraining || before->second.stage == Stage::kExited;
+      return !ended || IsBehind(before->second);
     });
   }
 
