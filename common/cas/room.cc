@@ -26,7 +26,9 @@ absl::Status QuotaError(Bytes quota, Bytes used, Bytes asked) {
 }  // namespace
 
 Bytes RoomKeptFree(Bytes file_system_bytes) {
-  return std::min(limits::kFreeBytesMax, file_system_bytes / 100 * limits::kFreePercent);
+  const Bytes least = std::min(limits::kFreeBytesMin, file_system_bytes / 4);
+  const Bytes share = file_system_bytes / 100 * limits::kFreePercent;
+  return std::clamp(share, least, limits::kFreeBytesMax);
 }
 
 absl::Status CheckRoom(const std::string& directory, Bytes bytes) {
