@@ -164,6 +164,7 @@ class FullDiskTest(unittest.TestCase):
             raise OSError(ctypes.get_errno(), "unshare: this test needs CAP_SYS_ADMIN")
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
         self.cluster = Cluster(workers=1, cpus=4)
+        self.addCleanup(self.cluster.remove_files)  # When nothing is mounted below any more.
         self.disk = self.cluster.home / "disk"
         self.disk.mkdir()
         self.mount("size=512m,mode=0700")
