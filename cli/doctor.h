@@ -30,5 +30,6 @@ Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes
 Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);
 Finding JudgeNode(const Json& node, const std::string& version);
+Finding JudgeStore(const Json& status);
 
 }  // namespace rt

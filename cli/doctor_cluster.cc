@@ -6,6 +6,7 @@
 #include "cli/commands/common.h"
 #include "cli/doctor.h"
 #include "cli/local_cluster.h"
+#include "cli/render/nouns.h"
 #include "cli/render/spans.h"
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
@@ -56,6 +57,7 @@ absl::StatusOr<Json> AskHead(HeadClient& client, std::vector<Finding>& findings)
   double theirs = SecondsOf(cluster->GetString("started_at")) + cluster->GetDouble("uptime_s");
   findings.push_back(JudgeClock(theirs - (before + after) / 2, after - before));
   findings.push_back(Journal(status));
+  findings.push_back(JudgeStore(status));
   return status;
 }
 
@@ -124,6 +126,18 @@ Finding JudgeNode(const Json& node, const std::string& version) {
                                          gpu.GetString("state"),
                 "nvidia-smi -q -i " + gpu.GetString("uuid")};
   return {check, Grade::kOk, "READY", ""};
+}
+
+Finding JudgeStore(const Json& status) {
+  const char* hint = "raise checkpoint_store/quota in cluster.yaml (then rt up), make room on its "
+                     "disk, or keep fewer checkpoints (CheckpointConfig num_to_keep)";
+  const Json* store = status.Find("checkpoint_store");
+  const std::string text = StoreText(status);
+  if (store != nullptr && store->GetBool("refused"))
+    return {"checkpoint store", Grade::kFail, text, hint};
+  if (store != nullptr && IsNearlyFull(*store))
+    return {"checkpoint store", Grade::kWarn, text, hint};
+  return {"checkpoint store", Grade::kOk, text.empty() ? "takes what comes" : text, ""};
 }
 
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name) {

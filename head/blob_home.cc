@@ -56,6 +56,11 @@ absl::Status OpenDirectory(const StoreConfig& config, OpenedBlobs& opened) {
   return absl::OkStatus();
 }
 
+// On whose file system the place lies: nothing for a bucket.
+std::string DirectoryOf(const StoreConfig& config) {
+  return config.url.starts_with("s3://") ? "" : config.url;
+}
+
 absl::Status OpenPlace(const StoreConfig& config, const std::string& cluster_id,
                        OpenedBlobs& opened) {
   RT_RETURN_IF_ERROR(config.url.starts_with("s3://") ? OpenBucket(config, opened)
@@ -63,7 +68,8 @@ absl::Status OpenPlace(const StoreConfig& config, const std::string& cluster_id,
   ObjectStore& objects = opened.cached ? *opened.cached : *opened.retried;
   RT_RETURN_IF_ERROR(ProbeObjects(objects));
   RT_RETURN_IF_ERROR(Claim(objects, cluster_id));
-  RT_ASSIGN_OR_RETURN(opened.store, PackStore::Open(objects));
+  RT_ASSIGN_OR_RETURN(opened.store, PackStore::Open(
+      objects, PackOptions{.quota = config.quota, .directory = DirectoryOf(config)}));
   return absl::OkStatus();
 }
 
@@ -74,7 +80,7 @@ absl::StatusOr<OpenedBlobs> OpenBlobs(const StoreConfig& config, const std::stri
   OpenedBlobs opened;
   const std::string own = state_dir + "/blobs";
   if (config.url.empty()) {
-    RT_ASSIGN_OR_RETURN(opened.store, DirStore::Open(own));
+    RT_ASSIGN_OR_RETURN(opened.store, DirStore::Open(own, config.quota));
     return opened;
   }
   absl::Status status = OpenPlace(config, cluster_id, opened);

@@ -17,6 +17,8 @@
 namespace rt {
 namespace {
 
+constexpr Bytes kBandwidthMin = 65'536;  // A second.
+
 // ".../clusters/demo/head" is the head of the cluster "demo".
 std::string DefaultName(const std::string& state_dir) {
   std::filesystem::path path(state_dir);
@@ -90,23 +92,31 @@ absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
   return Annotate(CheckPostgresUrl(journal.url), "journal/url");
 }
 
+// Of checkpoint_store; what is absent stays as it is.
+absl::Status ReadBytes(const Json& json, const std::string& key, Bytes least, Bytes& value) {
+  const Json* found = json.Find(key);
+  if (found == nullptr || found->is_null()) return absl::OkStatus();
+  auto bytes = found->is_int()      ? std::optional<Bytes>(found->AsInt())
+               : found->is_string() ? ParseBytes(found->AsString())
+                                    : std::nullopt;
+  if (!bytes.has_value() || *bytes < least)
+    return Invalid("checkpoint_store/" + key + " must be bytes, " + BytesText(least) +
+                   " or more, as in 100MiB");
+  value = *bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ReadStore(const Json& json, StoreConfig& store) {
   RT_RETURN_IF_ERROR(CheckKeys(
-      json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth"}, "checkpoint_store"));
+      json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth", "quota"},
+      "checkpoint_store"));
   store.url = json.GetString("url");
   store.endpoint = json.GetString("endpoint");
   store.region = json.GetString("region");
   if (!store.url.empty() && store.url[0] != '/' && !store.url.starts_with("s3://"))
     return Invalid("checkpoint_store/url must be an absolute directory or s3://bucket/prefix");
-  const Json* bandwidth = json.Find("max_bandwidth");
-  if (bandwidth != nullptr && !bandwidth->is_null()) {
-    auto bytes = bandwidth->is_int()      ? std::optional<Bytes>(bandwidth->AsInt())
-                 : bandwidth->is_string() ? ParseBytes(bandwidth->AsString())
-                                          : std::nullopt;
-    if (!bytes.has_value() || *bytes < 65'536)
-      return Invalid("checkpoint_store/max_bandwidth must be bytes a second, as in 100MiB");
-    store.bytes_per_second = *bytes;
-  }
+  RT_RETURN_IF_ERROR(ReadBytes(json, "max_bandwidth", kBandwidthMin, store.bytes_per_second));
+  RT_RETURN_IF_ERROR(ReadBytes(json, "quota", limits::kStoreQuotaMin, store.quota));
   const Json* garbage = json.Find("keep_garbage");
   if (garbage == nullptr || garbage->is_null()) return absl::OkStatus();
   auto seconds = garbage->is_number()   ? std::optional<double>(garbage->AsDouble())

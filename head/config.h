@@ -5,7 +5,7 @@
 //    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
 //     and in any of them "snapshot_every": 100000, a number of events
 //    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
-//     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB"}}
+//     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"}}
 #pragma once
 
 #include <string>
@@ -30,6 +30,7 @@ struct StoreConfig {
   std::string endpoint;
   std::string region;
   Bytes bytes_per_second = 0;  // To and from a bucket; 0: no bound.
+  Bytes quota = 0;             // Of what is stored there; 0: no bound.
   Millis keep_garbage = 3'600'000;  // How long what nothing names stays: longer than any push.
 };
 

@@ -123,6 +123,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_RETURN_IF_ERROR(CheckCluster(*head.journal, ca.cluster_id, options.state_dir));
   RT_ASSIGN_OR_RETURN(head.blobs, OpenBlobs(config.store, options.state_dir, ca.cluster_id));
   head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
+  head.settings->set_store(*head.blobs.store);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   HeadLoop::Options loop;

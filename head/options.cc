@@ -18,7 +18,7 @@ Usage: rt-head --state-dir DIR [options]
   --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
   --advertise ADDR:PORT  what workers and clients are told; default: where it listens
   --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
-  --config FILE          JSON: cluster_name, results_root, provider, journal
+  --config FILE          JSON: cluster_name, results_root, provider, journal, checkpoint_store
   --standby              follows the head that leads, and takes over when that ends; the journal
                          is shipped or in PostgreSQL, and the configuration is the leader's
   --peers ADDR:PORT,…    where the cluster's other heads are; people and workers are told all

@@ -10,6 +10,8 @@
 namespace rt {
 namespace {
 
+constexpr double kNearlyFull = 0.9;  // Of a quota: from there on people are warned.
+
 }  // namespace
 
 std::string CellText(const Json* value) {
@@ -113,6 +115,22 @@ std::string CountsText(const Json* counts) {
   return parts.empty() ? "-" : Join(parts, ", ");
 }
 
+std::string StoreText(const Json& status) {
+  const Json* store = status.Find("checkpoint_store");
+  if (store == nullptr || !store->is_object()) return "";
+  const int64_t used = store->GetInt("used_bytes"), quota = store->GetInt("quota_bytes");
+  const bool refused = store->GetBool("refused");
+  if (quota == 0 && !refused) return "";
+  std::string text = BytesText(used) + (quota > 0 ? " of " + BytesText(quota) : "") + " used";
+  if (refused) return text + ": new checkpoints wait (" + store->GetString("reason") + ")";
+  return IsNearlyFull(*store) ? text + ": nearly full" : text;
+}
+
+bool IsNearlyFull(const Json& store) {
+  const double quota = store.GetDouble("quota_bytes");
+  return quota > 0 && store.GetDouble("used_bytes") >= kNearlyFull * quota;
+}
+
 std::string AgeText(const Json* time) {
   if (time == nullptr || !time->is_string()) return "-";
   std::tm parts{};
@@ -143,6 +161,8 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
       if (const Json* amount = resources->Find(kind))
         text += std::string(kind) + "     " + CellText(amount->Find("used")) + " of " +
                 CellText(amount->Find("total")) + " used\n";
+  const std::string store = StoreText(status);
+  if (!store.empty()) text += "store   " + store + "\n";
   text += ItemsOf(status, "experiments", Noun::kExperiment, invocation);
   text += ItemsOf(status, "jobs", Noun::kJob, invocation);
   const Json* pending = status.Find("pending");

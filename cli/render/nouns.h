@@ -21,6 +21,10 @@ std::string RenderStatus(const Json& status, const Invocation& invocation);
 std::string CellText(const Json* value);
 // "RUNNING 3, PENDING 5".
 std::string CountsText(const Json* counts);
+// Of a status: "498.0 GiB of 500.0 GiB used: nearly full"; "" where there is no quota and nothing
+// waits for room.
+std::string StoreText(const Json& status);
+bool IsNearlyFull(const Json& store);  // Of a status: its checkpoint_store.
 // "2 min ago" for an ISO time; "-" for null.
 std::string AgeText(const Json* time);
 

@@ -119,6 +119,15 @@ inline constexpr uint64_t kSnapshotEveryEvents = 100'000;
 inline constexpr size_t kBundleFilesMax = 100'000;
 inline constexpr Bytes kBundleBytesMax = Bytes{2} << 30;
 inline constexpr size_t kPathBytesMax = 4'096;
+// The least quota of a checkpoint store: less is a slip of the pen.
+inline constexpr Bytes kStoreQuotaMin = Bytes{1} << 20;
+// What checkpoints leave free of a file system: percent of it, and at most so much. The journal and
+// the results lie on the same disk: they go on with it until somebody has made room. On a small one
+// it is what the journal's log (64 MiB) and what it is folded into need, with half as much for the
+// rest, but at most a quarter.
+inline constexpr Bytes kFreePercent = 5;
+inline constexpr Bytes kFreeBytesMax = Bytes{2} << 30;
+inline constexpr Bytes kFreeBytesMin = Bytes{160} << 20;
 // Unpacked bundles and inputs that a worker keeps for the next attempt beside those in use.
 inline constexpr size_t kCachedTreesMax = 64;
 inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <iterator>
 #include <utility>
 
 namespace rt {
@@ -213,6 +215,17 @@ std::optional<int64_t> ParseBytes(std::string_view text) {
     return static_cast<int64_t>(bytes);
   }
   return std::nullopt;
+}
+
+std::string BytesText(int64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  // What would be written as 1024.0 is one of the next unit.
+  for (; std::abs(value) >= 1023.95 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  char text[48];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
+  return text;
 }
 
 std::optional<double> ParseDurationSeconds(std::string_view text) {

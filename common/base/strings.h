@@ -27,6 +27,8 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 
 // "8GiB", "512MB", "1024": bytes. nullopt when malformed or negative.
 std::optional<int64_t> ParseBytes(std::string_view text);
+// "8.0 GiB", "512.0 MiB", "17 B": for people.
+std::string BytesText(int64_t bytes);
 // Seconds as "90", "90s", "15m", "1h30m", "2d". nullopt when malformed.
 std::optional<double> ParseDurationSeconds(std::string_view text);
 // The shortest decimal text that reads back as the same double.

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
+#include "common/cas/room.h"
 
 namespace rt {
 
@@ -51,6 +52,7 @@ struct Swept {
   size_t chunks = 0;
   Bytes bytes = 0;       // Of what was removed.
   size_t condemned = 0;  // Objects that a later sweep will remove, unless they are named again.
+  size_t waiting = 0;    // Of all that nothing names: what still has its grace.
   size_t rewritten = 0;  // Packs.
 };
 
@@ -64,6 +66,10 @@ class SweptStore : public BlobStore {
                                       Millis grace) = 0;
   // Whether something was refused for want of room since the last sweep.
   virtual bool IsShortOfRoom() const { return false; }
+  // Notices when what was refused has room by now; for a thread that looks now and then.
+  virtual void LookAgain() {}
+  // What lies there, garbage too: every chunk, pack and manifest with the bytes it is stored in.
+  virtual StoreUse use() const { return {}; }
 };
 
 }  // namespace rt

@@ -60,6 +60,16 @@ std::optional<FileFacts> FactsOf(const std::string& path) {
   return FileFacts{.age = age, .size = info.st_size};
 }
 
+Bytes SizeOf(const std::string& path) {
+  const std::optional<FileFacts> facts = FactsOf(path);
+  return facts.has_value() ? facts->size : 0;
+}
+
+// Of a store in which `bytes` take the place of what is at `path`.
+Bytes GrowthOf(const std::string& path, Bytes bytes) {
+  return std::max<Bytes>(0, bytes - SizeOf(path));
+}
+
 // Every file below `directory` (one level of folders deep) with a digest for a name.
 absl::StatusOr<std::vector<fs::path>> DigestFiles(const std::string& directory) {
   std::error_code error;
@@ -143,13 +153,23 @@ class DirStore::Unfinished {
   int error_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root) {
+absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root, Bytes quota) {
   RT_RETURN_IF_ERROR(RemoveTree(root + "/tmp"));
   for (const char* folder : {"/chunks", "/manifests", "/tmp"})
     RT_RETURN_IF_ERROR(EnsureDirectory(root + folder));
   RT_RETURN_IF_ERROR(SyncDirectory(root + "/chunks"));
   RT_RETURN_IF_ERROR(SyncDirectory(root));
-  return std::unique_ptr<DirStore>(new DirStore(root));
+  std::unique_ptr<DirStore> store(new DirStore(root, quota));
+  RT_RETURN_IF_ERROR(store->CountAll());
+  return store;
+}
+
+absl::Status DirStore::CountAll() {
+  for (const char* folder : {"/chunks", "/manifests"}) {
+    RT_ASSIGN_OR_RETURN(std::vector<fs::path> files, DigestFiles(root_ + folder));
+    for (const fs::path& path : files) room_.Count(SizeOf(path.string()));
+  }
+  return absl::OkStatus();
 }
 
 std::string DirStore::ChunkPath(const std::string& digest) const {
@@ -161,14 +181,18 @@ std::string DirStore::ManifestPath(const std::string& digest) const {
 }
 
 absl::Status DirStore::WriteDurable(const std::string& path, std::string_view bytes) {
+  const auto size = static_cast<Bytes>(bytes.size());
+  RT_ASSIGN_OR_RETURN(StoreRoom::Part room,
+                      room_.Take({.growth = GrowthOf(path, size), .written = size}));
   Unfinished file(root_ + "/tmp");
   RT_RETURN_IF_ERROR(file.Write(bytes, false));
   RT_RETURN_IF_ERROR(file.Sync());
-  RT_RETURN_IF_ERROR(Name(file, path));
+  RT_RETURN_IF_ERROR(Name(file, path, size, room));
   return SyncDirectory(path.substr(0, path.rfind('/')));
 }
 
-absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks) {
+absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks,
+                                       StoreRoom::Part& room) {
   std::vector<Unfinished> files;
   std::set<std::string> folders;
   Bytes bytes = 0;
@@ -182,7 +206,8 @@ absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks) {
   for (size_t i = 0; i < chunks.size(); ++i) {
     RT_RETURN_IF_ERROR(MakeFolder(chunks[i].digest));
     const std::string path = ChunkPath(chunks[i].digest);
-    RT_RETURN_IF_ERROR(Name(files[i], path));
+    const auto size = static_cast<Bytes>(chunks[i].bytes.size());
+    RT_RETURN_IF_ERROR(Name(files[i], path, size, room));
     folders.insert(path.substr(0, path.rfind('/')));
   }
   for (const std::string& folder : folders) RT_RETURN_IF_ERROR(SyncDirectory(folder));
@@ -195,10 +220,14 @@ bool DirStore::Touch(const std::string& path) {
   return ::utimensat(AT_FDCWD, path.c_str(), nullptr, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-absl::Status DirStore::Name(Unfinished& file, const std::string& path) {
+absl::Status DirStore::Name(Unfinished& file, const std::string& path, Bytes bytes,
+                            StoreRoom::Part& room) {
   RT_RETURN_IF_ERROR(FailAt("head.store.before_rename"));
   std::lock_guard lock(age_mutex_);
-  return file.Name(path);
+  const Bytes replaced = SizeOf(path);
+  RT_RETURN_IF_ERROR(file.Name(path));
+  room.Keep(bytes, replaced);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
@@ -211,12 +240,6 @@ absl::StatusOr<std::vector<std::string>> DirStore::FindMissing(
   return missing;
 }
 
-absl::Status DirStore::TakeRoom(Bytes bytes) {
-  absl::Status status = CheckRoom(root_, bytes);
-  if (absl::IsResourceExhausted(status)) short_of_room_ = true;
-  return status;
-}
-
 absl::Status DirStore::MakeFolder(const std::string& digest) {
   // One at a time, so that nobody counts on a folder whose name is not durable yet.
   std::lock_guard lock(folder_mutex_);
@@ -227,7 +250,6 @@ absl::Status DirStore::MakeFolder(const std::string& digest) {
 
 absl::Status DirStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
-  RT_RETURN_IF_ERROR(TakeRoom(static_cast<Bytes>(bytes.size())));
   RT_RETURN_IF_ERROR(MakeFolder(digest));
   // Written even if the name exists: that heals a chunk that went bad on the disk.
   return WriteDurable(ChunkPath(digest), bytes);
@@ -235,19 +257,21 @@ absl::Status DirStore::PutChunk(const std::string& digest, std::string_view byte
 
 absl::Status DirStore::PutChunks(const std::vector<NamedChunk>& chunks) {
   std::vector<NamedChunk> some;
-  Bytes bytes = 0;
+  StoreRoom::Want want;
   for (const NamedChunk& chunk : chunks) {
     RT_RETURN_IF_ERROR(VerifyDigest(chunk.digest, chunk.bytes));
-    bytes += static_cast<Bytes>(chunk.bytes.size());
+    const auto size = static_cast<Bytes>(chunk.bytes.size());
+    want.growth += GrowthOf(ChunkPath(chunk.digest), size);
+    want.written += size;
   }
-  RT_RETURN_IF_ERROR(TakeRoom(bytes));
+  RT_ASSIGN_OR_RETURN(StoreRoom::Part room, room_.Take(want));
   for (const NamedChunk& chunk : chunks) {
     some.push_back(chunk);
     if (some.size() < kFilesAtOnce) continue;
-    RT_RETURN_IF_ERROR(WriteAllDurable(some));
+    RT_RETURN_IF_ERROR(WriteAllDurable(some, room));
     some.clear();
   }
-  return WriteAllDurable(some);
+  return WriteAllDurable(some, room);
 }
 
 // What went bad on the disk is removed: without it FindMissing asks for it again, and so a push
@@ -258,7 +282,9 @@ absl::StatusOr<std::string> DirStore::ReadNamed(const std::string& path, const s
   if (!absl::IsDataLoss(bytes.status())) return bytes;
   std::lock_guard lock(age_mutex_);
   bytes = ReadVerified(path, digest, what);
-  if (absl::IsDataLoss(bytes.status())) ::unlink(path.c_str());
+  if (!absl::IsDataLoss(bytes.status())) return bytes;
+  const Bytes size = SizeOf(path);
+  if (::unlink(path.c_str()) == 0) room_.Count(-size);
   return bytes;
 }
 
@@ -272,7 +298,6 @@ absl::StatusOr<std::string> DirStore::PutManifest(std::string_view text) {
   if (!missing.empty())
     return absl::FailedPreconditionError(
         ToAbsl("the manifest names the missing chunk " + missing.front()));
-  RT_RETURN_IF_ERROR(TakeRoom(static_cast<Bytes>(text.size())));
   std::string digest = Digest(text);
   RT_RETURN_IF_ERROR(WriteDurable(ManifestPath(digest), text));
   return digest;
@@ -290,13 +315,18 @@ absl::StatusOr<std::string> DirStore::ReadManifest(const std::string& digest) {
 
 absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   Swept swept;
-  short_of_room_ = false;
+  room_.BeginSweep();
   auto remove_if_old = [&](const fs::path& path) {
     std::lock_guard lock(age_mutex_);
     auto facts = FactsOf(path.string());
-    if (!facts.has_value() || facts->age < grace) return false;
+    if (!facts.has_value()) return false;
+    if (facts->age < grace) {
+      ++swept.waiting;
+      return false;
+    }
     ReachFailpoint("head.sweep.before_unlink");
     if (::unlink(path.c_str()) != 0) return false;
+    room_.Count(-facts->size);
     swept.bytes += facts->size;
     return true;
   };

@@ -4,7 +4,6 @@
 // whole.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -17,8 +16,9 @@ namespace rt {
 
 class DirStore : public SweptStore {
  public:
-  // Makes the directory when it is absent. One process at a time may have it open.
-  static absl::StatusOr<std::unique_ptr<DirStore>> Open(const std::string& root);
+  // Makes the directory when it is absent, and counts what lies there. One process at a time may
+  // have it open. `quota` 0: no bound but the disk.
+  static absl::StatusOr<std::unique_ptr<DirStore>> Open(const std::string& root, Bytes quota = 0);
 
   absl::StatusOr<std::vector<std::string>> FindMissing(
       const std::vector<std::string>& digests) override;
@@ -31,26 +31,28 @@ class DirStore : public SweptStore {
 
   // In one phase: the times of the files say when somebody counted on them last.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
-  bool IsShortOfRoom() const override { return short_of_room_; }
+  bool IsShortOfRoom() const override { return room_.IsShort(); }
+  void LookAgain() override { room_.LookAgain(); }
+  StoreUse use() const override { return room_.use(); }
 
  private:
-  explicit DirStore(std::string root) : root_(std::move(root)) {}
+  DirStore(const std::string& root, Bytes quota) : root_(root), room_(quota, root) {}
+  absl::Status CountAll();
   std::string ChunkPath(const std::string& digest) const;
   std::string ManifestPath(const std::string& digest) const;
   absl::Status WriteDurable(const std::string& path, std::string_view bytes);
-  absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks);
+  absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks, StoreRoom::Part& room);
   absl::Status MakeFolder(const std::string& digest);
   class Unfinished;
-  absl::Status Name(Unfinished& file, const std::string& path);
+  absl::Status Name(Unfinished& file, const std::string& path, Bytes bytes,
+                    StoreRoom::Part& room);
   bool Touch(const std::string& path);
   absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
                                         std::string_view what);
   absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
 
-  absl::Status TakeRoom(Bytes bytes);
-
   const std::string root_;
-  std::atomic<bool> short_of_room_ = false;
+  StoreRoom room_;
   std::mutex folder_mutex_;
   std::mutex age_mutex_;  // Nobody counts on a file between the look at its age and its end.
 };

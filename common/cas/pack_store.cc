@@ -67,6 +67,7 @@ class PackStore::Putting {
   }
   Putting(const Putting&) = delete;
   Putting& operator=(const Putting&) = delete;
+  uint64_t number() const { return number_; }
 
  private:
   PackStore& store_;
@@ -100,7 +101,25 @@ absl::Status PackStore::Load() {
   for (const ObjectInfo& chunk : chunks)
     if (std::string digest = DigestOfKey(chunk.key); !digest.empty())
       places_.insert_or_assign(digest, Place{.key = chunk.key});
+  RT_ASSIGN_OR_RETURN(std::vector<ObjectInfo> manifests, ListAll(objects_, "manifests/"));
+  for (const auto* found : {&packs, &chunks, &manifests})
+    for (const ObjectInfo& object : *found) Hold(object.key, {.bytes = object.bytes});
   return absl::OkStatus();
+}
+
+Bytes PackStore::HeldBytes(const std::string& key) const {
+  auto found = held_.find(key);
+  return found == held_.end() ? 0 : found->second.bytes;
+}
+
+void PackStore::Hold(const std::string& key, const Held& held) {
+  room_.Count(held.bytes - HeldBytes(key));
+  held_.insert_or_assign(key, held);
+}
+
+void PackStore::Drop(const std::string& key) {
+  room_.Count(-HeldBytes(key));
+  held_.erase(key);
 }
 
 absl::StatusOr<std::vector<PackEntry>> PackStore::LoadPack(const ObjectInfo& pack) {
@@ -160,23 +179,38 @@ absl::Status PackStore::RemoveTombstones(const std::set<std::string>& keys) {
   return absl::OkStatus();
 }
 
-absl::Status PackStore::PutObject(const std::string& key, std::string_view bytes) {
+absl::Status PackStore::PutObject(const Putting& putting, const std::string& key,
+                                  std::string_view bytes, Bytes beyond) {
+  const auto size = static_cast<Bytes>(bytes.size());
   bool revived = false;
+  Bytes growth = 0;
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !deleting_.contains(key); });
     revived = condemned_.erase(key) > 0;
+    growth = std::max<Bytes>(0, size - HeldBytes(key));
   }
   if (revived) RT_RETURN_IF_ERROR(RemoveTombstones({key}));
+  RT_ASSIGN_OR_RETURN(StoreRoom::Part room, room_.Take({.growth = growth, .written = size,
+                                                        .beyond = beyond}));
   // Also when it exists: that heals one that was damaged.
-  return objects_.Put(key, bytes);
+  absl::Status status = objects_.Put(key, bytes);
+  if (absl::IsResourceExhausted(status)) room_.Refused(status, size);
+  // Where it is open whether it was done, the next sweep will see.
+  const bool is_there =
+      status.ok() || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (!is_there) return status;
+  std::lock_guard lock(mutex_);
+  room.Keep(size, HeldBytes(key));
+  held_.insert_or_assign(key, Held{.bytes = size, .put = putting.number()});
+  return status;
 }
 
 absl::Status PackStore::PutChunk(const std::string& digest, std::string_view bytes) {
   RT_RETURN_IF_ERROR(VerifyDigest(digest, bytes));
   const Putting putting(*this);
   Place place{.key = ChunkKey(digest)};
-  RT_RETURN_IF_ERROR(PutObject(place.key, EncodeRecord(digest, bytes)));
+  RT_RETURN_IF_ERROR(PutObject(putting, place.key, EncodeRecord(digest, bytes)));
   std::lock_guard lock(mutex_);
   places_.insert_or_assign(digest, std::move(place));
   return absl::OkStatus();
@@ -201,7 +235,7 @@ absl::Status PackStore::PutChunks(const std::vector<NamedChunk>& chunks) {
   });
 }
 
-absl::Status PackStore::PutPack(PackBuilder& builder) {
+absl::Status PackStore::PutPack(PackBuilder& builder, Bytes beyond) {
   // By what its index says, so that a pack of that name never changes under a reader.
   std::string named;
   for (const PackEntry& entry : builder.entries())
@@ -209,7 +243,7 @@ absl::Status PackStore::PutPack(PackBuilder& builder) {
   const std::string key = "packs/" + std::string(DigestHex(Digest(named)));
   const std::vector<PackEntry> entries = builder.entries();
   const Putting putting(*this);
-  RT_RETURN_IF_ERROR(PutObject(key, builder.Finish()));
+  RT_RETURN_IF_ERROR(PutObject(putting, key, builder.Finish(), beyond));
   std::lock_guard lock(mutex_);
   Own(key, entries);
   return absl::OkStatus();
@@ -253,7 +287,7 @@ absl::StatusOr<std::string> PackStore::PutManifest(std::string_view text) {
     return absl::FailedPreconditionError(
         ToAbsl("the manifest names the missing chunk " + missing.front()));
   std::string digest = Digest(text);
-  RT_RETURN_IF_ERROR(PutObject(ManifestKey(digest), text));
+  RT_RETURN_IF_ERROR(PutObject(putting, ManifestKey(digest), text));
   return digest;
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/cas/manifest.h"
@@ -18,8 +19,11 @@ constexpr double kLiveMin = 0.5;  // Of a pack's bytes; below, what lives moves 
 // One sweep: looks at everything first, then writes, and removes last.
 class PackStore::Sweeper {
  public:
-  Sweeper(PackStore& store, const std::set<std::string>& live_manifests, Millis grace)
-      : store_(store), objects_(store.objects_), live_manifests_(live_manifests), grace_(grace) {}
+  // Puts below `first_put` are over.
+  Sweeper(PackStore& store, const std::set<std::string>& live_manifests, Millis grace,
+          uint64_t first_put)
+      : store_(store), objects_(store.objects_), live_manifests_(live_manifests), grace_(grace),
+        first_put_(first_put) {}
 
   absl::StatusOr<Swept> Run() {
     RT_RETURN_IF_ERROR(Look());
@@ -48,7 +52,22 @@ class PackStore::Sweeper {
       RT_ASSIGN_OR_RETURN(std::vector<ObjectInfo> found, ListAll(objects_, prefix));
       for (ObjectInfo& object : found) all_.emplace(object.key, object);
     }
+    Recount();
     return absl::OkStatus();
+  }
+
+  // What the store believes to hold is what was listed, but for what came while it was.
+  void Recount() {
+    std::lock_guard lock(store_.mutex_);
+    std::vector<std::string> gone;
+    for (const auto& [key, held] : store_.held_)
+      if (held.put < first_put_ && !all_.contains(key)) gone.push_back(key);
+    for (const std::string& key : gone) store_.Drop(key);
+    for (const auto& [key, object] : all_) {
+      auto held = store_.held_.find(key);
+      if (held == store_.held_.end() || held->second.put < first_put_)
+        store_.Hold(key, {.bytes = object.bytes});
+    }
   }
 
   bool GraceIsOver(const std::string& key) const {
@@ -121,12 +140,18 @@ class PackStore::Sweeper {
         }
         builder.AddRecord(entry, *record);
         if (builder.size() < store_.options_.pack_bytes) continue;
-        RT_RETURN_IF_ERROR(store_.PutPack(builder));
+        RT_RETURN_IF_ERROR(PutRewritten(builder));
         builder = PackBuilder();
       }
       ++swept_.rewritten;
     }
-    return builder.entries().empty() ? absl::OkStatus() : store_.PutPack(builder);
+    return builder.entries().empty() ? absl::OkStatus() : PutRewritten(builder);
+  }
+
+  // A pack beyond the quota, at most: else a store full of packs that are half dead had no way to
+  // get room again.
+  absl::Status PutRewritten(PackBuilder& builder) {
+    return store_.PutPack(builder, store_.options_.pack_bytes + limits::kChunkBytes);
   }
 
   absl::Status Condemn() {
@@ -155,6 +180,7 @@ class PackStore::Sweeper {
     std::vector<std::string> over;
     for (const std::string& key : dead_)
       if (GraceIsOver(key) && !spared_keys_.contains(key)) over.push_back(key);
+    swept_.waiting = dead_.size() - over.size();
     return ForEachParallel(over.size(), store_.options_.calls_at_once,
                            [&](size_t i) { return RemoveOne(over[i]); });
   }
@@ -192,6 +218,7 @@ class PackStore::Sweeper {
     store_.changed_.notify_all();
     if (!status.ok()) return status;
     store_.condemned_.erase(key);
+    store_.Drop(key);
     swept_.chunks += chunks;
     swept_.manifests += key.starts_with("manifests/");
     swept_.bytes += all_.at(key).bytes;
@@ -202,6 +229,7 @@ class PackStore::Sweeper {
   ObjectStore& objects_;
   const std::set<std::string>& live_manifests_;
   const Millis grace_;
+  const uint64_t first_put_;
   Millis now_ = 0;
   std::map<std::string, Millis> tombstones_;  // By the key that they condemn.
   std::map<std::string, ObjectInfo> all_;
@@ -215,12 +243,14 @@ class PackStore::Sweeper {
 
 absl::StatusOr<Swept> PackStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   std::lock_guard one(sweep_mutex_);
+  room_.BeginSweep();
+  uint64_t next = 0;
   {
     std::unique_lock lock(mutex_);
-    const uint64_t next = next_put_;
+    next = next_put_;
     changed_.wait(lock, [&] { return putting_.empty() || *putting_.begin() >= next; });
   }
-  return Sweeper(*this, live_manifests, grace).Run();
+  return Sweeper(*this, live_manifests, grace, next).Run();
 }
 
 }  // namespace rt

@@ -4,23 +4,31 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <utility>
 
+#include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
 
-std::string MiB(Bytes bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
+absl::Status QuotaError(Bytes quota, Bytes used, Bytes asked) {
+  return WithHint(
+      absl::ResourceExhaustedError(ToAbsl(
+          "the checkpoint store has no room: " + BytesText(used) + " of its quota of " +
+          BytesText(quota) + " are used, and " + BytesText(asked) + " more are to be written")),
+      "raise checkpoint_store/quota in cluster.yaml (then rt up), or keep fewer checkpoints "
+      "(CheckpointConfig num_to_keep)");
 }
 
 }  // namespace
 
 Bytes RoomKeptFree(Bytes file_system_bytes) {
-  return std::min(Bytes{1} << 30, file_system_bytes / 50);
+  const Bytes least = std::min(limits::kFreeBytesMin, file_system_bytes / 4);
+  const Bytes share = file_system_bytes / 100 * limits::kFreePercent;
+  return std::clamp(share, least, limits::kFreeBytesMax);
 }
 
 absl::Status CheckRoom(const std::string& directory, Bytes bytes) {
@@ -32,10 +40,120 @@ absl::Status CheckRoom(const std::string& directory, Bytes bytes) {
   if (free - bytes >= kept) return absl::OkStatus();
   return WithHint(
       absl::ResourceExhaustedError(ToAbsl(
-          "the disk of " + directory + " has " + MiB(free) + " free; " + MiB(bytes) +
-          " are to be written, and " + MiB(kept) + " are kept free")),
+          "the disk of " + directory + " has " + BytesText(free) + " free; " + BytesText(bytes) +
+          " are to be written, and " + BytesText(kept) + " are kept free")),
       "make room there, keep fewer checkpoints (CheckpointConfig num_to_keep), or set "
       "checkpoint_store to a larger disk or a bucket");
+}
+
+StoreRoom::Part::Part(Part&& other) noexcept
+    : room_(std::exchange(other.room_, nullptr)), left_(other.left_) {}
+
+StoreRoom::Part::~Part() {
+  if (room_ == nullptr) return;
+  std::lock_guard lock(room_->mutex_);
+  room_->growing_ -= left_.growth;
+  room_->writing_ -= left_.written;
+}
+
+void StoreRoom::Part::Keep(Bytes bytes, Bytes replaced) {
+  const Bytes growth = std::clamp<Bytes>(bytes - replaced, 0, left_.growth);
+  const Bytes written = std::min(bytes, left_.written);
+  left_.growth -= growth;
+  left_.written -= written;
+  std::lock_guard lock(room_->mutex_);
+  room_->growing_ -= growth;
+  room_->writing_ -= written;
+  room_->used_ += bytes - replaced;
+  // Of a place that is no disk of ours, only a write that succeeds tells that it has room again.
+  if (room_->refusal_ == Refusal::kPlace && room_->directory_.empty()) room_->Accept();
+}
+
+absl::StatusOr<StoreRoom::Part> StoreRoom::Take(const Want& want) {
+  RT_RETURN_IF_ERROR(TakeOfQuota(want));
+  Part part(*this, want);
+  if (directory_.empty()) return part;
+  Bytes writing = 0;
+  {
+    std::lock_guard lock(mutex_);
+    writing = writing_;
+  }
+  // Writes that end meanwhile count twice, and none not at all.
+  absl::Status status = CheckRoom(directory_, writing);
+  if (status.ok()) return part;
+  if (absl::IsResourceExhausted(status)) Refused(status, want.written);
+  return status;
+}
+
+absl::Status StoreRoom::TakeOfQuota(const Want& want) {
+  std::lock_guard lock(mutex_);
+  const Bytes used = used_ + growing_;
+  if (quota_ > 0 && want.growth > 0 && used + want.growth > quota_ + want.beyond) {
+    absl::Status status = QuotaError(quota_, used, want.growth);
+    // What may pass the quota is a sweep's, for which nobody waits.
+    if (want.beyond == 0) Refuse(Refusal::kQuota, status, want.growth);
+    return status;
+  }
+  growing_ += want.growth;
+  writing_ += want.written;
+  return absl::OkStatus();
+}
+
+void StoreRoom::Refused(const absl::Status& status, Bytes bytes) {
+  std::lock_guard lock(mutex_);
+  Refuse(Refusal::kPlace, status, bytes);
+}
+
+void StoreRoom::Refuse(Refusal why, const absl::Status& status, Bytes bytes) {
+  if (refusal_ == Refusal::kNone) {
+    RT_LOG(kWarning) << "new checkpoints wait: " << MessageOf(status) << " (" << HintOf(status)
+                     << ")";
+  }
+  short_ = true;
+  refusal_ = why;
+  asked_ = bytes;
+  reason_ = MessageOf(status);
+}
+
+void StoreRoom::Accept() {
+  RT_LOG(kWarning) << "the checkpoint store has room again: " << BytesText(used_)
+                   << (quota_ > 0 ? " of " + BytesText(quota_) : std::string()) << " are used";
+  refusal_ = Refusal::kNone;
+  reason_.clear();
+}
+
+void StoreRoom::Count(Bytes change) {
+  std::lock_guard lock(mutex_);
+  used_ += change;
+}
+
+bool StoreRoom::IsShort() const {
+  std::lock_guard lock(mutex_);
+  return short_;
+}
+
+void StoreRoom::BeginSweep() {
+  std::lock_guard lock(mutex_);
+  short_ = false;
+}
+
+void StoreRoom::LookAgain() {
+  Bytes needed = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (refusal_ == Refusal::kQuota && used_ + asked_ <= quota_) Accept();
+    if (refusal_ != Refusal::kPlace || directory_.empty()) return;
+    needed = writing_ + asked_;
+  }
+  const bool has_room = CheckRoom(directory_, needed).ok();
+  std::lock_guard lock(mutex_);
+  if (has_room && refusal_ == Refusal::kPlace) Accept();
+}
+
+StoreUse StoreRoom::use() const {
+  std::lock_guard lock(mutex_);
+  return {.used_bytes = used_, .quota_bytes = quota_, .refuses = refusal_ != Refusal::kNone,
+          .reason = reason_};
 }
 
 }  // namespace rt

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/limits.h"
 #include "common/base/strings.h"
 
 namespace rt {
@@ -26,7 +27,8 @@ const Keys kDockerKeys = {"image", "container_name", "pull_before_run", "run_opt
     "disable_automatic_runtime_detection", "disable_shm_size_detection", "use_podman"};
 const Keys kJournalKeys = {"url", "ship", "key_file"};
 const Keys kShipKeys = {"to", "mode"};
-const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage", "max_bandwidth"};
+const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage", "max_bandwidth",
+    "quota"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
 
@@ -179,6 +181,24 @@ class Reader {
                  "put it into a file that only you can read: postgres://…?passfile=FILE");
   }
 
+  absl::Status CheckQuota(const Json& store) const {
+    const Json* quota = store.Find("quota");
+    if (quota == nullptr || quota->is_null()) return absl::OkStatus();
+    auto bytes = quota->is_int()      ? std::optional<Bytes>(quota->AsInt())
+                 : quota->is_string() ? ParseBytes(quota->AsString())
+                                      : std::nullopt;
+    if (bytes.has_value() && *bytes >= limits::kStoreQuotaMin) return absl::OkStatus();
+    return Wrong("checkpoint_store/quota", "the quota must be bytes, 1 MiB or more",
+                 "write it as in 500GiB; without it the disk or the bucket is the bound");
+  }
+  static bool IsOwnStore(const Json& store) {
+    const Keys known = {"keep_garbage", "quota"};
+    return !store.object().empty() &&
+           std::all_of(store.object().begin(), store.object().end(), [&](const auto& item) {
+             return std::find(known.begin(), known.end(), item.first) != known.end();
+           });
+  }
+
   // As ReadJournal.
   absl::Status ReadStore(ClusterSpec& spec) const {
     const Json* store = document_.value.Find("checkpoint_store");
@@ -187,8 +207,11 @@ class Reader {
     if (store->is_string())
       spec.checkpoint_store = Json::MakeObject({{"url", store->AsString()}});
     RT_RETURN_IF_ERROR(CheckKeys(spec.checkpoint_store, "checkpoint_store", kStoreKeys));
+    RT_RETURN_IF_ERROR(CheckQuota(spec.checkpoint_store));
     const std::string url = spec.checkpoint_store.GetString("url");
     if (url.starts_with("s3://") || url.starts_with("/")) return absl::OkStatus();
+    // The head's own store has neither endpoint nor region nor line.
+    if (IsOwnStore(spec.checkpoint_store)) return absl::OkStatus();
     return Wrong("checkpoint_store", "'" + url + "' is no place for checkpoints",
                  "write an absolute directory, or s3://bucket/prefix");
   }

@@ -23,9 +23,8 @@ constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 bool WasCutOff(const Runs& runs) {
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
-  return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
-         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended ||
-         last == AttemptOutcome::kWithdrawn;
+  return runs.was_withdrawn() || last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
+         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended;
 }
 
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {

@@ -188,6 +188,14 @@ Json UseOf(const Core& core) {
   return out;
 }
 
+Json StoreOf(const StoreFacts& store) {
+  return Json::MakeObject(
+      {{"used_bytes", Json(store.used_bytes)},
+       {"quota_bytes", store.quota_bytes > 0 ? Json(store.quota_bytes) : Json()},
+       {"refused", store.refuses},
+       {"reason", store.refuses ? Json(store.reason) : Json()}});
+}
+
 Json PendingOf(const Core& core, const HeadFacts& facts) {
   constexpr size_t kShownMax = 100;  // The rest waits for the same reasons.
   Json pending = Json::MakeArray();
@@ -304,6 +312,7 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
        {"experiments", ExperimentListView(core, facts)["items"]},
        {"jobs", JobListView(core, facts)["items"]},
        {"pending", PendingOf(core, facts)},
+       {"checkpoint_store", StoreOf(facts.store)},
        {"journal", Json::MakeObject({{"seq", Json(state.seq)},
                                      {"durable_seq", Json(facts.durable_seq)},
                                      {"bytes_synced", Json(facts.bytes_synced)},

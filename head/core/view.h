@@ -13,12 +13,20 @@
 
 namespace rt {
 
+struct StoreFacts {  // Of the checkpoint store: common/cas/room.h.
+  Bytes used_bytes = 0;
+  Bytes quota_bytes = 0;
+  bool refuses = false;
+  std::string reason;
+};
+
 struct HeadFacts {  // What the core does not know of itself.
   std::string address;
   uint64_t durable_seq = 0;
   std::optional<uint64_t> shipped_seq;
   uint64_t bytes_synced = 0;
   Millis now = 0;
+  StoreFacts store;
 };
 
 Json StatusView(const Core& core, const HeadFacts& facts);

@@ -29,8 +29,7 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "PREEMPTED";
     case AttemptOutcome::kHung:
       return "HUNG";
-    case AttemptOutcome::kWithdrawn:
-      return "WITHDRAWN";
+    case AttemptOutcome::kWithdrawn:  // Not one of its attempts.
     case AttemptOutcome::kNone:
       break;
   }

@@ -62,6 +62,16 @@ void AddHead(Page& page, const Core& core, const HeadFacts& facts) {
            static_cast<double>(facts.bytes_synced));
 }
 
+void AddStore(Page& page, const StoreFacts& store) {
+  page.One("rt_checkpoint_store_used_bytes", "gauge", "What the checkpoint store holds.",
+           static_cast<double>(store.used_bytes));
+  if (store.quota_bytes > 0)
+    page.One("rt_checkpoint_store_quota_bytes", "gauge", "What it may hold.",
+             static_cast<double>(store.quota_bytes));
+  page.One("rt_checkpoint_store_refuses", "gauge", "1 while new checkpoints wait for room.",
+           store.refuses ? 1 : 0);
+}
+
 void AddNodes(Page& page, const Core& core) {
   std::map<std::string, uint64_t> states;
   for (const char* name : {"READY", "SUSPECT", "DRAINING", "LOST", "STARTING"}) states[name] = 0;
@@ -159,6 +169,7 @@ std::string MetricsPage(const Core& core, const HeadFacts& facts) {
   AddNodes(page, core);
   AddExperiments(page, core);
   AddWork(page, core);
+  AddStore(page, facts.store);
   return page.Take();
 }
 

@@ -1,5 +1,5 @@
 // What the services know of this head beside the core: fixed for the process, but for the address,
-// which is known once the server listens. Thread-safe.
+// which is known once the server listens, and what the store holds. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
+#include "common/cas/blob_store.h"
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
 #include "head/core/view.h"
@@ -34,16 +35,23 @@ class Settings {
     std::lock_guard lock(mutex_);
     address_ = std::move(address);
   }
+  void set_store(const SweptStore& store) {
+    std::lock_guard lock(mutex_);
+    store_ = &store;
+  }
   HeadFacts FactsNow(const HeadLoop& loop) const {
     std::lock_guard lock(mutex_);
+    StoreUse use = store_ == nullptr ? StoreUse{} : store_->use();
     return {.address = address_, .durable_seq = loop.durable_seq(),
             .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(),
-            .now = WallClock()};
+            .now = WallClock(),
+            .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)}};
   }
 
  private:
   mutable std::mutex mutex_;
   std::string address_;
+  const SweptStore* store_ = nullptr;
 };
 
 }  // namespace rt

@@ -105,15 +105,22 @@ absl::Status BlobSweeper::RunOnce() {
   // grace: later rounds find nothing.
   if (idle_rounds_ > 2 * times_.grace / times_.every + 4) return absl::OkStatus();
   const bool first = !std::exchange(gathered_, true);
+  const bool same = live.manifests == seen_before_;
   Manifests kept = live.manifests;
   kept.insert(seen_before_.begin(), seen_before_.end());
   seen_before_ = std::move(live.manifests);
   if (first) return absl::OkStatus();
-  const Millis grace =
-      short_rounds_ > 0 ? std::min(times_.grace, times_.grace_when_short) : times_.grace;
-  if (short_rounds_ > 0) --short_rounds_;
+  const bool hurries = short_rounds_ > 0;
+  if (hurries) --short_rounds_;
+  if (!same || !hurries) in_vain_ = 0;
+  // What is full of what lives is looked through no more often than at rest: it costs calls.
+  if (in_vain_ > 0 && in_vain_++ < times_.every / times_.every_when_short)
+    return absl::OkStatus();
+  const Millis grace = hurries ? std::min(times_.grace, times_.grace_when_short) : times_.grace;
   RT_RETURN_IF_ERROR(FailAt("head.sweep.after_mark"));
   RT_ASSIGN_OR_RETURN(Swept swept, store_.Sweep(kept, grace));
+  const bool found = swept.bytes > 0 || swept.condemned > 0 || swept.waiting > 0;
+  in_vain_ = hurries && same && !found ? 1 : 0;
   if (swept.bytes > 0) {
     RT_LOG(kInfo) << "swept " << swept.manifests << " manifests and " << swept.chunks
                   << " chunks, " << swept.bytes << " bytes, out of the checkpoint store";
@@ -131,6 +138,7 @@ void BlobSweeper::Work() {
   Millis waited = 0;
   while (!ended_.wait_for(lock, std::chrono::milliseconds(kLook), [&] { return end_; })) {
     waited += kLook;
+    store_.LookAgain();
     if (waited < NextRound()) continue;
     waited = 0;
     lock.unlock();

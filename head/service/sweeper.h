@@ -51,6 +51,7 @@ class BlobSweeper {
   uint64_t swept_seq_ = 0;
   int64_t idle_rounds_ = 0;  // Since something happened.
   std::atomic<int> short_rounds_ = 0;  // Hurried ones to come.
+  int64_t in_vain_ = 0;  // Hurried ones in a row in which there was nothing to sweep.
   std::mutex mutex_;
   std::condition_variable ended_;
   bool end_ = false;

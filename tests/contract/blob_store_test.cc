@@ -227,8 +227,10 @@ TEST_CASE("directory store: a manifest that is being read, and what it names, is
 }
 
 TEST_CASE("directory store: a disk is not filled, and the error says how much is needed") {
-  CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{1} << 30);
-  CHECK(RoomKeptFree(Bytes{1} << 30) == (Bytes{1} << 30) / 50);
+  CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{2} << 30);
+  CHECK(RoomKeptFree(Bytes{10'000'000'000}) == 500'000'000);
+  CHECK(RoomKeptFree(Bytes{1} << 30) == Bytes{160} << 20);
+  CHECK(RoomKeptFree(Bytes{8} << 20) == Bytes{2} << 20);
   TempDir directory("blob");
   CHECK(CheckRoom(directory.path(), 1).ok());
   absl::Status refused = CheckRoom(directory.path(), Bytes{1} << 60);

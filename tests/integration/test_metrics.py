@@ -58,6 +58,8 @@ class MetricsTest(unittest.TestCase):
         page = wait_until("two trials run and have reported", running)
         self.assertEqual(self.sample(page, 'rt_nodes{state="READY"}'), 1)
         self.assertEqual(self.sample(page, 'rt_resources_used{resource="cpu"}'), 2)
+        self.assertGreater(self.sample(page, "rt_checkpoint_store_used_bytes"), 0)  # The bundle.
+        self.assertEqual(self.sample(page, "rt_checkpoint_store_refuses"), 0)
         self.assertEqual(self.sample(page, "rt_waiting"), 1)
         best = series.replace("rt_trials", "rt_experiment_best").replace(
             'state="RUNNING"', 'metric="loss"')

@@ -10,6 +10,15 @@
 
 using namespace rt;
 
+TEST_CASE("bytes for people") {
+  CHECK(BytesText(0) == "0 B");
+  CHECK(BytesText(1023) == "1023 B");
+  CHECK(BytesText(1536) == "1.5 KiB");
+  CHECK(BytesText((int64_t{1} << 30) - 1) == "1.0 GiB");
+  CHECK(BytesText(int64_t{500} << 30) == "500.0 GiB");
+  CHECK(BytesText(int64_t{3} << 50) == "3072.0 TiB");
+}
+
 TEST_CASE("json: what was written reads back the same") {
   const char* text = R"({"a":1,"b":[1.5,null,true,"x\n"],"c":{"d":-3}})";
   auto json = Json::Parse(text);

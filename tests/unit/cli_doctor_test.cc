@@ -36,3 +36,20 @@ TEST_CASE("doctor: nodes that are lost, of another version, or with a sick gpu")
   CHECK(grade(R"({"name":"n","state":"READY","gpus":[{"uuid":"G","state":"UNHEALTHY"}]})") ==
         Grade::kWarn);
 }
+
+TEST_CASE("doctor: a checkpoint store warns from 90 % of its quota, and fails while it refuses") {
+  auto judge = [](const std::string& store) {
+    return JudgeStore(*Json::Parse("{\"checkpoint_store\":" + store + "}"));
+  };
+  CHECK(JudgeStore(*Json::Parse("{}")).grade == Grade::kOk);  // An older head.
+  CHECK(judge(R"({"used_bytes":900,"quota_bytes":null,"refused":false})").grade == Grade::kOk);
+  CHECK(judge(R"({"used_bytes":899,"quota_bytes":1000,"refused":false})").grade == Grade::kOk);
+  Finding nearly = judge(R"({"used_bytes":900,"quota_bytes":1000,"refused":false})");
+  CHECK(nearly.grade == Grade::kWarn);
+  CHECK(nearly.hint.find("checkpoint_store/quota") != std::string::npos);
+  Finding full = judge(R"({"used_bytes":900,"quota_bytes":1000,"refused":true,"reason":"no"})");
+  CHECK(full.grade == Grade::kFail);
+  CHECK(full.message == "900 B of 1000 B used: new checkpoints wait (no)");
+  CHECK(judge(R"({"used_bytes":9,"quota_bytes":null,"refused":true,"reason":"disk"})").grade ==
+        Grade::kFail);
+}

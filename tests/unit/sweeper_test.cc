@@ -15,13 +15,14 @@ class Remembering : public SweptStore {
   std::vector<std::set<std::string>> kept;
   std::vector<Millis> graces;
   std::atomic<bool> is_short = false;
+  bool stays_short = false;
   MemStore store;
 
   bool IsShortOfRoom() const override { return is_short; }
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live, Millis grace) override {
     kept.push_back(live);
     graces.push_back(grace);
-    is_short = false;
+    is_short = stays_short;
     return Swept{};
   }
   absl::StatusOr<std::vector<std::string>> FindMissing(
@@ -132,4 +133,17 @@ TEST_CASE("sweeper: while pushes wait for room it hurries, and not for ever") {
   CHECK(sweeper.NextRound() == kByHand.every_when_short);
   for (int i = 0; i < 8; ++i) REQUIRE(sweeper.RunOnce().ok());
   CHECK(sweeper.NextRound() == kByHand.every);
+}
+
+TEST_CASE("sweeper: what is full of what lives is looked through no more often than at rest") {
+  Harness harness;
+  Remembering store;
+  store.is_short = store.stays_short = true;
+  BlobSweeper sweeper(*harness.loop, store, {.every = 200'000, .grace = 3'600'000});
+  for (int i = 0; i < 22; ++i) REQUIRE(sweeper.RunOnce().ok());
+  CHECK(store.kept.size() == 3);  // At once, and after every ten hurried rounds.
+  CHECK(sweeper.NextRound() == SweepTimes().every_when_short);
+  Create(harness, R"(,"bundle":")" + Digest("new") + "\"");
+  REQUIRE(sweeper.RunOnce().ok());
+  CHECK(store.kept.size() == 4);  // Something changed.
 }

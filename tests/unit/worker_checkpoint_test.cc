@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -184,6 +185,47 @@ TEST_CASE("the next daemon pushes what the one before had taken, and takes nothi
     number = again.value_or(8);
   }).ok());
   CHECK(number == 0);
+}
+
+namespace {
+
+// Has no room for what begins with "large".
+class TightStore final : public MemStore {
+ public:
+  std::atomic<bool> tight = true;
+  absl::Status PutChunk(const std::string& digest, std::string_view bytes) override {
+    if (tight && bytes.starts_with("large")) return absl::ResourceExhaustedError("no room");
+    return MemStore::PutChunk(digest, bytes);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what waits for room leaves the threads to others, and is committed with room") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  TightStore store;
+  LocalTrees trees(folder.path + "/kept", {});
+  CheckpointPusher pusher(store, head, trees, [] {});
+  pusher.Start();
+  std::vector<std::shared_ptr<LiveAttempt>> attempts;
+  for (uint32_t trial = 0; trial < 4; ++trial) {
+    const std::string name = std::to_string(trial);
+    const LaunchBody body{.fence = {{Owner::Of(TrialId{{1}, trial}), 1, 1}, 0}};
+    attempts.push_back(*LiveAttempt::Open(body, RunDir{folder.path + "/run" + name},
+                                          {.on_row = [](bool) {}, .on_closed = [] {}}));
+    folder.Write("saved" + name + "/weights", (trial < 3 ? "large " : "small ") + name);
+    REQUIRE(pusher.Take(attempts.back(), {.seq = trial + 1, .metrics = "{}", .saved = true},
+                        {folder.path + "/saved" + name, false},
+                        [](const absl::StatusOr<uint64_t>&) {}).ok());
+  }
+  head.Await([](const SlowHead& one) { return !one.committed_.empty(); });
+  CHECK(head.committed_.front().first == 4);
+  for (size_t trial = 0; trial < 3; ++trial) CHECK(pusher.Has(attempts[trial]->fence()));
+  store.tight = false;
+  head.Await([](const SlowHead& one) { return one.committed_.size() == 4; });
+  pusher.Stop();
 }
 
 }  // namespace rt::worker

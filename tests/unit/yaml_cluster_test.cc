@@ -73,7 +73,12 @@ TEST_CASE("cluster: a checkpoint store is a directory, a bucket or a map") {
         "/mnt/shared");
   CHECK(Load((cluster + "{url: 's3://b/p', endpoint: 'http://minio:9000', keep_garbage: 2h}\n")
                  .c_str())->checkpoint_store.GetString("endpoint") == "http://minio:9000");
-  for (const char* store : {"{bucket: x}", "relative/path", "gs://bucket", "{url: ftp://x}", "7"}) {
+  CHECK(Load((cluster + "{quota: 500GiB}\n").c_str())->checkpoint_store.GetString("quota") ==
+        "500GiB");
+  CHECK(Load((cluster + "{url: /mnt/shared, quota: 2000000}\n").c_str()).ok());
+  for (const char* store : {"{quota: much}", "{quota: 5}", "{quota: -1GiB}", "{qouta: 1GiB}",
+                            "{quota: 1GiB, region: x}", "{}", "{bucket: x}", "relative/path",
+                            "gs://bucket", "{url: ftp://x}", "7"}) {
     auto refused = Load((cluster + store + "\n").c_str());
     CHECK(absl::IsInvalidArgument(refused.status()));
     CHECK(PositionOf(refused.status()).line == 3);

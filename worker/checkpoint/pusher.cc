@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -21,6 +22,9 @@ constexpr size_t kThreads = 2;
 constexpr size_t kGenerationsMax = 2;  // Of one attempt on their way; fewer than kSavedRowsMax.
 constexpr Millis kPauseFirst = 20;  // The rows before it may be on their way.
 constexpr Millis kPauseMost = 1'000;
+// When a store is short of room: each time what waits is read, and hashed, anew.
+constexpr Millis kPauseForRoom = 5'000;
+constexpr std::chrono::minutes kSayEvery{1};  // What a checkpoint waits for.
 constexpr std::chrono::seconds kStoredFor{30};  // Half of SweepTimes::grace_when_short.
 constexpr Bytes kRowBytesMax = 1 << 20;
 
@@ -179,18 +183,24 @@ bool CheckpointPusher::IsWanted(const Push& push) const {
 
 std::shared_ptr<CheckpointPusher::Push> CheckpointPusher::Next() {
   std::unique_lock lock(mutex_);
-  std::shared_ptr<Push> next;
-  changed_.wait(lock, [&] {
-    if (stopping_) return true;
+  while (!stopping_) {
+    const Time now = std::chrono::steady_clock::now();
+    std::optional<Time> soonest;
     for (auto& [fence, queue] : queues_) {
       if (queue.running || queue.waiting.empty()) continue;
-      next = queue.running = queue.waiting.front();
+      const Time wanted = queue.waiting.front()->not_before;
+      if (wanted > now) {
+        soonest = std::min(soonest.value_or(wanted), wanted);
+        continue;
+      }
+      queue.running = queue.waiting.front();
       queue.waiting.pop_front();
-      return true;
+      return queue.running;
     }
-    return false;
-  });
-  return next;
+    if (soonest) changed_.wait_until(lock, *soonest);
+    else changed_.wait(lock);
+  }
+  return nullptr;
 }
 
 // False when it is time to stop.
@@ -203,11 +213,38 @@ void CheckpointPusher::Run() {
   while (std::shared_ptr<Push> push = Next()) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
     if (!IsWanted(*push)) continue;  // Forgotten, or ours to push again after a restart.
-    Finish(push, number);
+    const bool needs_room =
+        absl::IsResourceExhausted(number.status()) && !push->attempt->standing().stale;
+    if (needs_room) Postpone(push);
+    else Finish(push, number);
   }
 }
 
+// Others may be smaller, or have all their chunks there: the thread turns to them meanwhile.
+void CheckpointPusher::Postpone(const std::shared_ptr<Push>& push) {
+  push->pause = std::clamp(push->pause * 2, kPauseFirst, kPauseForRoom);
+  push->not_before = std::chrono::steady_clock::now() + std::chrono::milliseconds(push->pause);
+  {
+    std::lock_guard lock(mutex_);
+    auto found = queues_.find(push->attempt->fence());
+    if (found == queues_.end() || found->second.running != push) return;
+    found->second.running.reset();
+    found->second.waiting.push_front(push);
+  }
+  changed_.notify_all();
+}
+
+// Now and then what it waits for.
+void CheckpointPusher::Say(Push& push, const absl::Status& status) {
+  const Time now = std::chrono::steady_clock::now();
+  if (push.said_at != Time() && now - push.said_at < kSayEvery) return;
+  push.said_at = now;
+  RT_LOG(kWarning) << rt::ToString(push.attempt->fence()) << ": checkpoint of row "
+                   << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
+}
+
 // Through outages of the head and the store: as long as the attempt is looked after.
+// ResourceExhausted: the store has no room for it now.
 absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
   std::optional<StoredTree> tree;
   std::chrono::steady_clock::time_point stored_at;
@@ -232,10 +269,9 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
       status = number.status();
     }
     if (!IsTransient(status) || push.attempt->standing().stale || !IsWanted(push)) return status;
-    if (pause == kPauseMost) {
-      RT_LOG(kWarning) << rt::ToString(push.attempt->fence()) << ": checkpoint of row "
-                       << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
-    }
+    const bool needs_room = !tree && absl::IsResourceExhausted(status);
+    if (pause == kPauseMost || (needs_room && push.pause == kPauseForRoom)) Say(push, status);
+    if (needs_room) return status;
     if (!Pause(pause)) return status;
   }
 }

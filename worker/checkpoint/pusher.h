@@ -8,6 +8,7 @@
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -41,6 +42,7 @@ class CheckpointPusher : public CheckpointPushes {
   void Forget(const Fence& fence) override;
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
   struct Push {
     std::shared_ptr<LiveAttempt> attempt;
     SpoolRow row;
@@ -48,6 +50,10 @@ class CheckpointPusher : public CheckpointPushes {
     Done done;
     StoredTree stored;
     timespec stored_at{};  // Its files were read after that.
+    // While the store has no room for it.
+    Millis pause = 0;
+    Time not_before;
+    Time said_at;
   };
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
@@ -61,6 +67,8 @@ class CheckpointPusher : public CheckpointPushes {
   absl::StatusOr<uint64_t> Commit(Push& push);
   bool IsWanted(const Push& push) const;
   bool Pause(Millis span);
+  void Postpone(const std::shared_ptr<Push>& push);
+  void Say(Push& push, const absl::Status& status);
   void Finish(const std::shared_ptr<Push>& push, const absl::StatusOr<uint64_t>& number);
 
   BlobStore& store_;

@@ -234,7 +234,7 @@ class Stepper {
     });
   }
 
-  // Whether somebody before it runs, or is still to run: one that never ran had its own to wait for.
+  // Whether somebody before it runs or is still to: one that never ran had its own to wait for.
   bool IsBehind(const AttemptState& attempt) const {
     return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& fence) {
       const auto before = state_.attempts.find(fence);
