@@ -66,7 +66,7 @@ void Rewind(Trial& trial, uint64_t checkpoint_id) {
 // It never was: the next attempt has its number, and another generation.
 void Withdraw(World& world, const Owner& owner, Runs& runs) {
   runs.next_attempt = runs.attempts.back().number;
-  runs.next_generation = runs.attempts.back().generation + 1;
+  runs.withdrawn = runs.attempts.back().generation;
   runs.attempts.pop_back();
   FindTrial(world.state, owner.trial())->lineage.pop_back();
 }

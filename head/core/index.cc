@@ -21,9 +21,10 @@ bool IsFull(const ExperimentIndex& experiment) {
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
+  if (runs.withdrawn != 0) return true;
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
-  return runs.was_withdrawn() || last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
+  return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
          last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended;
 }
 

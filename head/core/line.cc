@@ -77,7 +77,7 @@ void NoteEnd(Draft& draft, const AttemptId& ended, const AttemptId& last) {
   Pace& pace = draft.soft().paces[ended.owner.trial().experiment];
   if (last != ended) Offer(pace, last);
   const Runs& runs = *FindRuns(draft.state(), ended.owner);
-  if (runs.was_withdrawn()) return;
+  if (runs.withdrawn != 0) return;
   const Attempt& attempt = runs.attempts.back();
   const bool by_itself = attempt.outcome == AttemptOutcome::kSucceeded ||
                          attempt.outcome == AttemptOutcome::kStopped;
@@ -103,7 +103,7 @@ bool PlaceInLine(Draft& draft, const ResourceRequest& wanted, const ReadyQueue& 
     pace.ends.pop_front();
     if (!MayFollow(draft, pace, last, wanted, closed)) continue;
     const Runs& runs = *FindRuns(draft.state(), owner);
-    const AttemptId id{owner, runs.next_attempt, runs.next_generation};
+    const AttemptId id{owner, runs.next_attempt, runs.next_generation()};
     const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
     draft.Emit(event::AttemptPlaced{id, FindLive(draft.state(), last)->members, checkpoint, last});
     Offer(pace, id);

@@ -18,7 +18,7 @@ namespace {
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members) {
   const Runs& runs = *FindRuns(draft.state(), owner);
   uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
-  const AttemptId id{owner, runs.next_attempt, runs.next_generation};
+  const AttemptId id{owner, runs.next_attempt, runs.next_generation()};
   draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, {}});
   NotePlaced(draft, id);
 }
