@@ -16,7 +16,8 @@ const std::vector<std::string>& KnownKeys() {
       "mode",         "search",       "scheduler",   "stop",        "resources",   "max_concurrent",
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
       "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
-      "driver",       "retry",        "breaker",     "watchdog",    "priority"};
+      "driver",       "retry",        "breaker",     "watchdog",    "priority",
+      "short_trials"};
   return keys;
 }
 
@@ -343,6 +344,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
       return SpecError("seed", "must be a whole number of 0 or more");
     spec.seed = static_cast<uint64_t>(seed->AsInt());
   }
+  RT_RETURN_IF_ERROR(ReadBool(json, "", "short_trials", spec.short_trials));
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 

@@ -28,8 +28,9 @@ bool IsSimple(const ResourceRequest& wanted) {
 
 bool MayStand(const World& world, const Owner& owner) {
   if (!owner.is_trial()) return false;
-  const DriverSpec& driver = world.index.experiments.at(owner.trial().experiment).spec.driver;
-  return !driver.suggests && !driver.judges && !driver.chooses;
+  const ExperimentSpec& spec = world.index.experiments.at(owner.trial().experiment).spec;
+  const DriverSpec& driver = spec.driver;
+  return spec.short_trials && !driver.suggests && !driver.judges && !driver.chooses;
 }
 
 // How many stand between it and the room.

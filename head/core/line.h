@@ -1,8 +1,8 @@
-// Lines: where the trials of a search are over in a moment, the next one is placed on the room of
-// one that runs, behind it. Its worker gets it ready meanwhile, and starts it once the one before
-// it has ended, without asking the head; the head gives it the room when it hears of that end. Who
-// stands in line and was not started yet holds nothing: whatever the room is needed for otherwise
-// sends it back to the queue.
+// Lines: where the trials of a search are over in a moment, and it says so (short_trials), the next
+// one is placed on the room of one that runs, behind it. Its worker gets it ready meanwhile, and
+// starts it once the one before it has ended, without asking the head; the head gives it the room
+// when it hears of that end. Who stands in line and was not started yet holds nothing: whatever the
+// room is needed for otherwise sends it back to the queue.
 //
 //   first (runs, holds the room) <- second <- third        Attempt::after, Index::next_in_line
 #pragma once

@@ -157,6 +157,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string(R"("mode":")") + (below(2) == 0 ? "min" : "max") + "\",";
   text += below(2) == 0 ? R"("space":{"lr":{"uniform":[0,1]}},)"
                         : R"("space":{"lr":{"grid":[1,2,3]}},)";
+  if (is_quick) text += "\"short_trials\":true,";
   text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
   if (below(3) > 0) {
     text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
