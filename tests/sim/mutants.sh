@@ -136,7 +136,6 @@ head_core line.cc "somebody stands behind who is told to leave" 's/ \|\| last->s
 worker_core "who stands in line does not wait" 's/return !ended \|\| IsBehind[^;]*;/return false;/'
 worker_core "what is being ended shares its room" \
   's/!IsCrowded\(\) && //'
-worker_core "who never ran is nobody to wait behind" 's/ \|\| IsBehind\(before->second\)//'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 worker_core "a new daemon forgets whom the last one asked to leave" \
   's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'
