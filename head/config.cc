@@ -7,6 +7,7 @@
 
 #include "common/base/json.h"
 #include "common/base/limits.h"
+#include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/open_objects.h"
@@ -96,9 +97,7 @@ absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
 absl::Status ReadBytes(const Json& json, const std::string& key, Bytes least, Bytes& value) {
   const Json* found = json.Find(key);
   if (found == nullptr || found->is_null()) return absl::OkStatus();
-  auto bytes = found->is_int()      ? std::optional<Bytes>(found->AsInt())
-               : found->is_string() ? ParseBytes(found->AsString())
-                                    : std::nullopt;
+  const std::optional<Bytes> bytes = BytesOf(*found);
   if (!bytes.has_value() || *bytes < least)
     return Invalid("checkpoint_store/" + key + " must be bytes, " + BytesText(least) +
                    " or more, as in 100MiB");
@@ -119,9 +118,7 @@ absl::Status ReadStore(const Json& json, StoreConfig& store) {
   RT_RETURN_IF_ERROR(ReadBytes(json, "quota", limits::kStoreQuotaMin, store.quota));
   const Json* garbage = json.Find("keep_garbage");
   if (garbage == nullptr || garbage->is_null()) return absl::OkStatus();
-  auto seconds = garbage->is_number()   ? std::optional<double>(garbage->AsDouble())
-                 : garbage->is_string() ? ParseDurationSeconds(garbage->AsString())
-                                        : std::nullopt;
+  const std::optional<double> seconds = SecondsOf(*garbage);
   if (!seconds.has_value() || *seconds < 1 || *seconds > 1e8)
     return Invalid("checkpoint_store/keep_garbage must be a time of a second or more, as in 1h");
   store.keep_garbage = static_cast<Millis>(*seconds * 1000);

@@ -99,7 +99,7 @@ absl::Status EnsureDirectory(const std::string& path, mode_t mode) {
 }
 
 absl::StatusOr<std::string> MakeTempDirectory(std::string_view start) {
-  std::string path = std::string(start) + "XXXXXX";
+  std::string path = std::string(start) + std::string(6, 'X');  // What mkdtemp fills in.
   if (::mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, "make directory " + path);
   return path;
 }

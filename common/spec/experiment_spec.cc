@@ -4,6 +4,7 @@
 #include <regex>
 
 #include "common/base/limits.h"
+#include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
@@ -272,9 +273,7 @@ absl::Status ReadInputs(const Json& json, std::vector<InputFile>& inputs) {
 absl::Status ReadBudget(const Json& json, ExperimentSpec& spec) {
   const Json* budget = json.Find("time_budget");
   if (budget == nullptr || budget->is_null()) return absl::OkStatus();
-  std::optional<double> seconds;
-  if (budget->is_number()) seconds = budget->AsDouble();
-  if (budget->is_string()) seconds = ParseDurationSeconds(budget->AsString());
+  const std::optional<double> seconds = SecondsOf(*budget);
   if (!seconds || !(*seconds > 0) || *seconds > 1e9)
     return SpecError("time_budget", "must be a time such as 90, 15m or 1h30m");
   spec.time_budget = static_cast<Millis>(*seconds * 1000);

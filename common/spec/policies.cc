@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/limits.h"
+#include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
@@ -81,9 +82,7 @@ absl::StatusOr<RetryRule> ReadRule(const Json& json, const std::string& path) {
 absl::Status ReadSeconds(const Json& json, const std::string& path, const char* key, Millis& out) {
   const Json* value = Given(json, key);
   if (value == nullptr) return absl::OkStatus();
-  std::optional<double> seconds;
-  if (value->is_number()) seconds = value->AsDouble();
-  if (value->is_string()) seconds = ParseDurationSeconds(value->AsString());
+  const std::optional<double> seconds = SecondsOf(*value);
   if (!seconds || !(*seconds > 0) || *seconds > kSecondsMost)
     return SpecError(path + "/" + key, "must be a time such as 90, 15m or 1h30m");
   out = std::max<Millis>(1, static_cast<Millis>(*seconds * 1'000));

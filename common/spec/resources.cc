@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
@@ -35,10 +36,7 @@ absl::Status SetOne(Resources& out, const std::string& key, const Json& value,
                     std::string_view path) {
   std::string name = Lower(key);
   if (name == "memory" || name == "memory_bytes") {
-    std::optional<int64_t> bytes;
-    if (value.is_string()) bytes = ParseBytes(value.AsString());
-    if (value.is_number() && value.AsDouble() >= 0 && value.AsDouble() < 9e18)
-      bytes = static_cast<int64_t>(value.AsDouble());
+    const std::optional<Bytes> bytes = BytesOf(value);
     if (!bytes) return SpecError(path, "must be a size such as 8GiB, or a number of bytes");
     out.memory = *bytes;
     return absl::OkStatus();

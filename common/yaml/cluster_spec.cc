@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/limits.h"
+#include "common/base/quantity.h"
 #include "common/base/strings.h"
 
 namespace rt {
@@ -184,9 +185,7 @@ class Reader {
   absl::Status CheckQuota(const Json& store) const {
     const Json* quota = store.Find("quota");
     if (quota == nullptr || quota->is_null()) return absl::OkStatus();
-    auto bytes = quota->is_int()      ? std::optional<Bytes>(quota->AsInt())
-                 : quota->is_string() ? ParseBytes(quota->AsString())
-                                      : std::nullopt;
+    const std::optional<Bytes> bytes = BytesOf(*quota);
     if (bytes.has_value() && *bytes >= limits::kStoreQuotaMin) return absl::OkStatus();
     return Wrong("checkpoint_store/quota", "the quota must be bytes, 1 MiB or more",
                  "write it as in 500GiB; without it the disk or the bucket is the bound");

@@ -300,7 +300,6 @@ struct Applier {
     attempt.pids.assign(e.members.size(), 0);
     attempt.accepted.assign(e.members.size(), 0);
     runs.next_attempt = e.attempt.number + 1;
-    runs.withdrawn = 0;
     RemoveReady(world, owner);
     if (owner.is_trial()) {
       Trial& trial = TrialOf(owner.trial());

@@ -63,14 +63,6 @@ void Rewind(Trial& trial, uint64_t checkpoint_id) {
   trial.best_iteration = from == nullptr ? 0 : from->best_iteration;
 }
 
-// It never was: the next attempt has its number, and another generation.
-void Withdraw(World& world, const Owner& owner, Runs& runs) {
-  runs.next_attempt = runs.attempts.back().number;
-  runs.withdrawn = runs.attempts.back().generation;
-  runs.attempts.pop_back();
-  FindTrial(world.state, owner.trial())->lineage.pop_back();
-}
-
 void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   const Owner& owner = e.attempt.owner;
   Runs& runs = *FindRuns(world.state, owner);
@@ -99,7 +91,6 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   runs.moves += moved ? 1 : 0;
   if (lost || moved) runs.lost_for += unsaved;
   Vacate(world, e.attempt, live);
-  if (e.outcome == AttemptOutcome::kWithdrawn) Withdraw(world, owner, runs);
   bool wants_nodes = true;
   if (owner.is_trial()) {
     const Trial& trial = *FindTrial(world.state, owner.trial());

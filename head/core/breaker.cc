@@ -17,6 +17,7 @@ bool IsAlike(const Trial& a, const Trial& b) {
 bool FailedWithin(const Trial& trial, Millis within) {
   if (trial.runs.attempts.empty()) return false;
   for (const Attempt& attempt : trial.runs.attempts) {
+    if (attempt.outcome == AttemptOutcome::kWithdrawn) continue;
     const Millis from = attempt.started_at == 0 ? attempt.placed_at : attempt.started_at;
     if (attempt.ended_at == 0 || attempt.ended_at - from > within) return false;
   }

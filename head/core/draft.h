@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "head/core/core.h"
 
@@ -118,6 +119,9 @@ void TryBreaker(Draft& draft, ExperimentId id);
 
 // placement.cc
 void Place(Draft& draft);
+// `after`: whose room it will have, once that one has ended; no owner: it has its own from now on.
+void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
+             const AttemptId& after);
 // Why the owner waits, in one sentence each; empty when it does not.
 struct Waiting {
   std::string reason;  // Which resource is missing.

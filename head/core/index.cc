@@ -21,11 +21,11 @@ bool IsFull(const ExperimentIndex& experiment) {
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
-  if (runs.withdrawn != 0) return true;
   const AttemptOutcome last =
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
   return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
-         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended;
+         last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended ||
+         last == AttemptOutcome::kWithdrawn;
 }
 
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
@@ -56,26 +56,17 @@ void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
 }
 
-void TakeRoom(World& world, const Owner& owner, const Attempt& attempt) {
+// `sign` 1: the attempt takes its room, -1: it gives it back.
+void ChangeRoom(World& world, const Owner& owner, const Attempt& attempt, int sign) {
   const ResourceRequest& request = RequestOf(world, owner);
   for (const Member& member : attempt.members) {
     const Resources& bundle = request.bundles.at(member.rank);
     NodeIndex& node = world.index.nodes[member.node];
-    node.used.Add(bundle);
-    for (uint32_t gpu : member.gpus) node.gpus_used[gpu] += UnitsPerDevice(bundle);
-    RefreshFree(world, member.node);
-  }
-}
-
-void GiveRoom(World& world, const Owner& owner, const Attempt& attempt) {
-  const ResourceRequest& request = RequestOf(world, owner);
-  for (const Member& member : attempt.members) {
-    const Resources& bundle = request.bundles.at(member.rank);
-    NodeIndex& node = world.index.nodes[member.node];
-    node.used.Subtract(bundle);
+    if (sign > 0) node.used.Add(bundle);
+    else node.used.Subtract(bundle);
     for (uint32_t gpu : member.gpus) {
       int64_t& units = node.gpus_used[gpu];
-      units -= UnitsPerDevice(bundle);
+      units += sign * UnitsPerDevice(bundle);
       if (units == 0) node.gpus_used.erase(gpu);
     }
     RefreshFree(world, member.node);
@@ -177,7 +168,7 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
   if (attempt.stands_in_line()) {
     RT_CHECK(world.index.next_in_line.emplace(attempt.after, id).second);
   } else {
-    TakeRoom(world, id.owner, attempt);
+    ChangeRoom(world, id.owner, attempt, 1);
   }
 }
 
@@ -186,7 +177,7 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
     world.index.nodes[member.node].attempts.erase({id, member.rank});
   auto& lines = world.index.next_in_line;
   if (attempt.stands_in_line()) lines.erase(attempt.after);
-  if (!attempt.stands_in_line()) GiveRoom(world, id.owner, attempt);
+  if (!attempt.stands_in_line()) ChangeRoom(world, id.owner, attempt, -1);
   const auto found = lines.find(id);
   if (found == lines.end()) return;
   const AttemptId next = found->second;
@@ -196,7 +187,7 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   if (behind.stands_in_line()) {
     lines.emplace(behind.after, next);
   } else {
-    TakeRoom(world, next.owner, behind);
+    ChangeRoom(world, next.owner, behind, 1);
   }
 }
 

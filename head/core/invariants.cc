@@ -74,7 +74,6 @@ void CheckRuns(const Runs& runs, bool over) {
     if (&attempt != &runs.attempts.back()) RT_CHECK(attempt.ended_at != 0);
   }
   RT_CHECK(newest < runs.next_attempt);
-  RT_CHECK(runs.live() == nullptr || runs.withdrawn == 0);
   if (over) RT_CHECK(runs.live() == nullptr);
   uint64_t last = 0;
   for (const Checkpoint& checkpoint : runs.checkpoints) {

@@ -77,9 +77,7 @@ void NoteEnd(Draft& draft, const AttemptId& ended, const AttemptId& last) {
   if (!MayStand(draft.core.world, ended.owner)) return;
   Pace& pace = draft.soft().paces[ended.owner.trial().experiment];
   if (last != ended) Offer(pace, last);
-  const Runs& runs = *FindRuns(draft.state(), ended.owner);
-  if (runs.withdrawn != 0) return;
-  const Attempt& attempt = runs.attempts.back();
+  const Attempt& attempt = FindRuns(draft.state(), ended.owner)->attempts.back();
   const bool by_itself = attempt.outcome == AttemptOutcome::kSucceeded ||
                          attempt.outcome == AttemptOutcome::kStopped;
   if (attempt.started_at == 0 || !by_itself) return;
@@ -103,11 +101,7 @@ bool PlaceInLine(Draft& draft, const ResourceRequest& wanted, const ReadyQueue& 
     const AttemptId last = pace.ends.front();
     pace.ends.pop_front();
     if (!MayFollow(draft, pace, last, wanted, closed)) continue;
-    const Runs& runs = *FindRuns(draft.state(), owner);
-    const AttemptId id{owner, runs.next_attempt, runs.next_generation()};
-    const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
-    draft.Emit(event::AttemptPlaced{id, FindLive(draft.state(), last)->members, checkpoint, last});
-    Offer(pace, id);
+    PlaceOn(draft, owner, FindLive(draft.state(), last)->members, last);
     return true;
   }
   return false;

@@ -15,14 +15,6 @@
 namespace rt {
 namespace {
 
-void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members) {
-  const Runs& runs = *FindRuns(draft.state(), owner);
-  uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
-  const AttemptId id{owner, runs.next_attempt, runs.next_generation()};
-  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, {}});
-  NotePlaced(draft, id);
-}
-
 struct Largest {
   Resources most;  // Of each kind, over all nodes.
   size_t nodes = 0;
@@ -194,7 +186,7 @@ bool PlaceOne(Draft& draft, Claims& claims, const ResourceRequest& wanted,
     auto members = FindPlaces(draft.core, wanted, draft.now, closed);
     if (members.has_value()) {
       claims.NotePlaced(wanted, *members);
-      PlaceOn(draft, Owner(owner), *std::move(members));  // A copy: placing edits the queue.
+      PlaceOn(draft, Owner(owner), *std::move(members), {});  // A copy: placing edits the queue.
       return true;
     }
     if (avoided.empty()) return false;
@@ -225,6 +217,15 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
 }
 
 }  // namespace
+
+void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
+             const AttemptId& after) {
+  const Runs& runs = *FindRuns(draft.state(), owner);
+  const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
+  const AttemptId id{owner, runs.next_attempt};
+  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, after});
+  NotePlaced(draft, id);
+}
 
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {
   const Runs& runs = *FindRuns(world.state, owner);

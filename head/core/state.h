@@ -136,11 +136,8 @@ struct Runs {
   uint32_t excused = 0;  // Failures that a retry rule forgave.
   uint32_t hangs = 0;    // Attempts that the watchdog ended.
   std::set<NodeId> excluded;  // It goes elsewhere, while there is another node for it.
-  uint32_t withdrawn = 0;  // Attempts that had the number of the next one, and never ran.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint, moves, lost_for, excused, hangs, excluded, withdrawn);
-
-  uint32_t next_generation() const { return withdrawn + 1; }
+            next_checkpoint, moves, lost_for, excused, hangs, excluded);
 
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();

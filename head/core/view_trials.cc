@@ -29,7 +29,8 @@ const char* OutcomeName(AttemptOutcome outcome) {
       return "PREEMPTED";
     case AttemptOutcome::kHung:
       return "HUNG";
-    case AttemptOutcome::kWithdrawn:  // Not one of its attempts.
+    case AttemptOutcome::kWithdrawn:
+      return "WITHDRAWN";
     case AttemptOutcome::kNone:
       break;
   }
@@ -43,6 +44,13 @@ Json NodeIdsOf(const Runs& runs) {
   for (const Member& member : runs.attempts.back().members)
     if (listed.insert(member.node).second) nodes.Append(Json(member.node.value));
   return nodes;
+}
+
+// When it first ran, as far as its attempts are kept; 0: never yet.
+Millis FirstStart(const Runs& runs) {
+  for (const Attempt& attempt : runs.attempts)
+    if (attempt.started_at != 0) return attempt.started_at;
+  return 0;
 }
 
 Row LastRow(const Trial& trial) {
@@ -70,7 +78,6 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
   uint32_t attempt = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.back().number;
-  Millis started = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.front().started_at;
   std::string reason = !trial.reason.empty() ? trial.reason
                        : !trial.stop_reason.empty()
                            ? trial.stop_reason
@@ -96,7 +103,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   item.Set("failures", trial.runs.failures);
   item.Set("preemptions", trial.runs.losses + trial.runs.moves);
   item.Set("created_at", TimeOrNull(trial.created_at));
-  item.Set("started_at", TimeOrNull(started));
+  item.Set("started_at", TimeOrNull(FirstStart(trial.runs)));
   item.Set("ended_at", TimeOrNull(trial.ended_at));
   item.Set("runtime_s", RuntimeOf(trial, facts.now));
   item.Set("results_dir", TrialDirectory(experiment, index, trial.id.number));

@@ -80,6 +80,8 @@ class RunConfig:
 
     stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
     priority: from -1000 to 1000; trials of a lower one are suspended where it needs their room.
+    short_trials: a trial of up to 2 s may wait on its worker behind one that runs, and starts
+    without asking the head; of one withdrawn from a silent node nobody knows whether it began.
     """
 
     name: Optional[str] = None
@@ -94,4 +96,5 @@ class RunConfig:
     progress_reporter: Any = None
     log_to_file: Any = False
     priority: int = 0
+    short_trials: bool = False
     local_dir: Optional[str] = field(default=None, repr=False)

@@ -42,13 +42,14 @@ class BenchCluster(Cluster):
         self.rt("submit", str(path), timeout=timeout_s)
         return self.ended(name)
 
-    def run_search(self, name: str, count: int, seconds: float, timeout_s: float = 600) -> dict:
+    def run_search(self, name: str, count: int, seconds: float, *options: str,
+                   timeout_s: float = 600) -> dict:
         """The same for a search in Python, with trials that take so long."""
         script = pathlib.Path(__file__).resolve().parent / "tune_search.py"
         env = {**self.env, "RT_CLUSTER": "it", "RT_BIN": str(BIN),
                "PYTHONPATH": str(ROOT / "python")}
-        done = subprocess.run([sys.executable, str(script), name, str(count), str(seconds)],
-                              env=env, cwd=self.work, capture_output=True, text=True,
+        argv = [sys.executable, str(script), name, str(count), str(seconds), *options]
+        done = subprocess.run(argv, env=env, cwd=self.work, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=timeout_s)
         if done.returncode != 0:
             raise SystemExit(f"{name}: {done.stdout}{done.stderr}\n{self.logs()}")

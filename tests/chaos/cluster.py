@@ -5,13 +5,12 @@ is a small tmpfs of its own, which can be filled. `n1` reaches the head through 
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import shutil
-import signal
 import subprocess
-from typing import Any, Collection, Mapping, Optional
+from typing import Any, Collection, Mapping
 
+from daemon import Daemon
 from harness import BIN, Cluster, wait_until
 from network import BRIDGE, Network, command
 from proxy import Proxy
@@ -25,39 +24,6 @@ def takes_notices() -> bool:
     said = subprocess.run([str(BIN / "rt-worker"), "--help"], text=True, capture_output=True,
                           check=True).stdout
     return "--notice-file" in said
-
-
-class Daemon:
-    """One of ours, in its namespace."""
-
-    def __init__(self, node: str, argv: list[str], folder: pathlib.Path) -> None:
-        self.node, self.argv, self.folder = node, argv, folder
-        self.process: Optional[subprocess.Popen[bytes]] = None
-
-    def start(self, prefix: Collection[str] = ()) -> None:
-        with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [*Network.inside(self.node), *prefix, *self.argv], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True, cwd=self.folder)
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def ended(self) -> Optional[int]:
-        """Its exit status, when it has ended."""
-        assert self.process is not None
-        return self.process.poll()
-
-    def signal(self, number: int) -> None:
-        assert self.ended() is None, f"{self.folder.name} has ended by itself: {self.ended()}"
-        os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        self.signal(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait(timeout=10)
 
 
 class ChaosCluster(Cluster):
@@ -90,7 +56,7 @@ class ChaosCluster(Cluster):
         folder.mkdir(mode=0o700)
         size = self.disks["head" if node == "head" else "worker"]
         command("mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder))
-        return Daemon(node, [*argv, "--state-dir", str(folder)], folder)
+        return Daemon(folder, argv, Network.inside(node))
 
     def notice(self, node: str) -> pathlib.Path:
         """While this file is there, the node is about to go."""
@@ -146,9 +112,8 @@ class ChaosCluster(Cluster):
         return {"experiment": shown, "trials": listed, "whole": whole}
 
     def logs(self) -> str:
-        return "\n".join(f"--- {name}\n" + (daemon.folder / "log").read_text(
-            errors="replace")[-4000:] for name, daemon in self.daemons.items()
-            if (daemon.folder / "log").exists())
+        return "\n".join(f"--- {name}\n{daemon.log()[-4000:]}"
+                         for name, daemon in self.daemons.items())
 
     def close(self) -> None:
         """Ends everything, without asking whether it was in order."""

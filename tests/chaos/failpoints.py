@@ -59,7 +59,7 @@ class Run:
                 self.armed = self.case.choose(self)
             daemon = self.cluster.daemons[self.armed]
             daemon.end()
-            daemon.start(f"{self.point}={self.action}@{self.case.at}")
+            daemon.start(failpoints=f"{self.point}={self.action}@{self.case.at}")
             if self.case.provoke:
                 self.case.provoke(self)
             self.wait_until(f"{self.point} was never reached", self.has_fired, FIRE_S)

@@ -8,51 +8,12 @@ import os
 import pathlib
 import shutil
 import signal
-import subprocess
-from typing import Any, Collection, Optional
+from typing import Any, Collection
 
+from daemon import Daemon
 from harness import BIN, Cluster, wait_until
 
 NODES = ["n1", "n2"]
-
-
-class Daemon:
-    def __init__(self, folder: pathlib.Path, argv: list[str]) -> None:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self.folder, self.argv = folder, argv
-        self.process: Optional[subprocess.Popen[bytes]] = None
-
-    def start(self, failpoints: str = "") -> None:
-        with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(
-                [*self.argv, "--state-dir", str(self.folder)], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, start_new_session=True, cwd=self.folder,
-                env={**os.environ, "RT_FAILPOINTS": failpoints})
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    def ended(self) -> Optional[int]:
-        """Its exit status, once it has ended."""
-        assert self.process is not None
-        return self.process.poll()
-
-    def log(self) -> str:
-        path = self.folder / "log"
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def signal(self, number: int) -> None:
-        assert self.ended() is None, f"{self.folder.name} has ended by itself: {self.ended()}"
-        os.kill(self.pid, number)
-
-    def end(self) -> None:
-        """SIGTERM, after which it ends with 0 and leaves what runs alone."""
-        self.signal(signal.SIGTERM)
-        assert self.process is not None
-        status = self.process.wait(timeout=30)
-        assert status == 0, f"{self.folder.name} ended with {status}"
 
 
 class PlainCluster(Cluster):
@@ -62,8 +23,13 @@ class PlainCluster(Cluster):
                            **config})
         (self.home / "config.json").write_text(text.replace("@HOME@", str(self.home)))
         self.flags = list(flags)
-        self.daemons = {"head": Daemon(self.home / "head", [
+        self.daemons = {"head": self._daemon("head", [
             str(BIN / "rt-head"), "--config", str(self.home / "config.json")])}
+
+    def _daemon(self, name: str, argv: list[str]) -> Daemon:
+        folder = self.home / name
+        folder.mkdir(mode=0o700)
+        return Daemon(folder, argv)
 
     def up(self) -> None:
         head = self.daemons["head"]
@@ -75,7 +41,7 @@ class PlainCluster(Cluster):
         for node in NODES:
             token = self.home / f"token-{node}"
             token.write_text(self.rt("token", "create", "--role", "worker").stdout)
-            self.daemons[node] = Daemon(self.home / node, [
+            self.daemons[node] = self._daemon(node, [
                 str(BIN / "rt-worker"), "--head", address, "--name", node, "--resources", "cpu=1",
                 "--token-file", str(token), *self.flags])
             self.daemons[node].start()

@@ -1,6 +1,5 @@
 """Parties that are stopped for a while instead of killed, a full disk, a second head."""
 
-import ctypes
 import errno
 import os
 import pathlib
@@ -10,6 +9,7 @@ import time
 import unittest
 
 from checks import Search
+from full_disk import FullDiskCase
 from harness import BIN, Cluster, ClusterTest, wait_until
 
 
@@ -88,28 +88,7 @@ class SecondHeadTest(unittest.TestCase):
             self.assertEqual(after[key], before[key])
 
 
-class FullDiskTest(unittest.TestCase):
-    """The head's state directory lies on a disk of its own, a small tmpfs in a mount namespace of
-    this process and its children."""
-
-    def setUp(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        clone_newns = 0x20000
-        if libc.unshare(clone_newns) != 0:
-            raise OSError(ctypes.get_errno(), "unshare: this test needs CAP_SYS_ADMIN")
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-        self.cluster = Cluster()
-        self.disk = self.cluster.home / "disk"
-        self.disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m,mode=0700", "tmpfs",
-                        str(self.disk)], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=True)
-        folder = self.cluster.home / "home/clusters/it"
-        folder.mkdir(mode=0o700, parents=True)
-        (folder / "head").symlink_to(self.disk)
-        self.cluster.up()
-        self.addCleanup(self.cluster.close)
-
+class FullDiskTest(FullDiskCase):
     def fill(self) -> pathlib.Path:
         path = self.disk / "ballast"
         with open(path, "wb", buffering=0) as ballast:

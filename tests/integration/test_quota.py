@@ -3,7 +3,6 @@ said where and why, all else goes on, and with room they are committed without a
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import pathlib
@@ -14,6 +13,7 @@ import unittest
 from typing import Any
 
 from checks import HERE
+from full_disk import FullDiskCase
 from harness import Cluster, wait_until
 
 WAITS = "new checkpoints wait"
@@ -153,34 +153,9 @@ class QuotaTest(unittest.TestCase):
         self.assertIn(f":{lines}:10", done.stderr)
 
 
-class FullDiskTest(unittest.TestCase):
-    """The head's state directory lies on a disk of its own, a small tmpfs in a mount namespace of
-    this process and its children."""
-
-    def setUp(self) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        clone_newns = 0x20000
-        if libc.unshare(clone_newns) != 0:
-            raise OSError(ctypes.get_errno(), "unshare: this test needs CAP_SYS_ADMIN")
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
-        self.cluster = Cluster(workers=1, cpus=4)
-        self.addCleanup(self.cluster.remove_files)  # When nothing is mounted below any more.
-        self.disk = self.cluster.home / "disk"
-        self.disk.mkdir()
-        self.mount("size=512m,mode=0700")
-        self.addCleanup(subprocess.run, ["umount", "-l", str(self.disk)], check=True)
-        folder = self.cluster.home / "home/clusters/it"
-        folder.mkdir(mode=0o700, parents=True)
-        (folder / "head").symlink_to(self.disk)
-        self.cluster.up()
-        self.addCleanup(self.cluster.close)
-
-    def mount(self, options: str) -> None:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.disk)], check=True)
-
-    def free(self) -> int:
-        space = os.statvfs(self.disk)
-        return space.f_bavail * space.f_frsize
+class FullDiskTest(FullDiskCase):
+    disk_size = "512m"
+    workers, cpus = 1, 4
 
     def test_the_journal_goes_on_when_checkpoints_fill_its_disk(self) -> None:
         saver = Saver(self.cluster, checkpoints=20, size=32_000_000, trials=2)

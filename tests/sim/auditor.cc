@@ -60,7 +60,7 @@ Auditor::OwnerBook& Auditor::OwnerOf(const Owner& owner) {
 }
 Auditor::OwnerBook& Auditor::LiveOf(const AttemptId& attempt) {
   OwnerBook& owner = OwnerOf(attempt.owner);
-  Must(owner.live && owner.number == attempt.number && owner.generation == attempt.generation,
+  Must(owner.live && owner.number == attempt.number && attempt.generation == 1,
        "nothing is accepted from an attempt that is not the live one");
   return owner;
 }
@@ -95,6 +95,8 @@ void Auditor::On(const event::NodeJoined& e) {
 void Auditor::On(const event::NodeReady& e) {
   NodeBook& node = NodeOf(e.node);
   Must(!node.gone, "a node that is gone stays gone");
+  Must(e.inventory.incarnation >= node.inventory.incarnation,
+       "a daemon that has a successor is not heard any more");
   node.ready = true;
   node.inventory = e.inventory;
 }
@@ -219,13 +221,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
   owner.suspending = owner.moving = false;
-  if (owner.last_outcome == AttemptOutcome::kWithdrawn) {
-    Must(e.attempt.number == owner.number && e.attempt.generation == owner.generation + 1,
-         "who was withdrawn is placed under the same number, as another generation");
-  } else {
-    Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
-  }
-  owner.generation = e.attempt.generation;
+  Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   CheckGang(e, owner.asks);
   owner.live = true;
   owner.number = e.attempt.number;

@@ -114,7 +114,6 @@ class Auditor {
     uint32_t port = 0;             // Where its ranks meet.
     std::vector<RankExit> exits;   // Of several ranks, in order.
     uint32_t number = 0;  // Of the newest attempt.
-    uint32_t generation = 1;  // The same; grows where those before were withdrawn.
     bool live = false;
     std::vector<Member> members;
     std::set<uint32_t> started;

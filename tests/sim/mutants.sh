@@ -75,6 +75,8 @@ head_core places.cc "a gang goes without its last bundle" \
 head_core places.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
 head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
+head_core nodes.cc "a daemon with a successor is believed" \
+  's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
 head_core nodes.cc "what a node no longer knows is not missed" 's/\n  if \(is_new_daemon\) LoseMissing\(draft, sync\);//'
 head_core nodes.cc "a late word of a daemon loses what it started" \
   's/if \(is_new_daemon\) LoseMissing/LoseMissing/'

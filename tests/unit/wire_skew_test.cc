@@ -155,36 +155,41 @@ std::vector<std::pair<std::string, Json>> Recorded() {
   return all;
 }
 
-}  // namespace
-
-TEST_CASE("what earlier releases say on the wire is understood, every field of it") {
-  for (const auto& [release, json] : Recorded()) {
-    for (const auto& [name, hex] : json.Find("messages")->object()) {
-      INFO(release << ": " << name);
-      const pb::Descriptor* type =
-          pb::DescriptorPool::generated_pool()->FindMessageTypeByName(name);
-      REQUIRE(type != nullptr);
-      const std::optional<std::string> bytes = rt::FromHex(hex.AsString());
-      REQUIRE(bytes.has_value());
-      auto message = Make(*type);
-      REQUIRE(message->ParseFromString(*bytes));
-      CHECK(KnowsAll(*message));
-      CHECK(rt::ToHex(BytesOf(*message)) == hex.AsString());
-    }
+// That this release knows every message in the record, whole.
+void CheckMessages(const std::string& release, const Json& record) {
+  for (const auto& [name, hex] : record.Find("messages")->object()) {
+    INFO(release << ": " << name);
+    const pb::Descriptor* type =
+        pb::DescriptorPool::generated_pool()->FindMessageTypeByName(name);
+    REQUIRE(type != nullptr);
+    const std::optional<std::string> bytes = rt::FromHex(hex.AsString());
+    REQUIRE(bytes.has_value());
+    auto message = Make(*type);
+    REQUIRE(message->ParseFromString(*bytes));
+    CHECK(KnowsAll(*message));
+    CHECK(rt::ToHex(BytesOf(*message)) == hex.AsString());
   }
 }
 
-TEST_CASE("every call that earlier releases make is there, with the same messages") {
-  for (const auto& [release, json] : Recorded()) {
-    for (const Json& call : json.Find("calls")->array()) {
-      INFO(release << ": " << call.AsString());
-      const std::string name = call.AsString().substr(0, call.AsString().find(':'));
-      const pb::MethodDescriptor* method =
-          pb::DescriptorPool::generated_pool()->FindMethodByName(name);
-      REQUIRE(method != nullptr);
-      CHECK(SignatureOf(*method) == call.AsString());
-    }
+void CheckCalls(const std::string& release, const Json& record) {
+  for (const Json& call : record.Find("calls")->array()) {
+    INFO(release << ": " << call.AsString());
+    const std::string name = call.AsString().substr(0, call.AsString().find(':'));
+    const pb::MethodDescriptor* method =
+        pb::DescriptorPool::generated_pool()->FindMethodByName(name);
+    REQUIRE(method != nullptr);
+    CHECK(SignatureOf(*method) == call.AsString());
   }
+}
+
+}  // namespace
+
+TEST_CASE("what earlier releases say on the wire is understood, every field of it") {
+  for (const auto& [release, record] : Recorded()) CheckMessages(release, record);
+}
+
+TEST_CASE("every call that earlier releases make is there, with the same messages") {
+  for (const auto& [release, record] : Recorded()) CheckCalls(release, record);
 }
 
 TEST_CASE("a field that is gone, or is of another type, is noticed") {
@@ -195,10 +200,13 @@ TEST_CASE("a field that is gone, or is of another type, is noticed") {
   CHECK_FALSE(KnowsAll(*message));
 }
 
-TEST_CASE("this release is recorded where that was asked for") {
+TEST_CASE("the record of this release is whole, and written where that was asked for") {
+  const Json record = Record();
+  REQUIRE(record.Find("messages")->object().size() > 50);
+  REQUIRE(record.Find("calls")->array().size() > 20);
+  CheckMessages("this one", record);
+  CheckCalls("this one", record);
   const char* folder = std::getenv("RT_RECORD_WIRE");
-  const std::string text = Record().Dump();
-  CHECK(text.find("rt.v1.SyncRequest") != std::string::npos);
   if (folder == nullptr) return;
-  REQUIRE(rt::WriteFileAtomic(std::string(folder) + "/wire.json", text).ok());
+  REQUIRE(rt::WriteFileAtomic(std::string(folder) + "/wire.json", record.Dump()).ok());
 }

@@ -226,6 +226,8 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
 def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
     if run.priority:
         spec["priority"] = run.priority
+    if run.short_trials:
+        spec["short_trials"] = True
     if run.failure_config is not None:
         spec["max_failures"] = int(run.failure_config.max_failures)
         spec["fail_fast"] = bool(run.failure_config.fail_fast)
