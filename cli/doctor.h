@@ -31,5 +31,6 @@ Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);
 Finding JudgeNode(const Json& node, const std::string& version);
 Finding JudgeStore(const Json& status);
+Finding JudgeHistory(const Json& status);
 
 }  // namespace rt

@@ -57,6 +57,7 @@ absl::StatusOr<Json> AskHead(HeadClient& client, std::vector<Finding>& findings)
   double theirs = SecondsOf(cluster->GetString("started_at")) + cluster->GetDouble("uptime_s");
   findings.push_back(JudgeClock(theirs - (before + after) / 2, after - before));
   findings.push_back(Journal(status));
+  findings.push_back(JudgeHistory(status));
   findings.push_back(JudgeStore(status));
   return status;
 }
@@ -138,6 +139,19 @@ Finding JudgeStore(const Json& status) {
   if (store != nullptr && IsNearlyFull(*store))
     return {"checkpoint store", Grade::kWarn, text, hint};
   return {"checkpoint store", Grade::kOk, text.empty() ? "takes what comes" : text, ""};
+}
+
+Finding JudgeHistory(const Json& status) {
+  const std::string text = HistoryText(status);
+  if (text.empty()) return {"history", Grade::kOk, "the head knows what its workers were told", ""};
+  const Json* cluster = status.Find("cluster");
+  const Json* other = cluster->Find("other_head");
+  if (other != nullptr && other->is_object())
+    return {"history", Grade::kFail, text,
+            "end it if another head leads; if its state was restored from an older copy: "
+            "rt-head --state-dir DIR --restored, and start it again"};
+  return {"history", Grade::kWarn, text,
+          "what was decided in between is gone: submit again what is missing in rt exp list"};
 }
 
 std::vector<Finding> ExamineCluster(const Home& home, const std::string& name) {

@@ -1,5 +1,8 @@
 #include "cli/head_client.h"
 
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -29,6 +32,8 @@ absl::Status HeadClient::Refresh() {
   RT_RETURN_IF_ERROR(Annotate(CheckOwnCertificate(context.credentials),
                               "the context '" + context.name + "'"));
   std::lock_guard lock(mutex_);
+  if (context.cluster_id == context_.cluster_id)
+    context.seen_epoch = std::max(context.seen_epoch, context_.seen_epoch);
   bool same = channel_ != nullptr && context.address == context_.address &&
               context.cluster_id == context_.cluster_id;
   context_ = std::move(context);
@@ -60,6 +65,27 @@ HeadClient::Registered::~Registered() {
   client_.in_flight_.erase(context_);
 }
 
+uint64_t HeadClient::SeenEpoch() {
+  std::lock_guard lock(mutex_);
+  return context_.seen_epoch;
+}
+
+// A head of an earlier epoch, which does not know yet that another one leads, answers no more.
+void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
+  const auto& headers = answered.GetServerInitialMetadata();
+  const auto found = headers.find(kEpochHeader);
+  uint64_t epoch = 0;
+  if (found == headers.end() ||
+      !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &epoch))
+    return;
+  std::unique_lock lock(mutex_);
+  if (epoch <= context_.seen_epoch) return;
+  context_.seen_epoch = epoch;
+  const Context context = context_;
+  lock.unlock();
+  if (remember_) remember_(context);
+}
+
 absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
   Millis give_up_at = 0;
   while (true) {
@@ -69,8 +95,10 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
                            std::chrono::milliseconds(kAnswerMax + hold));
+      context.AddMetadata(kEpochHeader, std::to_string(SeenEpoch()));
       Registered registered(*this, &context);
       status = FromGrpc(attempt(Channel(), &context));
+      NoteEpoch(context);
     }
     if (status.ok() || cancelled()) return status;
     if (absl::IsDeadlineExceeded(status))
@@ -102,6 +130,8 @@ absl::StatusOr<std::unique_ptr<HeadClient>> ConnectTo(const Home& home, const st
                         HintOf(alive));
     }
     return home.Load(name);
+  }, [home](const Context& context) {
+    home.NoteEpoch(context).IgnoreError();  // Then the next command asks as this one did.
   });
   RT_RETURN_IF_ERROR(client->Connect());
   return client;

@@ -27,7 +27,10 @@ class HeadClient {
   static constexpr Millis kAnswerMax = 15'000;  // One call that does not wait by design.
   static constexpr Millis kRetryFor = 15'000;   // From the first UNAVAILABLE on.
 
-  explicit HeadClient(Locate locate) : locate_(std::move(locate)) {}
+  // `remember`: the context, when a head of a later epoch than before has answered.
+  using Remember = std::function<void(const Context&)>;
+  explicit HeadClient(Locate locate, Remember remember = nullptr)
+      : locate_(std::move(locate)), remember_(std::move(remember)) {}
 
   // Finds the head, so that a wrong context shows at once.
   absl::Status Connect();
@@ -80,8 +83,11 @@ class HeadClient {
   using Attempt =
       std::function<grpc::Status(std::shared_ptr<grpc::Channel>, grpc::ClientContext*)>;
   absl::Status Retry(Millis hold, const Attempt& attempt);
+  uint64_t SeenEpoch();
+  void NoteEpoch(const grpc::ClientContext& answered);
 
-  Locate locate_;
+  const Locate locate_;
+  const Remember remember_;
   std::mutex locate_mutex_;  // Held while locating: one thread at a time starts a dead head.
   std::mutex mutex_;
   Context context_;

@@ -30,6 +30,13 @@ absl::StatusOr<Context> LoadDirectory(const std::string& directory) {
   return context;
 }
 
+// "<cluster id> <epoch>": 0 where there is none, or it is another cluster's of the same name.
+uint64_t ReadEpoch(const std::string& path, const std::string& cluster_id) {
+  const absl::StatusOr<std::string> text = ReadFile(path, kSmallFileMax);
+  if (!text.ok() || !text->starts_with(cluster_id + " ")) return 0;
+  return std::strtoull(text->c_str() + cluster_id.size(), nullptr, 10);
+}
+
 }  // namespace
 
 std::string AbsolutePath(const std::string& path) {
@@ -136,7 +143,15 @@ absl::StatusOr<Context> Home::Load(const std::string& name) const {
     return absl::UnavailableError(
         ToAbsl("context of cluster '" + name + "': " + MessageOf(context.status())));
   context->name = name;
+  context->seen_epoch = ReadEpoch(directory + "/epoch", context->cluster_id);
   return context;
+}
+
+absl::Status Home::NoteEpoch(const Context& context) const {
+  const std::string path = ClusterDirectory(context.name) + "/epoch";
+  if (ReadEpoch(path, context.cluster_id) >= context.seen_epoch) return absl::OkStatus();
+  const std::string epoch = std::to_string(context.seen_epoch);
+  return WriteFileAtomic(path, context.cluster_id + " " + epoch + "\n");
 }
 
 absl::Status Home::Add(const std::string& name, const std::string& from) const {

@@ -3,6 +3,7 @@
 //   RT_HOME/clusters/<name>/up                 marks a local cluster that should be running
 //   RT_HOME/clusters/<name>/head, worker-<n>   state directories of the daemons
 //   RT_HOME/clusters/<name>/context            an added context (`rt context add`)
+//   RT_HOME/clusters/<name>/epoch              the newest head's that has answered
 // Used by one thread; failures are Status with the path.
 #pragma once
 
@@ -22,6 +23,7 @@ struct Context {
   std::string address;  // host:port
   std::string local_directory;  // Of the cluster, when its daemons run on this machine.
   Credentials credentials;
+  uint64_t seen_epoch = 0;  // Of the newest head that has answered here.
 };
 
 class Home {
@@ -45,6 +47,8 @@ class Home {
   absl::Status Forget(const std::string& name) const;  // Also when it is current.
   // Reads certificates and address; for a local cluster the address is head/address, live.
   absl::StatusOr<Context> Load(const std::string& name) const;
+  // Remembers context.seen_epoch; another one of the same cluster may have noted a later one.
+  absl::Status NoteEpoch(const Context& context) const;
   // Knows one more: a copy of the directory `from`, or what a token was redeemed for.
   absl::Status Add(const std::string& name, const std::string& from) const;
   absl::Status Add(const Context& context) const;

@@ -126,11 +126,13 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   head.settings->set_store(*head.blobs.store);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
+  start.restored = WasRestored(options.state_dir);
   HeadLoop::Options loop;
   loop.on_fatal = end;
   loop.snapshot_every_events = config.journal.snapshot_every;
   RT_ASSIGN_OR_RETURN(head.loop, HeadLoop::Start(*head.journal, start, std::move(loop),
                                                    std::move(followed)));
+  ForgetRestored(options.state_dir);
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
   auto flushed = [loop = head.loop.get()](uint64_t seq) {
     loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
@@ -244,16 +246,24 @@ void StopAll(Head& head) {
   }
 }
 
+// The state directory for a head that starts later.
+absl::Status Prepare(const HeadOptions& options) {
+  std::string said = options.state_dir + " is noted as restored: start rt-head with it";
+  if (options.restored) {
+    RT_RETURN_IF_ERROR(NoteRestored(options.state_dir));
+  } else {
+    RT_ASSIGN_OR_RETURN(said, RestoreStateDir(options.restore_from, options.key_file,
+                                              options.state_dir));
+  }
+  std::puts(said.c_str());
+  return absl::OkStatus();
+}
+
 absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   RT_RETURN_IF_ERROR(EnsureDirectory(options.state_dir));
   absl::StatusOr<DirectoryLock> lock = DirectoryLock::Acquire(options.state_dir);
   if (!lock.ok()) return Annotate(lock.status(), "another head runs here");
-  if (!options.restore_from.empty()) {
-    RT_ASSIGN_OR_RETURN(std::string said, RestoreStateDir(options.restore_from, options.key_file,
-                                                          options.state_dir));
-    std::puts(said.c_str());
-    return absl::OkStatus();
-  }
+  if (options.restored || !options.restore_from.empty()) return Prepare(options);
   RT_RETURN_IF_ERROR(ReserveSpace(options.state_dir));
   RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
   Ends ends = PrepareEnds(options.lifeline);

@@ -25,6 +25,8 @@ Usage: rt-head --state-dir DIR [options]
   --restore-from URL     makes DIR from the journal that was shipped to s3://bucket/prefix or /dir,
                          and ends; DIR must be new
   --key-file FILE        with --restore-from: the journal's key_file
+  --restored             notes that DIR was restored from an older copy (a backup, a snapshot of the
+                         disk), and ends: the next start takes an epoch above all that workers know
   --lifeline FD          stops everything when this descriptor reaches its end of file
   --failpoints           lists where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,
                          kill:MS), stand still (stop:MS) or fail (error), for tests
@@ -99,6 +101,10 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
     }
     if (name == "--standby") {
       options.standby = true;
+      continue;
+    }
+    if (name == "--restored") {
+      options.restored = true;
       continue;
     }
     if (name == "--failpoints") {

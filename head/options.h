@@ -20,6 +20,7 @@ struct HeadOptions {
   std::string peers;     // "ADDR:PORT,…" of the cluster's other heads; empty: none.
   std::string restore_from;  // An object store: make the state directory from it, and end.
   std::string key_file;      // What opens the identity there.
+  bool restored = false;  // Note that the state directory is an older copy, and end.
   int lifeline = -1;      // A descriptor whose end of file stops everything; -1: none.
 };
 // `arguments` without the program's name. InvalidArgument for a usage error.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr Millis kYear = Millis{365} * 86'400'000;
 constexpr Bytes kSmallFileMax = 64 << 10;
+constexpr const char* kRestored = "/restored";
 constexpr off_t kReserveBytes = 256 << 10;  // Some thousand lines of log.
 
 std::string ReadLine(const std::string& path) {
@@ -114,6 +115,18 @@ std::string ExplainJournalFailure(const std::string& state_dir, const absl::Stat
   return text + (absl::IsResourceExhausted(status) ? "Free some space there, then start it again."
                                                    : "Mend the disk, then start it again.");
 }
+
+absl::Status NoteRestored(const std::string& state_dir) {
+  if (!Exists(state_dir + "/ca/cluster_id"))
+    return NotFound(state_dir + " holds no head's state", "restore the copy there first");
+  return WriteFileAtomic(state_dir + kRestored, "");
+}
+
+bool WasRestored(const std::string& state_dir) {
+  return Exists(state_dir + kRestored);
+}
+
+void ForgetRestored(const std::string& state_dir) { unlink((state_dir + kRestored).c_str()); }
 
 void RemovePid(const std::string& state_dir) { unlink((state_dir + "/pid").c_str()); }
 

@@ -36,6 +36,11 @@ struct Reached {
 absl::Status WriteWhereabouts(const std::string& state_dir, const Reached& reached);
 void RemovePid(const std::string& state_dir);
 
+// That the directory is an older copy of a head's state, until a head has started with it.
+absl::Status NoteRestored(const std::string& state_dir);
+bool WasRestored(const std::string& state_dir);
+void ForgetRestored(const std::string& state_dir);
+
 // A file that is given up when the disk is full, so that there is room to say so in the log. Made
 // again at every start: an error when there is no room for it, and then it is given up as well.
 absl::Status ReserveSpace(const std::string& state_dir);

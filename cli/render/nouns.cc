@@ -126,6 +126,19 @@ std::string StoreText(const Json& status) {
   return IsNearlyFull(*store) ? text + ": nearly full" : text;
 }
 
+std::string HistoryText(const Json& status) {
+  const Json* other = Deep(status, "cluster", "other_head");
+  if (other != nullptr && other->is_object())
+    return "node " + other->GetString("heard_by") + " does not believe this head: it has heard one "
+           "of epoch " + CellText(other->Find("epoch")) + ", this one's is " +
+           CellText(Deep(status, "cluster", "epoch"));
+  const Json* lost = Deep(status, "cluster", "rolled_back");
+  if (lost == nullptr || !lost->is_object()) return "";
+  return "the journal lacks its last " + CellText(lost->Find("records_lost")) +
+         " records or more: it ended at record " + CellText(lost->Find("seq")) +
+         ", and workers were told what was in record " + CellText(lost->Find("seen_seq"));
+}
+
 bool IsNearlyFull(const Json& store) {
   const double quota = store.GetDouble("quota_bytes");
   return quota > 0 && store.GetDouble("used_bytes") >= kNearlyFull * quota;
@@ -161,6 +174,8 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
       if (const Json* amount = resources->Find(kind))
         text += std::string(kind) + "     " + CellText(amount->Find("used")) + " of " +
                 CellText(amount->Find("total")) + " used\n";
+  const std::string history = HistoryText(status);
+  if (!history.empty()) text += "head    " + history + "\n";
   const std::string store = StoreText(status);
   if (!store.empty()) text += "store   " + store + "\n";
   text += ItemsOf(status, "experiments", Noun::kExperiment, invocation);

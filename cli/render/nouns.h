@@ -24,6 +24,8 @@ std::string CountsText(const Json* counts);
 // Of a status: "498.0 GiB of 500.0 GiB used: nearly full"; "" where there is no quota and nothing
 // waits for room.
 std::string StoreText(const Json& status);
+// Of a status: what is wrong with what this head knows, in a sentence; "" when nothing is.
+std::string HistoryText(const Json& status);
 bool IsNearlyFull(const Json& store);  // Of a status: its checkpoint_store.
 // "2 min ago" for an ISO time; "-" for null.
 std::string AgeText(const Json* time);

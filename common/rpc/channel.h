@@ -13,6 +13,10 @@
 
 namespace rt {
 
+// Of a call of people and drivers: the newest head's epoch that they know; of its answer: this
+// head's.
+inline constexpr char kEpochHeader[] = "rt-epoch";
+
 // Sets the environment that gRPC needs (backup poll interval) before the first channel. Called by
 // every main.
 void PrepareGrpc();

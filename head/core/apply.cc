@@ -15,6 +15,7 @@ namespace {
 
 // Past attempts kept per owner, so that a trial that is restarted for ever stays small.
 constexpr size_t kAttemptsKept = 64;
+constexpr uint32_t kNumbersSkipped = 1'000;  // More than can be given out unnoticed.
 constexpr size_t kRequestKeysKept = 65'536;
 
 struct Applier {
@@ -49,6 +50,16 @@ struct Applier {
     state().cluster_id = e.cluster_id;
     state().cluster_name = e.cluster_name;
     state().started_at = at;
+  }
+  void operator()(const event::HeadRolledBack&) {
+    state().next_experiment += kNumbersSkipped;
+    state().next_job += kNumbersSkipped;
+    state().next_node += kNumbersSkipped;
+    for (auto& [id, job] : state().jobs)
+      if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
+    for (auto& [id, experiment] : state().experiments)
+      for (Trial& trial : experiment.trials)
+        if (trial.end == TrialEnd::kNone) trial.runs.next_attempt += kNumbersSkipped;
   }
   void operator()(const event::TokenCreated& e) {
     state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at};

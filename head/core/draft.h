@@ -38,6 +38,11 @@ void ForgiveStall(Draft& draft, Millis stall);  // The head slept: nobody else i
 // Whether the node may take new work now.
 bool MayTakeWork(const Core& core, NodeId node, Millis now);
 
+// history.cc
+void BeginHistory(Draft& draft);  // Right after HeadStarted.
+// Unavailable: the worker has heard of a later head, or of another one with the same epoch.
+absl::Status CheckHistory(Draft& draft, const input::Sync& sync);
+
 // tokens.cc
 absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input);
 absl::Status OnRevokeToken(Draft& draft, const input::RevokeToken& input);

@@ -125,6 +125,15 @@ struct HeadStarted {
   RT_FIELDS(HeadStarted, epoch, cluster_id, cluster_name, version);
 };
 
+// A worker was told more, by a head before this one, than the journal knows: its end is missing.
+// Numbers that may have been given out there are not given out again.
+struct HeadRolledBack {
+  NodeId node;              // Who says so.
+  uint64_t seen_epoch = 0;  // What it was told last, and by whom.
+  uint64_t seen_seq = 0;
+  RT_FIELDS(HeadRolledBack, node, seen_epoch, seen_seq);
+};
+
 struct TokenCreated {
   std::string token;  // Its id, never its secret.
   std::string role;
@@ -440,7 +449,8 @@ using Event = std::variant<
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed>;
+    event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
+    event::HeadRolledBack>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -51,6 +51,7 @@ struct StartHead {
   std::string version;
   // What the nodes that the configuration can bring have, one entry per kind; empty: unknown.
   std::vector<Resources> node_types = {};
+  bool restored = false;  // The journal is an older copy: later heads than the last one in it led.
 };
 struct CreateToken {
   std::string token;
@@ -78,6 +79,9 @@ struct Sync {
   bool draining = false;
   std::string drain_reason;
   Millis drain_for = 0;  // Until the deadline of the notice; 0: it has none.
+  // Of the last reply that it took, of whichever head: its epoch and the newest record by then.
+  uint64_t seen_epoch = 0;
+  uint64_t seen_seq = 0;
 };
 // The connection that carried the node's Sync closed.
 struct Disconnected {

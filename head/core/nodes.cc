@@ -10,6 +10,8 @@
 namespace rt {
 namespace {
 
+constexpr uint64_t kEpochsSkipped = 1'000;  // More than heads led since a copy was made.
+
 void SetDeadline(Soft& soft, NodeId id, Millis at) {
   SoftNode& node = soft.nodes[id];
   soft.deadlines.erase({node.lost_at, id});
@@ -109,6 +111,7 @@ bool MayTakeWork(const Core& core, NodeId id, Millis now) {
 }
 
 absl::Status OnSync(Draft& draft, const input::Sync& sync) {
+  RT_RETURN_IF_ERROR(CheckHistory(draft, sync));
   auto found = draft.state().nodes.find(sync.node);
   if (found == draft.state().nodes.end() || found->second.gone)
     return NotFound("this node is not part of the cluster", "join it again with a new token");
@@ -191,8 +194,10 @@ void ExpireDrains(Draft& draft) {
 void OnStartHead(Draft& draft, const input::StartHead& input) {
   const State& state = draft.state();
   bool fresh = state.epoch == 0;
-  draft.Emit(event::HeadStarted{state.epoch + 1, fresh ? input.cluster_id : state.cluster_id,
+  const uint64_t epoch = state.epoch + (input.restored ? kEpochsSkipped : 1);
+  draft.Emit(event::HeadStarted{epoch, fresh ? input.cluster_id : state.cluster_id,
                                 fresh ? input.cluster_name : state.cluster_name, input.version});
+  BeginHistory(draft);
   for (const auto& [id, node] : state.nodes) {
     if (node.ready && !node.lost && !node.gone)
       SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);

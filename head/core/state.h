@@ -380,6 +380,11 @@ struct Pace {
   Millis typical = 0;   // How long they ran; the last ones count most.
   std::deque<AttemptId> ends;
 };
+// A head that is not this one, of a later epoch or the same, and who has heard it; no node: none.
+struct OtherHead {
+  NodeId node;
+  uint64_t epoch = 0;
+};
 struct Soft {
   std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
@@ -389,6 +394,10 @@ struct Soft {
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
   std::map<ExperimentId, Pace> paces;
+  uint64_t started_seq = 0;    // Of this head's HeadStarted.
+  std::set<NodeId> unheard;    // Nodes from before that, which have not spoken since.
+  OtherHead other_head;
+  uint64_t forgotten_to = 0;  // The newest record that a worker knows and this head does not; or 0.
   bool try_place = false;  // Something changed since the last placement round.
 };
 
@@ -403,6 +412,7 @@ const Attempt* FindLive(const State& state, const AttemptId& id);
 // Unavailable when whoever asks has heard of a head after this one: what this one says is not to be
 // believed, not even that it does not know somebody.
 absl::Status CheckNewest(const State& state, uint64_t seen_epoch);
+absl::Status AnotherHead(uint64_t its_epoch, uint64_t own);  // That error.
 // Unavailable when a later daemon of the node has been heard: after a reboot it may have started an
 // attempt anew whose rows of before are still on their way. 0: who says it does not say who it is.
 absl::Status CheckNewestDaemon(const State& state, NodeId node, uint64_t incarnation);

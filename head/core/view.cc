@@ -289,6 +289,26 @@ const char* NodeStateName(const Core& core, const Node& node) {
              : "SUSPECT";
 }
 
+static std::string NameOf(const State& state, NodeId id) {
+  auto node = state.nodes.find(id);
+  return node == state.nodes.end() ? std::to_string(id.value) : node->second.name;
+}
+
+static Json OtherHeadOf(const Core& core) {
+  const OtherHead& other = core.soft.other_head;
+  if (other.node.value == 0) return Json();
+  return Json::MakeObject({{"epoch", Json(other.epoch)},
+                           {"heard_by", Json(NameOf(core.world.state, other.node))}});
+}
+
+static Json RolledBackOf(const Core& core) {
+  const Soft& soft = core.soft;
+  if (soft.forgotten_to == 0) return Json();
+  return Json::MakeObject({{"seq", Json(soft.started_seq - 1)},
+                           {"seen_seq", Json(soft.forgotten_to)},
+                           {"records_lost", Json(soft.forgotten_to - soft.started_seq + 1)}});
+}
+
 Json StatusView(const Core& core, const HeadFacts& facts) {
   const State& state = core.world.state;
   Json by_state = Json::MakeObject();
@@ -301,6 +321,8 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
                                    {"head_address", facts.address},
                                    {"version", RT_VERSION},
                                    {"epoch", Json(state.epoch)},
+                                   {"other_head", OtherHeadOf(core)},
+                                   {"rolled_back", RolledBackOf(core)},
                                    {"started_at", TimeOrNull(state.started_at)},
                                    {"uptime_s", ToSeconds(facts.now - state.started_at)}});
   return Json::MakeObject(

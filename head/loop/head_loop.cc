@@ -76,6 +76,7 @@ class Loop final : public HeadLoop {
   void Query(std::function<void(const Core&)> read,
              std::function<void(absl::Status)> done) override;
   void OnDurable(std::function<void(uint64_t durable_seq)> changed) override;
+  uint64_t epoch() const override { return epoch_; }
   uint64_t durable_seq() const override { return journal_.durable_seq(); }
   std::optional<uint64_t> shipped_seq() const override { return journal_.shipped_seq(); }
   uint64_t bytes_synced() const override { return journal_.bytes_synced(); }
@@ -104,6 +105,7 @@ class Loop final : public HeadLoop {
 
   // The core thread's.
   Core core_;
+  uint64_t epoch_ = 0;  // Never changes once the core thread runs.
   Batch batch_;  // Records and rows that are not yet handed to the journal.
   ParkedSyncs parked_;
   std::set<NodeId> behind_;     // Their Sync is answered when this batch of inputs is done.
@@ -170,6 +172,7 @@ absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) 
   ReachFailpoint("head.start.after_replay");
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);
+  epoch_ = core_.world.state.epoch;
   std::promise<absl::Status> durable;
   AfterDurable([&](absl::Status status) { durable.set_value(std::move(status)); });
   Submit();
@@ -281,10 +284,6 @@ void Loop::Handle(Item item) {
 
 void Loop::HandleSync(SyncItem item) {
   const NodeId node = item.sync.node;
-  // The worker has heard of a later head: whatever this one says, even that it does not know the
-  // node, is not to be believed.
-  absl::Status newest = CheckNewest(core_.world.state, item.seen.epoch);
-  if (!newest.ok()) return item.done({.status = std::move(newest)});
   ParkedSync parked{.incarnation = item.sync.incarnation,
                     .sync_seq = item.sync.sync_seq,
                     .seen = item.seen,

@@ -2,6 +2,8 @@
 
 #include <grpcpp/impl/codegen/service_type.h>
 
+#include <charconv>
+
 #include "common/base/status.h"
 #include "head/service/services.h"
 
@@ -72,14 +74,27 @@ class GrpcHeadServer final : public HeadServer {
   int port_ = 0;
 };
 
+// Workers say it in their messages.
+absl::Status CompareEpochs(const Edge& edge, grpc::CallbackServerContext& context) {
+  const uint64_t epoch = edge.loop.epoch();
+  context.AddInitialMetadata(kEpochHeader, std::to_string(epoch));
+  const auto said = context.client_metadata().find(kEpochHeader);
+  if (said == context.client_metadata().end()) return absl::OkStatus();
+  uint64_t seen = 0;
+  const grpc::string_ref text = said->second;
+  std::from_chars(text.data(), text.data() + text.size(), seen);
+  return seen <= epoch ? absl::OkStatus() : AnotherHead(seen, epoch);
+}
+
 }  // namespace
 
-absl::StatusOr<Identity> Admit(const Edge& edge, const grpc::CallbackServerContext& context,
+absl::StatusOr<Identity> Admit(const Edge& edge, grpc::CallbackServerContext& context,
                                std::string_view method) {
   std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
   RT_ASSIGN_OR_RETURN(Identity who, edge.peers.Find(*auth));
   RT_RETURN_IF_ERROR(Authorize(method, who, edge.settings.cluster_id));
+  if (who.kind != "node") RT_RETURN_IF_ERROR(CompareEpochs(edge, context));
   return who;
 }
 

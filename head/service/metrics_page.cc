@@ -52,6 +52,11 @@ void AddHead(Page& page, const Core& core, const HeadFacts& facts) {
   page.Sample({{"cluster", state.cluster_name}, {"version", RT_VERSION}}, 1);
   page.One("rt_head_epoch", "gauge", "How often a head took over this journal.",
            static_cast<double>(state.epoch));
+  page.One("rt_head_records_forgotten", "gauge",
+           "Records that workers were told of and that the journal lacks.",
+           core.soft.forgotten_to == 0
+               ? 0
+               : static_cast<double>(core.soft.forgotten_to - core.soft.started_seq + 1));
   page.One("rt_head_start_time_seconds", "gauge", "When this head took over, as Unix time.",
            ToSeconds(state.started_at));
   page.One("rt_journal_events_total", "counter", "Events in the journal.",

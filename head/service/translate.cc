@@ -165,6 +165,8 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   sync.drain_reason = request.drain_reason().substr(0, limits::kReasonBytesMax);
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
   sync.drain_for = is_near ? request.drain_for_ms() : 0;
+  sync.seen_epoch = request.seen_epoch();
+  sync.seen_seq = request.seen_seq();
   return sync;
 }
 

@@ -30,6 +30,7 @@ SIG_IGN: Any = _signal.SIG_IGN
 UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
 BARRIER_ROUNDS_MAX = 5
+ACKS_WAIT_S = 5.0  # At the end, before the daemon is asked how far it is.
 NOTICE_DEFAULT_S = 30.0  # What SIGUSR2, which carries no deadline, grants.
 RANKS_WAIT_S = 30.0  # For the parts of other ranks, before a rank that has saved ends anyway.
 NO_DEADLINE_S = 86_400.0  # What a drain without a deadline grants.
@@ -56,6 +57,7 @@ class Session:
         self._pause_told = False
         self._last_row: dict[str, Any] = {}
         self._move_told = False
+        self._told_more = False  # Than reports: their acknowledgements do not say that it arrived.
         self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
         self._wire = Wire.dial(path, deadline_s)
@@ -198,6 +200,7 @@ class Session:
     def end_paused(self) -> NoReturn:
         """Tells the daemon that the trial ends because it was asked to pause, and ends it."""
         with self._lock:
+            self._told_more = True
             self._send(dump({"op": "paused"}))
             self.ended = True
         raise TrialStopped()
@@ -379,11 +382,26 @@ class Session:
         if self._awaited is not None and self._awaited[0] <= spooled:
             self._wire.send(self._awaited[1])
 
+    def _all_acked(self) -> bool:
+        end = time.monotonic() + ACKS_WAIT_S
+        while self._unacked:
+            message = self._wire.receive(max(0.0, end - time.monotonic()))
+            if message is None:
+                return False
+            self._handle(message)
+        return True
+
     def barrier(self) -> None:
-        """Returns once the daemon has spooled every report: a second hello says how far it is."""
+        """Returns once the daemon has all that was said: where the acknowledgements of the reports
+        do not tell, a second hello does."""
         with self._lock:
             self.busy = True
             try:
+                try:
+                    if not self._told_more and self._all_acked():
+                        return
+                except ConnectionError:
+                    self._reconnect()
                 for _ in range(BARRIER_ROUNDS_MAX):
                     try:
                         spooled = int(self._hello().get("spooled_seq") or 0)
@@ -399,6 +417,7 @@ class Session:
         """Tells the daemon what the user's code raised."""
         line = dump({"op": "error", "kind": kind, "message": message, "traceback": traceback})
         with self._lock:
+            self._told_more = True
             try:
                 self._wire.send(line)
             except ConnectionError:

@@ -75,6 +75,9 @@ void Auditor::On(const event::HeadStarted& e) {
   Must(e.epoch == epoch_ + 1, "epochs grow by one");
   epoch_ = e.epoch;
 }
+void Auditor::On(const event::HeadRolledBack&) {
+  Must(false, "no head lacks what a worker was told");  // Here journals are shipped in sync mode.
+}
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");
   tokens_[e.token] = e.expires_at;

@@ -168,6 +168,7 @@ class Auditor {
   };
 
   void On(const event::HeadStarted& e);
+  void On(const event::HeadRolledBack& e);
   void On(const event::TokenCreated& e);
   void On(const event::TokenUsed& e);
   void On(const event::TokenRevoked& e);

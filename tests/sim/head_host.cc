@@ -49,8 +49,8 @@ void HeadHost::Post(Input input, AnswerFn done) {
   if (!TakenByOld(waiting)) Enqueue(std::move(waiting));
 }
 
-void HeadHost::PostSync(input::Sync sync, uint64_t seen_epoch, SyncFn done) {
-  Waiting waiting{std::move(sync), {}, std::move(done), seen_epoch};
+void HeadHost::PostSync(input::Sync sync, SyncFn done) {
+  Waiting waiting{std::move(sync), {}, std::move(done)};
   if (up_ && !TakenByOld(waiting)) Enqueue(std::move(waiting));
 }
 
@@ -66,7 +66,7 @@ bool HeadHost::TakenByOld(const Waiting& waiting) {
     return false;
   }
   const auto* sync = std::get_if<input::Sync>(&waiting.input);
-  if (sync != nullptr && waiting.seen_epoch > old_->core.world.state.epoch) return true;
+  if (sync != nullptr && sync->seen_epoch > old_->core.world.state.epoch) return true;
   const Millis now = sim_.now - old_->clock_behind;
   const bool is_silent = !Step(old_->core, input::Tick{}, now).records.empty();
   Outcome outcome;
@@ -81,7 +81,9 @@ bool HeadHost::TakenByOld(const Waiting& waiting) {
     waiting.done(outcome.verdict, outcome.answer);
     return true;
   }
-  SyncReply reply{.known = outcome.verdict.ok(), .epoch = old_->core.world.state.epoch};
+  SyncReply reply{.known = outcome.verdict.ok(),
+                  .epoch = old_->core.world.state.epoch,
+                  .durable_seq = old_->core.world.state.seq};
   if (reply.known) reply.desired = DesiredFor(old_->core.world, sync->node);
   for (const DesiredAttempt& wanted : reply.desired)
     reply.bodies.push_back(LaunchSpecFor(old_->core.world, wanted.fence));
@@ -166,6 +168,7 @@ void HeadHost::AnswerSyncs(InFlight& batch) {
     }
     SyncReply reply;
     reply.epoch = core_.world.state.epoch;
+    reply.durable_seq = core_.world.state.seq;  // By the time that the reply leaves.
     reply.desired = DesiredFor(core_.world, node);
     bool differs = core_.soft.dirty.contains(node) || sim_.now >= parked.until ||
                    reply.desired.size() != parked.listed.size();

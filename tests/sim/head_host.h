@@ -21,6 +21,7 @@ namespace rt::sim {
 struct SyncReply {
   bool known = true;  // False: NotFound, the node must join anew.
   uint64_t epoch = 0;
+  uint64_t durable_seq = 0;
   std::vector<DesiredAttempt> desired;
   std::vector<LaunchSpec> bodies;
 };
@@ -35,7 +36,7 @@ class HeadHost {
   void Start();
   // Dropped when the head is down.
   void Post(Input input, AnswerFn done);
-  void PostSync(input::Sync sync, uint64_t seen_epoch, SyncFn done);
+  void PostSync(input::Sync sync, SyncFn done);
   void Crash();
   void Stop(Millis span);  // SIGSTOP for this long.
   // A standby takes the head's place: what was acknowledged lies in a log that both can reach. The
@@ -57,7 +58,6 @@ class HeadHost {
     Input input;
     AnswerFn done;
     SyncFn sync_done;
-    uint64_t seen_epoch = 0;  // The newest head's that the worker has heard.
   };
   struct InFlight {
     std::vector<Record> records;

@@ -22,6 +22,7 @@ void WorkerHost::StartDaemon() {
   stopped_until_ = 0;
   heard_at_ = sim_.now;
   core_ = {.epoch = node_.value == 0 ? 0 : head_epoch_};
+  seen_seq_ = 0;
   sync_seq_ = sync_open_ = report_open_ = 0;
   bodies_.clear();
   std::vector<Fence> ended;
@@ -318,10 +319,10 @@ void WorkerHost::Join() {
 
 void WorkerHost::SendSync() {
   if (node_.value == 0) return Join();
-  input::Sync sync;
-  sync.node = node_;
-  sync.incarnation = Incarnation();
+  input::Sync sync{.node = node_, .incarnation = Incarnation()};
   sync.sync_seq = sync_open_ = ++sync_seq_;
+  sync.seen_epoch = core_.epoch;
+  sync.seen_seq = seen_seq_;
   sync.inventory.incarnation = sync.incarnation;
   sync.inventory.resources = size_;
   sync.inventory.address = name_ + ":1";
@@ -365,7 +366,7 @@ void WorkerHost::SendSync() {
         if (life == daemon_life_) Daemon(0, [this, seq, answer] { TakeReply(seq, answer); });
       });
     };
-    head_.PostSync(sync, core_.epoch, std::move(heard));
+    head_.PostSync(sync, std::move(heard));
   });
   Daemon(900, [this, seq = sync.sync_seq] {
     if (sync_open_ == seq) SendSync();
@@ -392,6 +393,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   for (const LaunchSpec& body : reply.bodies) bodies_.try_emplace(body.fence, body);
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
+  if (reply.epoch >= head_epoch_) seen_seq_ = reply.durable_seq;
   head_epoch_ = std::max(head_epoch_, reply.epoch);
   for (const DesiredAttempt& wanted : reply.desired) {
     desired.attempts.push_back({.fence = wanted.fence,

@@ -109,6 +109,7 @@ class WorkerHost {
   // The machine and its disk.
   NodeId node_;
   uint64_t head_epoch_ = 0;  // Of the newest head that it has heard.
+  uint64_t seen_seq_ = 0;    // The newest record by its last reply to this daemon.
   uint64_t boots_ = 0;
   uint64_t next_pid_ = 100;
   Millis frozen_until_ = 0;

@@ -5,6 +5,23 @@
 using namespace rt;
 using Grade = Finding::Grade;
 
+TEST_CASE("doctor: a head that lacks what its workers know") {
+  const auto judge = [](const std::string& cluster) {
+    return JudgeHistory(*Json::Parse("{\"cluster\":" + cluster + "}"));
+  };
+  CHECK(judge("{}").grade == Grade::kOk);  // An older head.
+  CHECK(judge(R"({"other_head":null,"rolled_back":null})").grade == Grade::kOk);
+  const Finding other = judge(R"({"epoch":2,"other_head":{"epoch":5,"heard_by":"a"}})");
+  CHECK(other.grade == Grade::kFail);
+  CHECK(other.message ==
+        "node a does not believe this head: it has heard one of epoch 5, this one's is 2");
+  CHECK(other.hint.find("--restored") != std::string::npos);
+  const Finding lost =
+      judge(R"({"rolled_back":{"seq":10,"seen_seq":14,"records_lost":4}})");
+  CHECK(lost.grade == Grade::kWarn);
+  CHECK(lost.message.find("lacks its last 4 records or more") != std::string::npos);
+}
+
 TEST_CASE("doctor: little room on a disk warns, none fails, and both say what to do") {
   constexpr double kGib = 1 << 30;
   CHECK(JudgeDisk("/d", 50 * kGib, 100 * kGib).grade == Grade::kOk);

@@ -134,6 +134,7 @@ void SyncLoop::Send() {
   request.set_sync_seq(call->seq);
   request.set_seen_epoch(seen_epoch_);
   request.set_seen_version(seen_version_);
+  request.set_seen_seq(seen_seq_);
   if (!calls_.empty()) request.set_open_seq(calls_.back()->seq);
   *request.mutable_inventory() = inventory_;
   if (notice_) {
@@ -187,6 +188,7 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   ReachFailpoint("worker.sync.before_take");
   seen_epoch_ = reply.epoch();
   seen_version_ = reply.version();
+  seen_seq_ = reply.durable_seq();
   if (reply.hold_ms() > 0) hold_ = std::min<Millis>(reply.hold_ms(), 60'000);
   input::Desired desired{.epoch = reply.epoch()};
   std::vector<LaunchBody> bodies;

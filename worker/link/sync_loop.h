@@ -61,6 +61,7 @@ class SyncLoop {
   uint64_t next_seq_ = 1;
   uint64_t seen_epoch_ = 0;
   uint64_t seen_version_ = 0;
+  uint64_t seen_seq_ = 0;  // The head's newest record by the last reply.
   Millis hold_ = 0;
   Millis pause_ = 0;        // Before the next try; 0 after a success.
   Millis not_before_ = 0;
