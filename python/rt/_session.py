@@ -43,7 +43,13 @@ class TrialStopped(BaseException):
 class Session:
     """One attempt's conversation with its worker daemon."""
 
-    def __init__(self, path: str, token: str, deadline_s: float = RECONNECT_DEADLINE_S) -> None:
+    def __init__(
+        self,
+        path: str,
+        token: str,
+        deadline_s: float = RECONNECT_DEADLINE_S,
+        wire: Optional[Wire] = None,
+    ) -> None:
         self._path = path
         self._token = token
         self._hostname = socket.gethostname()
@@ -60,7 +66,7 @@ class Session:
         self._told_more = False  # Than reports: their acknowledgements do not say that it arrived.
         self._saves = False  # It reports checkpoints, or asks whether one is wanted.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
-        self._wire = Wire.dial(path, deadline_s)
+        self._wire = wire or Wire.dial(path, deadline_s)
         self.world_size = int(os.environ.get("WORLD_SIZE") or 1)
         self.rank = int(os.environ.get("RANK") or 0) if self.world_size > 1 else 0
         self.busy = False  # Inside report(): a signal handler must not raise now.
