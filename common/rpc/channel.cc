@@ -2,6 +2,7 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <malloc.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -26,6 +27,8 @@ constexpr int kReconnectMaxMs = 500;
 constexpr int kConnectTimeoutMs = 5'000;
 // A status message, its hint and its position, percent-encoded.
 constexpr int kMetadataBytesMax = 64 << 10;
+constexpr int kKeptByMalloc = 32 << 20;
+constexpr int kArenasMax = 8;
 
 // "10.0.0.1:7070" of the first address of "host:port", in that family; empty when there is none.
 std::string Resolve(const std::string& address, int family) {
@@ -69,6 +72,11 @@ void PrepareGrpc() {
   ::setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", 0);
   // Its own lines would mix with ours on standard error; every failure comes back as a status.
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
+  // Chunks of 4 MiB come and go: as the C library does it by itself each is memory that the kernel
+  // hands out, clears and takes back. The price is that much per arena that stays with the process.
+  ::mallopt(M_MMAP_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_TRIM_THRESHOLD, kKeptByMalloc);
+  ::mallopt(M_ARENA_MAX, kArenasMax);
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,

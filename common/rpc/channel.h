@@ -17,8 +17,8 @@ namespace rt {
 // head's.
 inline constexpr char kEpochHeader[] = "rt-epoch";
 
-// Sets the environment that gRPC needs (backup poll interval) before the first channel. Called by
-// every main.
+// Sets the environment that gRPC needs (backup poll interval) before the first channel, and how
+// much freed memory is kept for the next chunks of a stream. Called by every main.
 void PrepareGrpc();
 
 // mTLS to the head at "host:port", or at one of several, "host:port,host:port": they are tried in
