@@ -80,6 +80,25 @@ class RestoredTest(ClusterTest):
         wait_until("the next start is like any other", lambda: self.said() is None)
         self.assertEqual(self.head()["epoch"], head["epoch"] + 1)
 
+    def test_who_has_heard_a_later_head_does_not_ask_an_older_one(self) -> None:
+        before = self.head()["epoch"]
+        self.head_ends()
+        copy = self.cluster.home / "another-copy"
+        shutil.copytree(self.head_dir, copy)
+        for start in (1, 2):
+            self.assertEqual(self.head()["epoch"], before + start)
+            self.head_ends()
+        shutil.rmtree(self.head_dir)
+        copy.rename(self.head_dir)
+
+        done = self.cluster.rt("status", check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"epoch {before + 2}; this one's is {before + 1}", done.stderr)
+        self.assertIn("--restored", done.stderr)
+        self.head_ends()
+        self.assertEqual(self.note_restored().returncode, 0)
+        self.assertEqual(self.head()["epoch"], before + 1_001)
+
     def test_what_is_no_copy_is_refused(self) -> None:
         done = subprocess.run([str(BIN / "rt-head"), "--state-dir", str(self.cluster.home / "no"),
                                "--restored"], text=True, capture_output=True, timeout=30)
