@@ -11,7 +11,6 @@ import atexit
 import contextlib
 import json
 import os
-import secrets
 import select
 import shutil
 import sys
@@ -71,7 +70,7 @@ class BridgeDriver:
 
         self.embedded = embedded
         self.embedded_dir = ""
-        self.id = secrets.token_hex(8)
+        self.id = os.urandom(8).hex()
         self._lock = threading.RLock()
         self._next_id = 0
         try:

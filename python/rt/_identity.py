@@ -12,7 +12,6 @@ import fcntl
 import hashlib
 import json
 import os
-import secrets
 import socket
 import sys
 from typing import Optional
@@ -24,7 +23,7 @@ class Identity:
     def __init__(self) -> None:
         self._runs: dict[str, int] = {}
         self._file: Optional[int] = None
-        self.base = secrets.token_hex(8)  # A shell or notebook: nobody can run it again.
+        self.base = os.urandom(8).hex()  # A shell or notebook: nobody can run it again.
         script = sys.argv[0] if sys.argv else ""
         if os.path.isfile(script):
             self._claim([socket.gethostname(), str(os.getuid()), os.path.abspath(script)])

@@ -24,4 +24,6 @@ if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
   "$venv/bin/pip" install --quiet --disable-pip-version-check $wanted
   echo "$wanted" >"$venv/.installed"
 fi
+# As pip leaves a package: else an environment that forbids writing bytecode compiles at each start.
+"$venv/bin/python" -m compileall -q python/rt
 exec "$venv/bin/python" tests/bench/bench.py "$@"

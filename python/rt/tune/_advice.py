@@ -11,7 +11,7 @@ what they knew; callbacks are called for the rest only.
 from __future__ import annotations
 
 import copy
-import secrets
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -91,7 +91,7 @@ class Advisors:
         """Becomes the experiment's driver."""
         self._driver = driver
         self._id = experiment_id
-        name = secrets.token_hex(8)
+        name = os.urandom(8).hex()
         reply = driver.call("driver_attach", experiment_id=experiment_id, driver=name)
         self._session = reply["session"]
         self._answered = self._answered_before = int(reply["answered_seq"])
