@@ -134,7 +134,10 @@ void Auditor::On(const event::JobStopRequested& e) {
   Must(!runs.over && !runs.stop_requested, "a job is asked to stop once, while it is open");
   Must(truth_->stops.contains(Owner::Of(e.job)), "somebody asked the job to stop");
   runs.stop_requested = true;
-  stopped_jobs_.insert(e.job);
+  // At once: somebody may reopen one of them in the same batch.
+  for (const auto& [id, experiment] : experiments_)
+    Must(experiment.job != e.job || experiment.stop_requested || experiment.decided,
+         "who stops a job stops its experiments");
 }
 void Auditor::On(const event::JobEnded& e) {
   OwnerBook& runs = OwnerOf(Owner::Of(e.job));

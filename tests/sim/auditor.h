@@ -276,7 +276,6 @@ class Auditor {
   // Attempts that ended before all of their ranks had, with their nodes.
   std::map<AttemptId, std::set<NodeId>> broken_;
   std::set<NodeId> lost_nodes_;   // In this transaction.
-  std::set<JobId> stopped_jobs_;  // Jobs that were asked to stop in it.
   uint64_t rungs_checked_ = 0;
 };
 
