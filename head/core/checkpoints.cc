@@ -131,7 +131,7 @@ void CommitWhole(Draft& draft, const AttemptId& attempt) {
 }
 
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input) {
-  RT_RETURN_IF_ERROR(CheckNewest(draft.state(), input.seen_epoch));
+  RT_RETURN_IF_ERROR(CheckNewest(draft.core, input.node, input.seen_epoch));
   const AttemptId& attempt = input.fence.attempt;
   const uint32_t rank = input.fence.rank;
   const Attempt* live = FindLive(draft.state(), attempt);

@@ -52,6 +52,12 @@ Outcome Step(Core& core, const Input& input, Millis now);
 void Apply(World& world, const Record& record);
 std::optional<Millis> NextDeadline(const Core& core);
 
+// Unavailable when the node has heard a head after this one, or another one with the same epoch:
+// what this one says is not to be believed, not even that it does not know somebody. `seen_epoch`:
+// of the newest head that the node has heard.
+absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch);
+absl::Status AnotherHead(uint64_t its_epoch, uint64_t own);  // That error.
+
 // Ends the process when the state contradicts itself. Costs a pass over everything: for tests, the
 // simulator and, sampled, production.
 void CheckInvariants(const Core& core);

@@ -32,16 +32,15 @@ absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input);
 absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input);
 // Ends what is left on nodes whose drain by hand has reached its deadline.
 void ExpireDrains(Draft& draft);
-void OnStartHead(Draft& draft, const input::StartHead& input);
+void GiveTimeToReturn(Draft& draft);  // To all that were ready before the head started.
 void ExpireLeases(Draft& draft);
 void ForgiveStall(Draft& draft, Millis stall);  // The head slept: nobody else is to blame.
 // Whether the node may take new work now.
 bool MayTakeWork(const Core& core, NodeId node, Millis now);
 
 // history.cc
-void BeginHistory(Draft& draft);  // Right after HeadStarted.
-// Unavailable: the worker has heard of a later head, or of another one with the same epoch.
-absl::Status CheckHistory(Draft& draft, const input::Sync& sync);
+void OnStartHead(Draft& draft, const input::StartHead& input);
+absl::Status CheckHistory(Draft& draft, const input::Sync& sync);  // CheckNewest, and notes it.
 
 // tokens.cc
 absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input);

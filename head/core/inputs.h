@@ -112,6 +112,7 @@ struct Report {
 };
 // Bytes and manifest are durable: asks for the commit.
 struct CommitCheckpoint {
+  NodeId node;
   Fence fence;
   std::string manifest;
   Row row;  // The row that came with it (seq 0: none); its counters are the checkpoint's.

@@ -10,8 +10,6 @@
 namespace rt {
 namespace {
 
-constexpr uint64_t kEpochsSkipped = 1'000;  // More than heads led since a copy was made.
-
 void SetDeadline(Soft& soft, NodeId id, Millis at) {
   SoftNode& node = soft.nodes[id];
   soft.deadlines.erase({node.lost_at, id});
@@ -59,7 +57,7 @@ bool IsFrozen(Soft& soft, Millis now) {
 }
 
 // The network is back: who has to find the head again gets the time that a restart gives.
-void GiveTimeToReturn(Soft& soft, Millis now) {
+void GiveSilentTime(Soft& soft, Millis now) {
   std::vector<NodeId> silent;
   for (const auto& [id, node] : soft.nodes)
     if (IsSilent(node, now)) silent.push_back(id);
@@ -191,19 +189,11 @@ void ExpireDrains(Draft& draft) {
                                 " was drained, and the deadline has passed");
 }
 
-void OnStartHead(Draft& draft, const input::StartHead& input) {
-  const State& state = draft.state();
-  bool fresh = state.epoch == 0;
-  const uint64_t epoch = state.epoch + (input.restored ? kEpochsSkipped : 1);
-  draft.Emit(event::HeadStarted{epoch, fresh ? input.cluster_id : state.cluster_id,
-                                fresh ? input.cluster_name : state.cluster_name, input.version});
-  BeginHistory(draft);
-  for (const auto& [id, node] : state.nodes) {
+void GiveTimeToReturn(Draft& draft) {
+  for (const auto& [id, node] : draft.state().nodes) {
     if (node.ready && !node.lost && !node.gone)
       SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
   }
-  draft.soft().node_types = input.node_types;
-  draft.soft().try_place = true;
 }
 
 void ExpireLeases(Draft& draft) {
@@ -211,7 +201,7 @@ void ExpireLeases(Draft& draft) {
   if (deadlines.empty() || deadlines.begin()->first > draft.now) return;
   const bool was_frozen = draft.soft().frozen_at != 0;
   const bool frozen = IsFrozen(draft.soft(), draft.now);
-  if (was_frozen && draft.soft().frozen_at == 0) GiveTimeToReturn(draft.soft(), draft.now);
+  if (was_frozen && draft.soft().frozen_at == 0) GiveSilentTime(draft.soft(), draft.now);
   const Millis thaw = draft.soft().frozen_at + limits::kFreezeMax;
   while (!deadlines.empty() && deadlines.begin()->first <= draft.now) {
     NodeId id = deadlines.begin()->second;

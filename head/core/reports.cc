@@ -168,7 +168,7 @@ ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBa
 }  // namespace
 
 absl::Status OnReport(Draft& draft, const input::Report& report) {
-  RT_RETURN_IF_ERROR(CheckNewest(draft.state(), report.seen_epoch));
+  RT_RETURN_IF_ERROR(CheckNewest(draft.core, report.node, report.seen_epoch));
   RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), report.node, report.incarnation));
   for (const RowBatch& batch : report.batches) {
     draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));

@@ -81,17 +81,6 @@ const Attempt* FindLive(const State& state, const AttemptId& id) {
   return live;
 }
 
-absl::Status CheckNewest(const State& state, uint64_t seen_epoch) {
-  return seen_epoch <= state.epoch ? absl::OkStatus() : AnotherHead(seen_epoch, state.epoch);
-}
-
-absl::Status AnotherHead(uint64_t its_epoch, uint64_t own) {
-  return absl::UnavailableError(
-      "another head has taken over (epoch " + std::to_string(its_epoch) + "; this one's is " +
-      std::to_string(own) + "). If this one's state was restored from an older copy on purpose, "
-      "say so: rt-head --state-dir DIR --restored, and start it again");
-}
-
 absl::Status CheckNewestDaemon(const State& state, NodeId id, uint64_t incarnation) {
   auto node = state.nodes.find(id);
   if (incarnation == 0 || node == state.nodes.end() ||

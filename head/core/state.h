@@ -395,9 +395,12 @@ struct Soft {
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
   std::map<ExperimentId, Pace> paces;
   uint64_t started_seq = 0;    // Of this head's HeadStarted.
-  std::set<NodeId> unheard;    // Nodes from before that, which have not spoken since.
+  std::set<NodeId> unheard;    // Nodes from before that of which this head took no Sync yet.
   OtherHead other_head;
   uint64_t forgotten_to = 0;  // The newest record that a worker knows and this head does not; or 0.
+  uint64_t records_forgotten() const {
+    return forgotten_to == 0 ? 0 : forgotten_to - started_seq + 1;
+  }
   bool try_place = false;  // Something changed since the last placement round.
 };
 
@@ -409,10 +412,6 @@ const Runs* FindRuns(const State& state, const Owner& owner);
 Runs* FindRuns(State& state, const Owner& owner);
 // The live attempt that the fence names; null when it is stale.
 const Attempt* FindLive(const State& state, const AttemptId& id);
-// Unavailable when whoever asks has heard of a head after this one: what this one says is not to be
-// believed, not even that it does not know somebody.
-absl::Status CheckNewest(const State& state, uint64_t seen_epoch);
-absl::Status AnotherHead(uint64_t its_epoch, uint64_t own);  // That error.
 // Unavailable when a later daemon of the node has been heard: after a reboot it may have started an
 // attempt anew whose rows of before are still on their way. 0: who says it does not say who it is.
 absl::Status CheckNewestDaemon(const State& state, NodeId node, uint64_t incarnation);

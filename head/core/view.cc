@@ -306,7 +306,7 @@ static Json RolledBackOf(const Core& core) {
   if (soft.forgotten_to == 0) return Json();
   return Json::MakeObject({{"seq", Json(soft.started_seq - 1)},
                            {"seen_seq", Json(soft.forgotten_to)},
-                           {"records_lost", Json(soft.forgotten_to - soft.started_seq + 1)}});
+                           {"records_lost", Json(soft.records_forgotten())}});
 }
 
 Json StatusView(const Core& core, const HeadFacts& facts) {

@@ -286,7 +286,8 @@ void Loop::HandleSync(SyncItem item) {
   const NodeId node = item.sync.node;
   ParkedSync parked{.incarnation = item.sync.incarnation,
                     .sync_seq = item.sync.sync_seq,
-                    .seen = item.seen,
+                    .seen_epoch = item.sync.seen_epoch,
+                    .seen_version = item.seen.version,
                     .until = steady_clock::now() + milliseconds(limits::kSyncHold),
                     .done = std::move(item.done)};
   for (const Observed& observed : item.sync.observed) parked.listed.insert(observed.fence);

@@ -27,10 +27,9 @@ struct SyncReply {
   Millis now = 0;  // The head's clock, by which deadlines are.
 };
 
-// What the worker had when it sent a Sync.
+// What the worker had when it sent a Sync, beside what the core is told.
 struct SyncSeen {
-  uint64_t epoch = 0;  // Of the last reply that it took.
-  uint64_t version = 0;
+  uint64_t version = 0;   // Of the last reply that it took.
   uint64_t open_seq = 0;  // Of its older Sync that still waits for an answer; 0: none does.
 };
 

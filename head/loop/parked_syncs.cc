@@ -50,15 +50,15 @@ uint64_t ParkedSyncs::VersionOf(NodeId node) {
 
 bool ParkedSyncs::IsOutdated(NodeId node, uint64_t epoch) {
   auto found = parked_.find(node);
-  return found != parked_.end() && (found->second.seen.epoch != epoch ||
-                                    found->second.seen.version != VersionOf(node));
+  return found != parked_.end() && (found->second.seen_epoch != epoch ||
+                                    found->second.seen_version != VersionOf(node));
 }
 
 void ParkedSyncs::NoteTold(NodeId node, uint64_t epoch) {
   auto found = parked_.find(node);
   if (found == parked_.end()) return;
-  found->second.seen.epoch = epoch;
-  found->second.seen.version = VersionOf(node);
+  found->second.seen_epoch = epoch;
+  found->second.seen_version = VersionOf(node);
 }
 
 const ParkedSync* ParkedSyncs::Find(NodeId node) const {

@@ -18,7 +18,8 @@ struct ParkedSync {
   std::set<Fence> listed;  // What the worker already knows: no bodies for these.
   uint64_t incarnation = 0;
   uint64_t sync_seq = 0;
-  SyncSeen seen;
+  uint64_t seen_epoch = 0;  // Of the last reply that it took.
+  uint64_t seen_version = 0;
   SteadyTime until;
   HeadLoop::SyncFn done;
 };

@@ -54,9 +54,7 @@ void AddHead(Page& page, const Core& core, const HeadFacts& facts) {
            static_cast<double>(state.epoch));
   page.One("rt_head_records_forgotten", "gauge",
            "Records that workers were told of and that the journal lacks.",
-           core.soft.forgotten_to == 0
-               ? 0
-               : static_cast<double>(core.soft.forgotten_to - core.soft.started_seq + 1));
+           static_cast<double>(core.soft.records_forgotten()));
   page.One("rt_head_start_time_seconds", "gauge", "When this head took over, as Unix time.",
            ToSeconds(state.started_at));
   page.One("rt_journal_events_total", "counter", "Events in the journal.",

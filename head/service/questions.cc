@@ -139,8 +139,9 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
             add("attempt_end", e.attempt.owner, e.attempt.number);
             json.Set("outcome", OutcomeText(e.outcome));
             const Trial& trial = experiment.trials.at(e.attempt.owner.number);
-            json.Set("goes_on", trial.end == TrialEnd::kNone ||
-                                    trial.runs.next_attempt > e.attempt.number + 1);
+            const std::vector<Attempt>& kept = trial.runs.attempts;
+            const bool has_successor = !kept.empty() && kept.back().number > e.attempt.number;
+            json.Set("goes_on", trial.end == TrialEnd::kNone || has_successor);
             json.Set("reason", e.reason);
           },
           [&](const event::CheckpointCommitted& e) {

@@ -16,7 +16,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     absl::StatusOr<input::Sync> sync =
         node.ok() ? SyncFromWire(request, *node) : absl::StatusOr<input::Sync>(node.status());
     if (!sync.ok()) return Finish(ToGrpc(sync.status()));
-    const SyncSeen seen{request.seen_epoch(), request.seen_version(), request.open_seq()};
+    const SyncSeen seen{request.seen_version(), request.open_seq()};
     NodeId speaker = *node;
     Newest call{sync->incarnation, sync->sync_seq};
     owner_.Begin(speaker, call);

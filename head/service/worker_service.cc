@@ -73,10 +73,10 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       if (checked.ok())
         checked = CheckSize("a row", request->row().metrics().size(), limits::kMetricsBytesMax);
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      auto post = [this, request, reply, reactor, fence = *fence](const absl::Status& live) {
+      auto post = [this, request, reply, reactor, node, fence = *fence](const absl::Status& live) {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
         ReachFailpoint("head.checkpoint.before_commit");
-        edge_.loop.Post(input::CommitCheckpoint{fence, request->manifest(),
+        edge_.loop.Post(input::CommitCheckpoint{node, fence, request->manifest(),
                                                 FromWire(request->row()), request->bytes(),
                                                 request->together(), request->seen_epoch(),
                                                 request->incarnation()},
@@ -166,7 +166,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
     auto checked = std::make_shared<absl::Status>();
     edge_.loop.Query(
         [checked, fence, node, seen_epoch](const Core& core) {
-          *checked = CheckNewest(core.world.state, seen_epoch);
+          *checked = CheckNewest(core, node, seen_epoch);
           if (checked->ok()) *checked = CheckLive(core, fence, node);
         },
         [checked, done = std::move(done)](const absl::Status& read) {

@@ -80,7 +80,8 @@ class Worker {
     for (const Fence& fence : running_)
       sync.observed.push_back({.fence = fence, .phase = Observed::Phase::kRunning, .pid = 1});
     std::promise<SyncReply> replied;
-    head_.loop->PostSync(std::move(sync), {seen_.epoch, seen_.version},
+    sync.seen_epoch = seen_.epoch;
+    head_.loop->PostSync(std::move(sync), {seen_.version},
                          [&](SyncReply reply) { replied.set_value(std::move(reply)); });
     seen_ = replied.get_future().get();
     RT_CHECK_BECAUSE(seen_.status.ok(), seen_.status.ToString().c_str());

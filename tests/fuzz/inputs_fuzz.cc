@@ -137,7 +137,7 @@ class Course {
       case 10:
         return input::RetryTrial{AnyTrial(), bytes_.Chance()};
       case 11:
-        return input::CommitCheckpoint{AnyFence(), "m" + std::to_string(bytes_.Below(3)),
+        return input::CommitCheckpoint{AnyNode(), AnyFence(), "m" + std::to_string(bytes_.Below(3)),
                                        AnyRow(bytes_.Below(5)), 10};
       case 12:
         return input::SinksFlushed{core_.world.state.seq};

@@ -13,6 +13,17 @@ from typing import Any, Optional
 
 from harness import BIN, ClusterTest, processes_of, wait_until
 
+COUNT = r"""
+import os, sys, time
+i = 0
+with open(sys.argv[1], "ab", buffering=0) as said:
+    while not os.path.exists(sys.argv[2]):
+        i += 1
+        print(f'RT_REPORT {{"i": {i}}}', flush=True)
+        said.write(b".")
+        time.sleep(0.02)
+"""
+
 
 class RestoredTest(ClusterTest):
     workers = 1
@@ -79,6 +90,34 @@ class RestoredTest(ClusterTest):
         self.head_ends()
         wait_until("the next start is like any other", lambda: self.said() is None)
         self.assertEqual(self.head()["epoch"], head["epoch"] + 1)
+
+    def test_a_copy_that_is_started_by_mistake_judges_nobody(self) -> None:
+        self.head_ends()
+        copy, real = self.cluster.home / "mistake", self.cluster.home / "real"
+        shutil.copytree(self.head_dir, copy)
+        (self.cluster.work / "count.py").write_text(COUNT)
+        said, end = self.cluster.home / "said", self.cluster.home / "end"
+        epoch = self.head()["epoch"]
+        number = self.cluster.submit(
+            "counts", f"experiment: counts\ncommand: [python3, count.py, {said}, {end}]\n")
+        wait_until("it reports", lambda: self.cluster.trials(number)[0]["reports"] > 3)
+        self.head_ends()
+        self.head_dir.rename(real)
+        copy.rename(self.head_dir)
+        wait_until("it says so", lambda: self.head()["other_head"] is not None)
+        self.assertEqual(self.head()["epoch"], epoch)
+        so_far = said.stat().st_size
+        wait_until("more is said meanwhile", lambda: said.stat().st_size > so_far + 50)
+        self.head_ends()
+        shutil.rmtree(self.head_dir)
+        real.rename(self.head_dir)
+
+        end.touch()
+        experiment = self.cluster.wait_experiment(number)
+        trial = self.cluster.trials(number)[0]
+        self.assertEqual(len(self.cluster.json("trial", "show", trial["id"])["attempts"]), 1)
+        rows = [row["i"] for row in self.cluster.rows(experiment, trial)]
+        self.assertEqual(rows, list(range(1, said.stat().st_size + 1)))
 
     def test_who_has_heard_a_later_head_does_not_ask_an_older_one(self) -> None:
         before = self.head()["epoch"]

@@ -37,6 +37,16 @@ def test_a_report_carries_the_counters(tmp_path: Path) -> None:
     assert rows[1]["done"] is False
 
 
+def test_the_end_needs_no_second_hello_where_the_acknowledgements_tell(tmp_path: Path) -> None:
+    worker, session = open_session(tmp_path)
+    tune.report({"acc": 0.5})
+    session.barrier()
+    assert (len(worker.reports), worker.hellos) == (1, 1)
+    session.send_error("ValueError", "no", "")  # It has no acknowledgement of its own.
+    session.barrier()
+    assert (len(worker.errors), worker.hellos) == (1, 2)
+
+
 def test_numbers_that_json_lacks_are_strings(tmp_path: Path) -> None:
     import numpy
 

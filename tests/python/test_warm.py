@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from rt import _imports, _warm
+from rt import _imports, _session, _warm
 
 
 def test_imports_are_found_where_the_code_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +46,16 @@ def test_an_import_that_fails_is_left_to_the_user() -> None:
         return no_such_module_anywhere
 
     _imports.import_all([train])
+
+
+def test_a_rehearsal_leaves_nothing_behind() -> None:
+    def descriptors() -> list[str]:
+        return sorted(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    _warm._rehearse()
+    assert _session.current is None
+    assert descriptors() == before
 
 
 def test_torch_draws_other_numbers_in_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,7 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
   for (Record& record : outcome.records) batch.records.push_back(std::move(record));
   for (RowBatch& rows : outcome.rows) batch.rows.push_back(std::move(rows));
   if (auto* sync = std::get_if<input::Sync>(&waiting.input)) {
+    Require(!absl::IsUnavailable(outcome.verdict), "the leading head takes a node for another's");
     if (!outcome.verdict.ok()) {
       batch.effects.push_back([done = waiting.sync_done] { done({false, 0, {}, {}}); });
       return;

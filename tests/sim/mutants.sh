@@ -77,6 +77,8 @@ head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
+head_core history.cc "who has heard nothing before is taken for another head's" \
+  's/  soft\.unheard\.erase/  if (sync.seen_epoch != 0) soft.unheard.erase/'
 head_core nodes.cc "what a node no longer knows is not missed" 's/\n  if \(is_new_daemon\) LoseMissing\(draft, sync\);//'
 head_core nodes.cc "a late word of a daemon loses what it started" \
   's/if \(is_new_daemon\) LoseMissing/LoseMissing/'

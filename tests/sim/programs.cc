@@ -85,6 +85,7 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     if (is_due || (run.moving_after && run.asks)) {
       input::CommitCheckpoint commit;
       commit.fence = fence;
+      commit.node = node_;
       commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
       commit.row = row;
       commit.bytes = 1'000;

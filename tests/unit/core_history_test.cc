@@ -87,6 +87,35 @@ TEST_CASE("history: a head of an older epoch, or of the same, is not believed an
   CHECK(Cluster(story)["other_head"].is_null());
 }
 
+TEST_CASE("history: who had not heard any head before this one started has no other") {
+  Story story;
+  Restore(story, World(story.core.world));  // The answer to its first Sync was lost.
+  CHECK(story.Do(story.SyncInput()).verdict.ok());
+  CHECK(story.Do(Told(story)).verdict.ok());
+  CHECK(Cluster(story)["other_head"].is_null());
+}
+
+TEST_CASE("history: a head with the epoch of another judges no rows and no checkpoints") {
+  Story story;
+  story.Create("");
+  const World copy = story.core.world;
+  Restore(story, copy);
+  story.SyncTwice();
+  const RowBatch row{story.FenceOf(0).attempt, 0, {{1, 1, 1, story.now, R"({"loss":1})"}}};
+  const input::Report report{
+      .node = story.node, .batches = {row}, .seen_epoch = story.core.world.state.epoch};
+  input::CommitCheckpoint commit{.node = story.node, .fence = story.FenceOf(0)};
+  commit.seen_epoch = report.seen_epoch;
+
+  Restore(story, copy);
+  CHECK(CheckNewest(story.core, story.node, report.seen_epoch).code() ==
+        absl::StatusCode::kUnavailable);
+  const Outcome outcome = story.Do(report);
+  CHECK(absl::IsUnavailable(outcome.verdict));
+  CHECK(outcome.answer.verdicts.empty());
+  CHECK(MessageOf(story.Do(commit).verdict).find("another head") != std::string::npos);
+}
+
 TEST_CASE("history: a node that joins, or whose daemon starts anew, is believed") {
   Story story;
   input::Sync told = Told(story);

@@ -78,8 +78,9 @@ struct LoopHarness {
   std::future<SyncReply> Sync(NodeId node, const SyncReply& seen = {}, uint64_t open_seq = 0) {
     input::Sync sync{.node = node, .incarnation = 7, .sync_seq = ++sync_seq};
     sync.inventory.resources.cpu = 2 * kUnit;
+    sync.seen_epoch = seen.epoch;
     auto replied = std::make_shared<std::promise<SyncReply>>();
-    loop->PostSync(std::move(sync), {seen.epoch, seen.version, open_seq},
+    loop->PostSync(std::move(sync), {seen.version, open_seq},
                    [replied](SyncReply reply) { replied->set_value(std::move(reply)); });
     return replied->get_future();
   }

@@ -77,7 +77,7 @@ TEST_CASE("sweeper: bundles, inputs and checkpoints live; what was retired dies 
   });
   auto commit = [&](uint64_t seq, const std::string& manifest) {
     auto posted = harness.Post(input::CommitCheckpoint{
-        fence, manifest, {seq, static_cast<double>(seq), 1, 1, "{}"}, 10});
+        node, fence, manifest, {seq, static_cast<double>(seq), 1, 1, "{}"}, 10});
     Answered answered = Wait(posted);
     INFO(answered.status.ToString());
     REQUIRE(answered.status.ok());
