@@ -79,7 +79,8 @@ Finding Disk(const std::string& path) {
 Finding Cgroup() {
   if (!Exists("/sys/fs/cgroup/cgroup.controllers"))
     return {"cgroup", Grade::kWarn, "cgroup v2 is not mounted",
-            "trials are kept together by process groups instead, without limits of memory; boot "
+            "trials are kept together by process groups instead, memory is looked at five times a "
+            "second, and limit_cpu limits nothing; boot "
             "with systemd.unified_cgroup_hierarchy=1"};
   std::ifstream file("/proc/self/cgroup");
   std::string line, own = "/";
@@ -88,7 +89,8 @@ Finding Cgroup() {
   std::string path = "/sys/fs/cgroup" + (own == "/" ? "" : own);
   if (::access((path + "/cgroup.procs").c_str(), W_OK) != 0)
     return {"cgroup", Grade::kWarn, path + " is not ours to write",
-            "trials run without limits of memory; run the worker as a systemd unit with "
+            "the memory of trials is looked at five times a second instead, and limit_cpu limits "
+            "nothing; run the worker as a systemd unit with "
             "Delegate=yes"};
   return {"cgroup", Grade::kOk, "cgroup v2, writable at " + path, ""};
 }

@@ -18,7 +18,7 @@ const std::vector<std::string>& KnownKeys() {
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
       "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
       "driver",       "retry",        "breaker",     "watchdog",    "priority",
-      "short_trials"};
+      "short_trials", "limit_cpu"};
   return keys;
 }
 
@@ -344,6 +344,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
     spec.seed = static_cast<uint64_t>(seed->AsInt());
   }
   RT_RETURN_IF_ERROR(ReadBool(json, "", "short_trials", spec.short_trials));
+  RT_RETURN_IF_ERROR(ReadBool(json, "", "limit_cpu", spec.limit_cpu));
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 

@@ -11,6 +11,7 @@
 //   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   priority 0 (-1000 to 1000: the higher one first)     short_trials false
+//   limit_cpu false
 //   time_budget seconds or "90m"          seed                               env {K: V}
 //   results_dir path                      report_regex text
 //   retry [{"exit_code": n | [n…], "log": regex, "then": "retry"|"fail"|"exclude_node"}]
@@ -102,6 +103,7 @@ struct ExperimentSpec {
   std::vector<StopRule> stop;
   ResourceRequest resources;
   int max_concurrent = 0;
+  bool limit_cpu = false;     // The kernel holds each rank to the cpus that it asked for.
   bool short_trials = false;  // Those that wait may stand in line for the room of one that runs.
   int priority = 0;  // Trials of lower ones are suspended where its own need room.
   int max_failures = 0;

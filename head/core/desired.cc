@@ -64,6 +64,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
     const int64_t cpus = std::max<int64_t>(1, launch.resources.cpu / kUnit);
     launch.env.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   }
+  launch.limit_cpu = spec.limit_cpu;
   launch.report_regex = spec.report_regex;
   for (const RetryRule& rule : spec.retry)
     if (!rule.log.empty()) launch.log_patterns.push_back(rule.log);

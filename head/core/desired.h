@@ -39,6 +39,7 @@ struct LaunchSpec {
   std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
   std::string params;      // JSON; empty for a job.
   Resources resources;
+  bool limit_cpu = false;  // To resources.cpu.
   std::vector<std::string> gpu_uuids;
   uint32_t world_size = 1;
   // Where several ranks meet: MASTER_PORT. 0: not agreed yet. Rank 0's node keeps it, and chooses

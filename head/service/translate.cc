@@ -143,6 +143,7 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
   wire.set_watchdog_factor(spec.watchdog.factor);
   wire.set_watchdog_min_ms(spec.watchdog.min);
   wire.set_watchdog_dump(spec.watchdog.dump);
+  wire.set_limit_cpu(spec.limit_cpu);
   return wire;
 }
 

@@ -82,6 +82,7 @@ class RunConfig:
     priority: from -1000 to 1000; trials of a lower one are suspended where it needs their room.
     short_trials: a trial of up to 2 s may wait on its worker behind one that runs, and starts
     without asking the head; of one withdrawn from a silent node nobody knows whether it began.
+    limit_cpu: the kernel holds each trial to the cpus that it asked for, where a node can do so.
     """
 
     name: Optional[str] = None
@@ -97,4 +98,5 @@ class RunConfig:
     log_to_file: Any = False
     priority: int = 0
     short_trials: bool = False
+    limit_cpu: bool = False
     local_dir: Optional[str] = field(default=None, repr=False)

@@ -77,7 +77,8 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
   body.watchdog_factor = wire.watchdog_factor();
   body.watchdog_min = wire.watchdog_min_ms();
   body.watchdog_dump = wire.watchdog_dump();
-  body.memory = wire.resources().memory();
+  body.limits = {.memory = wire.resources().memory(),
+                 .cpu = wire.limit_cpu() ? wire.resources().cpu() : 0};
   return body;
 }
 

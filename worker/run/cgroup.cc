@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include "common/base/rng.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/spec/resources.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -20,6 +22,9 @@ namespace {
 
 constexpr int kRemoveTries = 100;
 constexpr int kRemovePauseUs = 1'000;
+constexpr char kOwnGroup[] = "/rt-daemon";  // For this process, where its own has to be empty.
+constexpr int64_t kCpuPeriodUs = 100'000;
+constexpr int64_t kCpuQuotaLeastUs = 1'000;  // The kernel's.
 
 // "" when there is none: the line's fields are "ID PARENT DEV ROOT MOUNT OPTIONS … - TYPE …".
 std::string FindMount() {
@@ -62,37 +67,46 @@ bool HasWord(const std::string& path, const std::string& word) {
   return false;
 }
 
-// Gives `group`'s children a memory controller. A group with processes of its own cannot have any:
-// one that is ours alone (a systemd unit with Delegate=yes) makes room by a child for this daemon.
-bool EnableMemory(const std::string& group) {
-  if (HasWord(group + "/cgroup.subtree_control", "memory")) return true;
-  if (!HasWord(group + "/cgroup.controllers", "memory")) return false;
-  if (Put(group + "/cgroup.subtree_control", "+memory")) return true;
+// Gives `group`'s children a controller. A group with processes of its own cannot have any: one
+// that is ours alone (a systemd unit with Delegate=yes) makes room by a child for this daemon.
+bool Enable(const std::string& group, const std::string& controller) {
+  if (HasWord(group + "/cgroup.subtree_control", controller)) return true;
+  if (!HasWord(group + "/cgroup.controllers", controller)) return false;
+  if (Put(group + "/cgroup.subtree_control", "+" + controller)) return true;
+  const bool is_busy = errno == EBUSY;
   auto members = ReadFile(group + "/cgroup.procs", 1 << 20);
   const std::string self = std::to_string(::getpid());
-  if (errno != EBUSY || !members.ok() || Trim(*members) != self) return false;
-  const std::string own = group + "/rt-daemon";
+  if (!is_busy || !members.ok() || Trim(*members) != self) return false;
+  const std::string own = group + kOwnGroup;
   const bool there = ::mkdir(own.c_str(), 0755) == 0 || errno == EEXIST;
   return there && Put(own + "/cgroup.procs", self) &&
-         Put(group + "/cgroup.subtree_control", "+memory");
+         Put(group + "/cgroup.subtree_control", "+" + controller);
 }
 
 }  // namespace
 
-Cgroups::Cgroups(const std::string& state_dir) {
+std::string Cgroups::FindParent() {
   const std::string mount = FindMount();
-  if (mount.empty()) return;
+  if (mount.empty()) return "";
   std::string own = FindOwn();
-  if (own.ends_with("/rt-daemon")) own.resize(own.size() - std::string_view("/rt-daemon").size());
+  if (own.ends_with(kOwnGroup)) own.resize(own.size() - std::string_view(kOwnGroup).size());
+  return mount + own;
+}
+
+Cgroups::Cgroups(const std::string& parent, const std::string& state_dir) {
+  if (parent.empty()) return;
   uint64_t hash = 0;
   for (char letter : state_dir) hash = Mix64(hash ^ static_cast<unsigned char>(letter));
   char name[32];
   std::snprintf(name, sizeof name, "/rt-%08x", static_cast<unsigned>(hash));
-  const std::string parent = mount + own + name;
-  if (!EnableMemory(mount + own)) return;
-  if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return;
-  parent_ = parent;
-  has_memory_ = EnableMemory(parent_);
+  const bool gives_memory = Enable(parent, "memory");
+  const bool gives_cpu = Enable(parent, "cpu");
+  if (!gives_memory && !gives_cpu) return;
+  const std::string path = parent + name;
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return;
+  parent_ = path;
+  has_memory_ = gives_memory && Enable(parent_, "memory");
+  has_cpu_ = gives_cpu && Enable(parent_, "cpu");
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(parent_, error)) {
     if (entry.is_directory(error)) ::rmdir(entry.path().c_str());  // Fails while it is in use.
@@ -107,19 +121,31 @@ std::string Cgroups::PathOf(const Fence& fence) const {
   return parent_ + "/" + rt::ToString(fence);
 }
 
-std::string Cgroups::Make(const Fence& fence, Bytes memory) const {
-  if (parent_.empty() || !has_memory_) return "";
+std::string Cgroups::Make(const Fence& fence, const ResourceLimits& limits) const {
+  const bool memory = has_memory_ && limits.memory > 0;
+  const bool cpu = has_cpu_ && limits.cpu > 0;
+  if (!memory && !cpu) return "";
   const std::string path = PathOf(fence);
   if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return "";
-  Put(path + "/memory.swap.max", "0");
-  Put(path + "/memory.oom.group", "1");
-  if (Put(path + "/memory.max", std::to_string(memory))) return path;
+  bool held = true;
+  if (memory) {
+    Put(path + "/memory.swap.max", "0");
+    Put(path + "/memory.oom.group", "1");
+    held = Put(path + "/memory.max", std::to_string(limits.memory));
+  }
+  if (cpu) {
+    const int64_t quota = std::max(kCpuQuotaLeastUs, limits.cpu * kCpuPeriodUs / kUnit);
+    held = Put(path + "/cpu.max", std::to_string(quota) + " " + std::to_string(kCpuPeriodUs)) &&
+           held;
+  }
+  if (held) return path;
   ::rmdir(path.c_str());
   return "";
 }
 
-bool Cgroups::Holds(const Fence& fence) const {
-  return !parent_.empty() && Exists(PathOf(fence));
+bool Cgroups::HoldsMemory(const Fence& fence) const {
+  return has_memory_ && !HasWord(PathOf(fence) + "/memory.max", "max") &&
+         Exists(PathOf(fence) + "/memory.max");
 }
 
 std::optional<Bytes> Cgroups::RanOutOfMemory(const Fence& fence) const {

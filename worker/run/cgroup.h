@@ -1,7 +1,7 @@
-// The cgroups (v2) of attempts that ask for memory: <our own group>/rt-<hash of the state
-// directory>/<fence>. The kernel holds their programs to the memory, and cgroup.kill ends all of
-// them at once. Where there is no cgroup v2 that we may write, or it has no memory controller,
-// MemoryWatch does what the kernel would. Attempts that ask for no memory have none: to join one
+// The cgroups (v2) of attempts that the kernel is to hold to their memory or cpus: <the daemon's
+// own group>/rt-<hash of the state directory>/<fence>; cgroup.kill ends all that is in one at once.
+// Where there is no cgroup v2 that we may write, or it lacks a controller, MemoryWatch does what
+// the kernel would, and nobody limits cpus. Attempts that ask for neither have none: to join one
 // makes the kernel wait for every core, some ten milliseconds. Thread-safe.
 #pragma once
 
@@ -13,17 +13,25 @@
 
 namespace rt::worker {
 
+struct ResourceLimits {
+  Bytes memory = 0;  // 0: none.
+  int64_t cpu = 0;   // Cores, in units of 1/kUnit; 0: none.
+};
+
 class Cgroups {
  public:
-  // Finds where groups can be made, and removes those that earlier daemons left empty.
-  explicit Cgroups(const std::string& state_dir);
+  // Where groups can be made: in the group of this process. "" when there is none.
+  static std::string FindParent();
+  // Removes what earlier daemons left empty below `parent`.
+  Cgroups(const std::string& parent, const std::string& state_dir);
   ~Cgroups();
 
-  // A group that holds what joins it to `memory` bytes, all of its processes together; "" when the
-  // kernel cannot do so here.
-  std::string Make(const Fence& fence, Bytes memory) const;
+  bool can_limit_cpu() const { return has_cpu_; }
+  // A group that holds what joins it to those of `limits` that the kernel can hold it to here, all
+  // of its processes together; "" when there are none.
+  std::string Make(const Fence& fence, const ResourceLimits& limits) const;
   // Whether the kernel holds this attempt to its memory.
-  bool Holds(const Fence& fence) const;
+  bool HoldsMemory(const Fence& fence) const;
   // The limit, if the kernel killed something in the group because of it.
   std::optional<Bytes> RanOutOfMemory(const Fence& fence) const;
   // Kills what is in it, and removes it as soon as it is empty.
@@ -33,6 +41,7 @@ class Cgroups {
   std::string PathOf(const Fence& fence) const;
   std::string parent_;  // "": no groups.
   bool has_memory_ = false;
+  bool has_cpu_ = false;
 };
 
 }  // namespace rt::worker

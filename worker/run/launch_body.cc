@@ -50,7 +50,8 @@ Json ToJson(const LaunchBody& body) {
                            {"watchdog_factor", body.watchdog_factor},
                            {"watchdog_min", body.watchdog_min},
                            {"watchdog_dump", body.watchdog_dump},
-                           {"memory", body.memory},
+                           {"memory", body.limits.memory},
+                           {"cpu_limit", body.limits.cpu},
                            {"token", body.token},
                            {"started_at", body.started_at}});
 }
@@ -86,7 +87,7 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   body.watchdog_factor = json.GetDouble("watchdog_factor");
   body.watchdog_min = json.GetInt("watchdog_min");
   body.watchdog_dump = json.GetBool("watchdog_dump");
-  body.memory = json.GetInt("memory");
+  body.limits = {.memory = json.GetInt("memory"), .cpu = json.GetInt("cpu_limit")};
   body.token = json.GetString("token");
   body.started_at = json.GetInt("started_at");
   return body;

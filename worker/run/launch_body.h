@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "worker/run/cgroup.h"
 
 namespace rt::worker {
 
@@ -41,7 +42,7 @@ struct LaunchBody {
   double watchdog_factor = 0;  // Of its median interval between reports; 0: nobody watches.
   Millis watchdog_min = 0;
   bool watchdog_dump = false;
-  Bytes memory = 0;  // Asked for: it may not use more. 0: it did not ask.
+  ResourceLimits limits;
   // Set by the launcher.
   std::string token;
   Millis started_at = 0;

@@ -89,7 +89,7 @@ Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
       fetcher_(fetcher),
       dirs_(options_.state_dir),
       cache_(options_.state_dir + "/cache", fetcher),
-      cgroups_(options_.state_dir),
+      cgroups_(Cgroups::FindParent(), options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
       nursery_(options_.state_dir, options_.node.bin_dir) {}
 
@@ -129,7 +129,11 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   }
   body.token = RandomHex(32);
   body.started_at = WallClock();
-  if (body.memory > 0) body.cgroup = cgroups_.Make(body.fence, body.memory);
+  body.cgroup = cgroups_.Make(body.fence, body.limits);
+  if (body.limits.cpu > 0 && !cgroups_.can_limit_cpu()) {
+    RT_LOG(kWarning) << rt::ToString(body.fence) << " is not held to its cpus: there is no cgroup "
+                     << "v2 with a cpu controller here that this daemon may use";
+  }
   body.shim_spec = ShimSpec(body, cwd, inputs);
   return absl::OkStatus();
 }

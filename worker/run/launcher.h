@@ -56,7 +56,7 @@ class Launcher {
   // Kills it, and remembers why.
   void EndForMemory(const Fence& fence, const std::string& why);
   // Whether the kernel keeps the attempt within its memory.
-  bool IsHeld(const Fence& fence) const { return cgroups_.Holds(fence); }
+  bool IsHeld(const Fence& fence) const { return cgroups_.HoldsMemory(fence); }
   // SIGUSR2, a wish for a checkpoint, if the program listens for it; whether it does.
   bool Notify(const Fence& fence);
   // SIGQUIT, a wish for its stacks in its log, if the program listens for it or `forced`.

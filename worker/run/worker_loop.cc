@@ -411,11 +411,12 @@ void WorkerLoop::WatchMemory() {
   std::optional<ProcessTable> table;
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
-    if (live == nullptr || live->body().memory == 0 || parts_.launcher.IsHeld(fence)) continue;
+    const Bytes limit = live == nullptr ? 0 : live->body().limits.memory;
+    if (limit == 0 || parts_.launcher.IsHeld(fence)) continue;
     if (!table) table = ProcessTable::Read();
     Bytes used = 0;
-    if (!IsBeyond(*table, static_cast<pid_t>(attempt.pid), live->body().memory, used)) continue;
-    const std::string why = BeyondMemory(used, live->body().memory);
+    if (!IsBeyond(*table, static_cast<pid_t>(attempt.pid), limit, used)) continue;
+    const std::string why = BeyondMemory(used, limit);
     RT_LOG(kInfo) << rt::ToString(fence) << ": killed: " << why;
     parts_.launcher.EndForMemory(fence, why);
   }

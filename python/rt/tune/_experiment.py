@@ -228,6 +228,8 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
         spec["priority"] = run.priority
     if run.short_trials:
         spec["short_trials"] = True
+    if run.limit_cpu:
+        spec["limit_cpu"] = True
     if run.failure_config is not None:
         spec["max_failures"] = int(run.failure_config.max_failures)
         spec["fail_fast"] = bool(run.failure_config.fail_fast)
