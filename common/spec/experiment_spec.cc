@@ -280,18 +280,30 @@ absl::Status ReadBudget(const Json& json, ExperimentSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status ReadDurableAfter(const Json& json, DurableAfter& where) {
+  const Json* value = json.Find("durable_after");
+  if (value == nullptr || value->is_null()) return absl::OkStatus();
+  for (DurableAfter one : {DurableAfter::kStore, DurableAfter::kPeer, DurableAfter::kLocal}) {
+    where = one;
+    if (value->is_string() && value->AsString() == DurableAfterName(one)) return absl::OkStatus();
+  }
+  return SpecError("checkpoints/durable_after", "must be 'store', 'peer' or 'local'");
+}
+
 absl::Status ReadCheckpoints(const Json& json, CheckpointPolicy& policy) {
   const Json* value = json.Find("checkpoints");
   if (value == nullptr || value->is_null()) return absl::OkStatus();
   if (!value->is_object()) return SpecError("checkpoints", "must be a map");
   RT_RETURN_IF_ERROR(
-      CheckKeys(*value, {"num_to_keep", "score_attribute", "score_order"}, "checkpoints"));
+      CheckKeys(*value, {"num_to_keep", "score_attribute", "score_order",
+                                     "durable_after"}, "checkpoints"));
   if (const Json* keep = value->Find("num_to_keep"); keep != nullptr && !keep->is_null()) {
     if (!keep->is_int() || keep->AsInt() < 1 || keep->AsInt() > 1'000'000)
       return SpecError("checkpoints/num_to_keep", "must be a whole number above 0");
     policy.num_to_keep = static_cast<int>(keep->AsInt());
   }
   policy.score_attribute = value->GetString("score_attribute");
+  RT_RETURN_IF_ERROR(ReadDurableAfter(*value, policy.durable_after));
   return ReadMode(*value, "checkpoints/", "score_order", policy.score_order);
 }
 

@@ -17,7 +17,8 @@
 //   retry [{"exit_code": n | [n…], "log": regex, "then": "retry"|"fail"|"exclude_node"}]
 //   breaker false | {"trials": 5, "within": 60}
 //   watchdog {"factor": k, "min": 60, "restarts": 3, "dump": false}
-//   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min"}
+//   checkpoints {"num_to_keep": n, "score_attribute": key, "score_order": "max"|"min",
+//     "durable_after": "store"|"peer"|"local"}
 //   driver {"suggests": bool, "judges": bool, "chooses": bool, "watches": bool, "search": name,
 //   "scheduler": name}
 //   Set by clients, not by people: trainable (a name), bundle (manifest digest of the working
@@ -61,6 +62,7 @@ struct CheckpointPolicy {
   std::optional<int> num_to_keep;    // Absent: all.
   std::string score_attribute;       // Empty: the most recent ones.
   Mode score_order = Mode::kMax;
+  DurableAfter durable_after = DurableAfter::kStore;
 };
 
 // Grid and random search.

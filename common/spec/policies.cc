@@ -102,6 +102,15 @@ absl::Status ReadCount(const Json& json, const std::string& path, const char* ke
 
 }  // namespace
 
+const char* DurableAfterName(DurableAfter where) {
+  switch (where) {
+    case DurableAfter::kStore: return "store";
+    case DurableAfter::kPeer: return "peer";
+    case DurableAfter::kLocal: return "local";
+  }
+  return "";
+}
+
 const char* RetryActionName(RetryAction action) {
   switch (action) {
     case RetryAction::kRetry: return "retry";

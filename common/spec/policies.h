@@ -36,6 +36,15 @@ struct BreakerSpec {
   Millis within = 60'000;   // Each attempt ended this soon after its start.
 };
 
+// Where a checkpoint of one rank must lie before it counts as committed; from there it goes on to
+// the store by itself. Those of several ranks always wait for the store.
+enum class DurableAfter {
+  kStore = 0,
+  kPeer = 1,   // On another node as well as on the one that trains.
+  kLocal = 2,  // On the disk of the node that trains.
+};
+const char* DurableAfterName(DurableAfter where);  // As in the spec.
+
 // Ends an attempt that has not reported for long, so that it goes on from its newest checkpoint.
 struct WatchdogSpec {
   double factor = 0;      // Times the attempt's own median interval; 0: nobody watches.

@@ -34,6 +34,11 @@ struct Applier {
     RT_CHECK(runs != nullptr);
     return *runs;
   }
+  std::vector<NodeId>& HoldersOf(const Owner& owner, uint64_t id) {
+    for (Checkpoint& checkpoint : RunsOf(owner).checkpoints)
+      if (checkpoint.id == id) return checkpoint.held_by;
+    RT_CHECK_BECAUSE(false, "the checkpoint is known");
+  }
   void Remember(const std::string& key, Request request) {
     if (key.empty()) return;
     request.order = state().next_request++;
@@ -386,8 +391,16 @@ struct Applier {
                         e.value);
   }
 
+  void operator()(const event::CheckpointStored& e) { HoldersOf(e.owner, e.checkpoint).clear(); }
+  void operator()(const event::CheckpointUnheld& e) {
+    std::erase(HoldersOf(e.owner, e.checkpoint), e.node);
+  }
   void operator()(const event::CheckpointRetired& e) {
-    std::erase_if(RunsOf(e.owner).checkpoints,
+    Runs& runs = RunsOf(e.owner);
+    const Checkpoint& newest = runs.checkpoints.back();
+    if (newest.id == e.checkpoint && !IsReachable(state(), newest))
+      runs.lost_for += runs.InNewest();
+    std::erase_if(runs.checkpoints,
                   [&](const Checkpoint& checkpoint) { return checkpoint.id == e.checkpoint; });
   }
 };

@@ -149,6 +149,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
                         .bytes = e.bytes, .has_score = e.has_score, .score = e.score,
                         .committed_at = at};
   checkpoint.parts = e.parts;
+  checkpoint.held_by = e.held_by;
   if (e.attempt.owner.is_trial()) {
     const Trial& trial = *FindTrial(world.state, e.attempt.owner.trial());
     SavedRow known{e.seq, trial.last, trial.reports, trial.has_best, trial.best,

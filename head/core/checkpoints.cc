@@ -20,21 +20,20 @@ bool WorseThan(const Checkpoint& a, const Checkpoint& b, const CheckpointPolicy&
   return left != right ? left < right : a.id < b.id;
 }
 
-// Keeps the best `num_to_keep` by the policy, and the newest beside them if it is not one of them:
-// the first are what people want, the last is where the trial goes on from.
-void Retire(Draft& draft, const Owner& owner, const CheckpointPolicy& policy) {
-  if (!policy.num_to_keep.has_value()) return;
-  const auto worse = [&](const Checkpoint& a, const Checkpoint& b) {
-    return WorseThan(a, b, policy);
-  };
-  const std::vector<Checkpoint>& all = FindRuns(draft.state(), owner)->checkpoints;
-  while (all.size() > static_cast<size_t>(*policy.num_to_keep) && all.size() > 1) {
-    const bool newest_is_worst =
-        std::min_element(all.begin(), all.end(), worse)->id == all.back().id;
-    if (newest_is_worst && all.size() == static_cast<size_t>(*policy.num_to_keep) + 1) return;
-    auto worst = std::min_element(all.begin(), all.end() - 1, worse);
-    draft.Emit(event::CheckpointRetired{owner, worst->id});
+// What goes on from here, or will: the newest, the newest in the store, and the first that comes
+// after that one, because it is the one being pushed. Else a quick trial would never be stored.
+std::set<uint64_t> NeededOf(const std::vector<Checkpoint>& all) {
+  std::set<uint64_t> needed;
+  if (!all.empty()) needed.insert(all.back().id);
+  for (auto at = all.rbegin(); at != all.rend(); ++at) {
+    if (at->is_stored()) {
+      needed.insert(at->id);
+      if (at != all.rbegin()) needed.insert((at - 1)->id);
+      return needed;
+    }
   }
+  if (!all.empty()) needed.insert(all.front().id);
+  return needed;
 }
 
 bool IsSame(const Checkpoint& known, const input::CommitCheckpoint& input) {
@@ -114,7 +113,41 @@ event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& firs
   return committed;
 }
 
+// Of those that the committed one is held by, the nodes that still count.
+std::vector<NodeId> HoldersNow(const State& state, const input::CommitCheckpoint& input) {
+  std::vector<NodeId> nodes;
+  for (NodeId id : input.held_by) {
+    auto node = state.nodes.find(id);
+    const bool counts = node != state.nodes.end() && !node->second.lost && !node->second.gone;
+    if (counts && std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
+  }
+  return nodes;
+}
+
 }  // namespace
+
+// Keeps the best `num_to_keep`, and beside them what is needed to go on: the first are what people
+// want.
+void RetireByPolicy(Draft& draft, const Owner& owner) {
+  if (!owner.is_trial()) return;
+  const CheckpointPolicy& policy =
+      draft.index().experiments.at(owner.trial().experiment).spec.checkpoints;
+  if (!policy.num_to_keep.has_value()) return;
+  const std::vector<Checkpoint>& all = FindRuns(draft.state(), owner)->checkpoints;
+  const auto keep = static_cast<size_t>(*policy.num_to_keep);
+  if (all.size() <= keep) return;
+  std::vector<const Checkpoint*> by_worth;
+  for (const Checkpoint& checkpoint : all) by_worth.push_back(&checkpoint);
+  std::sort(by_worth.begin(), by_worth.end(), [&](const Checkpoint* a, const Checkpoint* b) {
+    return WorseThan(*a, *b, policy);
+  });
+  by_worth.resize(by_worth.size() - keep);  // The worst first.
+  const std::set<uint64_t> needed = NeededOf(all);
+  std::vector<uint64_t> retired;
+  for (const Checkpoint* one : by_worth)
+    if (!needed.contains(one->id)) retired.push_back(one->id);
+  for (uint64_t id : retired) draft.Emit(event::CheckpointRetired{owner, id});
+}
 
 void CommitWhole(Draft& draft, const AttemptId& attempt) {
   const Attempt* live = FindLive(draft.state(), attempt);
@@ -125,8 +158,7 @@ void CommitWhole(Draft& draft, const AttemptId& attempt) {
     const uint64_t number = FindRuns(draft.state(), attempt.owner)->next_checkpoint;
     draft.Emit(Whole(*live, part, attempt, number));
     draft.MarkDirty(attempt.owner);  // Ranks that were asked to save may end.
-    Retire(draft, attempt.owner,
-           draft.index().experiments.at(attempt.owner.trial().experiment).spec.checkpoints);
+    RetireByPolicy(draft, attempt.owner);
   }
 }
 
@@ -150,6 +182,9 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   RT_RETURN_IF_ERROR(CheckRow(*live, input));
   const bool is_part = rank != 0 || (input.together &&
                                      RequestOf(draft.core.world, attempt.owner).ranks > 1);
+  std::vector<NodeId> holders = HoldersNow(draft.state(), input);
+  if (!input.held_by.empty() && (is_part || holders.empty() || holders.front() != node))
+    return Invalid("only the node of a single rank may hold its checkpoint for the store");
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_part);
   const TrialId trial = attempt.owner.trial();
@@ -169,10 +204,11 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
                                          .time_total_s = input.row.time_total_s,
                                          .bytes = input.bytes,
                                          .has_score = score.has,
-                                         .score = score.value};
+                                         .score = score.value,
+                                         .held_by = std::move(holders)};
     draft.Emit(committed);
     draft.out.answer.checkpoint = committed.checkpoint;
-    Retire(draft, attempt.owner, policy);
+    RetireByPolicy(draft, attempt.owner);
   }
   RetryExit(draft, node, input.fence);  // The row may have been the last that was waited for.
   return absl::OkStatus();

@@ -64,6 +64,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
     const int64_t cpus = std::max<int64_t>(1, launch.resources.cpu / kUnit);
     launch.env.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   }
+  if (launch.world_size == 1) launch.durable_after = spec.checkpoints.durable_after;
   launch.limit_cpu = spec.limit_cpu;
   launch.report_regex = spec.report_regex;
   for (const RetryRule& rule : spec.retry)
@@ -77,6 +78,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
     if (checkpoint.id != attempt.checkpoint) continue;
     launch.checkpoint = checkpoint.manifest;
     launch.checkpoint_parts = checkpoint.parts;
+    launch.checkpoint_held = !checkpoint.is_stored();
     launch.iteration_base = checkpoint.iteration;
     launch.time_total_base_s = checkpoint.time_total_s;
   }

@@ -37,6 +37,8 @@ struct LaunchSpec {
   std::vector<InputFile> inputs;
   std::string checkpoint;  // Manifest digest of what to restore; empty: none.
   std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
+  bool checkpoint_held = false;  // Not in the store: other nodes have it.
+  DurableAfter durable_after = DurableAfter::kStore;  // For what it saves.
   std::string params;      // JSON; empty for a job.
   Resources resources;
   bool limit_cpu = false;  // To resources.cpu.

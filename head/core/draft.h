@@ -106,6 +106,13 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);
 // Those of several ranks of which no part is missing any more.
 void CommitWhole(Draft& draft, const AttemptId& attempt);
+// Retires what the experiment's policy does not keep.
+void RetireByPolicy(Draft& draft, const Owner& owner);
+
+// holders.cc
+absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input);
+// Retires the newest ones whose bytes nobody has: what follows begins at one that can be had.
+void RetireUnreachable(Draft& draft, const Owner& owner);
 
 // retry_rules.cc
 // The first rule of its experiment that matches the failure, from 1; 0: none.

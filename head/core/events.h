@@ -352,7 +352,8 @@ struct CheckpointPartCommitted {
   RT_FIELDS(CheckpointPartCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
             has_score, score);
 };
-// Its bytes are durable in the store. `seq` is the last row of the rank that it contains.
+// Its bytes are durable: in the store or, until CheckpointStored, on the nodes `held_by`. `seq` is
+// the last row of the rank that it contains.
 struct CheckpointCommitted {
   AttemptId attempt;
   uint64_t checkpoint = 0;  // Counts from 1 within the owner.
@@ -364,10 +365,24 @@ struct CheckpointCommitted {
   bool has_score = false;
   double score = 0;
   std::vector<std::string> parts;  // Manifests of the other ranks that gave one, by rank.
+  std::vector<NodeId> held_by;     // The one that trains first; empty: the store has it.
   RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
-            has_score, score, parts);
+            has_score, score, parts, held_by);
 };
-// No policy keeps it any more; its bytes are swept later, from the state.
+// The store has it now: what happens to the nodes that held it does not matter any more.
+struct CheckpointStored {
+  Owner owner;
+  uint64_t checkpoint = 0;
+  RT_FIELDS(CheckpointStored, owner, checkpoint);
+};
+// One of several nodes that held it has it no more: its bytes were removed or changed there.
+struct CheckpointUnheld {
+  Owner owner;
+  uint64_t checkpoint = 0;
+  NodeId node;
+  RT_FIELDS(CheckpointUnheld, owner, checkpoint, node);
+};
+// No policy keeps it any more, or nobody has its bytes; they are swept later, from the state.
 struct CheckpointRetired {
   Owner owner;
   uint64_t checkpoint = 0;
@@ -450,7 +465,7 @@ using Event = std::variant<
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
-    event::HeadRolledBack>;
+    event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

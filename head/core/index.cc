@@ -263,6 +263,7 @@ void NoteNews(World& world, const Event& event, uint64_t seq) {
           [&](const event::AttemptEnded& e) { return of(e.attempt.owner); },
           [&](const event::ReportsAccepted& e) { return of(e.attempt.owner); },
           [&](const event::CheckpointCommitted& e) { return of(e.attempt.owner); },
+          [&](const event::CheckpointStored& e) { return of(e.owner); },
           [](const auto&) { return ExperimentId{}; },
       },
       event);

@@ -120,6 +120,16 @@ struct CommitCheckpoint {
   bool together = false;  // Of rank 0: the other ranks may have parts of it.
   uint64_t seen_epoch = 0;
   uint64_t incarnation = 0;
+  std::vector<NodeId> held_by;  // Nodes that keep it until the store has it; empty: it has.
+};
+// A node that holds a checkpoint on behalf of the store asks whether it still has to, and says what
+// became of it.
+struct KeepCheckpoint {
+  NodeId node;
+  Owner owner;
+  std::string manifest;
+  enum class News { kNone = 0, kStored = 1, kGone = 2 } news = News::kNone;
+  uint64_t seen_epoch = 0;
 };
 
 struct SubmitJob {
@@ -225,7 +235,8 @@ using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
                  input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
                  input::UndrainNode, input::Report,
-                 input::CommitCheckpoint, input::SubmitJob, input::StopJob, input::CreateExperiment,
+                 input::CommitCheckpoint, input::KeepCheckpoint, input::SubmitJob,
+                 input::StopJob, input::CreateExperiment,
                  input::StopExperiment, input::StopTrial, input::PauseExperiment,
                  input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
                  input::ResumeTrial, input::RetryTrial, input::AttachDriver, input::DriverListens,
@@ -249,6 +260,9 @@ struct Answer {
   std::string results_dir;
   bool attached = false;  // The request key was known: nothing new was made.
   uint64_t checkpoint = 0;
+  // Of KeepCheckpoint: whether it is to be held on, and whether this node is the one to push it.
+  bool needed = false;
+  bool push = false;
   uint64_t session = 0;
   uint64_t answered_seq = 0;
   std::vector<ReportVerdict> verdicts;

@@ -220,6 +220,7 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
 
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
              const AttemptId& after) {
+  RetireUnreachable(draft, owner);
   const Runs& runs = *FindRuns(draft.state(), owner);
   const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
   const AttemptId id{owner, runs.next_attempt};

@@ -40,6 +40,18 @@ const RankExit* Attempt::FirstFailure() const {
   return nullptr;
 }
 
+NodeId PusherOf(const State& state, const Checkpoint& checkpoint) {
+  for (NodeId id : checkpoint.held_by) {
+    auto node = state.nodes.find(id);
+    if (node != state.nodes.end() && !node->second.lost && !node->second.gone) return id;
+  }
+  return {};
+}
+
+bool IsReachable(const State& state, const Checkpoint& checkpoint) {
+  return checkpoint.is_stored() || PusherOf(state, checkpoint).value != 0;
+}
+
 Millis Runs::Unsaved(Millis now) const {
   const Attempt* attempt = live();
   if (attempt == nullptr || attempt->started_at == 0) return 0;
@@ -47,6 +59,17 @@ Millis Runs::Unsaved(Millis now) const {
   if (!checkpoints.empty() && checkpoints.back().attempt == attempt->number)
     from = std::max(from, checkpoints.back().committed_at);
   return now - from;
+}
+
+Millis Runs::InNewest() const {
+  const Checkpoint& newest = checkpoints.back();
+  const size_t count = checkpoints.size();
+  if (count > 1 && checkpoints[count - 2].attempt == newest.attempt)
+    return newest.committed_at - checkpoints[count - 2].committed_at;
+  for (const Attempt& attempt : attempts)
+    if (attempt.number == newest.attempt && attempt.started_at != 0)
+      return newest.committed_at - attempt.started_at;
+  return 0;
 }
 
 const Trial* FindTrial(const State& state, TrialId id) {

@@ -38,8 +38,11 @@ struct Checkpoint {
   double best = 0;
   double best_iteration = 0;
   std::vector<std::string> parts;  // Manifests of other ranks: all together are its files.
+  std::vector<NodeId> held_by;     // Until the store has it: the nodes that do.
   RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
-            score, committed_at, last, reports, has_best, best, best_iteration, parts);
+            score, committed_at, last, reports, has_best, best, best_iteration, parts, held_by);
+
+  bool is_stored() const { return held_by.empty(); }
 };
 
 // What one rank of several has saved, until the others have as well.
@@ -142,8 +145,10 @@ struct Runs {
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
   }
-  // How long the live attempt has run since its newest checkpoint.
+  // How long the live attempt has run since its newest checkpoint; and how long an attempt had, by
+  // its newest one, since the one before that.
   Millis Unsaved(Millis now) const;
+  Millis InNewest() const;
   const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
 };
 
@@ -410,6 +415,10 @@ const Trial* FindTrial(const State& state, TrialId id);
 Trial* FindTrial(State& state, TrialId id);
 const Runs* FindRuns(const State& state, const Owner& owner);
 Runs* FindRuns(State& state, const Owner& owner);
+// Whether the store has its bytes, or a node that may still serve them.
+bool IsReachable(const State& state, const Checkpoint& checkpoint);
+// Of those that hold it: who is to push it to the store; no node: nobody can.
+NodeId PusherOf(const State& state, const Checkpoint& checkpoint);
 // The live attempt that the fence names; null when it is stale.
 const Attempt* FindLive(const State& state, const AttemptId& id);
 // Unavailable when a later daemon of the node has been heard: after a reboot it may have started an

@@ -110,9 +110,16 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   return item;
 }
 
+// How much has to go wrong before it is lost.
+const char* DurabilityOf(const Checkpoint& checkpoint) {
+  return checkpoint.is_stored() ? "DURABLE" : checkpoint.held_by.size() > 1 ? "PEER" : "LOCAL";
+}
+
 Json CheckpointsOf(const Runs& runs) {
   Json list = Json::MakeArray();
-  for (const Checkpoint& checkpoint : runs.checkpoints)
+  for (const Checkpoint& checkpoint : runs.checkpoints) {
+    Json holders = Json::MakeArray();
+    for (NodeId node : checkpoint.held_by) holders.Append(node.value);
     list.Append(Json::MakeObject({{"id", Json(checkpoint.id)},
                                   {"step", NumberOrInt(checkpoint.iteration)},
                                   {"state", "COMMITTED"},
@@ -120,7 +127,10 @@ Json CheckpointsOf(const Runs& runs) {
                                   {"committed_at", TimeOrNull(checkpoint.committed_at)},
                                   {"manifest", checkpoint.manifest},
                                   {"parts", TextsJson(checkpoint.parts)},
+                                  {"durability", DurabilityOf(checkpoint)},
+                                  {"held_by", std::move(holders)},
                                   {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
+  }
   return list;
 }
 

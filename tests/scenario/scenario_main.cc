@@ -8,6 +8,8 @@
 //   exit NAME FENCE CODE LAST_SEQ [unseen|suspended|hung|logged PATTERN]
 //   report NAME FENCE SEQ ITERATION JSON
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
+//   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
+//   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
 //   stop trial|job|experiment ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME    a person
@@ -85,6 +87,8 @@ class Story {
   void Crash();
   void Report(std::istream& words);
   void Observe(const std::string& verb, std::istream& words);
+  void Commit(const std::string& verb, std::istream& words);
+  void Keep(std::istream& words);
   void Stop(std::istream& words);
   void Change(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
@@ -190,6 +194,32 @@ void Story::Observe(const std::string& verb, std::istream& words) {
     if (how.starts_with("logged ")) observed.log_matches = {uint32_t(std::stoul(how.substr(7)))};
   }
   Sync(node);
+}
+
+void Story::Commit(const std::string& verb, std::istream& words) {
+  input::CommitCheckpoint commit;
+  if (verb == "held")
+    for (const std::string& name : Split(Next<std::string>(words), ','))
+      commit.held_by.push_back(nodes_[name].id);
+  commit.together = verb == "together";
+  commit.fence = NextFence(words);
+  commit.row = {.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
+  commit.manifest = Next<std::string>(words);
+  commit.row.timestamp = now_;
+  commit.row.metrics = Rest(words);
+  commit.bytes = 1'000;
+  Give(commit);
+}
+
+void Story::Keep(std::istream& words) {
+  using News = input::KeepCheckpoint::News;
+  input::KeepCheckpoint keep{.node = nodes_[Next<std::string>(words)].id};
+  keep.owner = Owner::Of(ParseTrialId(Next<std::string>(words)).value_or(TrialId{}));
+  keep.manifest = Next<std::string>(words);
+  const std::string news = Rest(words);
+  keep.news = news == "stored" ? News::kStored : news == "gone" ? News::kGone : News::kNone;
+  const Answer answer = Give(keep);
+  out_.push_back(!answer.needed ? "let go" : answer.push ? "hold, and push" : "hold");
 }
 
 void Story::Stop(std::istream& words) {
@@ -323,16 +353,10 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Observe(verb, words);
   } else if (verb == "report") {
     Report(words);
-  } else if (verb == "checkpoint" || verb == "together") {
-    input::CommitCheckpoint commit;
-    commit.together = verb == "together";
-    commit.fence = NextFence(words);
-    commit.row = {.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
-    commit.manifest = Next<std::string>(words);
-    commit.row.timestamp = now_;
-    commit.row.metrics = Rest(words);
-    commit.bytes = 1'000;
-    Give(commit);
+  } else if (verb == "checkpoint" || verb == "together" || verb == "held") {
+    Commit(verb, words);
+  } else if (verb == "keep") {
+    Keep(words);
   } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {
     Change(verb, words);
   } else if (verb == "attach" || verb == "asked" || verb == "answer") {

@@ -102,6 +102,7 @@ class Auditor {
     std::vector<std::string> parts;
     std::optional<double> score;
     bool retired = false;
+    std::set<NodeId> held_by;  // Until it is in the store.
   };
   struct KeptRow {
     uint32_t attempt = 0;
@@ -198,6 +199,8 @@ class Auditor {
   void On(const event::RungRecorded& e);
   void On(const event::CheckpointCommitted& e);
   void On(const event::CheckpointPartCommitted& e);
+  void On(const event::CheckpointStored& e);
+  void On(const event::CheckpointUnheld& e);
   void On(const event::CheckpointRetired& e);
   void On(const event::ExperimentPaused& e);
   void On(const event::ExperimentResumed& e);
@@ -216,6 +219,7 @@ class Auditor {
   static bool Waits(const OwnerBook& runs);
   void CheckFirst(TrialId id) const;
   void CheckBreaker(const ExperimentBook& experiment) const;
+  CheckpointBook& HeldOf(const Owner& owner, uint64_t checkpoint);
   void CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckMoved(const Fence& fence, const OwnerBook& owner) const;
   void CheckDrains() const;

@@ -351,8 +351,28 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   if (score && std::isnan(*score)) score.reset();
   owner.checkpoints.push_back(
       {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, e.parts, score,
-       false});
+       false, {e.held_by.begin(), e.held_by.end()}});
   committed_.insert(e.attempt.owner);
+}
+
+Auditor::CheckpointBook& Auditor::HeldOf(const Owner& owner, uint64_t checkpoint) {
+  for (CheckpointBook& book : OwnerOf(owner).checkpoints) {
+    if (book.id != checkpoint || book.retired) continue;
+    Must(!book.held_by.empty(), "what the store has is held by nobody");
+    return book;
+  }
+  Fail("only a kept checkpoint is held");
+}
+
+void Auditor::On(const event::CheckpointStored& e) {
+  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
+  Must(truth_->manifests.contains(book.manifest), "the bytes are in the store");
+  book.held_by.clear();
+}
+
+void Auditor::On(const event::CheckpointUnheld& e) {
+  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
+  Must(book.held_by.size() > 1 && book.held_by.erase(e.node) == 1, "one of several let go of it");
 }
 
 void Auditor::On(const event::CheckpointRetired& e) {

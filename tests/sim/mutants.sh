@@ -148,7 +148,7 @@ head_core trials.cc "one failure too few is allowed" \
 head_core checkpoints.cc "the newest checkpoint may be retired" \
   's/all\.end\(\) - 1/all.end()/; s/a\.id < b\.id/a.id > b.id/g'
 head_core checkpoints.cc "the best checkpoint is retired first" \
-  's/std::min_element/std::max_element/'
+  's/WorseThan\(\*a, \*b, policy\)/WorseThan(*b, *a, policy)/'
 head_core desired.cc "a restart begins without its checkpoint" \
   's/launch\.checkpoint = checkpoint\.manifest;//'
 head_core step.cc "the head starts at a clock that was set back" \

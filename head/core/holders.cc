@@ -1,0 +1,63 @@
+// Checkpoints that were committed before the store had them: nodes hold them on its behalf, one of
+// them pushes, and all let go once it is there or nobody wants it any more.
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "head/core/draft.h"
+
+namespace rt {
+namespace {
+
+// Those with these bytes that wait for the store; several rows may have been saved with the same.
+std::vector<Checkpoint> WaitingFor(const State& state, const input::KeepCheckpoint& input) {
+  std::vector<Checkpoint> found;
+  const Runs* runs = FindRuns(state, input.owner);
+  if (runs == nullptr) return found;
+  for (const Checkpoint& checkpoint : runs->checkpoints)
+    if (checkpoint.manifest == input.manifest && !checkpoint.is_stored())
+      found.push_back(checkpoint);
+  return found;
+}
+
+bool IsHeldBy(const Checkpoint& checkpoint, NodeId node) {
+  return std::find(checkpoint.held_by.begin(), checkpoint.held_by.end(), node) !=
+         checkpoint.held_by.end();
+}
+
+// It has lost the bytes; without another who has them the checkpoint is none any more.
+void LetGo(Draft& draft, const input::KeepCheckpoint& input, const Checkpoint& checkpoint) {
+  if (checkpoint.held_by.size() == 1)
+    return draft.Emit(event::CheckpointRetired{input.owner, checkpoint.id});
+  draft.Emit(event::CheckpointUnheld{input.owner, checkpoint.id, input.node});
+}
+
+}  // namespace
+
+absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) {
+  // A head that lacks the newest records would say that nobody wants it.
+  RT_RETURN_IF_ERROR(CheckNewest(draft.core, input.node, input.seen_epoch));
+  using News = input::KeepCheckpoint::News;
+  for (const Checkpoint& checkpoint : WaitingFor(draft.state(), input)) {
+    if (!IsHeldBy(checkpoint, input.node)) continue;
+    if (input.news == News::kStored) {
+      draft.Emit(event::CheckpointStored{input.owner, checkpoint.id});
+    } else if (input.news == News::kGone) {
+      LetGo(draft, input, checkpoint);
+    }
+  }
+  if (input.news != News::kNone) RetireByPolicy(draft, input.owner);
+  for (const Checkpoint& checkpoint : WaitingFor(draft.state(), input)) {
+    if (!IsHeldBy(checkpoint, input.node)) continue;
+    draft.out.answer.needed = true;
+    if (PusherOf(draft.state(), checkpoint) == input.node) draft.out.answer.push = true;
+  }
+  return absl::OkStatus();
+}
+
+void RetireUnreachable(Draft& draft, const Owner& owner) {
+  const Runs& runs = *FindRuns(draft.state(), owner);
+  while (!runs.checkpoints.empty() && !IsReachable(draft.state(), runs.checkpoints.back()))
+    draft.Emit(event::CheckpointRetired{owner, runs.checkpoints.back().id});
+}
+
+}  // namespace rt
