@@ -86,11 +86,12 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // Null where this node serves no others; it goes on without, and fetches from the head and from
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
-                                       LocalTrees& trees) {
+                                       LocalTrees& trees, PeerServerOptions::Hold hold) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
   auto server = PeerServer::Start({.host = host, .port = flags.peer_port,
-                                   .bytes_per_second = flags.peer_bandwidth},
+                                   .bytes_per_second = flags.peer_bandwidth,
+                                   .hold = std::move(hold)},
                                   credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -104,20 +105,35 @@ struct Trees {
       : peers(head, credentials),
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
-        server(ServePeers(flags, credentials, local)),
-        fetcher(store, local, &peers) {
-    peers.Start(local, server == nullptr ? "" : server->address());
+        fetcher(store, local, &peers) {}
+  // `pushes`: looks after what other nodes ask to be held here.
+  void Serve(const Flags& flags, const Credentials& credentials, CheckpointPusher& pushes,
+             std::function<uint64_t()> head_epoch) {
+    auto hold = [this, &pushes](const PeerServerOptions::Held& held) {
+      auto from = peers.At(held.manifest, held.node, held.address);
+      if (from == nullptr) return absl::UnavailableError("no certificate of its own");
+      pushes.held().Expect(held.fence, held.manifest);
+      const absl::Status taken = local.HoldAgain(held.fence, held.manifest)
+                                     ? absl::OkStatus()
+                                     : fetcher.Hold(*from, held.manifest, held.fence);
+      if (!taken.ok()) pushes.held().Drop(held.fence, held.manifest);
+      else pushes.held().AddFromPeer(held.fence, held.manifest);
+      return taken;
+    };
+    server = ServePeers(flags, credentials, local, std::move(hold));
+    peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
   PeerFinder peers;
   LocalTrees local;
-  std::unique_ptr<PeerServer> server;
   TreeFetcher fetcher;
+  std::unique_ptr<PeerServer> server;
 };
 
-bool IsIdle(const WorkerLoop& loop) {
+// Nothing runs here, and nothing that is held here waits for the store.
+bool IsIdle(const WorkerLoop& loop, const HeldPusher& held) {
   const std::vector<Observed> observed = loop.observed();
-  return std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
+  return held.IsEmpty() && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
     return one.phase == Observed::Phase::kExited;
   });
 }
@@ -146,10 +162,10 @@ int NextSignal(const sigset_t& signals, Millis until) {
 // begins it: then the end comes when nothing runs here any more, shortly before the deadline, or
 // with a second signal.
 void WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis grace,
-                const WorkerLoop& loop) {
+                const std::function<bool()>& is_idle) {
   constexpr Millis kPause = 100, kSlack = 2'000;
   Millis leave_by = 0;
-  while (leave_by == 0 || (WallClock() < leave_by && !IsIdle(loop))) {
+  while (leave_by == 0 || (WallClock() < leave_by && !is_idle())) {
     const int number = NextSignal(signals, leave_by == 0 ? 0 : WallClock() + kPause);
     if (number == SIGUSR1 && notices.on_usr1 != nullptr) {
       notices.on_usr1->Say({"signal SIGUSR1", JobEnd()});
@@ -174,23 +190,28 @@ void BeginStop() {
 }
 
 // Listens for notices until the daemon is to end.
-void ServeUntilEnd(const sigset_t& signals, const Flags& flags, WorkerLoop& loop, SyncLoop& sync) {
+void ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
+                   const std::function<bool()>& is_idle) {
   NoticeSources notices = MakeNoticeSources(flags.notices, flags.notice_url, flags.notice_file);
   // Lives as long as the process: a look at a slow server does not hold up the end.
   auto* watch = new NoticeWatch(
       std::move(notices.all),
       {[&sync](const std::optional<Notice>& notice) { sync.SetNotice(notice); },
-       [&loop] { return IsIdle(loop); }});
+       is_idle});
   watch->Start();
-  WaitForEnd(signals, notices, flags.notice_grace, loop);
+  WaitForEnd(signals, notices, flags.notice_grace, is_idle);
   BeginStop();
   watch->Stop();
 }
 
-absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
+void FillIn(Flags& flags) {
   flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
   while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
   if (flags.name.empty()) flags.name = HostName();
+}
+
+absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
+  FillIn(flags);
   RT_RETURN_IF_ERROR(EnsureDirectory(flags.state_dir));
   RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
   RT_RETURN_IF_ERROR(
@@ -218,7 +239,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   CheckpointPusher pushes(store, head, trees.local, [&] {
     wake_loop->Wake();
     wake_socket->Wake();
-  });
+  }, &trees.peers);
   TrialSocket socket(head, store, pushes, pool);
   wake_socket = &socket;
   ReportLoop reports(control, attempts, [&] { socket.Wake(); });
@@ -236,6 +257,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   socket.Start();
   loop.Start();
   pushes.Start();
+  trees.Serve(flags, credentials, pushes, [&] { return attempts.head_epoch(); });
   reports.Start();
   sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
@@ -244,7 +266,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
     loop.Ask(std::move(alive));
   });
-  ServeUntilEnd(signals, flags, loop, sync);
+  ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.held()); });
   manager.Stopping();
   gpus.Stop();
   sync.Stop();

@@ -74,6 +74,10 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.checkpoint.mid_push"},                  // Between two chunks.
     {"worker.checkpoint.before_manifest", kCanFail},  // All chunks are there.
     {"worker.checkpoint.after_push", kCanFail},       // So is the manifest; nothing is committed.
+    {"worker.checkpoint.before_hold", kCanFail},      // Its name is noted; it is not moved yet.
+    {"worker.checkpoint.after_hold"},                 // It is held here; nobody else knows.
+    {"worker.held.before_push", kCanFail},            // It is committed, and this node's to push.
+    {"worker.held.after_push"},                       // The store has it; the head was not told.
     {"worker.checkpoint.after_commit"},               // This node has not noted it.
     {"worker.checkpoint.before_forget"},              // Noted; the staged files are still there.
     {"worker.restore.before_pull", kCanFail},

@@ -55,12 +55,15 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"WorkerService/DriverCall", kWorker},
       {"WorkerService/FindSources", kWorker},
       {"WorkerService/HoldTrees", kWorker},
+      {"WorkerService/KeepCheckpoint", kWorker},
+      {"WorkerService/FindHolder", kWorker},
       {"BlobService/FindMissing", kPeople | kWorker},
       {"BlobService/PushChunks", kPeople | kWorker},
       {"BlobService/PullChunks", kPeople | kWorker},
       {"BlobService/PutManifest", kPeople | kWorker},
       {"BlobService/GetManifest", kPeople | kWorker},
       {"PeerService/PullChunks", kWorker},  // Served by workers, not here.
+      {"PeerService/HoldTree", kWorker},
   };
   return table;
 }

@@ -22,7 +22,9 @@ std::vector<PeerBook::Source> PeerBook::Find(const Ask& ask, const std::set<Node
   Remove(ask.asker, ask.manifest);  // A fetch that it began before is over.
   std::map<NodeId, size_t> children;
   auto found = copies_.find(ask.manifest);
-  const Copies copies = found == copies_.end() ? Copies{} : found->second;
+  Copies copies = found == copies_.end() ? Copies{} : found->second;
+  for (NodeId holder : ask.holders)
+    if (holder != ask.asker) copies[holder].whole = true;
   for (const auto& [node, copy] : copies)
     if (!copy.whole) ++children[copy.parent];
   // First those that can take one more, then the same machine, then whole trees, then the least
@@ -44,6 +46,23 @@ std::vector<PeerBook::Source> PeerBook::Find(const Ask& ask, const std::set<Node
   Put(ask.asker, ask.manifest, {.order = next_order_++,
                                 .parent = sources.empty() ? NodeId{} : sources.front().node});
   return sources;
+}
+
+std::optional<PeerBook::Source> PeerBook::FindHolder(const Ask& ask, const std::set<NodeId>& alive,
+                                                     Millis now) {
+  std::lock_guard lock(mutex_);
+  ForgetSilent(now);
+  using Rank = std::tuple<bool, size_t, NodeId>;
+  std::optional<Rank> best;
+  for (const auto& [node, said] : nodes_) {
+    if (node == ask.asker || !alive.contains(node) || !MayServe(node)) continue;
+    const bool is_same = HostOf(said.address) == HostOf(ask.address);
+    const Rank rank{is_same, said.manifests.size(), node};
+    if (!best || rank < *best) best = rank;
+  }
+  if (!best) return std::nullopt;
+  const NodeId node = std::get<2>(*best);
+  return Source{node, nodes_.at(node).address};
 }
 
 void PeerBook::Hold(NodeId node, const Held& held, Millis now) {

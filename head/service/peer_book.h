@@ -7,6 +7,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,10 +29,13 @@ class PeerBook {
     NodeId asker;
     std::string address;  // Where it serves others; "": it does not.
     std::string manifest;
+    std::vector<NodeId> holders;  // Nodes that have it, whatever they have said so far.
   };
   // Who asks begins to fetch. The answer: whom of `alive` to ask, best first, two at most. `now`
   // counts as in Hold.
   std::vector<Source> Find(const Ask& ask, const std::set<NodeId>& alive, Millis now);
+  // Who of `alive` should take what only the asker has: another machine, where few trees lie.
+  std::optional<Source> FindHolder(const Ask& ask, const std::set<NodeId>& alive, Millis now);
   struct Held {
     std::string address;
     std::vector<std::string> whole;

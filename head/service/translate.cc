@@ -144,6 +144,8 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
   wire.set_watchdog_min_ms(spec.watchdog.min);
   wire.set_watchdog_dump(spec.watchdog.dump);
   wire.set_limit_cpu(spec.limit_cpu);
+  wire.set_checkpoint_held(spec.checkpoint_held);
+  wire.set_durable_after(static_cast<uint32_t>(spec.durable_after));
   return wire;
 }
 

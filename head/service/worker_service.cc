@@ -45,6 +45,38 @@ std::set<NodeId> ServingNodes(const Core& core) {
   return nodes;
 }
 
+std::vector<NodeId> HoldersFrom(const v1::CommitCheckpointRequest& request, NodeId node) {
+  if (!request.held()) return {};
+  std::vector<NodeId> nodes = {node};
+  for (uint64_t peer : request.peers()) nodes.push_back(NodeId{peer});
+  return nodes;
+}
+
+void FillSource(const PeerBook::Source& from, v1::Source* wire) {
+  wire->set_node(from.node.value);
+  wire->set_address(from.address);
+}
+
+// Who holds the checkpoint that the attempt starts from.
+struct Holders {
+  std::vector<NodeId> nodes;
+  bool lost = false;  // Nobody does, nor has the store it.
+};
+std::vector<NodeId> Remaining(const State& state, const Checkpoint& checkpoint) {
+  std::vector<NodeId> nodes;
+  for (NodeId id : checkpoint.held_by)
+    if (const Node& node = state.nodes.at(id); !node.lost && !node.gone) nodes.push_back(id);
+  return nodes;
+}
+
+Holders HoldersOf(const State& state, const Fence& fence) {
+  const Attempt* live = FindLive(state, fence.attempt);
+  if (live == nullptr) return {};
+  for (const Checkpoint& one : FindRuns(state, fence.attempt.owner)->checkpoints)
+    if (one.id == live->checkpoint) return {Remaining(state, one), !IsReachable(state, one)};
+  return {.lost = true};
+}
+
 class WorkerService final : public v1::WorkerService::CallbackService {
  public:
   explicit WorkerService(Edge& edge)
@@ -79,7 +111,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
         edge_.loop.Post(input::CommitCheckpoint{node, fence, request->manifest(),
                                                 FromWire(request->row()), request->bytes(),
                                                 request->together(), request->seen_epoch(),
-                                                request->incarnation()},
+                                                request->incarnation(),
+                                                HoldersFrom(*request, node)},
                         [reactor, reply](const absl::Status& status, const Answer& answer) {
                           ReachFailpoint("head.checkpoint.after_commit");
                           reply->set_checkpoint(answer.checkpoint);
@@ -95,17 +128,67 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       absl::Status checked = CheckPeer(request->address());
       if (checked.ok() && !IsDigest(request->manifest())) checked = Invalid("not a digest");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      auto fence = std::make_shared<absl::StatusOr<Fence>>(absl::NotFoundError("none"));
+      if (request->has_fence()) *fence = FromWire(request->fence());
       auto alive = std::make_shared<std::set<NodeId>>();
-      edge_.loop.Query([alive](const Core& core) { *alive = ServingNodes(core); },
-                       [=, this](const absl::Status& read) {
-                         const PeerBook::Ask ask{node, request->address(), request->manifest()};
-                         for (const auto& found : edge_.book.Find(ask, *alive, SteadyClock())) {
-                           auto* source = reply->add_sources();
-                           source->set_node(found.node.value);
-                           source->set_address(found.address);
-                         }
-                         reactor->Finish(ToGrpc(read));
-                       });
+      auto holders = std::make_shared<Holders>();
+      edge_.loop.Query(
+          [alive, holders, fence](const Core& core) {
+            *alive = ServingNodes(core);
+            if (fence->ok()) *holders = HoldersOf(core.world.state, **fence);
+          },
+          [=, this](const absl::Status& read) {
+            const PeerBook::Ask ask{node, request->address(), request->manifest(), holders->nodes};
+            std::set<NodeId> missing(holders->nodes.begin(), holders->nodes.end());
+            missing.erase(node);
+            for (const auto& found : edge_.book.Find(ask, *alive, SteadyClock())) {
+              FillSource(found, reply->add_sources());
+              missing.erase(found.node);
+            }
+            reply->set_lost(holders->lost);
+            reply->set_all(missing.empty());
+            reactor->Finish(ToGrpc(read));
+          });
+    });
+  }
+  Reactor* KeepCheckpoint(Context* context, const v1::KeepCheckpointRequest* request,
+                          v1::KeepCheckpointReply* reply) override {
+    return AsNode(context, "WorkerService/KeepCheckpoint", [&](NodeId node, Reactor* reactor) {
+      using News = input::KeepCheckpoint::News;
+      auto owner = FromWire(request->owner());
+      absl::Status checked = owner.status();
+      if (checked.ok() && !IsDigest(request->manifest())) checked = Invalid("not a digest");
+      if (checked.ok() && request->news() > static_cast<uint32_t>(News::kGone))
+        checked = Invalid("no such news of a checkpoint");
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      edge_.loop.Post(input::KeepCheckpoint{node, *owner, request->manifest(),
+                                            static_cast<News>(request->news()),
+                                            request->seen_epoch()},
+                      [reactor, reply](const absl::Status& status, const Answer& answer) {
+                        reply->set_needed(answer.needed);
+                        reply->set_push(answer.push);
+                        reactor->Finish(ToGrpc(status));
+                      });
+    });
+  }
+  Reactor* FindHolder(Context* context, const v1::FindHolderRequest* request,
+                      v1::FindHolderReply* reply) override {
+    return AsNode(context, "WorkerService/FindHolder", [&](NodeId node, Reactor* reactor) {
+      absl::Status checked = CheckPeer(request->address());
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      auto alive = std::make_shared<std::set<NodeId>>();
+      edge_.loop.Query(
+          [alive](const Core& core) {
+            *alive = ServingNodes(core);
+            const auto& nodes = core.world.state.nodes;
+            std::erase_if(*alive, [&](NodeId id) { return nodes.at(id).draining; });
+          },
+          [=, this](const absl::Status& read) {
+            const PeerBook::Ask ask{node, request->address(), "", {}};
+            if (auto found = edge_.book.FindHolder(ask, *alive, SteadyClock()))
+              FillSource(*found, reply->mutable_holder());
+            reactor->Finish(ToGrpc(read));
+          });
     });
   }
   Reactor* HoldTrees(Context* context, const v1::HoldTreesRequest* request, v1::Empty*) override {

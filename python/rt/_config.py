@@ -33,7 +33,10 @@ class FailureConfig:
 class CheckpointConfig:
     """Which checkpoints are kept, and, for class trainables, when they are made.
 
-    checkpoint_frequency counts iterations (0: never). num_to_keep None keeps all.
+    checkpoint_frequency counts iterations (0: never). num_to_keep None keeps all. durable_after
+    says where a checkpoint must lie before it counts: "store" (the checkpoint store), "peer"
+    (another node's disk as well) or "local" (this node's disk). It reaches the store in any case,
+    a little later. Those of several ranks always wait for the store.
     """
 
     num_to_keep: Optional[int] = None
@@ -41,8 +44,11 @@ class CheckpointConfig:
     checkpoint_score_order: str = "max"
     checkpoint_frequency: int = 0
     checkpoint_at_end: Optional[bool] = None
+    durable_after: str = "store"
 
     def __post_init__(self) -> None:
+        if self.durable_after not in ("store", "peer", "local"):
+            raise ValueError("durable_after must be 'store', 'peer' or 'local'")
         if self.num_to_keep is not None and self.num_to_keep < 1:
             raise ValueError("num_to_keep must be None (all) or at least 1")
         if self.checkpoint_score_order not in ("max", "min"):
@@ -58,6 +64,8 @@ class CheckpointConfig:
         if self.checkpoint_score_attribute:
             spec["score_attribute"] = self.checkpoint_score_attribute
             spec["score_order"] = self.checkpoint_score_order
+        if self.durable_after != "store":
+            spec["durable_after"] = self.durable_after
         return spec
 
 

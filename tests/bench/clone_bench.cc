@@ -17,6 +17,7 @@
 #include "common/cas/dir_store.h"
 #include "common/cas/tree.h"
 #include "worker/run/tree_fetcher.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::bench {
 namespace {

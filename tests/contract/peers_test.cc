@@ -18,6 +18,7 @@
 #include "tests/temp_dir.h"
 #include "worker/link/peer_finder.h"
 #include "worker/link/peer_server.h"
+#include "worker/run/tree_files.h"
 
 using namespace rt;
 using namespace rt::worker;
@@ -39,14 +40,27 @@ class Head : public v1::WorkerService::Service {
   grpc::Status FindSources(grpc::ServerContext* context, const v1::FindSourcesRequest* request,
                            v1::FindSourcesReply* reply) override {
     std::lock_guard lock(mutex);
-    for (const auto& found :
-         book.Find({Caller(*context), request->address(), request->manifest()}, alive, 1)) {
+    const PeerBook::Ask ask{Caller(*context), request->address(), request->manifest(),
+                            request->has_fence() ? holders : std::vector<NodeId>{}};
+    for (const auto& found : book.Find(ask, alive, 1)) {
       auto* source = reply->add_sources();
       source->set_node(found.node.value);
       source->set_address(found.address);
     }
+    reply->set_lost(request->has_fence() && holders.empty());
+    reply->set_all(true);
     return grpc::Status::OK;
   }
+  grpc::Status FindHolder(grpc::ServerContext* context, const v1::FindHolderRequest* request,
+                          v1::FindHolderReply* reply) override {
+    std::lock_guard lock(mutex);
+    if (auto found = book.FindHolder({Caller(*context), request->address(), "", {}}, alive, 1)) {
+      reply->mutable_holder()->set_node(found->node.value);
+      reply->mutable_holder()->set_address(found->address);
+    }
+    return grpc::Status::OK;
+  }
+  std::vector<NodeId> holders;  // Of what is asked for with a fence.
   grpc::Status HoldTrees(grpc::ServerContext* context, const v1::HoldTreesRequest* request,
                          v1::Empty*) override {
     std::lock_guard lock(mutex);
@@ -66,6 +80,11 @@ class Head : public v1::WorkerService::Service {
     REQUIRE(told.wait_for(lock, std::chrono::seconds(20), [&] {
       return whole_[NodeId{node}].contains(manifest);
     }));
+  }
+  void AwaitAlive(uint64_t node) {
+    std::unique_lock lock(mutex);
+    REQUIRE(told.wait_for(lock, std::chrono::seconds(20),
+                          [&] { return alive.contains(NodeId{node}); }));
   }
   void AwaitFailed(uint64_t node) {
     std::unique_lock lock(mutex);
@@ -144,8 +163,12 @@ struct Node {
     trees = std::make_unique<LocalTrees>(path + "/kept", KeptBounds{},
                                          [this] { finder->Changed(); });
     options.host = "127.0.0.1";
+    options.hold = [this](const PeerServerOptions::Held& held) {
+      auto from = finder->At(held.manifest, held.node, held.address);
+      return fetcher->Hold(*from, held.manifest, held.fence);
+    };
     server = *PeerServer::Start(options, credentials, *trees);
-    finder->Start(*trees, server->address());
+    finder->Start(*trees, server->address(), [] { return uint64_t{1}; });
     fetcher = std::make_unique<TreeFetcher>(of.store, *trees, finder.get());
   }
   ~Node() { finder->Stop(); }
@@ -212,10 +235,7 @@ TEST_CASE("peers: eight nodes that fetch at once take one copy from the store") 
   for (uint64_t id = 1; id <= 8; ++id) {
     nodes.push_back(std::make_unique<Node>(house, id));
     nodes.back()->finder->Changed();
-    std::unique_lock lock(house.head.mutex);
-    REQUIRE(house.head.told.wait_for(lock, std::chrono::seconds(20), [&] {
-      return house.head.alive.contains(NodeId{id});
-    }));
+    house.head.AwaitAlive(id);
   }
   // The first has begun when the others come: its first chunk is there, the next are held up.
   for (auto& node : nodes) {
@@ -227,6 +247,53 @@ TEST_CASE("peers: eight nodes that fetch at once take one copy from the store") 
   for (auto& node : nodes) CHECK(node->Weights() == house.Weights(1));
   CHECK(house.store.chunks <= 2 * 3);
   CHECK(house.head.failed.empty());
+}
+
+TEST_CASE("peers: one that the store does not have is held by another, and fetched from there") {
+  House house;
+  const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+  MemStore other;  // Where its manifest comes from: the house's store stays empty.
+  auto first = std::make_unique<Node>(house, 1);
+  const std::string source = first->path + "/saved";
+  REQUIRE(EnsureDirectory(source).ok());
+  REQUIRE(WriteFileAtomic(source + "/weights", std::string(100'000, 'w')).ok());
+  const StoredTree tree = *StoreTree(other, source, {});
+  REQUIRE(first->trees->Hold(fence, tree.manifest, tree.text, source, FileClock()).ok());
+  house.head.AwaitWhole(1, tree.manifest);
+  CHECK(absl::IsUnavailable(first->finder->Hold(tree.manifest, fence).status()));  // Nobody else.
+  Node second(house, 2);
+  second.finder->Changed();
+  house.head.AwaitAlive(2);
+  auto holder = first->finder->Hold(tree.manifest, fence);
+  REQUIRE(holder.ok());
+  CHECK(*holder == 2);
+  CHECK(second.trees->Held().size() == 1);
+  CHECK(first->finder->Hold(tree.manifest, fence).ok());  // Asked again, it holds on.
+  first.reset();
+  Node third(house, 3);
+  const auto fetch = [&] {
+    return third.fetcher->FetchHeld(tree.manifest, fence, third.path + "/out");
+  };
+  {
+    std::lock_guard lock(house.head.mutex);
+    house.head.holders = {NodeId{2}};
+    house.head.alive.erase(NodeId{1});
+  }
+  REQUIRE(fetch().ok());
+  CHECK(third.Weights() == std::string(100'000, 'w'));
+  third.fetcher->Leave(third.path + "/out", false);
+  REQUIRE(RemoveTree(third.path + "/out").ok());
+  // Who holds it lost its bytes: nobody has it. Before that is known, nobody serves it now.
+  second.trees->LetGo(fence, tree.manifest);
+  second.trees->GiveRoom();
+  CHECK(absl::IsNotFound(fetch()));
+  second.server.reset();
+  CHECK(absl::IsUnavailable(fetch()));
+  {
+    std::lock_guard lock(house.head.mutex);
+    house.head.holders.clear();
+  }
+  CHECK(absl::IsDataLoss(fetch()));
 }
 
 TEST_CASE("peers: what one had is fetched from it; one that is gone is skipped, and it is said") {

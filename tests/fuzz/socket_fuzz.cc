@@ -20,8 +20,11 @@ namespace {
 
 class NoHead : public HeadCalls {
  public:
-  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const std::string&, const SpoolRow&,
-                                            rt::Bytes) override {
+  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const SpoolRow&,
+                                            const SafeCheckpoint&) override {
+    return absl::FailedPreconditionError("stale");
+  }
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string&, HeldNews) override {
     return absl::FailedPreconditionError("stale");
   }
   void DriverCall(const Fence&, std::string,

@@ -35,16 +35,30 @@ struct Folder {
 // A head that takes commits, or keeps them waiting.
 class SlowHead : public HeadCalls {
  public:
-  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const std::string& manifest,
-                                            const SpoolRow& row, Bytes) override {
+  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const SpoolRow& row,
+                                            const SafeCheckpoint& saved) override {
     std::unique_lock lock(mutex_);
     ++asked_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return open_; });
     if (refuses_) return absl::FailedPreconditionError("stale");
-    committed_.emplace_back(row.seq, manifest);
+    committed_.emplace_back(row.seq, saved.manifest);
+    safe_.push_back(saved);
     changed_.notify_all();
     return committed_.size();
+  }
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string& manifest,
+                                          HeldNews news) override {
+    std::lock_guard lock(mutex_);
+    news_.emplace_back(manifest, news);
+    changed_.notify_all();
+    if (is_away_) return absl::UnavailableError("away");
+    return HeldDuty{news == HeldNews::kNone && wants_, news == HeldNews::kNone && wants_};
+  }
+  void SetWants(bool wants) {
+    std::lock_guard lock(mutex_);
+    wants_ = wants;
+    is_away_ = false;
   }
   void DriverCall(const Fence&, std::string,
                   std::function<void(absl::StatusOr<std::string>)>) override {}
@@ -61,18 +75,30 @@ class SlowHead : public HeadCalls {
   }
   size_t asked_ = 0;
   std::vector<std::pair<uint64_t, std::string>> committed_;
+  std::vector<SafeCheckpoint> safe_;
+  std::vector<std::pair<std::string, HeldNews>> news_;
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool open_ = false;
   bool refuses_ = false;
+  bool wants_ = true;
+  bool is_away_ = true;  // For what is asked of the held ones.
 };
 
 struct Daemon {
-  explicit Daemon(const Folder& folder, SlowHead& of)
-      : head(of), trees(folder.path + "/kept", {}) {
-    LaunchBody body{.fence = kFence};
+  explicit Daemon(const Folder& folder, SlowHead& of,
+                  DurableAfter durable_after = DurableAfter::kStore, PeerHolders* peers = nullptr)
+      : head(of),
+        trees(folder.path + "/kept", {}),
+        pusher(store, head, trees,
+               [this] {
+                 std::lock_guard lock(mutex);
+                 idle.notify_all();
+               },
+               peers) {
+    LaunchBody body{.fence = kFence, .durable_after = durable_after};
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
     pusher.Start();
@@ -95,10 +121,24 @@ struct Daemon {
   std::mutex mutex;
   std::condition_variable idle;
   std::shared_ptr<LiveAttempt> attempt;
-  CheckpointPusher pusher{store, head, trees, [this] {
-                            std::lock_guard lock(mutex);
-                            idle.notify_all();
-                          }};
+  CheckpointPusher pusher;
+  // Until everything that was held has been stored, or let go.
+  void AwaitStored() {
+    std::unique_lock lock(mutex);
+    REQUIRE(idle.wait_for(lock, std::chrono::seconds(20),
+                          [this] { return !pusher.HasUnstored(kFence); }));
+  }
+};
+
+// Another node that holds what it is asked to, or cannot.
+struct OneHolder : public PeerHolders {
+  std::atomic<int> asked = 0;
+  bool has_room = true;
+  absl::StatusOr<uint64_t> Hold(const std::string&, const Fence&) override {
+    ++asked;
+    if (!has_room) return absl::ResourceExhaustedError("no room");
+    return uint64_t{7};
+  }
 };
 
 }  // namespace
@@ -226,6 +266,110 @@ TEST_CASE("what waits for room leaves the threads to others, and is committed wi
   store.tight = false;
   head.Await([](const SlowHead& one) { return one.committed_.size() == 4; });
   pusher.Stop();
+}
+
+TEST_CASE("where the disk is enough, the commit does not wait for the store, which gets it later") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  head.Await([](const SlowHead& h) { return h.committed_.size() == 1 && !h.news_.empty(); });
+  CHECK(head.safe_.front().held);
+  CHECK(head.safe_.front().peers.empty());
+  const std::string manifest = head.committed_.front().second;
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
+  CHECK(daemon.pusher.HasUnstored(kFence));
+  head.SetWants(true);
+  daemon.AwaitStored();
+  CHECK(head.news_.back() == std::pair{manifest, HeldNews::kStored});
+  CHECK(daemon.store.GetManifest(manifest).ok());
+  CHECK(daemon.trees.Held().empty());
+  CHECK(daemon.trees.GetManifest(manifest).ok());  // Kept, for whoever restores it here.
+}
+
+TEST_CASE("what nobody wants any more is not pushed") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  head.SetWants(false);
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  daemon.AwaitIdle();
+  daemon.AwaitStored();
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.front().second).status()));
+  CHECK(daemon.trees.Held().empty());
+}
+
+TEST_CASE("the next daemon brings to the store what the one before held") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  std::string manifest;
+  {
+    Daemon daemon(folder, head, DurableAfter::kLocal);
+    folder.Write("a/x", "1");
+    REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+    daemon.AwaitIdle();
+    manifest = head.committed_.front().second;
+  }
+  head.SetWants(true);
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  CHECK(daemon.pusher.HasUnstored(kFence));
+  daemon.AwaitStored();
+  CHECK(daemon.store.GetManifest(manifest).ok());
+  CHECK(head.committed_.size() == 1);
+}
+
+TEST_CASE("with a peer it counts once that holds it; where none can, it goes to the store") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  OneHolder peer;
+  Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  daemon.AwaitIdle();
+  CHECK(head.safe_.back().peers == std::vector<uint64_t>{7});
+  peer.has_room = false;
+  folder.Write("a/x", "2");
+  REQUIRE(daemon.Take(2, folder.path + "/a").ok());
+  daemon.AwaitIdle();
+  CHECK(peer.asked == 2);
+  CHECK_FALSE(head.safe_.back().held);
+  CHECK(daemon.store.GetManifest(head.committed_.back().second).ok());
+  CHECK(daemon.trees.Held().size() == 1);  // The first.
+}
+
+TEST_CASE("bytes that have gone are said to be, and nothing else is pushed for them") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  daemon.AwaitIdle();
+  const std::string manifest = head.committed_.front().second;
+  REQUIRE(WriteFileAtomic(daemon.trees.HeldAt(manifest) + "/x", "2").ok());
+  head.SetWants(true);
+  daemon.AwaitStored();
+  CHECK(head.news_.back() == std::pair{manifest, HeldNews::kGone});
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
+}
+
+TEST_CASE("one whose commit is refused is held no more") {
+  Folder folder;
+  SlowHead head;
+  head.Refuse();
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  folder.Write("a/x", "1");
+  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  daemon.AwaitIdle();
+  CHECK(daemon.trees.Held().empty());
+  CHECK_FALSE(daemon.pusher.HasUnstored(kFence));
 }
 
 }  // namespace rt::worker

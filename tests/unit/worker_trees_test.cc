@@ -10,6 +10,7 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/run/tree_fetcher.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace {
@@ -177,6 +178,57 @@ TEST_CASE("what a program leaves unchanged is kept for the next, what it changed
   REQUIRE(fetcher.Fetch(stored.manifest, run + "2", run + "2").ok());
   CHECK(*ReadFile(run + "2/file") == std::string(1'000, 'a'));
   CHECK(store.chunks == (changes ? 2 : 1));
+}
+
+TEST_CASE("what is held stays: beyond the bounds, for the next daemon too, until it is let go") {
+  Node node;
+  MemStore store;
+  const Fence first{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+  const Fence second{{Owner::Of(TrialId{{1}, 1}), 1, 1}, 0};
+  const StoredTree stored = Store(store, node.Write("a", 'a', 1'000));
+  {
+    LocalTrees trees(node.kept(), {.bytes = 0});
+    const timespec now = FileClock();
+    REQUIRE(trees.Hold(first, stored.manifest, stored.text, node.path + "/a", now).ok());
+    CHECK_FALSE(Exists(node.path + "/a"));
+    // The same bytes of another trial are held once, for both.
+    const std::string again = node.Write("b", 'a', 1'000);
+    REQUIRE(trees.Hold(second, stored.manifest, stored.text, again, FileClock()).ok());
+    trees.GiveRoom();
+    CHECK(trees.Held().size() == 2);
+    CHECK(trees.Whole() == std::vector{stored.manifest});  // However small.
+  }
+  LocalTrees trees(node.kept(), {.bytes = 0});
+  REQUIRE(trees.Held().size() == 2);
+  CHECK(trees.HoldAgain(first, stored.manifest));
+  CHECK_FALSE(trees.HoldAgain(first, Digest("nothing")));
+  trees.LetGo(second, stored.manifest);
+  CHECK(Exists(trees.HeldAt(stored.manifest)));
+  MemStore nothing;
+  TreeFetcher fetcher(nothing, trees);
+  REQUIRE(fetcher.FetchHeld(stored.manifest, second, node.path + "/back").ok());
+  CHECK(*ReadFile(node.path + "/back/file") == std::string(1'000, 'a'));
+  trees.LetGo(first, stored.manifest);
+  CHECK(trees.HeldAt(stored.manifest).empty());
+  CHECK(fs::is_empty(node.kept()));  // Nothing is kept here.
+}
+
+TEST_CASE("a held tree with a wrong byte is none, and one that changed meanwhile is not held") {
+  Node node;
+  MemStore store;
+  const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
+  LocalTrees trees(node.kept(), {});
+  const StoredTree stored = Store(store, node.Write("a", 'a', 1'000));
+  const timespec before{1, 0};
+  CHECK(absl::IsDataLoss(
+      trees.Hold(fence, stored.manifest, stored.text, node.path + "/a", before)));
+  REQUIRE(trees.Hold(fence, stored.manifest, stored.text, node.path + "/a", FileClock()).ok());
+  REQUIRE(WriteFileAtomic(trees.HeldAt(stored.manifest) + "/file", std::string(1'000, 'b')).ok());
+  MemStore nothing;
+  TreeFetcher fetcher(nothing, trees);
+  CHECK(absl::IsNotFound(fetcher.FetchHeld(stored.manifest, fence, node.path + "/back")));
+  CHECK(trees.HeldAt(stored.manifest).empty());
+  CHECK(trees.Held().empty());
 }
 
 }  // namespace rt::worker

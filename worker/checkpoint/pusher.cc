@@ -9,10 +9,12 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/digest.h"
 #include "common/cas/room.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -25,7 +27,9 @@ constexpr Millis kPauseMost = 1'000;
 // When a store is short of room: each time what waits is read, and hashed, anew.
 constexpr Millis kPauseForRoom = 5'000;
 constexpr std::chrono::minutes kSayEvery{1};  // What a checkpoint waits for.
-constexpr std::chrono::seconds kStoredFor{30};  // Half of SweepTimes::grace_when_short.
+// Half of SweepTimes::grace_when_short; and a third of what another node waits (held_pusher.cc).
+constexpr std::chrono::seconds kSafeFor{30};
+constexpr size_t kHeldMax = 4;  // Of one attempt; the next goes to the store at once.
 constexpr Bytes kRowBytesMax = 1 << 20;
 
 bool IsTransient(const absl::Status& status) {
@@ -40,6 +44,50 @@ std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
 uint64_t DoneOf(const LiveAttempt& attempt) {
   auto text = ReadFile(attempt.dir().saved() + "/done", 64);
   return text.ok() ? std::strtoull(text->c_str(), nullptr, 10) : 0;
+}
+
+// Takes everything and keeps nothing: what a tree's manifest would be.
+class NamesOnly : public BlobStore {
+ public:
+  absl::StatusOr<std::vector<std::string>> FindMissing(const std::vector<std::string>&) override {
+    return std::vector<std::string>();
+  }
+  absl::Status PutChunk(const std::string&, std::string_view) override { return absl::OkStatus(); }
+  absl::StatusOr<std::string> PutManifest(std::string_view text) override { return Digest(text); }
+  absl::StatusOr<std::string> GetChunk(const std::string& digest) override {
+    return NotFound("no chunk " + digest);
+  }
+  absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
+    return NotFound("no manifest " + digest);
+  }
+};
+
+// Of a tree that is, or was about to be, held: its manifest's digest and the bytes of its files.
+std::string HeldNote(const std::string& directory) { return directory + "/held"; }
+
+StoredTree ReadHeldNote(const std::string& directory) {
+  StoredTree tree;
+  auto text = ReadFile(HeldNote(directory), 256);
+  const size_t space = text.ok() ? text->find(' ') : std::string::npos;
+  if (space == std::string::npos) return tree;
+  tree.manifest = text->substr(0, space);
+  tree.bytes = std::strtoll(text->c_str() + space, nullptr, 10);
+  return tree;
+}
+
+Bytes BytesBelow(const std::string& path) {
+  Bytes bytes = 0;
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(path, error))
+    if (entry.is_regular_file(error)) bytes += static_cast<Bytes>(entry.file_size(error));
+  return bytes;
+}
+
+// What would be lost with it, per byte: seconds since the one before, times the devices that ran.
+double WorthOf(const LiveAttempt& attempt, const SpoolRow& row, Bytes bytes) {
+  const size_t devices = std::max<size_t>(1, attempt.body().gpu_uuids.size());
+  const double seconds = std::max(0.001, row.time_total_s - attempt.body().time_total_base_s);
+  return seconds * static_cast<double>(devices) / static_cast<double>(std::max<Bytes>(1, bytes));
 }
 
 absl::StatusOr<StoredTree> PushTree(BlobStore& store, const std::string& path) {
@@ -57,12 +105,14 @@ absl::StatusOr<Json> ReadNote(const std::string& directory) {
 }  // namespace
 
 CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                                   std::function<void()> on_done)
-    : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)) {}
+                                   std::function<void()> on_done, PeerHolders* peers)
+    : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)), peers_(peers),
+      held_(store, head, trees, on_done_) {}
 
 CheckpointPusher::~CheckpointPusher() { Stop(); }
 
 void CheckpointPusher::Start() {
+  held_.Start();
   for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -74,6 +124,7 @@ void CheckpointPusher::Stop() {
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  held_.Stop();
 }
 
 absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
@@ -150,6 +201,8 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
   for (const auto& [seq, directory] : found) {
     auto note = ReadNote(directory);
     if (note.ok() && seq > done) {
+      if (const StoredTree held = ReadHeldNote(directory); !held.manifest.empty())
+        held_.Expect(attempt->fence(), held.manifest);
       Enqueue(std::make_shared<Push>(Push{attempt, SpoolRowFrom(*note), directory, nullptr}));
     } else {
       RemoveTree(directory).IgnoreError();  // With the attempt, at the latest.
@@ -243,33 +296,89 @@ void CheckpointPusher::Say(Push& push, const absl::Status& status) {
                    << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
 }
 
+// Whether it counts before the store has it.
+bool CheckpointPusher::IsHeldFirst(const Push& push) const {
+  const LaunchBody& body = push.attempt->body();
+  if (!push.may_be_held || body.world_size > 1 || push.row.together) return false;
+  if (held_.CountOf(push.attempt->fence()) >= kHeldMax) return false;  // The store is slow.
+  if (body.durable_after == DurableAfter::kLocal) return true;
+  if (peers_ == nullptr) return false;
+  if (body.durable_after == DurableAfter::kPeer) return true;
+  // Its node is to go: another one is nearer than the store.
+  return push.attempt->standing().move &&
+         BytesBelow(push.directory + "/tree") >= limits::kPeerTreeBytesMin;
+}
+
+// Moves the tree to where it is held, here and, unless the disk is enough, on another node as well.
+absl::Status CheckpointPusher::Hold(Push& push) {
+  const Fence& fence = push.attempt->fence();
+  const std::string path = push.directory + "/tree";
+  StoredTree tree = ReadHeldNote(push.directory);
+  const bool is_moved = !tree.manifest.empty() && !Exists(path);  // By an earlier daemon, say.
+  if (!is_moved) {
+    NamesOnly names;
+    push.stored_at = FileClock();
+    RT_ASSIGN_OR_RETURN(tree, StoreTree(names, path, {}));
+    RT_RETURN_IF_ERROR(WriteFileAtomic(HeldNote(push.directory),
+                                       tree.manifest + " " + std::to_string(tree.bytes) + "\n"));
+    held_.Expect(fence, tree.manifest);
+    RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_hold"));
+    RT_RETURN_IF_ERROR(trees_.Hold(fence, tree.manifest, tree.text, path, push.stored_at));
+  } else {
+    held_.Expect(fence, tree.manifest);
+  }
+  ReachFailpoint("worker.checkpoint.after_hold");
+  push.safe = {.manifest = tree.manifest, .bytes = tree.bytes, .held = true};
+  push.stored = std::move(tree);
+  if (push.attempt->body().durable_after == DurableAfter::kLocal) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(const uint64_t peer, peers_->Hold(push.safe.manifest, fence));
+  push.safe.peers = {peer};
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointPusher::Store(Push& push) {
+  const std::string held = trees_.HeldAt(push.stored.manifest);
+  push.stored_at = FileClock();
+  const std::string path = held.empty() ? push.directory + "/tree" : held;
+  RT_ASSIGN_OR_RETURN(push.stored, PushTree(store_, path));
+  push.safe = {.manifest = push.stored.manifest, .bytes = push.stored.bytes};
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointPusher::MakeSafe(Push& push) {
+  push.safe_at = std::chrono::steady_clock::now();
+  if (IsHeldFirst(push)) {
+    const absl::Status held = Hold(push);
+    if (held.ok()) return held;
+    push.may_be_held = false;
+    RT_LOG(kInfo) << rt::ToString(push.attempt->fence()) << ": checkpoint of row " << push.row.seq
+                  << " goes to the store at once: " << EscapeControl(MessageOf(held));
+  } else if (push.stored.manifest.empty()) {
+    push.stored = ReadHeldNote(push.directory);  // Where it lies.
+  }
+  push.safe = {};
+  return Store(push);
+}
+
 // Through outages of the head and the store: as long as the attempt is looked after.
 // ResourceExhausted: the store has no room for it now.
 absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
-  std::optional<StoredTree> tree;
-  std::chrono::steady_clock::time_point stored_at;
+  bool is_safe = false;
   for (Millis pause = kPauseFirst;; pause = std::min(pause * 2, kPauseMost)) {
     absl::Status status;
-    // A store short of room sweeps what nobody has named for long: what waits is looked at again.
-    if (!tree || std::chrono::steady_clock::now() - stored_at >= kStoredFor) {
-      tree.reset();
-      push.stored_at = FileClock();
-      absl::StatusOr<StoredTree> stored = PushTree(store_, push.directory + "/tree");
-      status = stored.status();
-      if (stored.ok()) tree = *stored;
-      stored_at = std::chrono::steady_clock::now();
+    // A store short of room sweeps what nobody has named for long, and another node lets go of it:
+    // what waits is looked at again.
+    if (!is_safe || std::chrono::steady_clock::now() - push.safe_at >= kSafeFor) {
+      status = MakeSafe(push);
+      is_safe = status.ok();
     }
-    if (tree) {
-      auto number =
-          head_.CommitCheckpoint(push.attempt->fence(), tree->manifest, push.row, tree->bytes);
-      if (number.ok()) {
-        push.stored = std::move(*tree);
-        return number;
-      }
+    if (is_safe) {
+      auto number = head_.CommitCheckpoint(push.attempt->fence(), push.row, push.safe);
+      if (number.ok()) return number;
       status = number.status();
     }
     if (!IsTransient(status) || push.attempt->standing().stale || !IsWanted(push)) return status;
-    const bool needs_room = !tree && absl::IsResourceExhausted(status);
+    const bool needs_room = !is_safe && absl::IsResourceExhausted(status);
     if (pause == kPauseMost || (needs_room && push.pause == kPauseForRoom)) Say(push, status);
     if (needs_room) return status;
     if (!Pause(pause)) return status;
@@ -287,9 +396,18 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
       RT_LOG(kWarning) << MessageOf(noted);
     }
     if (*number != 0) push->attempt->NoteSaved(push->row.seq);  // Else the head says when.
-    trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",
-                push->stored_at);
+    const Fence& fence = push->attempt->fence();
+    if (push->safe.held) {
+      held_.Add(fence, push->safe.manifest, WorthOf(*push->attempt, push->row, push->safe.bytes));
+    } else {
+      held_.Drop(fence, push->stored.manifest);
+      trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",
+                  push->stored_at);
+    }
   } else {
+    if (!push->stored.manifest.empty())
+      held_.Drop(push->attempt->fence(), push->stored.manifest);
+
     RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
                      << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));
   }

@@ -3,8 +3,11 @@
 // attempt. Of one attempt one is being pushed and one may wait: then it is full. What is taken
 // outlives the daemon:
 //   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: not whole yet
+//   <run directory>/saved/<seq>/held                 its tree moves, or moved, to LocalTrees
 //   <run directory>/saved/done                       the newest seq that is committed
 // What is committed stays on the node within bounds (LocalTrees): it is what is restored here next.
+// Where a checkpoint counts before the store has it (durable_after; a node that is to go), it is
+// held here and by another node first, and HeldPusher brings it to the store later.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -19,17 +22,20 @@
 #include <vector>
 
 #include "common/cas/tree.h"
+#include "worker/checkpoint/held_pusher.h"
 #include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
 #include "worker/run/local_trees.h"
+#include "worker/run/peer_holders.h"
 
 namespace rt::worker {
 
 class CheckpointPusher : public CheckpointPushes {
  public:
   // `on_done`: an attempt has less on its way.
+  // `peers`: null where no other node can hold anything.
   CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                   std::function<void()> on_done);
+                   std::function<void()> on_done, PeerHolders* peers = nullptr);
   ~CheckpointPusher() override;
   void Start();
   void Stop();  // What is being pushed is pushed again by the next daemon.
@@ -38,8 +44,10 @@ class CheckpointPusher : public CheckpointPushes {
                     const SavedFiles& files, Done done) override;
   void Recover(std::shared_ptr<LiveAttempt> attempt) override;
   bool Has(const Fence& fence) const override;
+  bool HasUnstored(const Fence& fence) const override { return held_.CountOf(fence) > 0; }
   bool IsFull(const Fence& fence) const override;
   void Forget(const Fence& fence) override;
+  HeldPusher& held() { return held_; }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -50,6 +58,9 @@ class CheckpointPusher : public CheckpointPushes {
     Done done;
     StoredTree stored;
     timespec stored_at{};  // Its files were read after that.
+    SafeCheckpoint safe;   // As it is committed.
+    Time safe_at;
+    bool may_be_held = true;  // Not once that has failed.
     // While the store has no room for it.
     Millis pause = 0;
     Time not_before;
@@ -65,6 +76,10 @@ class CheckpointPusher : public CheckpointPushes {
   bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
   void Enqueue(std::shared_ptr<Push> push);
   absl::StatusOr<uint64_t> Commit(Push& push);
+  bool IsHeldFirst(const Push& push) const;
+  absl::Status Hold(Push& push);
+  absl::Status Store(Push& push);
+  absl::Status MakeSafe(Push& push);
   bool IsWanted(const Push& push) const;
   bool Pause(Millis span);
   void Postpone(const std::shared_ptr<Push>& push);
@@ -75,6 +90,8 @@ class CheckpointPusher : public CheckpointPushes {
   HeadCalls& head_;
   LocalTrees& trees_;
   const std::function<void()> on_done_;
+  PeerHolders* const peers_;
+  HeldPusher held_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -23,16 +23,17 @@ struct PendingDriverCall {
 HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts)
     : stub_(v1::WorkerService::NewStub(channel)), attempts_(attempts) {}
 
-absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
-                                                    const std::string& manifest,
-                                                    const SpoolRow& row, Bytes bytes) {
+absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence, const SpoolRow& row,
+                                                    const SafeCheckpoint& saved) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
   v1::CommitCheckpointRequest request;
   ToWire(fence, request.mutable_fence());
-  request.set_manifest(manifest);
+  request.set_manifest(saved.manifest);
   ToWire(row, request.mutable_row());
-  request.set_bytes(bytes);
+  request.set_bytes(saved.bytes);
+  request.set_held(saved.held);
+  request.mutable_peers()->Assign(saved.peers.begin(), saved.peers.end());
   request.set_seen_epoch(attempts_.head_epoch());
   request.set_incarnation(attempts_.incarnation());
   request.set_together(row.together);
@@ -40,6 +41,21 @@ absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence,
   grpc::Status status = stub_->CommitCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);
   return reply.checkpoint();
+}
+
+absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const Owner& owner, const std::string& manifest,
+                                                  HeldNews news) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
+  v1::KeepCheckpointRequest request;
+  ToWire(owner, request.mutable_owner());
+  request.set_manifest(manifest);
+  request.set_news(static_cast<uint32_t>(news));
+  request.set_seen_epoch(attempts_.head_epoch());
+  v1::KeepCheckpointReply reply;
+  grpc::Status status = stub_->KeepCheckpoint(&context, request, &reply);
+  if (!status.ok()) return FromGrpc(status);
+  return HeldDuty{reply.needed(), reply.push()};
 }
 
 void HeadLink::DriverCall(const Fence& fence, std::string json,

@@ -14,8 +14,10 @@ namespace rt::worker {
 class HeadLink : public HeadCalls {
  public:
   HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
-  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const std::string& manifest,
-                                            const SpoolRow& row, Bytes bytes) override;
+  absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
+                                            const SafeCheckpoint& saved) override;
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
+                                          HeldNews news) override;
   void DriverCall(const Fence& fence, std::string json,
                   std::function<void(absl::StatusOr<std::string>)> done) override;
 

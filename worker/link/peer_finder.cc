@@ -14,6 +14,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/chunk_pieces.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
+#include "worker/link/wire.h"
 
 namespace rt::worker {
 namespace {
@@ -24,7 +25,9 @@ constexpr auto kSayDeadline = std::chrono::seconds(5);
 constexpr auto kConnectWithin = std::chrono::seconds(1);
 // As long as the head is given (common/rpc/remote_store.cc).
 constexpr auto kChunkWithin = std::chrono::seconds(60);
+constexpr auto kHoldWithin = std::chrono::minutes(10);  // The whole tree; then the store is next.
 constexpr auto kSayEvery = std::chrono::seconds(30);
+constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr auto kSayAfter = std::chrono::milliseconds(50);
 
 std::chrono::system_clock::time_point In(std::chrono::milliseconds span) {
@@ -66,10 +69,11 @@ class PeerFinder::Peers : public BlobSource {
       if (bytes.ok()) return bytes;
       Skip(number, bytes.status());
     }
+    if (lack_it_) return NotFound("no other worker has " + digest);
     return absl::UnavailableError("no other worker serves it");
   }
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
-    return NotFound("peers have no manifest " + digest);
+    return GetChunk(digest);
   }
 
  private:
@@ -94,6 +98,7 @@ class PeerFinder::Peers : public BlobSource {
   void Skip(size_t number, const absl::Status& why) {
     size_t expected = number;
     if (!current_.compare_exchange_strong(expected, number + 1)) return;
+    if (!absl::IsNotFound(why)) lack_it_ = false;
     const uint64_t node = peers_[number].node;
     RT_LOG(kInfo) << "node " << node << " does not serve " << manifest_ << " (any more): "
                   << EscapeControl(MessageOf(why));
@@ -104,6 +109,7 @@ class PeerFinder::Peers : public BlobSource {
   const std::string manifest_;
   std::vector<Peer> peers_;
   std::atomic<size_t> current_ = 0;
+  std::atomic<bool> lack_it_ = true;  // All that were asked.
 };
 
 PeerFinder::PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials)
@@ -111,8 +117,10 @@ PeerFinder::PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credenti
 
 PeerFinder::~PeerFinder() { Stop(); }
 
-void PeerFinder::Start(LocalTrees& trees, std::string address) {
+void PeerFinder::Start(LocalTrees& trees, std::string address,
+                       std::function<uint64_t()> head_epoch) {
   trees_ = &trees;
+  head_epoch_ = std::move(head_epoch);
   address_ = std::move(address);
   thread_ = std::thread([this] { Run(); });
 }
@@ -139,18 +147,69 @@ void PeerFinder::Failed(uint64_t node) {
   woken_.notify_all();
 }
 
-std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
-  auto own = IdentityOf(credentials_.own.certificate_pem);
-  if (!own.ok()) return nullptr;
+absl::StatusOr<v1::FindSourcesReply> PeerFinder::Ask(v1::FindSourcesRequest request) {
   grpc::ClientContext context;
   context.set_deadline(In(kFindDeadline));
-  v1::FindSourcesRequest request;
-  request.set_manifest(manifest);
   request.set_address(address_);
   v1::FindSourcesReply reply;
   const grpc::Status status = stub_->FindSources(&context, request, &reply);
-  if (!status.ok() || reply.sources_size() == 0) return nullptr;  // The store has it, too.
-  return std::make_unique<Peers>(*this, manifest, reply, own->cluster_id);
+  return status.ok() ? absl::StatusOr<v1::FindSourcesReply>(reply) : FromGrpc(status);
+}
+
+std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
+  auto own = IdentityOf(credentials_.own.certificate_pem);
+  v1::FindSourcesRequest request;
+  request.set_manifest(manifest);
+  auto found = Ask(std::move(request));
+  // The store has it, too.
+  if (!own.ok() || !found.ok() || found->sources_size() == 0) return nullptr;
+  return std::make_unique<Peers>(*this, manifest, *found, own->cluster_id);
+}
+
+absl::StatusOr<Holders> PeerFinder::FindHolders(const std::string& manifest, const Fence& fence) {
+  RT_ASSIGN_OR_RETURN(const Identity own, IdentityOf(credentials_.own.certificate_pem));
+  v1::FindSourcesRequest request;
+  request.set_manifest(manifest);
+  ToWire(fence, request.mutable_fence());
+  RT_ASSIGN_OR_RETURN(const v1::FindSourcesReply found, Ask(std::move(request)));
+  if (found.lost()) return absl::DataLossError("no node that is left holds it");
+  return Holders{std::make_unique<Peers>(*this, manifest, found, own.cluster_id), found.all()};
+}
+
+std::unique_ptr<BlobSource> PeerFinder::At(const std::string& manifest, uint64_t node,
+                                           const std::string& address) {
+  auto own = IdentityOf(credentials_.own.certificate_pem);
+  if (!own.ok()) return nullptr;
+  v1::FindSourcesReply one;
+  one.add_sources()->set_node(node);
+  one.mutable_sources(0)->set_address(address);
+  return std::make_unique<Peers>(*this, manifest, one, own->cluster_id);
+}
+
+absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence) {
+  if (address_.empty()) return absl::UnavailableError("this node serves no others");
+  RT_ASSIGN_OR_RETURN(const Identity own, IdentityOf(credentials_.own.certificate_pem));
+  grpc::ClientContext find;
+  find.set_deadline(In(kFindDeadline));
+  v1::FindHolderRequest who;
+  who.set_address(address_);
+  v1::FindHolderReply found;
+  RT_RETURN_IF_ERROR(FromGrpc(stub_->FindHolder(&find, who, &found)));
+  const v1::Source& holder = found.holder();
+  if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
+  auto channel = MakeNamedChannel(holder.address(), credentials_,
+                                  NodeName(own.cluster_id, std::to_string(holder.node())), true);
+  if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
+  grpc::ClientContext context;
+  context.set_deadline(In(kHoldWithin));
+  v1::HoldTreeRequest request;
+  request.set_manifest(manifest);
+  request.set_fence(rt::ToString(fence));
+  request.set_address(address_);
+  v1::HoldTreeReply reply;
+  RT_RETURN_IF_ERROR(
+      FromGrpc(v1::PeerService::NewStub(channel)->HoldTree(&context, request, &reply)));
+  return holder.node();
 }
 
 void PeerFinder::Run() {
@@ -163,7 +222,11 @@ void PeerFinder::Run() {
     lock.unlock();
     Say(failed);
     lock.lock();
-    woken_.wait_for(lock, kSayEvery, [this] { return stopping_ || changed_; });
+    const uint64_t epoch = head_epoch_();
+    const auto until = std::chrono::steady_clock::now() + kSayEvery;
+    const auto is_due = [&] { return stopping_ || changed_ || head_epoch_() != epoch; };
+    while (std::chrono::steady_clock::now() < until && !woken_.wait_for(lock, kLookEvery, is_due)) {
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <grpcpp/channel.h>
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -14,24 +15,32 @@
 
 #include "common/rpc/identity.h"
 #include "rt/v1/worker.grpc.pb.h"
+#include "worker/run/peer_holders.h"
 #include "worker/run/tree_fetcher.h"
 
 namespace rt::worker {
 
-class PeerFinder : public PeerSources {
+class PeerFinder : public PeerSources, public PeerHolders {
  public:
   PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials);
   ~PeerFinder() override;
   // `address`: where this node serves.
-  void Start(LocalTrees& trees, std::string address);
+  // A head of another epoch is told at once: it may be a new one.
+  void Start(LocalTrees& trees, std::string address, std::function<uint64_t()> head_epoch);
   void Stop();
   void Changed();  // What this node has is not what it said.
 
   std::unique_ptr<BlobSource> Find(const std::string& manifest) override;
+  absl::StatusOr<Holders> FindHolders(const std::string& manifest, const Fence& fence) override;
+  // That node alone.
+  std::unique_ptr<BlobSource> At(const std::string& manifest, uint64_t node,
+                                 const std::string& address);
+  absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence) override;
 
  private:
   class Peers;
   void Failed(uint64_t node);
+  absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
   void Run();
   void Say(const std::set<uint64_t>& failed);
 
@@ -39,6 +48,7 @@ class PeerFinder : public PeerSources {
   const Credentials credentials_;
   LocalTrees* trees_ = nullptr;
   std::string address_;
+  std::function<uint64_t()> head_epoch_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable woken_;

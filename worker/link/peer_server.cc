@@ -6,9 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <thread>
 
+#include "absl/strings/numbers.h"
+#include "common/base/ids.h"
 #include "common/base/status.h"
+#include "common/cas/digest.h"
 #include "common/rpc/channel.h"
 #include "common/run/failpoint.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
@@ -45,11 +49,11 @@ class Service final : public v1::PeerService::Service {
  public:
   Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
       : gate_(options.bytes_per_second), streams_max_(options.streams_max),
-        cluster_id_(std::move(cluster_id)), trees_(trees) {}
+        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold) {}
 
   grpc::Status PullChunks(grpc::ServerContext* context, const v1::PullRequest* request,
                           grpc::ServerWriter<v1::ChunkPiece>* writer) override {
-    if (absl::Status admitted = Admit(*context); !admitted.ok()) return ToGrpc(admitted);
+    if (absl::Status admitted = Admit(*context).status(); !admitted.ok()) return ToGrpc(admitted);
     if (request->digests_size() > kDigestsMax)
       return ToGrpc(Invalid("at most 10000 digests in one call"));
     const Stream stream(streams_);
@@ -59,6 +63,7 @@ class Service final : public v1::PeerService::Service {
       if (absl::Status failed = FailAt("worker.peer.before_serve"); !failed.ok())
         return ToGrpc(failed);
       auto bytes = trees_.GetChunk({.digest = digest, .manifest = request->manifest()});
+      if (absl::IsNotFound(bytes.status())) bytes = trees_.GetManifest(digest);
       if (!bytes.ok()) return ToGrpc(bytes.status());
       if (!Write(digest, *bytes, *writer)) return grpc::Status::CANCELLED;
       served_ += bytes->size();
@@ -66,6 +71,20 @@ class Service final : public v1::PeerService::Service {
         return ToGrpc(failed);
     }
     return grpc::Status::OK;
+  }
+  grpc::Status HoldTree(grpc::ServerContext* context, const v1::HoldTreeRequest* request,
+                        v1::HoldTreeReply*) override {
+    absl::StatusOr<Identity> who = Admit(*context);
+    if (!who.ok()) return ToGrpc(who.status());
+    const std::optional<Fence> fence = ParseFence(request->fence());
+    uint64_t node = 0;
+    const bool is_node = absl::SimpleAtoi(who->name, &node) && node != 0;
+    if (!fence || !is_node || !IsDigest(request->manifest()) || !hold_)
+      return ToGrpc(Invalid("not a tree that can be held"));
+    const Stream stream(streams_);
+    if (stream.number > streams_max_)
+      return ToGrpc(absl::ResourceExhaustedError("others are being served"));
+    return ToGrpc(hold_({request->manifest(), *fence, node, request->address()}));
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
 
@@ -76,7 +95,7 @@ class Service final : public v1::PeerService::Service {
     std::atomic<size_t>& open;
     const size_t number;
   };
-  absl::Status Admit(const grpc::ServerContext& context) {
+  absl::StatusOr<Identity> Admit(const grpc::ServerContext& context) {
     auto auth = context.auth_context();
     if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
     RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
@@ -84,7 +103,7 @@ class Service final : public v1::PeerService::Service {
       return absl::UnauthenticatedError("this certificate belongs to another cluster");
     if (who.role != "worker")
       return absl::PermissionDeniedError("only workers fetch from each other");
-    return absl::OkStatus();
+    return who;
   }
   // False when the stream has ended.
   bool Write(const std::string& digest, const std::string& bytes,
@@ -108,6 +127,7 @@ class Service final : public v1::PeerService::Service {
   const size_t streams_max_;
   const std::string cluster_id_;
   LocalTrees& trees_;
+  const PeerServerOptions::Hold hold_;
   KnownPeers peers_;
   std::atomic<size_t> streams_ = 0;
   std::atomic<size_t> served_ = 0;

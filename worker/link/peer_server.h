@@ -1,9 +1,10 @@
-// Serves what lies on this node to the other workers of its cluster: chunks by their digests,
-// nothing else, over mutual TLS with the cluster's CA, to certificates of the role worker only.
-// Bounded in streams and, if asked for, in bytes a second. A chunk of a tree that is still on its
-// way here is waited for. gRPC's own threads.
+// Serves what lies on this node to the other workers of its cluster, chunks and manifests by their
+// digests, and holds here what they ask it to, nothing else, over mutual TLS with the cluster's CA,
+// to certificates of the role worker only. Bounded in streams and, if asked for, in bytes a second.
+// A chunk of a tree that is still on its way here is waited for. gRPC's own threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,15 @@ struct PeerServerOptions {
   int port = 0;      // 0: any.
   Bytes bytes_per_second = 0;  // 0: no bound.
   size_t streams_max = limits::kPeerStreamsMax;
+  struct Held {
+    std::string manifest;
+    Fence fence;
+    uint64_t node = 0;  // Who has it, and where.
+    std::string address;
+  };
+  // Fetches a tree from another node and holds it here for the store; blocks.
+  using Hold = std::function<absl::Status(const Held&)>;
+  Hold hold;
 };
 
 class PeerServer {

@@ -2,10 +2,14 @@
 
 namespace rt::worker {
 
+void ToWire(const Owner& owner, v1::Owner* wire) {
+  wire->set_kind(static_cast<uint32_t>(owner.kind));
+  wire->set_group(owner.group);
+  wire->set_number(owner.number);
+}
+
 void ToWire(const AttemptId& attempt, v1::AttemptId* wire) {
-  wire->mutable_owner()->set_kind(static_cast<uint32_t>(attempt.owner.kind));
-  wire->mutable_owner()->set_group(attempt.owner.group);
-  wire->mutable_owner()->set_number(attempt.owner.number);
+  ToWire(attempt.owner, wire->mutable_owner());
   wire->set_number(attempt.number);
   wire->set_generation(attempt.generation);
 }
@@ -63,6 +67,11 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
   }
   body.checkpoint = wire.checkpoint();
   body.checkpoint_parts.assign(wire.checkpoint_parts().begin(), wire.checkpoint_parts().end());
+  body.checkpoint_held = wire.checkpoint_held();
+  // What a later head may ask beyond what is known here is asked of the store.
+  body.durable_after = wire.durable_after() > static_cast<uint32_t>(DurableAfter::kLocal)
+                           ? DurableAfter::kStore
+                           : static_cast<DurableAfter>(wire.durable_after());
   body.params = wire.params();
   body.gpu_uuids.assign(wire.gpu_uuids().begin(), wire.gpu_uuids().end());
   body.world_size = wire.world_size();

@@ -8,6 +8,7 @@
 
 namespace rt::worker {
 
+void ToWire(const Owner& owner, v1::Owner* wire);
 void ToWire(const AttemptId& attempt, v1::AttemptId* wire);
 void ToWire(const Fence& fence, v1::Fence* wire);
 void ToWire(const Observed& observed, v1::Observed* wire);

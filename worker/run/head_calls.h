@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
@@ -11,13 +12,30 @@
 
 namespace rt::worker {
 
+// What is on its way from a trial, once it is safe.
+struct SafeCheckpoint {
+  std::string manifest;
+  Bytes bytes = 0;
+  bool held = false;            // By this node, for the store.
+  std::vector<uint64_t> peers;  // And by these.
+};
+// What becomes of one that is held.
+enum class HeldNews { kNone = 0, kStored = 1, kGone = 2 };  // As in KeepCheckpointRequest.
+struct HeldDuty {
+  bool needed = false;  // It is to be held on.
+  bool push = false;    // This node is to push it.
+};
+
 class HeadCalls {
  public:
   virtual ~HeadCalls() = default;
   // Blocks. The checkpoint's number, or 0: the parts of other ranks are missing. FailedPrecondition
   // when the fence is stale.
-  virtual absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const std::string& manifest,
-                                                    const SpoolRow& row, Bytes bytes) = 0;
+  virtual absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
+                                                    const SafeCheckpoint& saved) = 0;
+  // Blocks.
+  virtual absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
+                                                  HeldNews news) = 0;
   // `done` gets the answer's JSON, on any thread.
   virtual void DriverCall(const Fence& fence, std::string json,
                           std::function<void(absl::StatusOr<std::string>)> done) = 0;

@@ -36,6 +36,8 @@ Json ToJson(const LaunchBody& body) {
                            {"inputs", inputs},
                            {"checkpoint", body.checkpoint},
                            {"checkpoint_parts", Texts(body.checkpoint_parts)},
+                           {"checkpoint_held", body.checkpoint_held},
+                           {"durable_after", static_cast<int64_t>(body.durable_after)},
                            {"params", body.params},
                            {"gpu_uuids", Texts(body.gpu_uuids)},
                            {"world_size", body.world_size},
@@ -73,6 +75,8 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
   }
   body.checkpoint = json.GetString("checkpoint");
   body.checkpoint_parts = TextsFrom(json, "checkpoint_parts");
+  body.checkpoint_held = json.GetBool("checkpoint_held");
+  body.durable_after = static_cast<DurableAfter>(json.GetInt("durable_after"));
   body.params = json.GetString("params");
   body.gpu_uuids = TextsFrom(json, "gpu_uuids");
   body.world_size = static_cast<uint32_t>(json.GetInt("world_size", 1));

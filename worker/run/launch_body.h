@@ -11,6 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "common/spec/policies.h"
 #include "worker/run/cgroup.h"
 
 namespace rt::worker {
@@ -28,6 +29,8 @@ struct LaunchBody {
   std::vector<LaunchInput> inputs;
   std::string checkpoint;
   std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
+  bool checkpoint_held = false;  // By nodes: the store may not have it yet.
+  DurableAfter durable_after = DurableAfter::kStore;  // For what it saves.
   std::string params;
   std::vector<std::string> gpu_uuids;
   uint32_t world_size = 1;

@@ -76,6 +76,7 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
 // All of its parts into one directory; of files with one name rank 0's stays.
 absl::Status RestoreCheckpoint(TreeFetcher& fetcher, const LaunchBody& body,
                                const std::string& to) {
+  if (body.checkpoint_held) return fetcher.FetchHeld(body.checkpoint, body.fence, to);
   if (body.checkpoint_parts.empty()) return fetcher.Fetch(body.checkpoint, to, to);
   std::vector<std::string> manifests = body.checkpoint_parts;
   manifests.push_back(body.checkpoint);

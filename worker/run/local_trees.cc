@@ -15,57 +15,34 @@
 
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/cas/room.h"
 #include "common/run/clock.h"
 #include "common/run/copy_tree.h"
 #include "common/run/files.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr char kManifest[] = ".manifest";
-
-// A digest as the name of a directory, and back.
-std::string NameOf(std::string manifest) {
-  std::replace(manifest.begin(), manifest.end(), ':', '-');
-  return manifest;
-}
-
-bool IsLater(const timespec& a, const timespec& b) {
-  return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
-}
-
-// Whether the file is as it was at `since`.
-bool IsUnchanged(const std::string& path, Bytes size, const timespec& since) {
-  struct stat info {};
-  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == size &&
-         !IsLater(info.st_ctim, since);
-}
-
-absl::StatusOr<std::string> ReadPiece(const std::string& path, Bytes offset, Bytes size) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
-  std::string bytes(static_cast<size_t>(size), '\0');
-  size_t filled = 0;
-  while (filled < bytes.size()) {
-    const ssize_t got = ::pread(fd, bytes.data() + filled, bytes.size() - filled,
-                                offset + static_cast<off_t>(filled));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    filled += static_cast<size_t>(got);
-  }
-  ::close(fd);
-  if (filled < bytes.size()) return absl::DataLossError("a file of a tree was cut short");
-  return bytes;
-}
+constexpr char kHeld[] = ".held";  // Fences, one in a line.
 
 timespec BootTime() {
   timespec now{}, up{};
   ::clock_gettime(CLOCK_REALTIME, &now);
   ::clock_gettime(CLOCK_BOOTTIME, &up);
   return {now.tv_sec - up.tv_sec, 0};
+}
+
+// Of the tree at `path`; durable when it returns.
+absl::Status WriteHolders(const std::string& path, const std::set<Fence>& holders) {
+  if (holders.empty()) return RemoveTree(path + kHeld);
+  std::string text;
+  for (const Fence& fence : holders) text += rt::ToString(fence) + "\n";
+  return WriteFileAtomic(path + kHeld, text);
 }
 
 void Remove(const std::vector<std::string>& paths) {
@@ -77,14 +54,6 @@ void Remove(const std::vector<std::string>& paths) {
 }
 
 }  // namespace
-
-timespec FileClock() {
-  timespec now{};
-  // What changed before has no later time. Kernels before 6.13 stamp files with the time of their
-  // last tick: what changes in the rest of it, 4 ms at most, is taken for unchanged.
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return now;
-}
 
 KeptBounds BoundsOn(const std::string& directory, Bytes asked) {
   KeptBounds bounds;
@@ -126,6 +95,8 @@ void LocalTrees::Load() {
     if (IsLater(info.st_mtim, booted)) found.since = info.st_mtim;
     known.insert(path);
     known.insert(tree);
+    LoadHolders(found);
+    if (!found.holders.empty()) known.insert(tree + kHeld);
   }
   for (const auto& one : fs::directory_iterator(directory_, error))
     if (!known.contains(one.path().string())) stray.push_back(one.path().string());
@@ -133,6 +104,14 @@ void LocalTrees::Load() {
   stray.insert(stray.end(), evicted.begin(), evicted.end());
   Remove(stray);
 }
+
+void LocalTrees::LoadHolders(Tree& tree) {
+  auto text = ReadFile(tree.path + kHeld);
+  if (!text.ok()) return;
+  for (const std::string& line : Split(*text, '\n'))
+    if (auto fence = ParseFence(line)) tree.holders.insert(*fence);
+}
+
 
 uint64_t LocalTrees::Add(const std::string& manifest, const Manifest& tree,
                          const std::string& path) {
@@ -235,7 +214,7 @@ void LocalTrees::GiveUp(uint64_t id, const std::string& path) {
     kept = found->second.kept;
     Erase(id);
   }
-  if (kept) Remove({path + kManifest, path});
+  if (kept) Remove({path + kManifest, path, path + kHeld});
   Changed();
 }
 
@@ -304,6 +283,94 @@ void LocalTrees::KeepAt(const std::string& path) {
   if (!manifest.empty()) Keep(manifest, text, path, since);
 }
 
+// The tree comes last: without it the files beside it mean nothing.
+absl::Status LocalTrees::MoveHere(const Fence& fence, const std::string& text,
+                                  const std::string& path, timespec since,
+                                  const std::string& kept) {
+  RT_RETURN_IF_ERROR(RemoveTree(kept));  // What was given up, and is being removed.
+  RT_RETURN_IF_ERROR(WriteFileAtomic(kept + kManifest, text));
+  const timespec times[2] = {since, since};
+  if (::utimensat(AT_FDCWD, (kept + kManifest).c_str(), times, 0) != 0)
+    return ErrnoStatus(errno, "date " + kept + kManifest);
+  RT_RETURN_IF_ERROR(WriteHolders(kept, {fence}));
+  if (std::rename(path.c_str(), kept.c_str()) != 0) return ErrnoStatus(errno, "rename " + path);
+  return SyncDirectory(directory_);
+}
+
+absl::Status LocalTrees::Hold(const Fence& fence, const std::string& manifest,
+                              const std::string& text, const std::string& path, timespec since) {
+  RT_ASSIGN_OR_RETURN(const Manifest parsed, ParseManifest(text));
+  RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
+  RT_RETURN_IF_ERROR(SyncTree(path));
+  for (const ManifestEntry& entry : parsed.entries)
+    if (entry.kind == ManifestEntry::Kind::kFile &&
+        !IsUnchanged(path + "/" + entry.path, entry.size, since))
+      return absl::DataLossError(ToAbsl(path + "/" + entry.path + " has changed"));
+  const std::string kept = directory_ + "/" + NameOf(manifest);
+  {
+    std::lock_guard lock(mutex_);
+    uint64_t id = FindAt(kept);
+    if (id == 0) RT_RETURN_IF_ERROR(MoveHere(fence, text, path, since, kept));
+    Tree& tree = trees_[id == 0 ? Add(manifest, parsed, kept) : id];
+    tree.holders.insert(fence);
+    if (id == 0) {
+      tree.whole = tree.kept = true;
+      tree.written = tree.chunks;
+      tree.since = since;
+    } else {
+      RT_RETURN_IF_ERROR(SyncTree(tree.path));
+      RT_RETURN_IF_ERROR(WriteHolders(tree.path, tree.holders));
+    }
+  }
+  Changed();
+  return absl::OkStatus();
+}
+
+bool LocalTrees::HoldAgain(const Fence& fence, const std::string& manifest) {
+  std::lock_guard lock(mutex_);
+  const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
+  if (id == 0 || trees_.at(id).holders.empty()) return false;  // What is only kept is not synced.
+  Tree& tree = trees_.at(id);
+  if (!tree.holders.insert(fence).second) return true;
+  absl::Status noted = WriteHolders(tree.path, tree.holders);
+  if (!noted.ok()) tree.holders.erase(fence);
+  return noted.ok();
+}
+
+void LocalTrees::LetGo(const Fence& fence, const std::string& manifest) {
+  std::vector<std::string> evicted;
+  {
+    std::lock_guard lock(mutex_);
+    const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
+    if (id == 0 || trees_.at(id).holders.erase(fence) == 0) return;
+    if (absl::Status noted = WriteHolders(trees_.at(id).path, trees_.at(id).holders); !noted.ok()) {
+      RT_LOG(kWarning) << MessageOf(noted);
+    }
+    evicted = Evict(bounds_);
+  }
+  Remove(evicted);
+  Changed();
+}
+
+std::vector<LocalTrees::HeldTree> LocalTrees::Held() const {
+  std::lock_guard lock(mutex_);
+  std::vector<HeldTree> held;
+  for (const auto& [id, tree] : trees_)
+    for (const Fence& fence : tree.holders) held.push_back({fence, tree.manifest});
+  return held;
+}
+
+std::string LocalTrees::HeldAt(const std::string& manifest) const {
+  std::lock_guard lock(mutex_);
+  const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
+  return id == 0 || trees_.at(id).holders.empty() ? "" : trees_.at(id).path;
+}
+
+std::string LocalTrees::NewPart() {
+  std::lock_guard lock(mutex_);
+  return directory_ + "/" + std::to_string(next_++) + ".part";
+}
+
 void LocalTrees::GiveRoom() {
   std::vector<std::string> evicted;
   {
@@ -318,7 +385,7 @@ void LocalTrees::GiveRoom() {
 std::vector<std::string> LocalTrees::Evict(const KeptBounds& bounds) {
   std::vector<std::pair<uint64_t, uint64_t>> by_use;  // Use, id.
   for (const auto& [id, tree] : trees_)
-    if (tree.kept) by_use.emplace_back(tree.used, id);
+    if (tree.kept && tree.holders.empty()) by_use.emplace_back(tree.used, id);
   std::sort(by_use.rbegin(), by_use.rend());
   std::vector<std::string> evicted;
   KeptBounds held{0, 0};
@@ -406,7 +473,9 @@ std::vector<std::string> LocalTrees::Large(bool whole) const {
   std::lock_guard lock(mutex_);
   std::set<std::string> found;
   for (const auto& [id, tree] : trees_)
-    if (tree.whole == whole && tree.bytes >= limits::kPeerTreeBytesMin) found.insert(tree.manifest);
+    if (tree.whole == whole &&
+        (tree.bytes >= limits::kPeerTreeBytesMin || !tree.holders.empty()))
+      found.insert(tree.manifest);
   return {found.begin(), found.end()};
 }
 

@@ -4,6 +4,7 @@
 // way.
 //   <directory>/<name>/           a kept tree
 //   <directory>/<name>.manifest   its manifest; older than this no file of it has changed
+//   <directory>/<name>.held       it is held for the store, for the ranks that saved it: it stays
 // A program may change the files of its own tree: every chunk is verified as it is read, and a tree
 // with a wrong one is given up. Thread-safe.
 #pragma once
@@ -12,11 +13,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/ids.h"
 #include "common/base/limits.h"
 #include "common/base/time.h"
 #include "common/cas/manifest.h"
@@ -51,7 +54,25 @@ class LocalTrees {
             timespec since);
   // The same of one that was written (Finish) and has not changed since.
   void KeepAt(const std::string& path);
-  // Gives up everything that is kept: the disk is full.
+  // Moves the tree at `path` here, where it stays until LetGo, beyond the bounds and through a loss
+  // of power. DataLoss: a file of it changed after `since`. What lies here already is held, and the
+  // tree at `path` left to who calls.
+  absl::Status Hold(const Fence& fence, const std::string& manifest, const std::string& text,
+                    const std::string& path, timespec since);
+  // The same of what lies here already; false: it does not.
+  bool HoldAgain(const Fence& fence, const std::string& manifest);
+  void LetGo(const Fence& fence, const std::string& manifest);
+  struct HeldTree {
+    Fence fence;  // Of the rank that saved it.
+    std::string manifest;
+  };
+  std::vector<HeldTree> Held() const;
+  // Where one lies; "": it is held no more, or was given up because its bytes had changed.
+  std::string HeldAt(const std::string& manifest) const;
+  // A path for a tree that is to be held.
+  std::string NewPart();
+
+  // Gives up everything that is kept and not held: the disk is full.
   void GiveRoom();
 
   struct Wanted {
@@ -66,7 +87,7 @@ class LocalTrees {
   // where the file system cannot, or none is here unchanged.
   absl::Status Clone(const std::string& manifest, const std::string& target);
 
-  // Manifests of at least kPeerTreeBytesMin.
+  // Manifests of what is held, and of at least kPeerTreeBytesMin.
   std::vector<std::string> Whole() const;
   std::vector<std::string> Arriving() const;
 
@@ -86,6 +107,7 @@ class LocalTrees {
     size_t written = 0;
     bool whole = false;
     bool kept = false;
+    std::set<Fence> holders;  // While it is held.
     timespec since{};    // No file of it has changed after.
     Millis moved_at = 0;  // The last chunk came.
     uint64_t used = 0;   // Counts uses: the least is the longest ago.
@@ -99,6 +121,9 @@ class LocalTrees {
   };
   uint64_t Add(const std::string& manifest, const Manifest& tree, const std::string& path);
   void Load();
+  static void LoadHolders(Tree& tree);
+  absl::Status MoveHere(const Fence& fence, const std::string& text, const std::string& path,
+                        timespec since, const std::string& kept);
   void Erase(uint64_t id);
   void GiveUp(uint64_t id, const std::string& path);
   uint64_t FindAt(const std::string& path) const;
@@ -118,8 +143,5 @@ class LocalTrees {
   std::map<uint64_t, Tree> trees_;
   std::unordered_map<std::string, std::vector<Place>> places_;  // By digest.
 };
-
-// Now, as the file system's clock has it.
-timespec FileClock();
 
 }  // namespace rt::worker

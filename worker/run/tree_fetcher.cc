@@ -1,13 +1,16 @@
 #include "worker/run/tree_fetcher.h"
 
+#include <atomic>
 #include <filesystem>
 #include <mutex>
 
 #include "common/base/status.h"
 #include "common/cas/manifest.h"
+#include "common/cas/room.h"
 #include "common/cas/tree.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -47,6 +50,31 @@ class Nearest : public BlobSource {
   std::unique_ptr<BlobSource> found_;
 };
 
+// What nodes hold for the store, which may have it by now.
+class HoldersThenStore : public BlobSource {
+ public:
+  HoldersThenStore(BlobSource& holders, BlobSource& store) : holders_(holders), store_(store) {}
+  absl::StatusOr<std::string> GetChunk(const std::string& digest) override {
+    return First(holders_.GetChunk(digest), [&] { return store_.GetChunk(digest); });
+  }
+  absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
+    return First(holders_.GetManifest(digest), [&] { return store_.GetManifest(digest); });
+  }
+  // They were asked, and said so.
+  bool holders_lack_it() const { return lack_it_; }
+
+ private:
+  template <class Next>
+  absl::StatusOr<std::string> First(absl::StatusOr<std::string> held, Next next) {
+    if (held.ok()) return held;
+    if (absl::IsNotFound(held.status())) lack_it_ = true;
+    return next();
+  }
+  BlobSource& holders_;
+  BlobSource& store_;
+  std::atomic<bool> lack_it_ = false;
+};
+
 Bytes BytesOf(const Manifest& tree) {
   Bytes bytes = 0;
   for (const ManifestEntry& entry : tree.entries) bytes += entry.size;
@@ -83,6 +111,13 @@ absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& 
                                 const std::string& path) {
   RT_RETURN_IF_ERROR(FailAt("worker.restore.before_pull"));
   RT_ASSIGN_OR_RETURN(const std::string text, FindManifest(manifest));
+  return Write(head_, manifest, text, part, path);
+}
+
+// `source` is asked for what neither this node nor others have.
+absl::Status TreeFetcher::Write(BlobSource& source, const std::string& manifest,
+                                const std::string& text, const std::string& part,
+                                const std::string& path) {
   RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
   RT_RETURN_IF_ERROR(RemoveTree(part));
   const bool cloned = trees_.Clone(manifest, part).ok();
@@ -91,8 +126,8 @@ absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& 
   absl::Status status;
   if (!cloned) {
     PeerSources* peers = BytesOf(tree) >= limits::kPeerTreeBytesMin ? peers_ : nullptr;
-    Nearest source(head_, trees_, peers, {.manifest = manifest, .before = id});
-    status = RestoreEntries(source, tree, part, [&](size_t chunks) {
+    Nearest nearest(source, trees_, peers, {.manifest = manifest, .before = id});
+    status = RestoreEntries(nearest, tree, part, [&](size_t chunks) {
       ReachFailpoint("worker.restore.mid_pull");
       trees_.NoteWritten(id, chunks);
     });
@@ -100,6 +135,43 @@ absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& 
   if (status.ok()) status = FailAt("worker.restore.before_rename");
   if (status.ok()) status = trees_.Finish(id, path);
   if (!status.ok()) trees_.Drop(id);
+  return status;
+}
+
+absl::Status TreeFetcher::FetchHeld(const std::string& manifest, const Fence& fence,
+                                    const std::string& path) {
+  RT_RETURN_IF_ERROR(FailAt("worker.restore.before_pull"));
+  if (auto here = trees_.GetManifest(manifest); here.ok()) {
+    const absl::Status written = Write(head_, manifest, *here, path, path);
+    if (!absl::IsNotFound(written) && !absl::IsDataLoss(written)) return written;
+  }
+  if (peers_ == nullptr) return Fetch(manifest, path, path);
+  RT_ASSIGN_OR_RETURN(Holders holders, peers_->FindHolders(manifest, fence));
+  HoldersThenStore source(*holders.source, head_);
+  auto text = source.GetManifest(manifest);
+  const absl::Status status = text.ok() ? Write(source, manifest, *text, path, path)
+                                        : text.status();
+  if (!absl::IsNotFound(status) || (holders.all && source.holders_lack_it())) return status;
+  return absl::UnavailableError("the nodes that hold the checkpoint do not serve it now");
+}
+
+absl::Status TreeFetcher::Hold(BlobSource& from, const std::string& manifest,
+                               const Fence& fence) {
+  std::string text;
+  if (auto here = trees_.GetManifest(manifest); here.ok()) {
+    text = *here;
+  } else {
+    RT_ASSIGN_OR_RETURN(text, from.GetManifest(manifest));
+  }
+  RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
+  const std::string part = trees_.NewPart();
+  RT_RETURN_IF_ERROR(EnsureDirectory(fs::path(part).parent_path().string()));
+  absl::Status status = CheckRoom(fs::path(part).parent_path().string(), BytesOf(tree));
+  if (absl::IsResourceExhausted(status)) trees_.GiveRoom();
+  Nearest nearest(from, trees_, nullptr, {.manifest = manifest});
+  if (status.ok()) status = RestoreEntries(nearest, tree, part, nullptr);
+  if (status.ok()) status = trees_.Hold(fence, manifest, text, part, FileClock());
+  RemoveTree(part).IgnoreError();  // With the next start of the daemon, at the latest.
   return status;
 }
 

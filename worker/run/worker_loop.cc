@@ -444,6 +444,15 @@ void WorkerLoop::WatchProgress() {
   }
 }
 
+// Nobody will go on from what it saved: people want it, and its node may go. Who goes on elsewhere
+// need not wait for the store.
+bool WorkerLoop::IsItsEnd(const LiveAttempt& live, const Fence& fence) const {
+  const AttemptState& attempt = state_.attempts.at(fence);
+  const Standing standing = live.standing();
+  if (live.said_paused() || standing.pause || standing.move || !attempt.wanted) return false;
+  return attempt.stop || (attempt.exit.exit_code == 0 && attempt.exit.signal == 0);
+}
+
 void WorkerLoop::PumpEnded() {
   std::vector<Fence> draining;
   for (const auto& [fence, attempt] : state_.attempts) {
@@ -462,6 +471,7 @@ void WorkerLoop::PumpEnded() {
       continue;
     }
     if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
+    if (parts_.pushes.HasUnstored(fence) && IsItsEnd(*live, fence)) continue;
     live->PumpStdout(true);
     live->Hurry();
     const bool failed = exit.exit_code != 0 || exit.signal != 0;

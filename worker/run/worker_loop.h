@@ -81,6 +81,7 @@ class WorkerLoop {
   void PumpRunning();
   void WatchMemory();
   void WatchProgress();
+  bool IsItsEnd(const LiveAttempt& live, const Fence& fence) const;
   void PumpEnded();
 
   LoopParts parts_;

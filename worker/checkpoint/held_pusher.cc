@@ -1,0 +1,209 @@
+#include "worker/checkpoint/held_pusher.h"
+
+#include <algorithm>
+
+#include "common/base/log.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/tree.h"
+#include "common/run/failpoint.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr Millis kLookEvery = 1'000;      // Another node pushes it, or nobody answers.
+constexpr Millis kPauseForRoom = 5'000;   // As CheckpointPusher's.
+constexpr std::chrono::seconds kSayEvery{60};
+// Whoever had it held here renews that every 30 s until it is committed (pusher.cc).
+constexpr std::chrono::seconds kCommitWithin{90};
+
+}  // namespace
+
+HeldPusher::HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
+                       std::function<void()> on_done)
+    : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)) {}
+
+HeldPusher::~HeldPusher() { Stop(); }
+
+void HeldPusher::Start() {
+  const Time now = std::chrono::steady_clock::now();
+  for (const LocalTrees::HeldTree& held : trees_.Held()) {
+    const Key key{held.fence, held.manifest};
+    std::lock_guard lock(mutex_);
+    if (entries_.contains(key)) continue;
+    entries_[key] = {.order = next_order_++, .added_at = now, .sure_at = now + kCommitWithin};
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+void HeldPusher::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+// The same bytes may be saved again while the first still wait: that adds nothing.
+void HeldPusher::Expect(const Fence& fence, const std::string& manifest) {
+  std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = entries_.try_emplace({fence, manifest});
+  if (is_new) entry->second = {.order = next_order_++, .is_expected = true};
+}
+
+HeldPusher::Entry& HeldPusher::Known(const Fence& fence, const std::string& manifest) {
+  Entry& entry = entries_[{fence, manifest}];
+  if (entry.order == 0) entry.order = next_order_++;
+  if (std::exchange(entry.is_expected, false) || entry.added_at == Time())
+    entry.added_at = std::chrono::steady_clock::now();
+  return entry;
+}
+
+void HeldPusher::Add(const Fence& fence, const std::string& manifest, double worth) {
+  {
+    std::lock_guard lock(mutex_);
+    Entry& entry = Known(fence, manifest);
+    entry.worth = worth;
+    entry.sure_at = Time();
+  }
+  changed_.notify_all();
+}
+
+void HeldPusher::AddFromPeer(const Fence& fence, const std::string& manifest) {
+  {
+    std::lock_guard lock(mutex_);
+    Known(fence, manifest).sure_at = std::chrono::steady_clock::now() + kCommitWithin;
+  }
+  changed_.notify_all();
+}
+
+void HeldPusher::Drop(const Fence& fence, const std::string& manifest) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find({fence, manifest});
+    if (found == entries_.end() || !found->second.is_expected) return;
+    entries_.erase(found);
+  }
+  trees_.LetGo(fence, manifest);
+  on_done_();
+}
+
+size_t HeldPusher::CountOf(const Fence& fence) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(
+      entries_.begin(), entries_.end(),
+      [&](const auto& one) { return one.first.first == fence && !one.second.is_expected; }));
+}
+
+bool HeldPusher::IsEmpty() const {
+  std::lock_guard lock(mutex_);
+  return entries_.empty();
+}
+
+// The oldest that is due of each trial; of these what is worth most, or has waited longest.
+std::optional<HeldPusher::Key> HeldPusher::Next() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const Time now = std::chrono::steady_clock::now();
+    std::optional<Time> soonest;
+    std::map<Owner, const std::pair<const Key, Entry>*> first;
+    for (const auto& one : entries_) {
+      const Entry& entry = one.second;
+      if (entry.is_expected) continue;
+      if (entry.look_at > now) {
+        soonest = std::min(soonest.value_or(entry.look_at), entry.look_at);
+        continue;
+      }
+      auto& known = first[one.first.first.attempt.owner];
+      if (known == nullptr || entry.order < known->second.order) known = &one;
+    }
+    const auto urgency = [now](const Entry& entry) {
+      return entry.worth * (1 + std::chrono::duration<double>(now - entry.added_at).count());
+    };
+    const auto best = std::max_element(first.begin(), first.end(), [&](auto& a, auto& b) {
+      return urgency(a.second->second) < urgency(b.second->second);
+    });
+    if (best != first.end()) return best->second->first;
+    if (soonest) changed_.wait_until(lock, *soonest);
+    else changed_.wait(lock);
+  }
+  return std::nullopt;
+}
+
+void HeldPusher::Run() {
+  while (std::optional<Key> key = Next()) {
+    const std::optional<Millis> pause = Work(*key);
+    {
+      std::lock_guard lock(mutex_);
+      auto found = entries_.find(*key);
+      if (found == entries_.end() || found->second.is_expected) continue;  // Dropped, or anew.
+      if (pause) {
+        const Time now = std::chrono::steady_clock::now();
+        found->second.look_at = now + std::chrono::milliseconds(*pause);
+        continue;
+      }
+      entries_.erase(found);
+    }
+    trees_.LetGo(key->first, key->second);
+    on_done_();
+  }
+}
+
+std::optional<Millis> HeldPusher::Work(const Key& key) {
+  const auto& [fence, manifest] = key;
+  const std::string path = trees_.HeldAt(manifest);
+  const bool gone = path.empty();
+  auto duty = head_.KeepCheckpoint(fence.attempt.owner, manifest,
+                                   gone ? HeldNews::kGone : HeldNews::kNone);
+  if (!duty.ok()) {
+    Say(key, duty.status());
+    return kLookEvery;
+  }
+  if (gone) {
+    RT_LOG(kWarning) << rt::ToString(fence) << ": a checkpoint that was held here is lost: its "
+                     << "bytes are here no more";
+    return std::nullopt;
+  }
+  if (duty->needed) return duty->push ? Push(key, path) : kLookEvery;
+  std::lock_guard lock(mutex_);
+  auto found = entries_.find(key);
+  const Time now = std::chrono::steady_clock::now();
+  if (found != entries_.end() && now < found->second.sure_at) return kLookEvery;
+  return std::nullopt;
+}
+
+std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) {
+  const auto& [fence, manifest] = key;
+  absl::Status status = FailAt("worker.held.before_push");
+  absl::StatusOr<StoredTree> stored =
+      status.ok() ? StoreTree(store_, path, {}) : absl::StatusOr<StoredTree>(status);
+  if (!stored.ok()) {
+    Say(key, stored.status());
+    return absl::IsResourceExhausted(stored.status()) ? kPauseForRoom : kLookEvery;
+  }
+  if (stored->manifest != manifest) {  // Not what was saved: it is told next.
+    trees_.LetGo(fence, manifest);
+    return 0;
+  }
+  ReachFailpoint("worker.held.after_push");
+  auto told = head_.KeepCheckpoint(fence.attempt.owner, manifest, HeldNews::kStored);
+  if (told.ok()) return std::nullopt;
+  Say(key, told.status());
+  return kLookEvery;
+}
+
+// Now and then what it waits for.
+void HeldPusher::Say(const Key& key, const absl::Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(key);
+    const Time now = std::chrono::steady_clock::now();
+    if (found == entries_.end() || now - found->second.said_at < kSayEvery) return;
+    found->second.said_at = now;
+  }
+  RT_LOG(kInfo) << rt::ToString(key.first) << ": a checkpoint that is held here waits for the "
+                << "store: " << EscapeControl(MessageOf(status));
+}
+
+}  // namespace rt::worker

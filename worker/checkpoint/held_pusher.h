@@ -1,0 +1,76 @@
+// Checkpoints that this node holds on its disk for the store, of its own trials and of other nodes:
+// asks the head whether each still has to be held, pushes those that are this node's to push, and
+// lets go of the rest. Of one trial the oldest goes first; among trials what saves most work per
+// byte. LocalTrees knows across daemons what is held. Owns a thread. Public functions are
+// thread-safe.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/cas/blob_store.h"
+#include "worker/run/head_calls.h"
+#include "worker/run/local_trees.h"
+
+namespace rt::worker {
+
+class HeldPusher {
+ public:
+  // `on_done`: something is held no more.
+  HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees, std::function<void()> on_done);
+  ~HeldPusher();
+  void Start();  // Also with what earlier daemons held.
+  void Stop();
+
+  // It is about to be held and committed: the head is not asked before Add or Drop.
+  void Expect(const Fence& fence, const std::string& manifest);
+  // It is committed. `worth`: what would be lost with it, by any measure, per byte.
+  void Add(const Fence& fence, const std::string& manifest, double worth);
+  // What was expected was not committed, or the store has it.
+  void Drop(const Fence& fence, const std::string& manifest);
+  // Another node's, which may not have been committed yet.
+  void AddFromPeer(const Fence& fence, const std::string& manifest);
+  // How many of this rank's the store does not have, as far as is known here.
+  size_t CountOf(const Fence& fence) const;
+  bool IsEmpty() const;
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  using Key = std::pair<Fence, std::string>;  // And the manifest.
+  struct Entry {
+    uint64_t order = 0;
+    bool is_expected = false;
+    double worth = 1;
+    Time added_at;
+    Time sure_at;  // Before it a head that does not know of it may learn of it yet.
+    Time look_at;
+    Time said_at;
+  };
+  Entry& Known(const Fence& fence, const std::string& manifest);
+  void Run();
+  std::optional<Key> Next();
+  // After how long to look again; nullopt: it is held no more.
+  std::optional<Millis> Work(const Key& key);
+  std::optional<Millis> Push(const Key& key, const std::string& path);
+  void Say(const Key& key, const absl::Status& status);
+
+  BlobStore& store_;
+  HeadCalls& head_;
+  LocalTrees& trees_;
+  const std::function<void()> on_done_;
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  uint64_t next_order_ = 1;
+  std::map<Key, Entry> entries_;
+};
+
+}  // namespace rt::worker

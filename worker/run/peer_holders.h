@@ -1,0 +1,19 @@
+// Other nodes that keep a checkpoint as well, until the store has it; worker/link implements it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+
+namespace rt::worker {
+
+class PeerHolders {
+ public:
+  virtual ~PeerHolders() = default;
+  // Blocks until the best other node has fetched the tree, which lies here, and holds it on its
+  // disk: that node. Asked again, it holds on.
+  virtual absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence) = 0;
+};
+
+}  // namespace rt::worker
