@@ -395,6 +395,7 @@ struct Applier {
   void operator()(const event::CheckpointUnheld& e) {
     std::erase(HoldersOf(e.owner, e.checkpoint), e.node);
   }
+  void operator()(const event::CheckpointReleased&) {}
   void operator()(const event::CheckpointRetired& e) {
     Runs& runs = RunsOf(e.owner);
     const Checkpoint& newest = runs.checkpoints.back();

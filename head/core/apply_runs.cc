@@ -165,6 +165,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
     checkpoint.best = known.best;
     checkpoint.best_iteration = known.best_iteration;
   }
+  LiveOf(world, e.attempt).saved_to = e.seq;
   runs.checkpoints.push_back(std::move(checkpoint));
 }
 

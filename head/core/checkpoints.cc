@@ -177,6 +177,10 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     draft.out.answer.checkpoint = known->id;
     return absl::OkStatus();
   }
+  if (rank == 0 && input.row.seq != 0 && input.row.seq <= live->saved_to) {
+    draft.out.answer.checkpoint = runs->next_checkpoint - 1;  // It was, and is retired.
+    return absl::OkStatus();
+  }
   if (live->PartOf(rank, input.row.seq) != nullptr || IsOutdated(*live, input.row.seq))
     return absl::OkStatus();
   RT_RETURN_IF_ERROR(CheckRow(*live, input));

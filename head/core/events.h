@@ -382,6 +382,14 @@ struct CheckpointUnheld {
   NodeId node;
   RT_FIELDS(CheckpointUnheld, owner, checkpoint, node);
 };
+// A node that held bytes for the store was told that nobody counts on them any more. Nothing else
+// changes: that it is in the journal says that the head which told it led.
+struct CheckpointReleased {
+  Owner owner;
+  std::string manifest;
+  NodeId node;
+  RT_FIELDS(CheckpointReleased, owner, manifest, node);
+};
 // No policy keeps it any more, or nobody has its bytes; they are swept later, from the state.
 struct CheckpointRetired {
   Owner owner;
@@ -465,7 +473,8 @@ using Event = std::variant<
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
-    event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld>;
+    event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
+    event::CheckpointReleased>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -26,8 +26,14 @@ bool IsHeldBy(const Checkpoint& checkpoint, NodeId node) {
 
 // It has lost the bytes; without another who has them the checkpoint is none any more.
 void LetGo(Draft& draft, const input::KeepCheckpoint& input, const Checkpoint& checkpoint) {
-  if (checkpoint.held_by.size() == 1)
+  if (checkpoint.held_by.size() == 1) {
+    const Attempt* live = FindRuns(draft.state(), input.owner)->live();
+    // It would begin anew with the counters of what is gone.
+    if (live != nullptr && live->checkpoint == checkpoint.id && live->accepted.front() == 0)
+      LoseAttempt(draft, {input.owner, live->number},
+                  "no node has the checkpoint any more that it was to go on from");
     return draft.Emit(event::CheckpointRetired{input.owner, checkpoint.id});
+  }
   draft.Emit(event::CheckpointUnheld{input.owner, checkpoint.id, input.node});
 }
 
@@ -51,6 +57,10 @@ absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) 
     draft.out.answer.needed = true;
     if (PusherOf(draft.state(), checkpoint) == input.node) draft.out.answer.push = true;
   }
+  // What follows cannot be undone: a head that has been superseded does not get to say it.
+  const bool releases = !draft.out.answer.needed && !input.is_early && input.news != News::kGone;
+  if (releases && draft.out.records.empty())
+    draft.Emit(event::CheckpointReleased{input.owner, input.manifest, input.node});
   return absl::OkStatus();
 }
 

@@ -105,10 +105,11 @@ struct Attempt {
   std::vector<CheckpointPart> parts;
   std::set<uint32_t> savers;
   uint32_t rule = 0;  // As in AttemptEnded.
+  uint64_t saved_to = 0;  // The newest row whose checkpoint was committed.
   AttemptId after;  // Whose room it will have, once that one has ended; no owner: it has its own.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged, saved, moving_since, parts, savers, rule, after);
+            unjudged, saved, moving_since, parts, savers, rule, after, saved_to);
 
   bool stands_in_line() const { return after.owner.kind != Owner::Kind::kNone; }
   // Whether its first rank was ever said to run.

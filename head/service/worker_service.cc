@@ -163,7 +163,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       edge_.loop.Post(input::KeepCheckpoint{node, *owner, request->manifest(),
                                             static_cast<News>(request->news()),
-                                            request->seen_epoch()},
+                                            request->seen_epoch(), request->early()},
                       [reactor, reply](const absl::Status& status, const Answer& answer) {
                         reply->set_needed(answer.needed);
                         reply->set_push(answer.push);

@@ -165,6 +165,7 @@ def move_trial(run: Run) -> None:
 
 RESTORED = Case(flags=("--keep-checkpoints", "0"), search={"trials": 2, "steps": 36},
                 provoke=kill_trial)
+HELD = Case(search={"more": "checkpoints: {durable_after: local}\n"})
 SERVED = Case(search={"trials": 1, "steps": 60, "checkpoint_bytes": 9 << 20},
               choose=node_of_trial, provoke=move_trial)
 # So that checkpoints are retired, and swept.
@@ -185,6 +186,9 @@ CASES: dict[str, Case] = {
     "head.sweep": Case(config=OBJECTS_SWEPT, search=LONG),
     "head.sweep.before_unlink": Case(config=FILES_SWEPT, search=LONG),
     "worker.sync": Case(at=3),
+    "worker.checkpoint.before_hold": HELD,
+    "worker.checkpoint.after_hold": HELD,
+    "worker.held": HELD,
     "worker.spool": Case(at=4),
     "worker.report": Case(at=3),
     "worker.restore": RESTORED,

@@ -24,7 +24,8 @@ class NoHead : public HeadCalls {
                                             const SafeCheckpoint&) override {
     return absl::FailedPreconditionError("stale");
   }
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string&, HeldNews) override {
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string&, HeldNews,
+                                          bool) override {
     return absl::FailedPreconditionError("stale");
   }
   void DriverCall(const Fence&, std::string,

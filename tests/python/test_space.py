@@ -68,6 +68,7 @@ def test_a_constant_that_looks_like_a_primitive_is_escaped() -> None:
         lambda: tune.TuneConfig(mode="best"),
         lambda: tune.FailureConfig(max_failures=1, fail_fast=True),
         lambda: tune.CheckpointConfig(num_to_keep=0),
+        lambda: tune.CheckpointConfig(durable_after="disk"),
         lambda: tune.Tuner("unknown"),
         lambda: tune.Tuner(3),
         lambda: tune.Tuner(int),

@@ -101,6 +101,7 @@ void Auditor::On(const event::NodeReady& e) {
   Must(e.inventory.incarnation >= node.inventory.incarnation,
        "a daemon that has a successor is not heard any more");
   node.ready = true;
+  node.lost = false;
   node.inventory = e.inventory;
 }
 void Auditor::On(const event::NodeLost& e) {
@@ -110,6 +111,7 @@ void Auditor::On(const event::NodeLost& e) {
   lost_nodes_.insert(e.node);
   Must(!calm_, "no node is lost once the faults are over");
   node.ready = false;
+  node.lost = true;
   node.draining = node.by_hand;
 }
 void Auditor::On(const event::NodeGone& e) {
@@ -227,6 +229,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
   owner.suspending = owner.moving = false;
+  owner.saved_to = 0;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   CheckGang(e, owner.asks);
   owner.live = true;
@@ -249,6 +252,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
   Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
+  Must(newest == nullptr || IsWithin(*newest), "nobody goes on from what only lost nodes have");
+  abandoned_.erase(e.attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
   starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
                         newest == nullptr ? std::vector<std::string>{} : newest->parts};
@@ -262,7 +267,8 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
            body.checkpoint_parts == start->second.parts,
        "what is started goes on from the checkpoint that was decided");
   CheckMeeting(body);
-  Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint),
+  Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint) ||
+           (body.checkpoint_held && truth.held.contains(body.checkpoint)),
        "the bytes of the checkpoint are there");
 }
 // Its trial's newest attempt has just been placed.
@@ -308,7 +314,8 @@ void Auditor::On(const event::AttemptEnded& e) {
 void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const {
   Must(e.outcome != AttemptOutcome::kNone, "an attempt ends somehow");
   if (e.outcome == AttemptOutcome::kLost) {
-    Must(!calm_, "no attempt is lost once the faults are over");
+    const bool has_vanished = truth_->vanished.contains(starts_.at(e.attempt).manifest);
+    Must(!calm_ || has_vanished, "no attempt is lost once the faults are over");
     return;
   }
   if (e.outcome == AttemptOutcome::kWithdrawn) return CheckWithdrawn(e, owner);

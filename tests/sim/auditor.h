@@ -43,6 +43,7 @@ struct AuditedSpec {
   double stop_at = 0;  // Of training_iteration; 0: no rule.
   int64_t keep = 0;    // Checkpoints; 0: all.
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
+  std::string durable_after = "store";
   Millis time_budget = 0;
   bool asks_driver = false, suggests = false, judges = false, chooses = false;  // Of its driver.
 
@@ -80,13 +81,18 @@ class Auditor {
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
   bool Knows(ExperimentId id) const { return experiments_.contains(id); }
   bool Knows(JobId id) const { return jobs_.contains(id); }
+  // The durable book says that this node has the bytes of a checkpoint that the store lacks.
+  bool CountsOn(const Owner& owner, const std::string& manifest, NodeId node) const;
+  // Somebody has bytes that are kept and not in the store yet.
+  bool AwaitsStore(const Truth& truth) const { return !Awaited(truth).empty(); }
+  std::string Awaited(const Truth& truth) const;
   std::string Unfinished() const;  // For the message when a run is stuck.
   uint64_t rungs_checked() const { return rungs_checked_; }
 
  private:
   struct NodeBook {
     NodeInventory inventory;
-    bool ready = false, gone = false, draining = false;
+    bool ready = false, lost = false, gone = false, draining = false;
     bool by_hand = false;    // A person drained it.
     Millis drain_until = 0;  // What such a node runs after this is ended; 0: nothing.
     Resources used;
@@ -125,6 +131,7 @@ class Auditor {
     uint32_t failures = 0;
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
+    uint64_t saved_to = 0;  // Rows of the newest attempt, by its checkpoints, kept or not.
     bool stop_requested = false;
     bool over = false;
     bool paused = false;      // Not to run.
@@ -201,6 +208,7 @@ class Auditor {
   void On(const event::CheckpointPartCommitted& e);
   void On(const event::CheckpointStored& e);
   void On(const event::CheckpointUnheld& e);
+  void On(const event::CheckpointReleased& e);
   void On(const event::CheckpointRetired& e);
   void On(const event::ExperimentPaused& e);
   void On(const event::ExperimentResumed& e);
@@ -219,6 +227,12 @@ class Auditor {
   static bool Waits(const OwnerBook& runs);
   void CheckFirst(TrialId id) const;
   void CheckBreaker(const ExperimentBook& experiment) const;
+  void CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& owner) const;
+  bool Counts(NodeId id) const;
+  bool IsWithin(const CheckpointBook& book) const;
+  static bool IsWorse(const CheckpointBook& a, const CheckpointBook& b, const AuditedSpec& spec);
+  static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
+  static std::set<uint64_t> NeededOf(const OwnerBook& owner);
   CheckpointBook& HeldOf(const Owner& owner, uint64_t checkpoint);
   void CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckMoved(const Fence& fence, const OwnerBook& owner) const;
@@ -276,7 +290,8 @@ class Auditor {
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   std::map<AttemptId, AttemptId> line_before_, line_next_;  // Who stands in line, and behind whom.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
-  std::set<Owner> committed_;  // Owners that got a checkpoint in it.
+  std::set<Owner> committed_;  // Owners that got a checkpoint in it, or whose holders had news.
+  std::set<Owner> abandoned_;  // Owners whose newest checkpoint nobody has, in it.
   // Attempts that ended before all of their ranks had, with their nodes.
   std::map<AttemptId, std::set<NodeId>> broken_;
   std::set<NodeId> lost_nodes_;   // In this transaction.

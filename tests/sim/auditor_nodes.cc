@@ -41,10 +41,8 @@ void Auditor::CheckMoved(const Fence& fence, const OwnerBook& owner) const {
   if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
   const TruthRun& run = it->second;
   Must(run.exited, "who was moved did exit");
-  const bool has_saved =
-      !owner.checkpoints.empty() && owner.checkpoints.back().attempt == fence.attempt.number;
-  Must(has_saved, "only who has saved is moved");
-  Must(fence.rank != 0 || (run.moved_after && owner.checkpoints.back().seq > *run.moved_after),
+  Must(owner.saved_to > 0, "only who has saved is moved");
+  Must(fence.rank != 0 || (run.moved_after && owner.saved_to > *run.moved_after),
        "nothing that was done before it was told is lost");
 }
 

@@ -67,6 +67,7 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   if (const Json* stop = json->Find("stop")) spec.stop_at = stop->GetDouble("training_iteration");
   if (const Json* keep = json->Find("checkpoints")) {
     spec.keep = keep->GetInt("num_to_keep");
+    spec.durable_after = keep->GetString("durable_after", "store");
     spec.scored = keep->GetString("score_attribute") == "loss";
     spec.score_maximise = keep->GetString("score_order", "max") == "max";
   }
@@ -302,6 +303,7 @@ void Auditor::EndTransaction() {
   CheckDrains();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
+  Must(abandoned_.empty(), "what nobody has is given up only by who goes on without it");
 }
 
 void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
@@ -336,7 +338,7 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
-  Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
+  CheckBytes(e, owner);
   CheckWhole(e, owner);
   const Fence fence{e.attempt, 0};
   Must(e.seq > 0 && e.seq <= Accepted(fence), "its rows are accepted before");
@@ -352,78 +354,8 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   owner.checkpoints.push_back(
       {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, e.parts, score,
        false, {e.held_by.begin(), e.held_by.end()}});
+  owner.saved_to = e.seq;
   committed_.insert(e.attempt.owner);
-}
-
-Auditor::CheckpointBook& Auditor::HeldOf(const Owner& owner, uint64_t checkpoint) {
-  for (CheckpointBook& book : OwnerOf(owner).checkpoints) {
-    if (book.id != checkpoint || book.retired) continue;
-    Must(!book.held_by.empty(), "what the store has is held by nobody");
-    return book;
-  }
-  Fail("only a kept checkpoint is held");
-}
-
-void Auditor::On(const event::CheckpointStored& e) {
-  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
-  Must(truth_->manifests.contains(book.manifest), "the bytes are in the store");
-  book.held_by.clear();
-}
-
-void Auditor::On(const event::CheckpointUnheld& e) {
-  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
-  Must(book.held_by.size() > 1 && book.held_by.erase(e.node) == 1, "one of several let go of it");
-}
-
-void Auditor::On(const event::CheckpointRetired& e) {
-  OwnerBook& owner = OwnerOf(e.owner);
-  auto book = std::find_if(owner.checkpoints.begin(), owner.checkpoints.end(),
-                           [&](const CheckpointBook& c) { return c.id == e.checkpoint; });
-  Must(book != owner.checkpoints.end() && !book->retired, "a kept checkpoint is retired, once");
-  if (truth_->broken.contains(book->manifest)) {
-    owner.checkpoints.erase(book);
-    // The newest that is kept is the one to go on from now.
-    while (!owner.checkpoints.empty() && owner.checkpoints.back().retired)
-      owner.checkpoints.pop_back();
-    return;
-  }
-  const bool begins_anew = Asked("restart", ToString(e.owner.trial()));
-  Must(book + 1 != owner.checkpoints.end() || begins_anew, "the newest checkpoint is kept");
-  book->retired = true;
-  if (begins_anew) return;  // Of these all go.
-  const AuditedSpec& spec = ExperimentOf(e.owner.trial().experiment).spec;
-  int64_t kept = 0;
-  for (const CheckpointBook& other : owner.checkpoints) {
-    if (other.retired) continue;
-    ++kept;
-    if (&other == &owner.checkpoints.back()) continue;
-    const bool is_older = !spec.scored || other.score == book->score;
-    const bool is_worse = spec.scored && other.score != book->score &&
-                          (!other.score || (book->score && (spec.score_maximise
-                                                                ? *other.score < *book->score
-                                                                : *other.score > *book->score)));
-    Must(is_older ? other.id > book->id : !is_worse, "the worst by the policy is retired");
-  }
-  Must(spec.keep > 0 && kept >= spec.keep, "not more is retired than the policy says");
-}
-
-// By score the newest may stand beside the best, because the trial goes on from it; then it is the
-// worst of them.
-void Auditor::CheckKept(const Owner& owner) {
-  const AuditedSpec& spec = ExperimentOf(owner.trial().experiment).spec;
-  const auto& all = OwnerOf(owner).checkpoints;
-  const int64_t kept = std::count_if(all.begin(), all.end(),
-                                     [](const CheckpointBook& c) { return !c.retired; });
-  if (spec.keep == 0 || kept <= spec.keep) return;
-  Must(spec.scored && kept == spec.keep + 1, "no more checkpoints are kept than the policy says");
-  const CheckpointBook& newest = all.back();
-  for (const CheckpointBook& other : all) {
-    if (other.retired || &other == &newest) continue;
-    const bool is_better = other.score && other.score != newest.score &&
-                           (!newest.score || (spec.score_maximise ? *other.score > *newest.score
-                                                                  : *other.score < *newest.score));
-    Must(is_better, "one that is kept beyond the policy is the newest and the worst");
-  }
 }
 
 }  // namespace rt::sim

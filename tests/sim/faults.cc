@@ -33,6 +33,8 @@ const char* FaultName(Fault fault) {
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
     case Fault::kCheckpointBroken: return "checkpoint could not be restored";
+    case Fault::kHeldGone: return "held checkpoint rotted on its node";
+    case Fault::kHolderSilent: return "peer was not told of the commit";
     case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";
@@ -74,6 +76,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.drain_requested = upto(0.15);
   plan.taken_over = upto(0.15);
   plan.checkpoint_broken = upto(0.10);
+  plan.held_gone = upto(0.02);
   if (rng.Chance(0.5)) plan.disconnect_stop = 1'000 + static_cast<int64_t>(rng.Below(7'000));
   return plan;
 }

@@ -40,6 +40,8 @@ enum class Fault : size_t {
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
   kCheckpointBroken,  // Its bytes could not be restored.
+  kHeldGone,          // A node lost the bytes that it held until the store had them.
+  kHolderSilent,      // A node never heard that what it had a copy of was committed.
   kHeadAway,          // A worker heard of no head for so long that it ended what ran.
   kGpuSick,          // A gpu fell off its bus; what ran on it went on.
   kStopRequested,    // A person stopped a trial, a job or an experiment.
@@ -76,6 +78,7 @@ struct FaultPlan {
   double head_stopped = 0, head_crashed = 0, taken_over = 0;
   double clock_jumped = 0;  // Of each crash.
   double trial_hung = 0, trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0;
+  double held_gone = 0;  // Of each time that a holder asks.
   double stop_requested = 0;
   double paused = 0, reopened = 0, drain_requested = 0;
   double driver_killed = 0;

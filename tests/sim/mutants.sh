@@ -146,7 +146,7 @@ head_core trials.cc "a trial is asked to stop twice" \
 head_core trials.cc "one failure too few is allowed" \
   's/trial\.runs\.failures >/trial.runs.failures >=/'
 head_core checkpoints.cc "the newest checkpoint may be retired" \
-  's/all\.end\(\) - 1/all.end()/; s/a\.id < b\.id/a.id > b.id/g'
+  's/if \(!all\.empty\(\)\) needed\.insert\(all\.back\(\)\.id\);//; s/a\.id < b\.id/a.id > b.id/g'
 head_core checkpoints.cc "the best checkpoint is retired first" \
   's/WorseThan\(\*a, \*b, policy\)/WorseThan(*b, *a, policy)/'
 head_core desired.cc "a restart begins without its checkpoint" \
@@ -187,6 +187,45 @@ head_core trials.cc "a trial that hangs is restarted for ever" \
   's/trial\.runs\.hangs > static_cast<uint32_t>\(spec\.watchdog\.restarts\)/false/'
 head_core breaker.cc "the breaker forgets who did not fail" \
   's/ \|\| index\.completed \+ index\.stopped > 0//'
+head_core placement.cc "an attempt goes on from what only lost nodes have" \
+  's/\n  RetireUnreachable\(draft, owner\);//'
+head_core checkpoints.cc "the newest in the store is retired" \
+  's/needed\.insert\(at->id\);/(void)at;/'
+head_core checkpoints.cc "what is being pushed is retired" \
+  's/needed\.insert\(\(at - 1\)->id\)/(void)at/'
+head_core holders.cc "only the node that trained pushes" \
+  's/PusherOf\(draft\.state\(\), checkpoint\) == input\.node/checkpoint.held_by.front() == input.node/'
+head_core holders.cc "an attempt begins anew beside what is gone" \
+  's/live->accepted\.front\(\) == 0/false/'
+head_core holders.cc "a head that was superseded lets go" \
+  's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)releases;/'
+head_core checkpoints.cc "a late copy brings back what has gone" \
+  's/input\.row\.seq <= live->saved_to/false/'
+head_core holders.cc "nobody is told to push" 's/draft\.out\.answer\.push = true/(void)draft/'
+head_core holders.cc "news that the store has it is lost" \
+  's/draft\.Emit\(event::CheckpointStored\{[^}]*\}\)/(void)draft/'
+head_core holders.cc "holders are told to let go at once" 's/draft\.out\.answer\.needed = true;//'
+head_core holders.cc "who lost the bytes takes along what another has" \
+  's/checkpoint\.held_by\.size\(\) == 1/true/'
+head_core holders.cc "what the last holder lost is kept" \
+  's/draft\.Emit\(event::CheckpointRetired\{input[^}]*\}\)/(void)draft/'
+head_core checkpoints.cc "lost nodes are counted on" \
+  's/ && !node->second\.lost && !node->second\.gone;/;/'
+head_core checkpoints.cc "what nodes hold counts as stored" \
+  's/,\n *\.held_by = std::move\(holders\)//'
+head_core state.cc "a lost node is to push" \
+  's/!node->second\.lost && !node->second\.gone\) return id/true) return id/'
+head_core apply.cc "who let go still holds it" \
+  's/std::erase\(HoldersOf\(e\.owner, e\.checkpoint\), e\.node\)/(void)e/'
+head_core apply_runs.cc "the state forgets who holds it" 's/checkpoint\.held_by = e\.held_by;//'
+head_core desired.cc "a worker looks in the store for what nodes hold" \
+  's/launch\.checkpoint_held = !checkpoint\.is_stored\(\);//'
+head_core desired.cc "several ranks leave their checkpoints on nodes" \
+  's/if \(launch\.world_size == 1\) launch\.durable_after/launch.durable_after/'
+head_core holders.cc "what became stored retires nothing" \
+  's/if \(input\.news != News::kNone\) RetireByPolicy\(draft, input\.owner\);//'
+head_core holders.cc "only the newest that nobody has is given up" \
+  's/while \(!runs\.check/if (!runs.check/'
 worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
 worker_core "an exit file is ignored" \

@@ -17,6 +17,10 @@ std::string WorkerHost::Describe() const {
             std::to_string(run.spool.size()) + (run.commit ? " commits" : "") +
             (run.is_judged ? " judged " + std::to_string(run.judged) : "");
   }
+  for (const auto& [manifest, held] : held_) {
+    text += "\n    holds " + manifest + (held.is_copy ? " for another" : "") +
+            (held.is_pushing ? " pushes" : "");
+  }
   return text;
 }
 
@@ -113,13 +117,14 @@ bool WorkerHost::MissesPeers(const Fence& fence, const Run& run) const {
   return false;
 }
 
-// Bytes first: they are durable at the head before anybody asks for the commit. A daemon that dies
-// on the way pushes again when it is back; a node that dies takes what was not committed along.
+// Bytes first: they are durable, as the experiment wants it, before anybody asks for the commit. A
+// daemon that dies on the way pushes again when it is back; a node that dies takes what was not
+// committed along.
 void WorkerHost::Push(const Fence& fence) {
   Daemon(sim_.Between(1, 300), [this, fence] {
     auto it = runs_.find(fence);
     if (it == runs_.end() || !it->second.commit) return;
-    sim_.truth.manifests.insert(it->second.commit->manifest);
+    Secure(it->second, *it->second.commit);
     SendCommit(fence);
   });
 }

@@ -43,10 +43,14 @@ struct TruthRun {
   bool logged = false;  // Its log has what the retry rules look for.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
 };
+// What became of the bytes that a node had on its disk on the store's behalf.
+enum class Copy { kThere, kRotten, kLetGo, kLostDisk };
 struct Truth {
   std::map<Fence, TruthRun> runs;
   std::set<std::string> manifests;  // Durable in the store.
   std::set<std::string> broken;     // Of these, those whose bytes could not be restored.
+  std::map<std::string, std::map<NodeId, Copy>> held;  // What nodes ever had, by manifest.
+  std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
@@ -57,7 +61,19 @@ struct Truth {
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.
+
+  // What became of the node's bytes; nullopt: it never had them.
+  std::optional<Copy> CopyOf(const std::string& manifest, NodeId node) const {
+    auto all = held.find(manifest);
+    if (all == held.end() || !all->second.contains(node)) return std::nullopt;
+    return all->second.at(node);
+  }
+  bool IsThere(const std::string& manifest, NodeId node) const {
+    return CopyOf(manifest, node) == Copy::kThere;
+  }
 };
+
+class WorkerHost;
 
 class Sim {
  public:
@@ -113,6 +129,7 @@ class Sim {
   FaultPlan plan;
   Histogram faults;
   Truth truth;
+  std::vector<WorkerHost*> hosts;  // All machines that there ever were.
   bool calm = false;  // No more faults.
   Millis calm_at = 0;
   Millis now = 1'700'000'000'000;

@@ -25,6 +25,7 @@ Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
     size.gpu = i == 0 ? 2 * kUnit : static_cast<int64_t>(sim_.rng.Below(3)) * kUnit;
     hosts_.push_back(std::make_unique<WorkerHost>(sim_, head_, auditor_,
                                                   "node" + std::to_string(i), size));
+    sim_.hosts.push_back(hosts_.back().get());
   }
 }
 
@@ -46,7 +47,8 @@ std::string Simulation::Run() {
     if (Finished()) break;
     if (sim_.now > started + kFaultsLast + kLivenessLimit) {
       Fail("stuck: no end " + std::to_string(kLivenessLimit / 1'000) +
-           " s after the faults stopped" + auditor_.Unfinished() + Unanswered());
+           " s after the faults stopped" + auditor_.Unfinished() + auditor_.Awaited(sim_.truth) +
+           Unanswered());
     }
   }
   auditor_.ExpectAllOver();
@@ -65,7 +67,7 @@ void Simulation::ExpectNothingLeft() {
 }
 
 bool Simulation::Finished() {
-  if (!auditor_.AllOver()) return false;
+  if (!auditor_.AllOver() || auditor_.AwaitsStore(sim_.truth)) return false;
   for (const auto& request : requests_) {
     if (IsOpen(*request)) return false;
   }
@@ -166,12 +168,14 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   } else if (below(2) == 0) {
     text += R"("stop":{"training_iteration":)" + number(1 + below(20)) + "},";
   }
+  const char* durable_after[] = {"store", "store", "peer", "local"};
+  text += std::string(R"("checkpoints":{"durable_after":")") + durable_after[below(4)] + "\"";
   if (below(2) == 0) {
-    text += R"("checkpoints":{"num_to_keep":)" + number(1 + below(3));
+    text += R"(,"num_to_keep":)" + number(1 + below(3));
     if (below(2) == 0) text += R"(,"score_attribute":"loss")";
     if (below(2) == 0) text += R"(,"score_order":"min")";
-    text += "},";
   }
+  text += "},";
   if (below(5) == 0) text += "\"time_budget\":" + number(3 + below(40)) + ",";
   if (below(3) == 0) text += "\"max_concurrent\":" + number(1 + below(3)) + ",";
   if (below(2) == 0)

@@ -44,6 +44,7 @@ void WorkerHost::StartDaemon() {
   for (auto& [fence, run] : runs_) {
     if (run.commit) Push(fence);
   }
+  RecoverHeld();
 }
 
 void WorkerHost::Daemon(Millis delay, Sim::Effect effect) {
@@ -102,7 +103,7 @@ void WorkerHost::Reboot(bool keep_disk) {
   daemon_up_ = false;
   LoseProcesses();
   if (!keep_disk) {
-    runs_.clear();
+    LoseDisk();
     node_ = {};
   } else if (sim_.rng.Chance(0.3)) {
     sim_.faults.Add(Fault::kRunsForgotten);
@@ -119,6 +120,7 @@ void WorkerHost::LeaveForGood() {
   present_ = daemon_up_ = false;
   ++daemon_life_;
   LoseProcesses();
+  LoseDisk();
 }
 
 void WorkerHost::StopDaemon(Millis span) {
@@ -183,14 +185,13 @@ void WorkerHost::Prepare(const Fence& fence) {
     }
     auto body = bodies_.find(fence);
     if (body == bodies_.end()) return;
-    const std::string& checkpoint = body->second.checkpoint;
-    if (!checkpoint.empty() &&
-        sim_.Strikes(sim_.plan.checkpoint_broken, Fault::kCheckpointBroken)) {
-      sim_.truth.broken.insert(checkpoint);
+    const Fetched fetched = Fetch(fence, body->second.checkpoint);
+    if (fetched == Fetched::kLater)
+      return Feed(worker::input::Prepared{fence, false, true, "who has it is down"});
+    if (fetched == Fetched::kNever) {
       TruthRun& truth = sim_.truth.runs[fence];
       truth.exited = truth.launch_failed = truth.witnessed = true;
-      Feed(worker::input::Prepared{fence, false, false, "a chunk is damaged", 0, true});
-      return;
+      return Feed(worker::input::Prepared{fence, false, false, "a chunk is damaged", 0, true});
     }
     uint32_t& port = body->second.port;
     if (body->second.keeps_port) {
@@ -380,7 +381,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   if (!reply.known) {
     // Its identity is void: end everything, forget it, and join as somebody new.
     LoseProcesses();
-    runs_.clear();
+    LoseDisk();
     bodies_.clear();
     core_ = {};
     node_ = {};
@@ -411,7 +412,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
 }
 
-// --- reports and checkpoints --------------------------------------------------------------------
+// --- reports -------------------------------------------------------------------------------------
 
 void WorkerHost::ReportLater() {
   Daemon(sim_.Between(10, 80), [this] {
@@ -466,35 +467,6 @@ void WorkerHost::TakeVerdict(const ReportVerdict& verdict) {
   sim_.At(sim_.Between(5, 200), [this, fence = verdict.fence, pid = run.pid] {
     EndProcess(fence, pid, 0, 0);
   });
-}
-
-void WorkerHost::SendCommit(const Fence& fence) {
-  auto it = runs_.find(fence);
-  if (it == runs_.end() || !it->second.commit) return;
-  input::CommitCheckpoint commit = *it->second.commit;
-  commit.seen_epoch = core_.epoch;
-  commit.incarnation = Incarnation();
-  if (!sim_.truth.manifests.contains(commit.manifest)) return;  // Push() comes back.
-  sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
-    head_.Post(commit, [=, this](const absl::Status& status, const Answer& answer) {
-      // Too early: its rows are not accepted yet. Asked again.
-      if (!status.ok() && status.code() == absl::StatusCode::kUnavailable) return;
-      // A part of one that is not whole is no checkpoint; a refusal ends the wait of one alone.
-      const bool whole = answer.checkpoint != 0 || (!status.ok() && !commit.together);
-      reply([this, life, whole, fence = commit.fence, manifest = commit.manifest] {
-        if (life != daemon_life_) return;
-        Daemon(0, [this, whole, fence, manifest] {
-          auto run = runs_.find(fence);
-          if (run == runs_.end() || !run->second.commit) return;
-          if (run->second.commit->manifest != manifest) return;
-          const uint64_t seq = run->second.commit->row.seq;
-          run->second.commit.reset();
-          if (whole) NoteSaved(fence, seq);
-        });
-      });
-    });
-  });
-  Daemon(500, [this, fence] { SendCommit(fence); });
 }
 
 }  // namespace rt::sim

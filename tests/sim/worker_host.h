@@ -29,8 +29,10 @@ class WorkerHost {
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
   NodeId node() const { return node_; }
-  // Neither programs nor run directories; a node that left has none.
-  bool IsClean() const { return !present_ || (runs_.empty() && core_.attempts.empty()); }
+  // Neither programs nor run directories nor others' bytes; a node that left has none.
+  bool IsClean() const {
+    return !present_ || (runs_.empty() && core_.attempts.empty() && held_.empty());
+  }
   std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
 
  private:
@@ -65,7 +67,19 @@ class WorkerHost {
     uint64_t whole = 0;     // The newest row, as the head said, whose checkpoint is.
     bool awaits_commit = false;  // report() does.
     std::set<uint64_t> saved;    // Rows that came with a checkpoint.
+    uint64_t settled = 0;        // The newest row whose checkpoint is committed.
   };
+  // Bytes of a checkpoint that its disk keeps until the store has them.
+  struct Held {
+    Fence fence;
+    uint64_t seq = 0;
+    bool is_copy = false;     // Another node trained.
+    bool is_settled = false;  // The commit was answered; or nobody will ever say so.
+    uint64_t turn = 0;        // Answers of before it was written anew do not count.
+    input::KeepCheckpoint::News news = input::KeepCheckpoint::News::kNone;
+    bool is_pushing = false;
+  };
+  enum class Fetched { kHere, kLater, kNever };
 
   void StartDaemon();
   void Daemon(Millis delay, Sim::Effect effect);  // If this daemon still lives, once it runs.
@@ -92,6 +106,21 @@ class WorkerHost {
   void Push(const Fence& fence);
   void Drain(const Fence& fence);
   void SendCommit(const Fence& fence);
+  void TakeCommitted(const input::CommitCheckpoint& commit, bool whole, bool ok);
+  void Secure(const Run& run, input::CommitCheckpoint& commit);
+  WorkerHost* FindPeer() const;
+  void Hold(const input::CommitCheckpoint& commit, bool is_copy);
+  void NoteSettled(const std::string& manifest);
+  Held* FindHeld(const std::string& manifest, uint64_t turn);
+  void RecoverHeld();
+  void KeepLater(const std::string& manifest, uint64_t turn);
+  bool MayAsk(const std::string& manifest, const Held& held) const;
+  void AskToKeep(const std::string& manifest, Held& held);
+  void TakeKept(const std::string& manifest, uint64_t turn, bool needed, bool push);
+  void DropCopy(const std::string& manifest, Copy why);
+  void LoseDisk();
+  Fetched Fetch(const Fence& fence, const std::string& checkpoint);
+  bool MayComeBack(const Owner& owner, const std::string& manifest) const;
   void TickLater();
 
   void ProcessLater(const Fence& fence, uint64_t pid, Millis delay);
@@ -114,6 +143,8 @@ class WorkerHost {
   uint64_t next_pid_ = 100;
   Millis frozen_until_ = 0;
   std::map<Fence, Run> runs_;
+  std::map<std::string, Held> held_;  // By manifest.
+  uint64_t holds_ = 0;
   Millis drain_until_ = 0;
   std::optional<uint32_t> sick_gpu_;  // Until the faults are over.
   // The daemon.

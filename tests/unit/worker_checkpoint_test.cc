@@ -48,7 +48,7 @@ class SlowHead : public HeadCalls {
     return committed_.size();
   }
   absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string& manifest,
-                                          HeldNews news) override {
+                                          HeldNews news, bool) override {
     std::lock_guard lock(mutex_);
     news_.emplace_back(manifest, news);
     changed_.notify_all();

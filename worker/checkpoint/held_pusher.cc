@@ -70,7 +70,7 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
   changed_.notify_all();
 }
 
-void HeldPusher::AddFromPeer(const Fence& fence, const std::string& manifest) {
+void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest) {
   {
     std::lock_guard lock(mutex_);
     Known(fence, manifest).sure_at = std::chrono::steady_clock::now() + kCommitWithin;
@@ -153,9 +153,9 @@ void HeldPusher::Run() {
 std::optional<Millis> HeldPusher::Work(const Key& key) {
   const auto& [fence, manifest] = key;
   const std::string path = trees_.HeldAt(manifest);
-  const bool gone = path.empty();
+  const bool gone = path.empty(), early = IsEarly(key);
   auto duty = head_.KeepCheckpoint(fence.attempt.owner, manifest,
-                                   gone ? HeldNews::kGone : HeldNews::kNone);
+                                   gone ? HeldNews::kGone : HeldNews::kNone, early);
   if (!duty.ok()) {
     Say(key, duty.status());
     return kLookEvery;
@@ -166,11 +166,14 @@ std::optional<Millis> HeldPusher::Work(const Key& key) {
     return std::nullopt;
   }
   if (duty->needed) return duty->push ? Push(key, path) : kLookEvery;
+  if (early) return kLookEvery;
+  return std::nullopt;
+}
+
+bool HeldPusher::IsEarly(const Key& key) const {
   std::lock_guard lock(mutex_);
   auto found = entries_.find(key);
-  const Time now = std::chrono::steady_clock::now();
-  if (found != entries_.end() && now < found->second.sure_at) return kLookEvery;
-  return std::nullopt;
+  return found != entries_.end() && std::chrono::steady_clock::now() < found->second.sure_at;
 }
 
 std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) {
@@ -187,7 +190,7 @@ std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) 
     return 0;
   }
   ReachFailpoint("worker.held.after_push");
-  auto told = head_.KeepCheckpoint(fence.attempt.owner, manifest, HeldNews::kStored);
+  auto told = head_.KeepCheckpoint(fence.attempt.owner, manifest, HeldNews::kStored, false);
   if (told.ok()) return std::nullopt;
   Say(key, told.status());
   return kLookEvery;

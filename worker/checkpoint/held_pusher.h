@@ -35,8 +35,8 @@ class HeldPusher {
   void Add(const Fence& fence, const std::string& manifest, double worth);
   // What was expected was not committed, or the store has it.
   void Drop(const Fence& fence, const std::string& manifest);
-  // Another node's, which may not have been committed yet.
-  void AddFromPeer(const Fence& fence, const std::string& manifest);
+  // One that may not have been committed yet, another node's say.
+  void AddUnsure(const Fence& fence, const std::string& manifest);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
   bool IsEmpty() const;
@@ -58,6 +58,7 @@ class HeldPusher {
   std::optional<Key> Next();
   // After how long to look again; nullopt: it is held no more.
   std::optional<Millis> Work(const Key& key);
+  bool IsEarly(const Key& key) const;
   std::optional<Millis> Push(const Key& key, const std::string& path);
   void Say(const Key& key, const absl::Status& status);
 

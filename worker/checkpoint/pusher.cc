@@ -265,7 +265,10 @@ bool CheckpointPusher::Pause(Millis span) {
 void CheckpointPusher::Run() {
   while (std::shared_ptr<Push> push = Next()) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
-    if (!IsWanted(*push)) continue;  // Forgotten, or ours to push again after a restart.
+    if (!IsWanted(*push)) {  // Forgotten, or ours to push again after a restart.
+      if (push->safe.held) held_.AddUnsure(push->attempt->fence(), push->safe.manifest);
+      continue;
+    }
     const bool needs_room =
         absl::IsResourceExhausted(number.status()) && !push->attempt->standing().stale;
     if (needs_room) Postpone(push);
@@ -330,7 +333,8 @@ absl::Status CheckpointPusher::Hold(Push& push) {
   ReachFailpoint("worker.checkpoint.after_hold");
   push.safe = {.manifest = tree.manifest, .bytes = tree.bytes, .held = true};
   push.stored = std::move(tree);
-  if (push.attempt->body().durable_after == DurableAfter::kLocal) return absl::OkStatus();
+  const bool goes = push.attempt->standing().move && peers_ != nullptr;  // This disk, with it.
+  if (push.attempt->body().durable_after == DurableAfter::kLocal && !goes) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(const uint64_t peer, peers_->Hold(push.safe.manifest, fence));
   push.safe.peers = {peer};
   return absl::OkStatus();

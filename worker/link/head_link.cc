@@ -44,13 +44,14 @@ absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence, const Sp
 }
 
 absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                                  HeldNews news) {
+                                                  HeldNews news, bool early) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
   v1::KeepCheckpointRequest request;
   ToWire(owner, request.mutable_owner());
   request.set_manifest(manifest);
   request.set_news(static_cast<uint32_t>(news));
+  request.set_early(early);
   request.set_seen_epoch(attempts_.head_epoch());
   v1::KeepCheckpointReply reply;
   grpc::Status status = stub_->KeepCheckpoint(&context, request, &reply);

@@ -17,7 +17,7 @@ class HeadLink : public HeadCalls {
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                             const SafeCheckpoint& saved) override;
   absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                          HeldNews news) override;
+                                          HeldNews news, bool early) override;
   void DriverCall(const Fence& fence, std::string json,
                   std::function<void(absl::StatusOr<std::string>)> done) override;
 

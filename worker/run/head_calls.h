@@ -33,9 +33,9 @@ class HeadCalls {
   // when the fence is stale.
   virtual absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                                     const SafeCheckpoint& saved) = 0;
-  // Blocks.
+  // Blocks. `early`: its commit may be on its way; nothing is let go of now.
   virtual absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                                  HeldNews news) = 0;
+                                                  HeldNews news, bool early) = 0;
   // `done` gets the answer's JSON, on any thread.
   virtual void DriverCall(const Fence& fence, std::string json,
                           std::function<void(absl::StatusOr<std::string>)> done) = 0;
