@@ -126,7 +126,7 @@ struct Daemon {
   void AwaitStored() {
     std::unique_lock lock(mutex);
     REQUIRE(idle.wait_for(lock, std::chrono::seconds(20),
-                          [this] { return !pusher.HasUnstored(kFence); }));
+                          [this] { return !pusher.HasUnstored(kFence.attempt.owner); }));
   }
 };
 
@@ -280,7 +280,7 @@ TEST_CASE("where the disk is enough, the commit does not wait for the store, whi
   CHECK(head.safe_.front().peers.empty());
   const std::string manifest = head.committed_.front().second;
   CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
-  CHECK(daemon.pusher.HasUnstored(kFence));
+  CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
   head.SetWants(true);
   daemon.AwaitStored();
   CHECK(head.news_.back() == std::pair{manifest, HeldNews::kStored});
@@ -317,7 +317,7 @@ TEST_CASE("the next daemon brings to the store what the one before held") {
   }
   head.SetWants(true);
   Daemon daemon(folder, head, DurableAfter::kLocal);
-  CHECK(daemon.pusher.HasUnstored(kFence));
+  CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
   daemon.AwaitStored();
   CHECK(daemon.store.GetManifest(manifest).ok());
   CHECK(head.committed_.size() == 1);
@@ -369,7 +369,7 @@ TEST_CASE("one whose commit is refused is held no more") {
   REQUIRE(daemon.Take(1, folder.path + "/a").ok());
   daemon.AwaitIdle();
   CHECK(daemon.trees.Held().empty());
-  CHECK_FALSE(daemon.pusher.HasUnstored(kFence));
+  CHECK_FALSE(daemon.pusher.HasUnstored(kFence.attempt.owner));
 }
 
 }  // namespace rt::worker

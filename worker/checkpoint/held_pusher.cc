@@ -96,6 +96,13 @@ size_t HeldPusher::CountOf(const Fence& fence) const {
       [&](const auto& one) { return one.first.first == fence && !one.second.is_expected; }));
 }
 
+bool HeldPusher::HasOf(const Owner& owner) const {
+  std::lock_guard lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(), [&](const auto& one) {
+    return one.first.first.attempt.owner == owner && !one.second.is_expected;
+  });
+}
+
 bool HeldPusher::IsEmpty() const {
   std::lock_guard lock(mutex_);
   return entries_.empty();

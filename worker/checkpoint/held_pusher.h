@@ -39,6 +39,7 @@ class HeldPusher {
   void AddUnsure(const Fence& fence, const std::string& manifest);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
+  bool HasOf(const Owner& owner) const;
   bool IsEmpty() const;
 
  private:

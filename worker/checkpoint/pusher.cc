@@ -84,9 +84,9 @@ Bytes BytesBelow(const std::string& path) {
 }
 
 // What would be lost with it, per byte: seconds since the one before, times the devices that ran.
-double WorthOf(const LiveAttempt& attempt, const SpoolRow& row, Bytes bytes) {
+double WorthOf(const LiveAttempt& attempt, double since_s, const SpoolRow& row, Bytes bytes) {
   const size_t devices = std::max<size_t>(1, attempt.body().gpu_uuids.size());
-  const double seconds = std::max(0.001, row.time_total_s - attempt.body().time_total_base_s);
+  const double seconds = std::max(0.001, row.time_total_s - since_s);
   return seconds * static_cast<double>(devices) / static_cast<double>(std::max<Bytes>(1, bytes));
 }
 
@@ -328,6 +328,8 @@ absl::Status CheckpointPusher::Hold(Push& push) {
     RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_hold"));
     RT_RETURN_IF_ERROR(trees_.Hold(fence, tree.manifest, tree.text, path, push.stored_at));
   } else {
+    if (trees_.HeldAt(tree.manifest).empty())
+      return absl::DataLossError("its bytes have changed since they were held");
     held_.Expect(fence, tree.manifest);
   }
   ReachFailpoint("worker.checkpoint.after_hold");
@@ -389,6 +391,15 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
   }
 }
 
+// When its attempt's committed checkpoint before it was made, in seconds of training.
+double CheckpointPusher::SavedBefore(const Push& push) {
+  std::lock_guard lock(mutex_);
+  auto found = queues_.find(push.attempt->fence());
+  const double start = push.attempt->body().time_total_base_s;
+  if (found == queues_.end()) return start;
+  return std::max(start, std::exchange(found->second.saved_to_s, push.row.time_total_s));
+}
+
 void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
                               const absl::StatusOr<uint64_t>& number) {
   if (number.ok()) {
@@ -402,7 +413,8 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
     if (*number != 0) push->attempt->NoteSaved(push->row.seq);  // Else the head says when.
     const Fence& fence = push->attempt->fence();
     if (push->safe.held) {
-      held_.Add(fence, push->safe.manifest, WorthOf(*push->attempt, push->row, push->safe.bytes));
+      held_.Add(fence, push->safe.manifest,
+                WorthOf(*push->attempt, SavedBefore(*push), push->row, push->safe.bytes));
     } else {
       held_.Drop(fence, push->stored.manifest);
       trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",

@@ -44,7 +44,7 @@ class CheckpointPusher : public CheckpointPushes {
                     const SavedFiles& files, Done done) override;
   void Recover(std::shared_ptr<LiveAttempt> attempt) override;
   bool Has(const Fence& fence) const override;
-  bool HasUnstored(const Fence& fence) const override { return held_.CountOf(fence) > 0; }
+  bool HasUnstored(const Owner& owner) const override { return held_.HasOf(owner); }
   bool IsFull(const Fence& fence) const override;
   void Forget(const Fence& fence) override;
   HeldPusher& held() { return held_; }
@@ -69,6 +69,7 @@ class CheckpointPusher : public CheckpointPushes {
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
     std::shared_ptr<Push> running;
+    double saved_to_s = 0;  // Of training: the newest that was committed while held.
   };
 
   void Run();
@@ -79,6 +80,7 @@ class CheckpointPusher : public CheckpointPushes {
   bool IsHeldFirst(const Push& push) const;
   absl::Status Hold(Push& push);
   absl::Status Store(Push& push);
+  double SavedBefore(const Push& push);
   absl::Status MakeSafe(Push& push);
   bool IsWanted(const Push& push) const;
   bool Pause(Millis span);

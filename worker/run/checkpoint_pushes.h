@@ -33,8 +33,8 @@ class CheckpointPushes {
   // gives more.
   virtual bool Has(const Fence& fence) const = 0;
   virtual bool IsFull(const Fence& fence) const = 0;
-  // Whether some of its committed ones are not in the store yet.
-  virtual bool HasUnstored(const Fence& fence) const = 0;
+  // Whether some of its committed ones that are held here are not in the store yet.
+  virtual bool HasUnstored(const Owner& owner) const = 0;
   // Nobody wants its checkpoints any more.
   virtual void Forget(const Fence& fence) = 0;
 };

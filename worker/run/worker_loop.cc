@@ -471,7 +471,7 @@ void WorkerLoop::PumpEnded() {
       continue;
     }
     if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
-    if (parts_.pushes.HasUnstored(fence) && IsItsEnd(*live, fence)) continue;
+    if (parts_.pushes.HasUnstored(fence.attempt.owner) && IsItsEnd(*live, fence)) continue;
     live->PumpStdout(true);
     live->Hurry();
     const bool failed = exit.exit_code != 0 || exit.signal != 0;
