@@ -165,7 +165,8 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
     checkpoint.best = known.best;
     checkpoint.best_iteration = known.best_iteration;
   }
-  LiveOf(world, e.attempt).saved_to = e.seq;
+  // What the store has is retired only for newer ones; what nodes hold may go before.
+  if (!e.held_by.empty()) LiveOf(world, e.attempt).saved_to = e.seq;
   runs.checkpoints.push_back(std::move(checkpoint));
 }
 

@@ -105,7 +105,7 @@ struct Attempt {
   std::vector<CheckpointPart> parts;
   std::set<uint32_t> savers;
   uint32_t rule = 0;  // As in AttemptEnded.
-  uint64_t saved_to = 0;  // The newest row whose checkpoint was committed.
+  uint64_t saved_to = 0;  // The newest row whose checkpoint was committed while nodes held it.
   AttemptId after;  // Whose room it will have, once that one has ended; no owner: it has its own.
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
