@@ -19,9 +19,11 @@ absl::StatusOr<std::string> ReadKey(const std::string& path) {
   if (!text.ok())
     return WithHint(Annotate(text.status(), "the key of the cluster's CA"),
                     "bring the key file that the cluster's first head made");
-  std::string key(Trim(*text));
-  if (key.size() >= kKeyBytesLeast) return key;
-  return Invalid(path + " holds less than 16 bytes: that is no key", "openssl rand -hex 32");
+  const std::string_view key = Trim(*text);
+  if (key.size() < kKeyBytesLeast)
+    return Invalid(path + " holds less than 16 bytes: that is no key", "openssl rand -hex 32");
+  text->assign(key);
+  return text;
 }
 
 absl::StatusOr<std::string> ReadOrMakeKey(const std::string& path) {

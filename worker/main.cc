@@ -101,8 +101,8 @@ std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& cr
 // What lies on this node, and the way to what lies elsewhere.
 struct Trees {
   Trees(const Flags& flags, const std::shared_ptr<grpc::Channel>& head,
-        const Credentials& credentials, BlobStore& store)
-      : peers(head, credentials),
+        const Credentials& credentials, const std::string& cluster_id, BlobStore& store)
+      : peers(head, credentials, cluster_id),
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
         fetcher(store, local, &peers) {}
@@ -111,7 +111,6 @@ struct Trees {
              std::function<uint64_t()> head_epoch) {
     auto hold = [this, &pushes](const PeerServerOptions::Held& held) {
       auto from = peers.At(held.manifest, held.node, held.address);
-      if (from == nullptr) return absl::UnavailableError("no certificate of its own");
       pushes.held().Expect(held.fence, held.manifest);
       const absl::Status taken = local.HoldAgain(held.fence, held.manifest)
                                      ? absl::OkStatus()
@@ -133,7 +132,7 @@ struct Trees {
 // Nothing runs here, and nothing that is held here waits for the store.
 bool IsIdle(const WorkerLoop& loop, const HeldPusher& held) {
   const std::vector<Observed> observed = loop.observed();
-  return held.IsEmpty() && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
+  return held.IsDone() && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
     return one.phase == Observed::Phase::kExited;
   });
 }
@@ -229,7 +228,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
   RT_RETURN_IF_ERROR(gpus.Open());
   NodeFacts node{bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
-  Trees trees(flags, control, credentials, store);
+  Trees trees(flags, control, credentials, identity.cluster_id, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
   HeadLink head(control, attempts);

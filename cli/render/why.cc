@@ -139,6 +139,9 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
     for (const Json& attempt : attempts->array()) running.push_back(CellText(&attempt));
   if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
   else lines.push_back("runs nothing");
+  if (const int64_t held = node.GetInt("held_checkpoints"); held > 0)
+    lines.push_back("holds " + std::to_string(held) +
+                    " checkpoints that the store does not have yet, and brings them there");
   if (pending.is_array() && !pending.array().empty()) {
     const Json& first = pending.array()[0];
     lines.push_back(std::to_string(pending.array().size()) + " wait in the cluster; " +

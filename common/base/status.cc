@@ -53,6 +53,11 @@ Position PositionOf(const absl::Status& status) {
           .column = std::atoi(text.c_str() + first + 1)};
 }
 
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsResourceExhausted(status);
+}
+
 absl::Status Invalid(std::string_view message, std::string_view hint) {
   return WithHint(absl::InvalidArgumentError(ToAbsl(message)), hint);
 }

@@ -46,6 +46,9 @@ struct Position {
 absl::Status WithPosition(absl::Status status, const Position& position);
 Position PositionOf(const absl::Status& status);  // Empty when there is none.
 
+// Whether it may succeed later by itself: who was asked is away, slow or short of room.
+bool IsTransient(const absl::Status& status);
+
 absl::Status Invalid(std::string_view message, std::string_view hint = "");
 absl::Status NotFound(std::string_view message, std::string_view hint = "");
 // From errno: "open /x/y: No such file or directory", with a code that fits.

@@ -79,7 +79,7 @@ std::string HintFor(std::string_view code, int http_status, const S3Location& lo
 
 std::string WithoutDefaultPort(std::string authority, bool https) {
   const std::string_view port = https ? ":443" : ":80";
-  if (authority.ends_with(port)) authority.resize(authority.size() - port.size());
+  if (authority.ends_with(port)) authority.erase(authority.size() - port.size());
   return authority;
 }
 

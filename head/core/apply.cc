@@ -2,6 +2,7 @@
 // nowhere else. It decides nothing and calls nothing in search or decide.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
@@ -34,9 +35,9 @@ struct Applier {
     RT_CHECK(runs != nullptr);
     return *runs;
   }
-  std::vector<NodeId>& HoldersOf(const Owner& owner, uint64_t id) {
+  Checkpoint& CheckpointOf(const Owner& owner, uint64_t id) {
     for (Checkpoint& checkpoint : RunsOf(owner).checkpoints)
-      if (checkpoint.id == id) return checkpoint.held_by;
+      if (checkpoint.id == id) return checkpoint;
     RT_CHECK_BECAUSE(false, "the checkpoint is known");
   }
   void Remember(const std::string& key, Request request) {
@@ -391,9 +392,13 @@ struct Applier {
                         e.value);
   }
 
-  void operator()(const event::CheckpointStored& e) { HoldersOf(e.owner, e.checkpoint).clear(); }
+  void operator()(const event::CheckpointStored& e) {
+    std::vector<NodeId> holders = std::exchange(CheckpointOf(e.owner, e.checkpoint).held_by, {});
+    CountHeld(world, holders, -1);
+  }
   void operator()(const event::CheckpointUnheld& e) {
-    std::erase(HoldersOf(e.owner, e.checkpoint), e.node);
+    if (std::erase(CheckpointOf(e.owner, e.checkpoint).held_by, e.node) != 0)
+      CountHeld(world, {e.node}, -1);
   }
   void operator()(const event::CheckpointReleased&) {}
   void operator()(const event::CheckpointRetired& e) {
@@ -401,6 +406,7 @@ struct Applier {
     const Checkpoint& newest = runs.checkpoints.back();
     if (newest.id == e.checkpoint && !IsReachable(state(), newest))
       runs.lost_for += runs.InNewest();
+    CountHeld(world, CheckpointOf(e.owner, e.checkpoint).held_by, -1);
     std::erase_if(runs.checkpoints,
                   [&](const Checkpoint& checkpoint) { return checkpoint.id == e.checkpoint; });
   }

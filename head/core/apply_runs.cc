@@ -167,6 +167,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
   }
   // What the store has is retired only for newer ones; what nodes hold may go before.
   if (!e.held_by.empty()) LiveOf(world, e.attempt).saved_to = e.seq;
+  CountHeld(world, e.held_by, 1);
   runs.checkpoints.push_back(std::move(checkpoint));
 }
 

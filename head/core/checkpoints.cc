@@ -113,17 +113,6 @@ event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& firs
   return committed;
 }
 
-// Of those that the committed one is held by, the nodes that still count.
-std::vector<NodeId> HoldersNow(const State& state, const input::CommitCheckpoint& input) {
-  std::vector<NodeId> nodes;
-  for (NodeId id : input.held_by) {
-    auto node = state.nodes.find(id);
-    const bool counts = node != state.nodes.end() && !node->second.lost && !node->second.gone;
-    if (counts && std::find(nodes.begin(), nodes.end(), id) == nodes.end()) nodes.push_back(id);
-  }
-  return nodes;
-}
-
 }  // namespace
 
 // Keeps the best `num_to_keep`, and beside them what is needed to go on: the first are what people
@@ -186,7 +175,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   RT_RETURN_IF_ERROR(CheckRow(*live, input));
   const bool is_part = rank != 0 || (input.together &&
                                      RequestOf(draft.core.world, attempt.owner).ranks > 1);
-  std::vector<NodeId> holders = HoldersNow(draft.state(), input);
+  std::vector<NodeId> holders = CountingOf(draft.state(), input.held_by);
   if (!input.held_by.empty() && (is_part || holders.empty() || holders.front() != node))
     return Invalid("only the node of a single rank may hold its checkpoint for the store");
   if (input.row.seq > live->accepted[rank])

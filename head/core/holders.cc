@@ -42,6 +42,7 @@ void LetGo(Draft& draft, const input::KeepCheckpoint& input, const Checkpoint& c
 absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) {
   // A head that lacks the newest records would say that nobody wants it.
   RT_RETURN_IF_ERROR(CheckNewest(draft.core, input.node, input.seen_epoch));
+  RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), input.node, input.incarnation));
   using News = input::KeepCheckpoint::News;
   for (const Checkpoint& checkpoint : WaitingFor(draft.state(), input)) {
     if (!IsHeldBy(checkpoint, input.node)) continue;
@@ -57,8 +58,9 @@ absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) 
     draft.out.answer.needed = true;
     if (PusherOf(draft.state(), checkpoint) == input.node) draft.out.answer.push = true;
   }
-  // What follows cannot be undone: a head that has been superseded does not get to say it.
-  const bool releases = !draft.out.answer.needed && !input.is_early && input.news != News::kGone;
+  // It is told once, and asks no more: a head that has been superseded does not get to answer.
+  const bool lets_go = !input.is_early || input.news == News::kGone;
+  const bool releases = !draft.out.answer.needed && lets_go;
   if (releases && draft.out.records.empty())
     draft.Emit(event::CheckpointReleased{input.owner, input.manifest, input.node});
   return absl::OkStatus();

@@ -88,12 +88,16 @@ void RefreshFree(World& world, NodeId id) {
   NodeIndex& node = index.nodes[id];
   EraseFree(index, node, id);
   const Node& facts = world.state.nodes.at(id);
-  if (!facts.ready || facts.lost || facts.gone || facts.draining) return;
+  if (!facts.ready || !facts.counts() || facts.draining) return;
   const Resources free = FreeOn(world, id);
   node.listed = true;
   node.listed_gpu = free.gpu;
   node.listed_cpu = free.cpu;
   index.free.insert({free.gpu, free.cpu, id});
+}
+
+void CountHeld(World& world, const std::vector<NodeId>& nodes, int64_t change) {
+  for (NodeId id : nodes) world.index.nodes[id].held_checkpoints += change;
 }
 
 void AddReady(World& world, const Owner& owner) {
@@ -309,6 +313,7 @@ void Reindex(World& world) {
     for (const Trial& trial : experiment.trials) {
       CountEnd(index, trial.end);
       TakeOwn(index, trial);
+      for (const Checkpoint& one : trial.runs.checkpoints) CountHeld(world, one.held_by, 1);
       bool live = trial.runs.live() != nullptr;
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,

@@ -8,6 +8,8 @@ namespace rt {
 
 // The node's place among those that may take work, after its capacity or its readiness changed.
 void RefreshFree(World& world, NodeId node);
+// The nodes hold a checkpoint more (1), or one less (-1).
+void CountHeld(World& world, const std::vector<NodeId>& nodes, int64_t change);
 void AddReady(World& world, const Owner& owner);
 void RemoveReady(World& world, const Owner& owner);
 // After one of its trials no longer runs or waits: another may, under max_concurrent.

@@ -131,6 +131,7 @@ struct KeepCheckpoint {
   enum class News { kNone = 0, kStored = 1, kGone = 2 } news = News::kNone;
   uint64_t seen_epoch = 0;
   bool is_early = false;  // Its commit may be on its way: it lets go of nothing now.
+  uint64_t incarnation = 0;
 };
 
 struct SubmitJob {

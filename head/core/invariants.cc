@@ -107,8 +107,8 @@ void CheckNodes(const World& world) {
     }
     RT_CHECK(used == index.used);
     RT_CHECK(gpus_used == index.gpus_used);
-    if (node.lost || node.gone) RT_CHECK(index.attempts.empty());
-    RT_CHECK(index.listed == (node.ready && !node.lost && !node.gone && !node.draining));
+    if (!node.counts()) RT_CHECK(index.attempts.empty());
+    RT_CHECK(index.listed == (node.ready && node.counts() && !node.draining));
   }
   RT_CHECK(in_line == world.index.next_in_line.size());
 }
@@ -132,6 +132,7 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
 void CheckInvariants(const Core& core) {
   const World& world = core.world;
   size_t members = 0, held_by_nodes = 0;
+  std::map<NodeId, int64_t> checkpoints;
   for (const auto& [id, experiment] : world.state.experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
     uint64_t ready = 0;
@@ -148,6 +149,8 @@ void CheckInvariants(const Core& core) {
       const bool held = index.held.contains(trial.id.number);
       RT_CHECK(!(waits && held) && (waits || held) == WantsNodes(experiment, trial));
       ready += waits ? 1 : 0;
+      for (const Checkpoint& one : trial.runs.checkpoints)
+        for (NodeId holder : one.held_by) ++checkpoints[holder];
     }
     RT_CHECK(!experiment.ended || experiment.decided);
     RT_CHECK((experiment.halted_at != 0) == (experiment.paused || experiment.decided));
@@ -160,7 +163,10 @@ void CheckInvariants(const Core& core) {
     CheckRuns(job.runs, job.end != JobEnd::kNone);
     if (const Attempt* live = job.runs.live()) members += live->members.size();
   }
-  for (const auto& [id, index] : world.index.nodes) held_by_nodes += index.attempts.size();
+  for (const auto& [id, index] : world.index.nodes) {
+    held_by_nodes += index.attempts.size();
+    RT_CHECK(index.held_checkpoints == checkpoints[id]);
+  }
   RT_CHECK(members == held_by_nodes);
   CheckNodes(world);
 }

@@ -191,7 +191,7 @@ void ExpireDrains(Draft& draft) {
 
 void GiveTimeToReturn(Draft& draft) {
   for (const auto& [id, node] : draft.state().nodes) {
-    if (node.ready && !node.lost && !node.gone)
+    if (node.ready && node.counts())
       SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
   }
 }

@@ -59,7 +59,7 @@ std::vector<Resources> SizesOf(const World& world) {
 std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& excluded) {
   std::vector<Resources> sizes;
   for (const auto& [id, node] : world.state.nodes) {
-    const bool is_there = node.ready && !node.gone && !node.lost && !node.draining;
+    const bool is_there = node.ready && node.counts() && !node.draining;
     if (is_there && !excluded.contains(id)) sizes.push_back(node.inventory.resources);
   }
   return sizes;

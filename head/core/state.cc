@@ -40,16 +40,32 @@ const RankExit* Attempt::FirstFailure() const {
   return nullptr;
 }
 
-NodeId PusherOf(const State& state, const Checkpoint& checkpoint) {
-  for (NodeId id : checkpoint.held_by) {
+std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& nodes) {
+  std::vector<NodeId> counting;
+  for (NodeId id : nodes) {
     auto node = state.nodes.find(id);
-    if (node != state.nodes.end() && !node->second.lost && !node->second.gone) return id;
+    if (node == state.nodes.end() || !node->second.counts()) continue;
+    if (std::find(counting.begin(), counting.end(), id) == counting.end()) counting.push_back(id);
   }
-  return {};
+  return counting;
+}
+
+NodeId PusherOf(const State& state, const Checkpoint& checkpoint) {
+  const std::vector<NodeId> left = CountingOf(state, checkpoint.held_by);
+  return left.empty() ? NodeId{} : left.front();
 }
 
 bool IsReachable(const State& state, const Checkpoint& checkpoint) {
   return checkpoint.is_stored() || PusherOf(state, checkpoint).value != 0;
+}
+
+Holders HoldersFor(const State& state, const AttemptId& id) {
+  const Attempt* live = FindLive(state, id);
+  if (live == nullptr) return {};
+  for (const Checkpoint& one : FindRuns(state, id.owner)->checkpoints)
+    if (one.id == live->checkpoint)
+      return {CountingOf(state, one.held_by), !IsReachable(state, one)};
+  return {.lost = true};
 }
 
 Millis Runs::Unsaved(Millis now) const {

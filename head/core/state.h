@@ -275,6 +275,9 @@ struct Node {
   Millis changed_at = 0;
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
             joined_at, changed_at, drained_by_hand, drain_reason);
+
+  // What it runs and holds counts: it was neither given up nor removed.
+  bool counts() const { return !lost && !gone; }
 };
 
 struct Token {
@@ -316,6 +319,7 @@ struct NodeIndex {
   Resources used;  // Of the live attempts; may exceed the inventory after it shrank.
   std::map<uint32_t, int64_t> gpus_used;  // By index: units that are held; no entry is zero.
   std::set<Fence> attempts;  // Live ones with a member here.
+  int64_t held_checkpoints = 0;  // That it holds until the store has them.
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
 };
@@ -416,10 +420,18 @@ const Trial* FindTrial(const State& state, TrialId id);
 Trial* FindTrial(State& state, TrialId id);
 const Runs* FindRuns(const State& state, const Owner& owner);
 Runs* FindRuns(State& state, const Owner& owner);
+// Of these nodes those that count, each once.
+std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& nodes);
 // Whether the store has its bytes, or a node that may still serve them.
 bool IsReachable(const State& state, const Checkpoint& checkpoint);
 // Of those that hold it: who is to push it to the store; no node: nobody can.
 NodeId PusherOf(const State& state, const Checkpoint& checkpoint);
+// Who holds the checkpoint that the live attempt starts from.
+struct Holders {
+  std::vector<NodeId> nodes;
+  bool lost = false;  // Nobody does, nor has the store it.
+};
+Holders HoldersFor(const State& state, const AttemptId& attempt);
 // The live attempt that the fence names; null when it is stale.
 const Attempt* FindLive(const State& state, const AttemptId& id);
 // Unavailable when a later daemon of the node has been heard: after a reboot it may have started an

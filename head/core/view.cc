@@ -97,7 +97,9 @@ Json NodeItem(const Core& core, const Node& node) {
   Json attempts = Json::MakeArray();
   Resources used;
   std::map<uint32_t, int64_t> gpus_used;
+  int64_t held = 0;
   if (index != core.world.index.nodes.end()) {
+    held = index->second.held_checkpoints;
     used = index->second.used;
     gpus_used = index->second.gpus_used;
     for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
@@ -128,6 +130,7 @@ Json NodeItem(const Core& core, const Node& node) {
                            {"resources_used", ToJson(used)},
                            {"gpus", std::move(gpus)},
                            {"attempts", std::move(attempts)},
+                           {"held_checkpoints", Json(held)},
                            {"pid", node.inventory.pid == 0 ? Json() : Json(node.inventory.pid)},
                            {"version", TextOrNull(node.inventory.version)},
                            {"boot_id", TextOrNull(node.inventory.boot_id)},
@@ -170,7 +173,7 @@ Json JobItem(const Core& core, const HeadFacts& facts, const Job& job) {
 Json UseOf(const Core& core) {
   Resources total, used;
   for (const auto& [id, node] : core.world.state.nodes) {
-    if (!node.ready || node.lost || node.gone) continue;
+    if (!node.ready || !node.counts()) continue;
     total.Add(node.inventory.resources);
     auto index = core.world.index.nodes.find(id);
     if (index != core.world.index.nodes.end()) used.Add(index->second.used);

@@ -110,12 +110,14 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   return item;
 }
 
-// How much has to go wrong before it is lost.
-const char* DurabilityOf(const Checkpoint& checkpoint) {
-  return checkpoint.is_stored() ? "DURABLE" : checkpoint.held_by.size() > 1 ? "PEER" : "LOCAL";
+// How much has to go wrong before it is lost. LOST: those that hold it are; they may come back.
+const char* DurabilityOf(const State& state, const Checkpoint& checkpoint) {
+  if (checkpoint.is_stored()) return "DURABLE";
+  const size_t left = CountingOf(state, checkpoint.held_by).size();
+  return left > 1 ? "PEER" : left == 1 ? "LOCAL" : "LOST";
 }
 
-Json CheckpointsOf(const Runs& runs) {
+Json CheckpointsOf(const State& state, const Runs& runs) {
   Json list = Json::MakeArray();
   for (const Checkpoint& checkpoint : runs.checkpoints) {
     Json holders = Json::MakeArray();
@@ -127,7 +129,7 @@ Json CheckpointsOf(const Runs& runs) {
                                   {"committed_at", TimeOrNull(checkpoint.committed_at)},
                                   {"manifest", checkpoint.manifest},
                                   {"parts", TextsJson(checkpoint.parts)},
-                                  {"durability", DurabilityOf(checkpoint)},
+                                  {"durability", DurabilityOf(state, checkpoint)},
                                   {"held_by", std::move(holders)},
                                   {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
   }
@@ -325,7 +327,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
                                               {"needs", ToJson(request)},
                                               {"frees", waiting.frees}}));
   item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
-  item.Set("checkpoints", CheckpointsOf(trial->runs));
+  item.Set("checkpoints", CheckpointsOf(core.world.state, trial->runs));
   item.Set("error", ErrorOf(*trial));
   item.Set("log_paths", LogPathsOf(core, *trial));
   Json excluded = Json::MakeArray();

@@ -33,7 +33,7 @@ bool IsTerminal(const Core& core, const Owner& owner) {
 
 bool IsAway(const Core& core, NodeId id) {
   auto node = core.world.state.nodes.find(id);
-  return node == core.world.state.nodes.end() || node->second.lost || node->second.gone;
+  return node == core.world.state.nodes.end() || !node->second.counts();
 }
 
 // Attempt `exact`; or, when that is 0, the newest one or (`in_order`) the next from `at_least` on.

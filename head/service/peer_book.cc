@@ -48,15 +48,15 @@ std::vector<PeerBook::Source> PeerBook::Find(const Ask& ask, const std::set<Node
   return sources;
 }
 
-std::optional<PeerBook::Source> PeerBook::FindHolder(const Ask& ask, const std::set<NodeId>& alive,
-                                                     Millis now) {
+std::optional<PeerBook::Source> PeerBook::FindHolder(NodeId asker, const std::string& address,
+                                                     const std::set<NodeId>& alive, Millis now) {
   std::lock_guard lock(mutex_);
   ForgetSilent(now);
   using Rank = std::tuple<bool, size_t, NodeId>;
   std::optional<Rank> best;
   for (const auto& [node, said] : nodes_) {
-    if (node == ask.asker || !alive.contains(node) || !MayServe(node)) continue;
-    const bool is_same = HostOf(said.address) == HostOf(ask.address);
+    if (node == asker || !alive.contains(node) || !MayServe(node)) continue;
+    const bool is_same = HostOf(said.address) == HostOf(address);
     const Rank rank{is_same, said.manifests.size(), node};
     if (!best || rank < *best) best = rank;
   }

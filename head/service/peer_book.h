@@ -34,8 +34,10 @@ class PeerBook {
   // Who asks begins to fetch. The answer: whom of `alive` to ask, best first, two at most. `now`
   // counts as in Hold.
   std::vector<Source> Find(const Ask& ask, const std::set<NodeId>& alive, Millis now);
-  // Who of `alive` should take what only the asker has: another machine, where few trees lie.
-  std::optional<Source> FindHolder(const Ask& ask, const std::set<NodeId>& alive, Millis now);
+  // Who of `alive` should take what only the asker, at `address`, has: another machine, where few
+  // trees lie.
+  std::optional<Source> FindHolder(NodeId asker, const std::string& address,
+                                   const std::set<NodeId>& alive, Millis now);
   struct Held {
     std::string address;
     std::vector<std::string> whole;

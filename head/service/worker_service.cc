@@ -40,7 +40,7 @@ std::set<NodeId> ServingNodes(const Core& core) {
     const bool heard = soft != core.soft.nodes.end() && soft->second.seen &&
                        soft->second.connected &&
                        core.soft.last_step_at - soft->second.last_seen_at <= limits::kSuspectAfter;
-    if (heard && !node.lost && !node.gone) nodes.insert(id);
+    if (heard && node.counts()) nodes.insert(id);
   }
   return nodes;
 }
@@ -55,26 +55,6 @@ std::vector<NodeId> HoldersFrom(const v1::CommitCheckpointRequest& request, Node
 void FillSource(const PeerBook::Source& from, v1::Source* wire) {
   wire->set_node(from.node.value);
   wire->set_address(from.address);
-}
-
-// Who holds the checkpoint that the attempt starts from.
-struct Holders {
-  std::vector<NodeId> nodes;
-  bool lost = false;  // Nobody does, nor has the store it.
-};
-std::vector<NodeId> Remaining(const State& state, const Checkpoint& checkpoint) {
-  std::vector<NodeId> nodes;
-  for (NodeId id : checkpoint.held_by)
-    if (const Node& node = state.nodes.at(id); !node.lost && !node.gone) nodes.push_back(id);
-  return nodes;
-}
-
-Holders HoldersOf(const State& state, const Fence& fence) {
-  const Attempt* live = FindLive(state, fence.attempt);
-  if (live == nullptr) return {};
-  for (const Checkpoint& one : FindRuns(state, fence.attempt.owner)->checkpoints)
-    if (one.id == live->checkpoint) return {Remaining(state, one), !IsReachable(state, one)};
-  return {.lost = true};
 }
 
 class WorkerService final : public v1::WorkerService::CallbackService {
@@ -135,7 +115,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       edge_.loop.Query(
           [alive, holders, fence](const Core& core) {
             *alive = ServingNodes(core);
-            if (fence->ok()) *holders = HoldersOf(core.world.state, **fence);
+            if (fence->ok()) *holders = HoldersFor(core.world.state, (*fence)->attempt);
           },
           [=, this](const absl::Status& read) {
             const PeerBook::Ask ask{node, request->address(), request->manifest(), holders->nodes};
@@ -163,7 +143,8 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       edge_.loop.Post(input::KeepCheckpoint{node, *owner, request->manifest(),
                                             static_cast<News>(request->news()),
-                                            request->seen_epoch(), request->early()},
+                                            request->seen_epoch(), request->early(),
+                                            request->incarnation()},
                       [reactor, reply](const absl::Status& status, const Answer& answer) {
                         reply->set_needed(answer.needed);
                         reply->set_push(answer.push);
@@ -184,9 +165,9 @@ class WorkerService final : public v1::WorkerService::CallbackService {
             std::erase_if(*alive, [&](NodeId id) { return nodes.at(id).draining; });
           },
           [=, this](const absl::Status& read) {
-            const PeerBook::Ask ask{node, request->address(), "", {}};
-            if (auto found = edge_.book.FindHolder(ask, *alive, SteadyClock()))
-              FillSource(*found, reply->mutable_holder());
+            const auto found =
+                edge_.book.FindHolder(node, request->address(), *alive, SteadyClock());
+            if (found) FillSource(*found, reply->mutable_holder());
             reactor->Finish(ToGrpc(read));
           });
     });

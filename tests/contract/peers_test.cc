@@ -54,7 +54,7 @@ class Head : public v1::WorkerService::Service {
   grpc::Status FindHolder(grpc::ServerContext* context, const v1::FindHolderRequest* request,
                           v1::FindHolderReply* reply) override {
     std::lock_guard lock(mutex);
-    if (auto found = book.FindHolder({Caller(*context), request->address(), "", {}}, alive, 1)) {
+    if (auto found = book.FindHolder(Caller(*context), request->address(), alive, 1)) {
       reply->mutable_holder()->set_node(found->node.value);
       reply->mutable_holder()->set_address(found->address);
     }
@@ -158,7 +158,7 @@ struct Node {
         credentials(of.NodeCredentials(id)) {
     finder = std::make_unique<PeerFinder>(
         MakeChannel("127.0.0.1:" + std::to_string(of.port), credentials, "c1", false),
-        credentials);
+        credentials, "c1");
     REQUIRE(EnsureDirectory(path).ok());
     trees = std::make_unique<LocalTrees>(path + "/kept", KeptBounds{},
                                          [this] { finder->Changed(); });

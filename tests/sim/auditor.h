@@ -230,6 +230,7 @@ class Auditor {
   void CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& owner) const;
   bool Counts(NodeId id) const;
   bool IsWithin(const CheckpointBook& book) const;
+  bool IsRotten(const std::string& manifest, NodeId node) const;
   static bool IsWorse(const CheckpointBook& a, const CheckpointBook& b, const AuditedSpec& spec);
   static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
   static std::set<uint64_t> NeededOf(const OwnerBook& owner);

@@ -80,10 +80,16 @@ void Auditor::On(const event::CheckpointStored& e) {
   book.held_by.clear();
 }
 
+// Or was until it was given them anew, and the head has only now heard of that.
+bool Auditor::IsRotten(const std::string& manifest, NodeId node) const {
+  return truth_->CopyOf(manifest, node) == Copy::kRotten ||
+         truth_->said_gone.contains({manifest, node});
+}
+
 void Auditor::On(const event::CheckpointUnheld& e) {
   CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
   Must(book.held_by.size() > 1 && book.held_by.erase(e.node) == 1, "one of several let go of it");
-  Must(truth_->CopyOf(book.manifest, e.node) == Copy::kRotten, "its bytes have gone there");
+  Must(IsRotten(book.manifest, e.node), "its bytes have gone there");
 }
 
 void Auditor::On(const event::CheckpointReleased& e) {
@@ -134,8 +140,8 @@ void Auditor::On(const event::CheckpointRetired& e) {
   const bool is_newest = book + 1 == owner.checkpoints.end();
   const bool is_broken = truth_->broken.contains(book->manifest) ||
                          truth_->vanished.contains(book->manifest);
-  const bool is_rotten = book->held_by.size() == 1 &&
-                         truth_->CopyOf(book->manifest, *book->held_by.begin()) == Copy::kRotten;
+  const bool is_rotten =
+      book->held_by.size() == 1 && IsRotten(book->manifest, *book->held_by.begin());
   const bool is_beyond = is_newest && !IsWithin(*book);
   if (is_beyond && !is_broken && !is_rotten && !begins_anew) abandoned_.insert(e.owner);
   if (is_broken || is_rotten || is_beyond) {

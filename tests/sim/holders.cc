@@ -12,6 +12,9 @@ using News = input::KeepCheckpoint::News;
 // After this a node asks about its copy although nobody told it of a commit.
 constexpr Millis kCopyWaits = 8'000;
 
+// So long a word may be under way, or in a head that has not written down yet what follows from it.
+constexpr Millis kWordLasts = 10'000;
+
 }  // namespace
 
 // To the store, or to this node's disk and another's, which the commit then says.
@@ -135,8 +138,17 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
     sim_.truth.held[manifest][node_] = Copy::kRotten;
     held.news = News::kGone;
   }
+  if (held.news == News::kGone) {
+    auto& said = sim_.truth.said_gone;
+    sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
+  }
   const Owner owner = held.fence.attempt.owner;
-  const input::KeepCheckpoint ask{node_, owner, manifest, held.news, core_.epoch};
+  const input::KeepCheckpoint ask{.node = node_,
+                                  .owner = owner,
+                                  .manifest = manifest,
+                                  .news = held.news,
+                                  .seen_epoch = core_.epoch,
+                                  .incarnation = Incarnation()};
   const bool counted = auditor_.CountsOn(owner, manifest, node_);
   sim_.Call([=, this, turn = held.turn, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(ask, [=, this](const absl::Status& status, const Answer& answer) {

@@ -50,6 +50,9 @@ struct Truth {
   std::set<std::string> manifests;  // Durable in the store.
   std::set<std::string> broken;     // Of these, those whose bytes could not be restored.
   std::map<std::string, std::map<NodeId, Copy>> held;  // What nodes ever had, by manifest.
+  // Words that a node has lost them, for as long as the head may come to hear one: by then the node
+  // may have been given them anew.
+  std::multiset<std::pair<std::string, NodeId>> said_gone;
   std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.

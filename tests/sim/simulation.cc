@@ -33,7 +33,9 @@ std::string Simulation::Run() {
   const Millis started = sim_.now;
   head_.Start();
   for (auto& host : hosts_) {
-    sim_.At(sim_.Between(1, 2'000), [&host] { host->Boot(); });
+    sim_.At(sim_.Between(1, 2'000), [&host] {
+      if (host->present()) host->Boot();  // It may have left before.
+    });
   }
   const uint64_t first = 1 + sim_.rng.Below(3);
   for (uint64_t i = 0; i < first; ++i) sim_.At(sim_.Between(1, 4'000), [this] { Submit(); });

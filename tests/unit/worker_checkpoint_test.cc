@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 #include "common/base/status.h"
 #include "common/cas/mem_store.h"
@@ -15,6 +16,7 @@
 #include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/checkpoint/snapshot.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace {
@@ -49,6 +51,7 @@ class SlowHead : public HeadCalls {
   }
   absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string& manifest,
                                           HeldNews news, bool) override {
+    std::exchange(on_question_, [] {})();
     std::lock_guard lock(mutex_);
     news_.emplace_back(manifest, news);
     changed_.notify_all();
@@ -73,6 +76,7 @@ class SlowHead : public HeadCalls {
     std::unique_lock lock(mutex_);
     REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return condition(*this); }));
   }
+  std::function<void()> on_question_ = [] {};  // Runs while the first about a held one is asked.
   size_t asked_ = 0;
   std::vector<std::pair<uint64_t, std::string>> committed_;
   std::vector<SafeCheckpoint> safe_;
@@ -134,12 +138,19 @@ struct Daemon {
 struct OneHolder : public PeerHolders {
   std::atomic<int> asked = 0;
   bool has_room = true;
+  std::function<void()> on_asked = [] {};
   absl::StatusOr<uint64_t> Hold(const std::string&, const Fence&) override {
     ++asked;
+    on_asked();
     if (!has_room) return absl::ResourceExhaustedError("no room");
     return uint64_t{7};
   }
 };
+
+void Save(const Folder& folder, Daemon& daemon, uint64_t seq, const std::string& bytes) {
+  folder.Write("a/x", bytes);
+  REQUIRE(daemon.Take(seq, folder.path + "/a").ok());
+}
 
 }  // namespace
 
@@ -273,8 +284,7 @@ TEST_CASE("where the disk is enough, the commit does not wait for the store, whi
   SlowHead head;
   head.Open();
   Daemon daemon(folder, head, DurableAfter::kLocal);
-  folder.Write("a/x", "1");
-  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  Save(folder, daemon, 1, "1");
   head.Await([](const SlowHead& h) { return h.committed_.size() == 1 && !h.news_.empty(); });
   CHECK(head.safe_.front().held);
   CHECK(head.safe_.front().peers.empty());
@@ -295,8 +305,7 @@ TEST_CASE("what nobody wants any more is not pushed") {
   head.Open();
   head.SetWants(false);
   Daemon daemon(folder, head, DurableAfter::kLocal);
-  folder.Write("a/x", "1");
-  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  Save(folder, daemon, 1, "1");
   daemon.AwaitIdle();
   daemon.AwaitStored();
   CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.front().second).status()));
@@ -310,8 +319,7 @@ TEST_CASE("the next daemon brings to the store what the one before held") {
   std::string manifest;
   {
     Daemon daemon(folder, head, DurableAfter::kLocal);
-    folder.Write("a/x", "1");
-    REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+    Save(folder, daemon, 1, "1");
     daemon.AwaitIdle();
     manifest = head.committed_.front().second;
   }
@@ -329,13 +337,11 @@ TEST_CASE("with a peer it counts once that holds it; where none can, it goes to 
   head.Open();
   OneHolder peer;
   Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
-  folder.Write("a/x", "1");
-  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  Save(folder, daemon, 1, "1");
   daemon.AwaitIdle();
   CHECK(head.safe_.back().peers == std::vector<uint64_t>{7});
   peer.has_room = false;
-  folder.Write("a/x", "2");
-  REQUIRE(daemon.Take(2, folder.path + "/a").ok());
+  Save(folder, daemon, 2, "2");
   daemon.AwaitIdle();
   CHECK(peer.asked == 2);
   CHECK_FALSE(head.safe_.back().held);
@@ -343,13 +349,31 @@ TEST_CASE("with a peer it counts once that holds it; where none can, it goes to 
   CHECK(daemon.trees.Held().size() == 1);  // The first.
 }
 
+TEST_CASE("what has changed since it was held is not committed") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  OneHolder peer;
+  peer.has_room = false;  // So that it goes to the store at once, from where it is held.
+  Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
+  peer.on_asked = [&] {
+    const std::string held = daemon.trees.HeldAt(daemon.trees.Held().front().manifest);
+    REQUIRE(WriteFileAtomic(held + "/x", "other").ok());
+  };
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  CHECK(peer.asked == 1);
+  CHECK(head.committed_.empty());
+  CHECK(daemon.trees.Held().empty());
+  CHECK(daemon.pusher.held().IsDone());
+}
+
 TEST_CASE("bytes that have gone are said to be, and nothing else is pushed for them") {
   Folder folder;
   SlowHead head;
   head.Open();
   Daemon daemon(folder, head, DurableAfter::kLocal);
-  folder.Write("a/x", "1");
-  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  Save(folder, daemon, 1, "1");
   daemon.AwaitIdle();
   const std::string manifest = head.committed_.front().second;
   REQUIRE(WriteFileAtomic(daemon.trees.HeldAt(manifest) + "/x", "2").ok());
@@ -359,17 +383,62 @@ TEST_CASE("bytes that have gone are said to be, and nothing else is pushed for t
   CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
 }
 
-TEST_CASE("one whose commit is refused is held no more") {
+TEST_CASE("one whose commit is refused is held no more, unless an earlier try was heard") {
+  const bool heard = GENERATE(false, true);
   Folder folder;
   SlowHead head;
   head.Refuse();
   head.Open();
+  head.SetWants(heard);
   Daemon daemon(folder, head, DurableAfter::kLocal);
-  folder.Write("a/x", "1");
-  REQUIRE(daemon.Take(1, folder.path + "/a").ok());
+  Save(folder, daemon, 1, "1");
   daemon.AwaitIdle();
+  daemon.AwaitStored();
   CHECK(daemon.trees.Held().empty());
-  CHECK_FALSE(daemon.pusher.HasUnstored(kFence.attempt.owner));
+  REQUIRE_FALSE(head.news_.empty());  // The head was asked before anything was let go.
+  CHECK(daemon.store.GetManifest(head.news_.back().first).ok() == heard);
+}
+
+TEST_CASE("a copy that nobody may ever commit stays for a while, and keeps no trial waiting") {
+  Folder folder;
+  SlowHead head;
+  head.SetWants(false);
+  Daemon daemon(folder, head);
+  folder.Write("a/x", "1");
+  MemStore elsewhere;
+  const StoredTree tree = *StoreTree(elsewhere, folder.path + "/a", {});
+  const absl::Status held =
+      daemon.trees.Hold(kFence, tree.manifest, tree.text, folder.path + "/a", FileClock());
+  REQUIRE(held.ok());
+  daemon.pusher.held().AddUnsure(kFence, tree.manifest);
+  daemon.AwaitStored();
+  CHECK(daemon.pusher.held().IsDone());
+  CHECK(daemon.trees.Held().size() == 1);
+}
+
+TEST_CASE("what the head said of a copy does not let go of the one that came meanwhile") {
+  Folder folder;
+  SlowHead head;
+  head.SetWants(false);
+  Daemon daemon(folder, head);
+  folder.Write("a/x", "1");
+  MemStore elsewhere;
+  const StoredTree tree = *StoreTree(elsewhere, folder.path + "/a", {});
+  HeldPusher& held = daemon.pusher.held();
+  held.Expect(kFence, tree.manifest);
+  const absl::Status taken =
+      daemon.trees.Hold(kFence, tree.manifest, tree.text, folder.path + "/a", FileClock());
+  REQUIRE(taken.ok());
+  std::atomic<bool> is_here = false;
+  head.on_question_ = [&] {
+    held.Expect(kFence, tree.manifest);
+    is_here = daemon.trees.HoldAgain(kFence, tree.manifest);
+    held.AddUnsure(kFence, tree.manifest);
+  };
+  held.Add(kFence, tree.manifest, 1);
+  head.Await([](SlowHead& h) { return h.news_.size() >= 2; });  // It is still held, and asks again.
+  CHECK(is_here);
+  CHECK(daemon.trees.Held().size() == 1);
 }
 
 }  // namespace rt::worker

@@ -47,9 +47,11 @@ void HeldPusher::Stop() {
 
 // The same bytes may be saved again while the first still wait: that adds nothing.
 void HeldPusher::Expect(const Fence& fence, const std::string& manifest) {
+  std::lock_guard waits(letting_go_);
   std::lock_guard lock(mutex_);
   const auto [entry, is_new] = entries_.try_emplace({fence, manifest});
   if (is_new) entry->second = {.order = next_order_++, .is_expected = true};
+  entry->second.turn = next_order_++;
 }
 
 HeldPusher::Entry& HeldPusher::Known(const Fence& fence, const std::string& manifest) {
@@ -66,6 +68,7 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
     Entry& entry = Known(fence, manifest);
     entry.worth = worth;
     entry.sure_at = Time();
+    entry.is_wanted = true;
   }
   changed_.notify_all();
 }
@@ -79,6 +82,7 @@ void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest) {
 }
 
 void HeldPusher::Drop(const Fence& fence, const std::string& manifest) {
+  std::lock_guard waits(letting_go_);
   {
     std::lock_guard lock(mutex_);
     auto found = entries_.find({fence, manifest});
@@ -99,17 +103,20 @@ size_t HeldPusher::CountOf(const Fence& fence) const {
 bool HeldPusher::HasOf(const Owner& owner) const {
   std::lock_guard lock(mutex_);
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& one) {
-    return one.first.first.attempt.owner == owner && !one.second.is_expected;
+    const auto& [key, entry] = one;
+    return key.first.attempt.owner == owner && !entry.is_expected && entry.is_wanted;
   });
 }
 
-bool HeldPusher::IsEmpty() const {
+bool HeldPusher::IsDone() const {
   std::lock_guard lock(mutex_);
-  return entries_.empty();
+  return std::none_of(entries_.begin(), entries_.end(), [](const auto& one) {
+    return one.second.is_expected || one.second.is_wanted;
+  });
 }
 
 // The oldest that is due of each trial; of these what is worth most, or has waited longest.
-std::optional<HeldPusher::Key> HeldPusher::Next() {
+std::optional<HeldPusher::Due> HeldPusher::Next() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const Time now = std::chrono::steady_clock::now();
@@ -131,7 +138,7 @@ std::optional<HeldPusher::Key> HeldPusher::Next() {
     const auto best = std::max_element(first.begin(), first.end(), [&](auto& a, auto& b) {
       return urgency(a.second->second) < urgency(b.second->second);
     });
-    if (best != first.end()) return best->second->first;
+    if (best != first.end()) return Due{best->second->first, best->second->second.turn};
     if (soonest) changed_.wait_until(lock, *soonest);
     else changed_.wait(lock);
   }
@@ -139,22 +146,32 @@ std::optional<HeldPusher::Key> HeldPusher::Next() {
 }
 
 void HeldPusher::Run() {
-  while (std::optional<Key> key = Next()) {
-    const std::optional<Millis> pause = Work(*key);
+  while (std::optional<Due> due = Next()) {
+    const std::optional<Millis> pause = Work(due->key);
+    if (!pause) {
+      LetGo(*due);
+      continue;
+    }
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(due->key);
+    if (found != entries_.end())
+      found->second.look_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
+  }
+}
+
+// Unless it is to be held anew since the head was asked: its answer was about what was held before.
+void HeldPusher::LetGo(const Due& due) {
+  {
+    std::lock_guard waits(letting_go_);
     {
       std::lock_guard lock(mutex_);
-      auto found = entries_.find(*key);
-      if (found == entries_.end() || found->second.is_expected) continue;  // Dropped, or anew.
-      if (pause) {
-        const Time now = std::chrono::steady_clock::now();
-        found->second.look_at = now + std::chrono::milliseconds(*pause);
-        continue;
-      }
+      auto found = entries_.find(due.key);
+      if (found == entries_.end() || found->second.turn != due.turn) return;
       entries_.erase(found);
     }
-    trees_.LetGo(key->first, key->second);
-    on_done_();
+    trees_.LetGo(due.key.first, due.key.second);
   }
+  on_done_();
 }
 
 std::optional<Millis> HeldPusher::Work(const Key& key) {
@@ -168,13 +185,24 @@ std::optional<Millis> HeldPusher::Work(const Key& key) {
     return kLookEvery;
   }
   if (gone) {
-    RT_LOG(kWarning) << rt::ToString(fence) << ": a checkpoint that was held here is lost: its "
-                     << "bytes are here no more";
+    RT_LOG(kWarning) << rt::ToString(fence) << ": the bytes of a checkpoint that was to be held "
+                     << "here are here no more";
     return std::nullopt;
   }
+  NoteWanted(key, duty->needed);
   if (duty->needed) return duty->push ? Push(key, path) : kLookEvery;
   if (early) return kLookEvery;
   return std::nullopt;
+}
+
+void HeldPusher::NoteWanted(const Key& key, bool is_wanted) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = entries_.find(key);
+    if (found == entries_.end() || found->second.is_wanted == is_wanted) return;
+    found->second.is_wanted = is_wanted;
+  }
+  on_done_();
 }
 
 bool HeldPusher::IsEarly(const Key& key) const {
@@ -203,14 +231,16 @@ std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) 
   return kLookEvery;
 }
 
-// Now and then what it waits for.
+// What one waits for, once that has lasted, and then now and again.
 void HeldPusher::Say(const Key& key, const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);
     auto found = entries_.find(key);
     const Time now = std::chrono::steady_clock::now();
-    if (found == entries_.end() || now - found->second.said_at < kSayEvery) return;
-    found->second.said_at = now;
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    if (now - std::max(entry.said_at, entry.added_at) < kSayEvery) return;
+    entry.said_at = now;
   }
   RT_LOG(kInfo) << rt::ToString(key.first) << ": a checkpoint that is held here waits for the "
                 << "store: " << EscapeControl(MessageOf(status));

@@ -23,13 +23,14 @@ namespace rt::worker {
 
 class HeldPusher {
  public:
-  // `on_done`: something is held no more.
+  // `on_done`: the store lacks less of what is held.
   HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees, std::function<void()> on_done);
   ~HeldPusher();
   void Start();  // Also with what earlier daemons held.
   void Stop();
 
-  // It is about to be held and committed: the head is not asked before Add or Drop.
+  // It is about to be held and committed: the head is not asked before Add or Drop. Called before
+  // it is held: what the head said of the same bytes until now lets go of nothing any more.
   void Expect(const Fence& fence, const std::string& manifest);
   // It is committed. `worth`: what would be lost with it, by any measure, per byte.
   void Add(const Fence& fence, const std::string& manifest, double worth);
@@ -39,27 +40,37 @@ class HeldPusher {
   void AddUnsure(const Fence& fence, const std::string& manifest);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
+  // Whether the store lacks one of its, as far as is known here: not what is only kept because a
+  // commit that nobody knows of may come yet.
   bool HasOf(const Owner& owner) const;
-  bool IsEmpty() const;
+  bool IsDone() const;  // The same of all, and none is about to be committed.
 
  private:
   using Time = std::chrono::steady_clock::time_point;
   using Key = std::pair<Fence, std::string>;  // And the manifest.
   struct Entry {
     uint64_t order = 0;
+    uint64_t turn = 0;  // Another each time that it is to be held.
     bool is_expected = false;
+    bool is_wanted = true;  // As the head said last.
     double worth = 1;
     Time added_at;
     Time sure_at;  // Before it a head that does not know of it may learn of it yet.
     Time look_at;
     Time said_at;
   };
+  struct Due {
+    Key key;
+    uint64_t turn = 0;
+  };
   Entry& Known(const Fence& fence, const std::string& manifest);
   void Run();
-  std::optional<Key> Next();
+  std::optional<Due> Next();
+  void LetGo(const Due& due);
   // After how long to look again; nullopt: it is held no more.
   std::optional<Millis> Work(const Key& key);
   bool IsEarly(const Key& key) const;
+  void NoteWanted(const Key& key, bool is_wanted);
   std::optional<Millis> Push(const Key& key, const std::string& path);
   void Say(const Key& key, const absl::Status& status);
 
@@ -68,6 +79,7 @@ class HeldPusher {
   LocalTrees& trees_;
   const std::function<void()> on_done_;
   std::thread thread_;
+  std::mutex letting_go_;  // Taken before mutex_; while it is, nothing is held anew.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -32,11 +32,6 @@ constexpr std::chrono::seconds kSafeFor{30};
 constexpr size_t kHeldMax = 4;  // Of one attempt; the next goes to the store at once.
 constexpr Bytes kRowBytesMax = 1 << 20;
 
-bool IsTransient(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status);
-}
-
 std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
   return attempt.dir().saved() + "/" + std::to_string(seq);
 }
@@ -201,9 +196,13 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
   for (const auto& [seq, directory] : found) {
     auto note = ReadNote(directory);
     if (note.ok() && seq > done) {
-      if (const StoredTree held = ReadHeldNote(directory); !held.manifest.empty())
+      Push push{attempt, SpoolRowFrom(*note), directory, nullptr};
+      if (const StoredTree held = ReadHeldNote(directory); !held.manifest.empty()) {
         held_.Expect(attempt->fence(), held.manifest);
-      Enqueue(std::make_shared<Push>(Push{attempt, SpoolRowFrom(*note), directory, nullptr}));
+        push.stored = held;
+        push.was_named = true;  // By the daemon before, perhaps.
+      }
+      Enqueue(std::make_shared<Push>(std::move(push)));
     } else {
       RemoveTree(directory).IgnoreError();  // With the attempt, at the latest.
     }
@@ -266,7 +265,7 @@ void CheckpointPusher::Run() {
   while (std::shared_ptr<Push> push = Next()) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
     if (!IsWanted(*push)) {  // Forgotten, or ours to push again after a restart.
-      if (push->safe.held) held_.AddUnsure(push->attempt->fence(), push->safe.manifest);
+      if (push->was_named) held_.AddUnsure(push->attempt->fence(), push->stored.manifest);
       continue;
     }
     const bool needs_room =
@@ -297,6 +296,17 @@ void CheckpointPusher::Say(Push& push, const absl::Status& status) {
   push.said_at = now;
   RT_LOG(kWarning) << rt::ToString(push.attempt->fence()) << ": checkpoint of row "
                    << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
+}
+
+// Why what could be held is not: the next of its attempt most likely is not either.
+void CheckpointPusher::SayOnce(const Push& push, const absl::Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = queues_.find(push.attempt->fence());
+    if (found == queues_.end() || std::exchange(found->second.said_why, true)) return;
+  }
+  RT_LOG(kInfo) << rt::ToString(push.attempt->fence()) << ": checkpoint of row " << push.row.seq
+                << " goes to the store at once: " << EscapeControl(MessageOf(why));
 }
 
 // Whether it counts before the store has it.
@@ -346,7 +356,10 @@ absl::Status CheckpointPusher::Store(Push& push) {
   const std::string held = trees_.HeldAt(push.stored.manifest);
   push.stored_at = FileClock();
   const std::string path = held.empty() ? push.directory + "/tree" : held;
-  RT_ASSIGN_OR_RETURN(push.stored, PushTree(store_, path));
+  RT_ASSIGN_OR_RETURN(StoredTree stored, PushTree(store_, path));
+  if (!held.empty() && stored.manifest != push.stored.manifest)
+    return absl::DataLossError("its bytes have changed since they were held");
+  push.stored = std::move(stored);
   push.safe = {.manifest = push.stored.manifest, .bytes = push.stored.bytes};
   return absl::OkStatus();
 }
@@ -357,8 +370,7 @@ absl::Status CheckpointPusher::MakeSafe(Push& push) {
     const absl::Status held = Hold(push);
     if (held.ok()) return held;
     push.may_be_held = false;
-    RT_LOG(kInfo) << rt::ToString(push.attempt->fence()) << ": checkpoint of row " << push.row.seq
-                  << " goes to the store at once: " << EscapeControl(MessageOf(held));
+    SayOnce(push, held);
   } else if (push.stored.manifest.empty()) {
     push.stored = ReadHeldNote(push.directory);  // Where it lies.
   }
@@ -379,6 +391,7 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
       is_safe = status.ok();
     }
     if (is_safe) {
+      push.was_named |= push.safe.held;
       auto number = head_.CommitCheckpoint(push.attempt->fence(), push.row, push.safe);
       if (number.ok()) return number;
       status = number.status();
@@ -400,6 +413,21 @@ double CheckpointPusher::SavedBefore(const Push& push) {
   return std::max(start, std::exchange(found->second.saved_to_s, push.row.time_total_s));
 }
 
+// What a commit may have named stays until the head has been asked: though it was refused, or the
+// store has it by now, an earlier try may have been heard and its answer lost.
+void CheckpointPusher::Settle(const Push& push, bool is_committed) {
+  const Fence& fence = push.attempt->fence();
+  if (push.was_named) {
+    double worth = 1;
+    if (is_committed && push.safe.held)
+      worth = WorthOf(*push.attempt, SavedBefore(push), push.row, push.safe.bytes);
+    return held_.Add(fence, push.stored.manifest, worth);
+  }
+  held_.Drop(fence, push.stored.manifest);
+  if (is_committed)
+    trees_.Keep(push.stored.manifest, push.stored.text, push.directory + "/tree", push.stored_at);
+}
+
 void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
                               const absl::StatusOr<uint64_t>& number) {
   if (number.ok()) {
@@ -411,22 +439,11 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
       RT_LOG(kWarning) << MessageOf(noted);
     }
     if (*number != 0) push->attempt->NoteSaved(push->row.seq);  // Else the head says when.
-    const Fence& fence = push->attempt->fence();
-    if (push->safe.held) {
-      held_.Add(fence, push->safe.manifest,
-                WorthOf(*push->attempt, SavedBefore(*push), push->row, push->safe.bytes));
-    } else {
-      held_.Drop(fence, push->stored.manifest);
-      trees_.Keep(push->stored.manifest, push->stored.text, push->directory + "/tree",
-                  push->stored_at);
-    }
   } else {
-    if (!push->stored.manifest.empty())
-      held_.Drop(push->attempt->fence(), push->stored.manifest);
-
     RT_LOG(kWarning) << rt::ToString(push->attempt->fence()) << ": checkpoint of row "
                      << push->row.seq << " is lost: " << EscapeControl(MessageOf(number.status()));
   }
+  Settle(*push, number.ok());
   ReachFailpoint("worker.checkpoint.before_forget");
   RemoveTree(push->directory).IgnoreError();  // With the attempt, at the latest.
   Done answer;

@@ -61,6 +61,7 @@ class CheckpointPusher : public CheckpointPushes {
     SafeCheckpoint safe;   // As it is committed.
     Time safe_at;
     bool may_be_held = true;  // Not once that has failed.
+    bool was_named = false;   // A commit may have said that it is held.
     // While the store has no room for it.
     Millis pause = 0;
     Time not_before;
@@ -70,6 +71,7 @@ class CheckpointPusher : public CheckpointPushes {
     std::deque<std::shared_ptr<Push>> waiting;
     std::shared_ptr<Push> running;
     double saved_to_s = 0;  // Of training: the newest that was committed while held.
+    bool said_why = false;  // What it saves goes to the store at once.
   };
 
   void Run();
@@ -85,7 +87,9 @@ class CheckpointPusher : public CheckpointPushes {
   bool IsWanted(const Push& push) const;
   bool Pause(Millis span);
   void Postpone(const std::shared_ptr<Push>& push);
+  void Settle(const Push& push, bool is_committed);
   void Say(Push& push, const absl::Status& status);
+  void SayOnce(const Push& push, const absl::Status& why);
   void Finish(const std::shared_ptr<Push>& push, const absl::StatusOr<uint64_t>& number);
 
   BlobStore& store_;

@@ -53,6 +53,7 @@ absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const Owner& owner, const std:
   request.set_news(static_cast<uint32_t>(news));
   request.set_early(early);
   request.set_seen_epoch(attempts_.head_epoch());
+  request.set_incarnation(attempts_.incarnation());
   v1::KeepCheckpointReply reply;
   grpc::Status status = stub_->KeepCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);

@@ -50,14 +50,10 @@ bool IsConnected(grpc::Channel& channel) {
 // One after another: whoever fails once is asked no more.
 class PeerFinder::Peers : public BlobSource {
  public:
-  Peers(PeerFinder& owner, std::string manifest, const v1::FindSourcesReply& found,
-        const std::string& cluster_id)
+  Peers(PeerFinder& owner, std::string manifest, const v1::FindSourcesReply& found)
       : owner_(owner), manifest_(std::move(manifest)) {
     for (const v1::Source& source : found.sources()) {
-      Peer peer{.node = source.node()};
-      peer.channel =
-          MakeNamedChannel(source.address(), owner.credentials_,
-                           NodeName(cluster_id, std::to_string(source.node())), true);
+      Peer peer{.node = source.node(), .channel = owner.ChannelTo(source)};
       peer.stub = v1::PeerService::NewStub(peer.channel);
       peers_.push_back(std::move(peer));
     }
@@ -112,8 +108,11 @@ class PeerFinder::Peers : public BlobSource {
   std::atomic<bool> lack_it_ = true;  // All that were asked.
 };
 
-PeerFinder::PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials)
-    : stub_(v1::WorkerService::NewStub(head)), credentials_(std::move(credentials)) {}
+PeerFinder::PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials,
+                       std::string cluster_id)
+    : stub_(v1::WorkerService::NewStub(head)),
+      credentials_(std::move(credentials)),
+      cluster_id_(std::move(cluster_id)) {}
 
 PeerFinder::~PeerFinder() { Stop(); }
 
@@ -147,6 +146,11 @@ void PeerFinder::Failed(uint64_t node) {
   woken_.notify_all();
 }
 
+std::shared_ptr<grpc::Channel> PeerFinder::ChannelTo(const v1::Source& peer) const {
+  const std::string name = NodeName(cluster_id_, std::to_string(peer.node()));
+  return MakeNamedChannel(peer.address(), credentials_, name, true);
+}
+
 absl::StatusOr<v1::FindSourcesReply> PeerFinder::Ask(v1::FindSourcesRequest request) {
   grpc::ClientContext context;
   context.set_deadline(In(kFindDeadline));
@@ -157,38 +161,32 @@ absl::StatusOr<v1::FindSourcesReply> PeerFinder::Ask(v1::FindSourcesRequest requ
 }
 
 std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
-  auto own = IdentityOf(credentials_.own.certificate_pem);
   v1::FindSourcesRequest request;
   request.set_manifest(manifest);
   auto found = Ask(std::move(request));
-  // The store has it, too.
-  if (!own.ok() || !found.ok() || found->sources_size() == 0) return nullptr;
-  return std::make_unique<Peers>(*this, manifest, *found, own->cluster_id);
+  if (!found.ok() || found->sources_size() == 0) return nullptr;  // The store has it, too.
+  return std::make_unique<Peers>(*this, manifest, *found);
 }
 
 absl::StatusOr<Holders> PeerFinder::FindHolders(const std::string& manifest, const Fence& fence) {
-  RT_ASSIGN_OR_RETURN(const Identity own, IdentityOf(credentials_.own.certificate_pem));
   v1::FindSourcesRequest request;
   request.set_manifest(manifest);
   ToWire(fence, request.mutable_fence());
   RT_ASSIGN_OR_RETURN(const v1::FindSourcesReply found, Ask(std::move(request)));
   if (found.lost()) return absl::DataLossError("no node that is left holds it");
-  return Holders{std::make_unique<Peers>(*this, manifest, found, own.cluster_id), found.all()};
+  return Holders{std::make_unique<Peers>(*this, manifest, found), found.all()};
 }
 
 std::unique_ptr<BlobSource> PeerFinder::At(const std::string& manifest, uint64_t node,
                                            const std::string& address) {
-  auto own = IdentityOf(credentials_.own.certificate_pem);
-  if (!own.ok()) return nullptr;
   v1::FindSourcesReply one;
   one.add_sources()->set_node(node);
   one.mutable_sources(0)->set_address(address);
-  return std::make_unique<Peers>(*this, manifest, one, own->cluster_id);
+  return std::make_unique<Peers>(*this, manifest, one);
 }
 
 absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence) {
   if (address_.empty()) return absl::UnavailableError("this node serves no others");
-  RT_ASSIGN_OR_RETURN(const Identity own, IdentityOf(credentials_.own.certificate_pem));
   grpc::ClientContext find;
   find.set_deadline(In(kFindDeadline));
   v1::FindHolderRequest who;
@@ -197,8 +195,7 @@ absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fen
   RT_RETURN_IF_ERROR(FromGrpc(stub_->FindHolder(&find, who, &found)));
   const v1::Source& holder = found.holder();
   if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
-  auto channel = MakeNamedChannel(holder.address(), credentials_,
-                                  NodeName(own.cluster_id, std::to_string(holder.node())), true);
+  auto channel = ChannelTo(holder);
   if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
   grpc::ClientContext context;
   context.set_deadline(In(kHoldWithin));

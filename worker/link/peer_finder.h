@@ -22,7 +22,7 @@ namespace rt::worker {
 
 class PeerFinder : public PeerSources, public PeerHolders {
  public:
-  PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials);
+  PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials, std::string cluster_id);
   ~PeerFinder() override;
   // `address`: where this node serves.
   // A head of another epoch is told at once: it may be a new one.
@@ -39,6 +39,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
 
  private:
   class Peers;
+  std::shared_ptr<grpc::Channel> ChannelTo(const v1::Source& peer) const;
   void Failed(uint64_t node);
   absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
   void Run();
@@ -46,6 +47,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   const Credentials credentials_;
+  const std::string cluster_id_;
   LocalTrees* trees_ = nullptr;
   std::string address_;
   std::function<uint64_t()> head_epoch_;

@@ -45,6 +45,14 @@ absl::Status WriteHolders(const std::string& path, const std::set<Fence>& holder
   return WriteFileAtomic(path + kHeld, text);
 }
 
+std::set<Fence> ReadHolders(const std::string& path) {
+  std::set<Fence> holders;
+  auto text = ReadFile(path + kHeld);
+  for (const std::string& line : Split(text.ok() ? *text : "", '\n'))
+    if (auto fence = ParseFence(line)) holders.insert(*fence);
+  return holders;
+}
+
 void Remove(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (absl::Status removed = RemoveTree(path); !removed.ok()) {
@@ -95,7 +103,7 @@ void LocalTrees::Load() {
     if (IsLater(info.st_mtim, booted)) found.since = info.st_mtim;
     known.insert(path);
     known.insert(tree);
-    LoadHolders(found);
+    found.holders = ReadHolders(tree);
     if (!found.holders.empty()) known.insert(tree + kHeld);
   }
   for (const auto& one : fs::directory_iterator(directory_, error))
@@ -104,14 +112,6 @@ void LocalTrees::Load() {
   stray.insert(stray.end(), evicted.begin(), evicted.end());
   Remove(stray);
 }
-
-void LocalTrees::LoadHolders(Tree& tree) {
-  auto text = ReadFile(tree.path + kHeld);
-  if (!text.ok()) return;
-  for (const std::string& line : Split(*text, '\n'))
-    if (auto fence = ParseFence(line)) tree.holders.insert(*fence);
-}
-
 
 uint64_t LocalTrees::Add(const std::string& manifest, const Manifest& tree,
                          const std::string& path) {
@@ -307,34 +307,39 @@ absl::Status LocalTrees::Hold(const Fence& fence, const std::string& manifest,
         !IsUnchanged(path + "/" + entry.path, entry.size, since))
       return absl::DataLossError(ToAbsl(path + "/" + entry.path + " has changed"));
   const std::string kept = directory_ + "/" + NameOf(manifest);
+  bool is_new = false;
   {
     std::lock_guard lock(mutex_);
-    uint64_t id = FindAt(kept);
-    if (id == 0) RT_RETURN_IF_ERROR(MoveHere(fence, text, path, since, kept));
-    Tree& tree = trees_[id == 0 ? Add(manifest, parsed, kept) : id];
-    tree.holders.insert(fence);
-    if (id == 0) {
+    is_new = FindAt(kept) == 0;
+    if (is_new) {
+      RT_RETURN_IF_ERROR(MoveHere(fence, text, path, since, kept));
+      Tree& tree = trees_[Add(manifest, parsed, kept)];
+      tree.holders = {fence};
       tree.whole = tree.kept = true;
       tree.written = tree.chunks;
       tree.since = since;
-    } else {
-      RT_RETURN_IF_ERROR(SyncTree(tree.path));
-      RT_RETURN_IF_ERROR(WriteHolders(tree.path, tree.holders));
     }
   }
+  if (!is_new) RT_RETURN_IF_ERROR(HoldKept(fence, kept));
   Changed();
   return absl::OkStatus();
 }
 
-bool LocalTrees::HoldAgain(const Fence& fence, const std::string& manifest) {
+absl::Status LocalTrees::HoldKept(const Fence& fence, const std::string& kept) {
+  RT_RETURN_IF_ERROR(SyncTree(kept));  // It may only have been kept so far.
   std::lock_guard lock(mutex_);
-  const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
-  if (id == 0 || trees_.at(id).holders.empty()) return false;  // What is only kept is not synced.
-  Tree& tree = trees_.at(id);
-  if (!tree.holders.insert(fence).second) return true;
-  absl::Status noted = WriteHolders(tree.path, tree.holders);
-  if (!noted.ok()) tree.holders.erase(fence);
-  return noted.ok();
+  const uint64_t id = FindAt(kept);
+  if (id == 0) return absl::UnavailableError("the tree was given up meanwhile");
+  std::set<Fence>& holders = trees_.at(id).holders;
+  if (!holders.insert(fence).second) return absl::OkStatus();
+  absl::Status noted = WriteHolders(kept, holders);
+  if (!noted.ok()) holders.erase(fence);
+  return noted;
+}
+
+bool LocalTrees::HoldAgain(const Fence& fence, const std::string& manifest) {
+  const std::string held = HeldAt(manifest);
+  return !held.empty() && HoldKept(fence, held).ok();
 }
 
 void LocalTrees::LetGo(const Fence& fence, const std::string& manifest) {

@@ -121,9 +121,9 @@ class LocalTrees {
   };
   uint64_t Add(const std::string& manifest, const Manifest& tree, const std::string& path);
   void Load();
-  static void LoadHolders(Tree& tree);
   absl::Status MoveHere(const Fence& fence, const std::string& text, const std::string& path,
                         timespec since, const std::string& kept);
+  absl::Status HoldKept(const Fence& fence, const std::string& kept);
   void Erase(uint64_t id);
   void GiveUp(uint64_t id, const std::string& path);
   uint64_t FindAt(const std::string& path) const;

@@ -20,11 +20,6 @@ constexpr int kIdleMs = 500;
 constexpr int kWeighMs = 200;  // The memory of attempts is looked at this often.
 constexpr int kAwayMs = 2'000;  // A pause of this thread that says something of the machine.
 
-bool IsTransient(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsResourceExhausted(status);
-}
-
 }  // namespace
 
 WorkerLoop::WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
