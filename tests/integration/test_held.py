@@ -113,6 +113,9 @@ class HeldTest(unittest.TestCase):
         self.wait_saved(3)
         newest = self.show(trial)["checkpoints"][-1]
         self.assertEqual((newest["durability"], newest["held_by"]), ("LOCAL", [node]))
+        self.assertGreaterEqual(self.cluster.node("spot-1")["held_checkpoints"], 3)
+        self.assertIn("checkpoints that the store does not have",
+                      self.cluster.rt("node", "why", "spot-1").stdout)
         self.end(self.workers["spot-1"])
         self.start("spot-1")
         shown = self.wait_over(trial)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import rt
 from fake_worker import FakeWorker, wait_until
-from rt import _driver, tune
+from rt import RtError, _driver, tune
 from rt._pack import PACKAGE_PARENT
 from rt.tune.schedulers import ASHAScheduler
 
@@ -209,6 +209,29 @@ def test_checkpoints_are_fetched_when_asked_for(world: World) -> None:
         assert Path(path, "weights").read_text() == "c2"
     best = result.get_best_checkpoint("acc", "max")
     assert best is not None and Path(best.path, "weights").read_text() == "c1"
+
+
+def test_a_checkpoint_that_a_node_holds_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [{"id": 1, "step": 1, "state": "COMMITTED", "manifest": "c1", "metrics": {"acc": 1}}]
+
+    def read(*durability: str) -> str:
+        _driver.close()  # Each with a world of its own.
+        details = {"1/0": {"checkpoints": kept}}
+        world.set(trial(0, metrics={"acc": 1}), details=details, durability=durability)
+        result = tune.Tuner(objective, run_config=tune.RunConfig(verbose=0)).fit()[0]
+        assert result.checkpoint is not None
+        return Path(result.checkpoint.path, "weights").read_text()
+
+    assert read("LOCAL", "LOCAL", "PEER", "DURABLE") == "c1"
+    assert len(world.asked("trial_get")) == 4
+    with pytest.raises(RtError, match="only node 7 had this checkpoint, and is lost"):
+        read("LOCAL", "LOST")
+    monkeypatch.setattr("rt.tune._trials.STORED_WITHIN_S", 0.0)
+    with pytest.raises(RtError, match="node 7 brings it there"):
+        read("LOCAL")
+    assert len(world.asked("blob_pull_dir")) == 1
 
 
 def test_values_come_back_as_themselves(world: World) -> None:

@@ -296,7 +296,9 @@ class Advisors:
             self._pauses.append(trial.number)
 
     def _on_checkpoint(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
-        trial.checkpoint = remote_checkpoint(str(entry["manifest"]), entry.get("parts") or ())
+        trial.checkpoint = remote_checkpoint(
+            trial.trial_id, str(entry["manifest"]), entry.get("parts") or ()
+        )
         iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
             callback.on_trial_save(iteration, trials, trial)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
@@ -25,6 +26,7 @@ _STATES = {
     "STOPPED": "TERMINATED",
     "FAILED": "ERROR",
 }
+STORED_WITHIN_S = 600.0
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 _NEVER_METRICS = {
     "done", "config", "trial_id", "date", "hostname", "node_ip", "pid", "timestamp",
@@ -132,7 +134,8 @@ class Trial:
             manifest = str(item.get("manifest") or item.get("id"))
             row = self._with_config(item.get("metrics") or {})
             row.setdefault("training_iteration", item.get("step"))
-            found.append((remote_checkpoint(manifest, item.get("parts") or ()), row))
+            parts = item.get("parts") or ()
+            found.append((remote_checkpoint(self.trial_id, manifest, parts), row))
         return found
 
     @property
@@ -166,13 +169,15 @@ def _number(value: Any) -> Optional[float]:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def remote_checkpoint(manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
-    """The checkpoint of that manifest; its files are fetched when they are wanted.
+def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
+    """The trial's checkpoint of that manifest; its files are fetched when they are wanted.
 
-    `parts`: manifests of the files that ranks other than 0 added; of one name rank 0's stays.
+    `parts`: manifests of the files that ranks other than 0 added; of one name rank 0's stays. One
+    that nodes hold for the store (durable_after) is waited for.
     """
 
     def fetch(target: str) -> None:
+        _await_stored(trial_id, manifest)
         for each in (*parts, manifest):
             _driver.get().call("blob_pull_dir", manifest=each, target=target)
 
@@ -315,3 +320,25 @@ def as_dataframe(rows: list[dict[str, Any]]) -> Any:
     except ImportError:
         return rows
     return pandas.DataFrame(rows)
+
+
+def _await_stored(trial_id: str, manifest: str) -> None:
+    """Blocks while only nodes have the checkpoint. RtError when they are lost, or take too long."""
+    end = time.monotonic() + STORED_WITHIN_S
+    pause_s = 0.1
+    while True:
+        known = _driver.get().call("trial_get", trial_id=trial_id).get("checkpoints") or []
+        held = [one for one in known if one.get("manifest") == manifest]
+        if not held or any(one.get("durability", "DURABLE") == "DURABLE" for one in held):
+            return
+        who = ", ".join(str(node) for node in held[-1].get("held_by") or ())
+        if held[-1]["durability"] == "LOST":
+            raise RtError(f"only node {who} had this checkpoint, and is lost", "DATA_LOSS")
+        if time.monotonic() >= end:
+            raise RtError(
+                f"the store does not have this checkpoint yet: node {who} brings it there",
+                "DEADLINE_EXCEEDED",
+                "rt trial show tells when it is DURABLE",
+            )
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 2.0)
