@@ -19,6 +19,7 @@ import digits
 import light
 import loss
 import reports
+import slow_store
 import spread
 import start
 import trials
@@ -37,6 +38,7 @@ BENCHES = {
     "many_nodes": light.many_nodes,
     "loss": loss.loss,
     "checkpoints": checkpoints.checkpoints,
+    "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,
     "clone": spread.clone,
 }

@@ -40,8 +40,8 @@ class Tally:
 
 
 class Campaign:
-    def __init__(self, seed: int, chosen: list[str]) -> None:
-        self.seed, self.chosen = seed, chosen
+    def __init__(self, seed: int, chosen: list[str], durable_after: list[str]) -> None:
+        self.seed, self.chosen, self.durable_after = seed, chosen, durable_after
         self.network = Network(NODES)
         self.tallies: dict[str, Tally] = collections.defaultdict(Tally)
         self.runs = self.counted = 0
@@ -57,10 +57,12 @@ class Campaign:
         seed = self.seed + index
         begin = time.monotonic()
         self.runs += 1
+        where = random.Random(f"where {seed}").choice(self.durable_after)
         cluster = ChaosCluster(self.network, proxied=PROXIED)
         field = Field(self.network, cluster, ChainSearch(
             cluster, "chaos", trials=TRIALS, steps=STEPS, pause_s=PAUSE_S,
-            checkpoint_every=CHECKPOINT_EVERY, seed=seed), random.Random(f"run {seed}"))
+            checkpoint_every=CHECKPOINT_EVERY, seed=seed,
+            more=f"checkpoints: {{durable_after: {where}}}\n"), random.Random(f"run {seed}"))
         done: list[str] = []
         said = "ok"
         try:
@@ -68,7 +70,7 @@ class Campaign:
             said += f", {sum(lost):.1f} trial-seconds lost"
         except Exception as error:
             said = "VIOLATED"
-            self.violated.append(f"seed {seed}, {' '.join(names)}: {error}")
+            self.violated.append(f"seed {seed}, {where}, {' '.join(names)}: {error}")
             for name in names:
                 self.tallies[name].violations += 1
             traceback.print_exc()
@@ -76,7 +78,7 @@ class Campaign:
         finally:
             cluster.close()
         self.counted += bool(done)
-        print(f"run {index + 1} seed {seed}: {' '.join(names)}: {said}, "
+        print(f"run {index + 1} seed {seed}, {where}: {' '.join(names)}: {said}, "
               f"{time.monotonic() - begin:.1f} s", flush=True)
 
     def _play(self, field: Field, names: list[str], done: list[str]) -> list[float]:
@@ -153,13 +155,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", default="", help="names or families, by commas; default: all")
     parser.add_argument("--seconds", type=float, default=1e9, help="begins no run after this")
+    parser.add_argument("--durable-after", default="store",
+                        help="store or peer; by commas: one of them by each run's seed")
     parser.add_argument("--list", action="store_true")
     args = parser.parse_args()
     if args.list:
         print("\n".join(f"{family} {name}" for name, (family, _) in FAULTS.items()))
         return 0
     chosen = by_turns(choose(args.faults))
-    campaign = Campaign(args.seed, chosen)
+    campaign = Campaign(args.seed, chosen, args.durable_after.split(","))
     end = time.monotonic() + args.seconds
     for index in range(args.runs or len(chosen)):
         if time.monotonic() > end:
