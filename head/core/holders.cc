@@ -52,7 +52,8 @@ absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) 
       LetGo(draft, input, checkpoint);
     }
   }
-  if (input.news != News::kNone) RetireByPolicy(draft, input.owner);
+  const bool is_known = FindRuns(draft.state(), input.owner) != nullptr;
+  if (input.news != News::kNone && is_known) RetireByPolicy(draft, input.owner);
   for (const Checkpoint& checkpoint : WaitingFor(draft.state(), input)) {
     if (!IsHeldBy(checkpoint, input.node)) continue;
     draft.out.answer.needed = true;

@@ -338,6 +338,7 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
+  Must(e.seq > owner.saved_to, "a row's checkpoint is committed once, whatever has become of it");
   CheckBytes(e, owner);
   CheckWhole(e, owner);
   const Fence fence{e.attempt, 0};

@@ -64,6 +64,7 @@ mutate_from() {
 }
 mutate() { mutate_from 1 "$@"; }
 head_core() { mutate head/core "$@"; }
+head_core_from() { mutate_from "$1" head/core "${@:2}"; }
 worker_core() { mutate worker/core worker_core.cc "$@"; }
 
 head_core attempts.cc "an exit that nobody saw counts as a failure" \
@@ -207,6 +208,8 @@ head_core holders.cc "an attempt begins anew beside what is gone" \
   's/live->accepted\.front\(\) == 0/false/'
 head_core holders.cc "a head that was superseded lets go" \
   's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)releases;/'
+head_core_from 2301 checkpoints.cc "a late copy brings back what has gone" \
+  's/input\.row\.seq <= live->saved_to/false/'
 head_core holders.cc "nobody is told to push" 's/draft\.out\.answer\.push = true/(void)draft/'
 head_core holders.cc "news that the store has it is lost" \
   's/draft\.Emit\(event::CheckpointStored\{[^}]*\}\)/(void)draft/'
@@ -230,7 +233,7 @@ head_core desired.cc "a worker looks in the store for what nodes hold" \
 head_core desired.cc "several ranks leave their checkpoints on nodes" \
   's/if \(launch\.world_size == 1\) launch\.durable_after/launch.durable_after/'
 head_core holders.cc "what became stored retires nothing" \
-  's/if \(input\.news != News::kNone\) RetireByPolicy\(draft, input\.owner\);//'
+  's/if \(input\.news != News::kNone && is_known\) RetireByPolicy\([^;]*;/(void)is_known;/'
 head_core holders.cc "only the newest that nobody has is given up" \
   's/while \(!runs\.check/if (!runs.check/'
 worker_core "a daemon launches again what it finds running" \
