@@ -54,6 +54,7 @@ class Head : public v1::WorkerService::Service {
   grpc::Status FindHolder(grpc::ServerContext* context, const v1::FindHolderRequest* request,
                           v1::FindHolderReply* reply) override {
     std::lock_guard lock(mutex);
+    if (is_away) return {grpc::StatusCode::UNAVAILABLE, "away"};
     if (auto found = book.FindHolder(Caller(*context), request->address(), alive, 1)) {
       reply->mutable_holder()->set_node(found->node.value);
       reply->mutable_holder()->set_address(found->address);
@@ -61,6 +62,7 @@ class Head : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
   std::vector<NodeId> holders;  // Of what is asked for with a fence.
+  std::atomic<bool> is_away = false;  // For who looks for a holder.
   grpc::Status HoldTrees(grpc::ServerContext* context, const v1::HoldTreesRequest* request,
                          v1::Empty*) override {
     std::lock_guard lock(mutex);
@@ -269,6 +271,10 @@ TEST_CASE("peers: one that the store does not have is held by another, and fetch
   CHECK(*holder == 2);
   CHECK(second.trees->Held().size() == 1);
   CHECK(first->finder->Hold(tree.manifest, fence).ok());  // Asked again, it holds on.
+  house.head.is_away = true;  // Then who held the last one is asked, where there is one.
+  CHECK(first->finder->Hold(tree.manifest, fence).ok());
+  CHECK(absl::IsUnavailable(second.finder->Hold(tree.manifest, fence).status()));
+  house.head.is_away = false;
   first.reset();
   Node third(house, 3);
   const auto fetch = [&] {

@@ -33,7 +33,8 @@ void HeldPusher::Start() {
     if (entries_.contains(key)) continue;
     entries_[key] = {.order = next_order_++, .added_at = now, .sure_at = now + kCommitWithin};
   }
-  thread_ = std::thread([this] { Run(); });
+  asker_ = std::thread([this] { AskAll(); });
+  pusher_ = std::thread([this] { PushAll(); });
 }
 
 void HeldPusher::Stop() {
@@ -42,7 +43,8 @@ void HeldPusher::Stop() {
     stopping_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread* thread : {&asker_, &pusher_})
+    if (thread->joinable()) thread->join();
 }
 
 // The same bytes may be saved again while the first still wait: that adds nothing.
@@ -69,6 +71,9 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
     entry.worth = worth;
     entry.sure_at = Time();
     entry.is_wanted = true;
+    // It may have taken the place of another.
+    for (auto& [key, one] : entries_)
+      if (key.first.attempt.owner == fence.attempt.owner) one.ask_at = Time();
   }
   changed_.notify_all();
 }
@@ -82,14 +87,16 @@ void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest) {
 }
 
 void HeldPusher::Drop(const Fence& fence, const std::string& manifest) {
-  std::lock_guard waits(letting_go_);
   {
-    std::lock_guard lock(mutex_);
-    auto found = entries_.find({fence, manifest});
-    if (found == entries_.end() || !found->second.is_expected) return;
-    entries_.erase(found);
+    std::lock_guard waits(letting_go_);
+    {
+      std::lock_guard lock(mutex_);
+      auto found = entries_.find({fence, manifest});
+      if (found == entries_.end() || !found->second.is_expected) return;
+      entries_.erase(found);
+    }
+    trees_.LetGo(fence, manifest);
   }
-  trees_.LetGo(fence, manifest);
   on_done_();
 }
 
@@ -115,18 +122,38 @@ bool HeldPusher::IsDone() const {
   });
 }
 
-// The oldest that is due of each trial; of these what is worth most, or has waited longest.
-std::optional<HeldPusher::Due> HeldPusher::Next() {
+// The oldest that is due.
+std::optional<HeldPusher::Due> HeldPusher::NextToAsk() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const Time now = std::chrono::steady_clock::now();
     std::optional<Time> soonest;
-    std::map<Owner, const std::pair<const Key, Entry>*> first;
+    const std::pair<const Key, Entry>* first = nullptr;
     for (const auto& one : entries_) {
       const Entry& entry = one.second;
-      if (entry.is_expected) continue;
-      if (entry.look_at > now) {
-        soonest = std::min(soonest.value_or(entry.look_at), entry.look_at);
+      if (entry.is_expected || entry.is_pushing) continue;
+      if (entry.ask_at > now) soonest = std::min(soonest.value_or(entry.ask_at), entry.ask_at);
+      else if (first == nullptr || entry.order < first->second.order) first = &one;
+    }
+    if (first != nullptr) return Due{first->first, first->second.turn};
+    if (soonest) changed_.wait_until(lock, *soonest);
+    else changed_.wait(lock);
+  }
+  return std::nullopt;
+}
+
+// The oldest of each trial; of these what is worth most, or has waited longest.
+std::optional<HeldPusher::Due> HeldPusher::NextToPush() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const Time now = std::chrono::steady_clock::now();
+    std::optional<Time> soonest;
+    std::map<Owner, std::pair<const Key, Entry>*> first;
+    for (auto& one : entries_) {
+      const Entry& entry = one.second;
+      if (!entry.is_to_push) continue;
+      if (entry.push_at > now) {
+        soonest = std::min(soonest.value_or(entry.push_at), entry.push_at);
         continue;
       }
       auto& known = first[one.first.first.attempt.owner];
@@ -138,24 +165,46 @@ std::optional<HeldPusher::Due> HeldPusher::Next() {
     const auto best = std::max_element(first.begin(), first.end(), [&](auto& a, auto& b) {
       return urgency(a.second->second) < urgency(b.second->second);
     });
-    if (best != first.end()) return Due{best->second->first, best->second->second.turn};
+    if (best != first.end()) {
+      best->second->second.is_pushing = true;
+      return Due{best->second->first, best->second->second.turn};
+    }
     if (soonest) changed_.wait_until(lock, *soonest);
     else changed_.wait(lock);
   }
   return std::nullopt;
 }
 
-void HeldPusher::Run() {
-  while (std::optional<Due> due = Next()) {
-    const std::optional<Millis> pause = Work(due->key);
+void HeldPusher::AskAll() {
+  while (std::optional<Due> due = NextToAsk()) {
+    const std::optional<Millis> pause = Ask(due->key);
     if (!pause) {
       LetGo(*due);
       continue;
     }
     std::lock_guard lock(mutex_);
-    auto found = entries_.find(due->key);
-    if (found != entries_.end())
-      found->second.look_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
+    if (auto found = entries_.find(due->key); found != entries_.end())
+      found->second.ask_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(*pause);
+    changed_.notify_all();
+  }
+}
+
+// What could not be pushed is asked about again first.
+void HeldPusher::PushAll() {
+  while (std::optional<Due> due = NextToPush()) {
+    const std::optional<Millis> pause = Push(due->key);
+    {
+      std::lock_guard lock(mutex_);
+      if (auto found = entries_.find(due->key); found != entries_.end()) {
+        Entry& entry = found->second;
+        entry.is_pushing = entry.is_to_push = false;
+        entry.push_at =
+            std::chrono::steady_clock::now() + std::chrono::milliseconds(pause.value_or(0));
+        entry.ask_at = Time();
+      }
+    }
+    if (!pause) LetGo(*due);
+    else changed_.notify_all();
   }
 }
 
@@ -174,10 +223,9 @@ void HeldPusher::LetGo(const Due& due) {
   on_done_();
 }
 
-std::optional<Millis> HeldPusher::Work(const Key& key) {
+std::optional<Millis> HeldPusher::Ask(const Key& key) {
   const auto& [fence, manifest] = key;
-  const std::string path = trees_.HeldAt(manifest);
-  const bool gone = path.empty(), early = IsEarly(key);
+  const bool gone = trees_.HeldAt(manifest).empty(), early = IsEarly(key);
   auto duty = head_.KeepCheckpoint(fence.attempt.owner, manifest,
                                    gone ? HeldNews::kGone : HeldNews::kNone, early);
   if (!duty.ok()) {
@@ -189,18 +237,18 @@ std::optional<Millis> HeldPusher::Work(const Key& key) {
                      << "here are here no more";
     return std::nullopt;
   }
-  NoteWanted(key, duty->needed);
-  if (duty->needed) return duty->push ? Push(key, path) : kLookEvery;
-  if (early) return kLookEvery;
+  NoteDuty(key, *duty);
+  if (duty->needed || early) return kLookEvery;
   return std::nullopt;
 }
 
-void HeldPusher::NoteWanted(const Key& key, bool is_wanted) {
+void HeldPusher::NoteDuty(const Key& key, const HeldDuty& duty) {
   {
     std::lock_guard lock(mutex_);
     auto found = entries_.find(key);
-    if (found == entries_.end() || found->second.is_wanted == is_wanted) return;
-    found->second.is_wanted = is_wanted;
+    if (found == entries_.end() || found->second.is_pushing) return;
+    found->second.is_to_push = duty.needed && duty.push;
+    if (std::exchange(found->second.is_wanted, duty.needed) == duty.needed) return;
   }
   on_done_();
 }
@@ -211,8 +259,10 @@ bool HeldPusher::IsEarly(const Key& key) const {
   return found != entries_.end() && std::chrono::steady_clock::now() < found->second.sure_at;
 }
 
-std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) {
+std::optional<Millis> HeldPusher::Push(const Key& key) {
   const auto& [fence, manifest] = key;
+  const std::string path = trees_.HeldAt(manifest);
+  if (path.empty()) return 0;  // The head is told next.
   absl::Status status = FailAt("worker.held.before_push");
   absl::StatusOr<StoredTree> stored =
       status.ok() ? StoreTree(store_, path, {}) : absl::StatusOr<StoredTree>(status);
@@ -220,7 +270,7 @@ std::optional<Millis> HeldPusher::Push(const Key& key, const std::string& path) 
     Say(key, stored.status());
     return absl::IsResourceExhausted(stored.status()) ? kPauseForRoom : kLookEvery;
   }
-  if (stored->manifest != manifest) {  // Not what was saved: it is told next.
+  if (stored->manifest != manifest) {  // Not what was saved.
     trees_.LetGo(fence, manifest);
     return 0;
   }

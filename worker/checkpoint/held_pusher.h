@@ -1,8 +1,9 @@
 // Checkpoints that this node holds on its disk for the store, of its own trials and of other nodes:
 // asks the head whether each still has to be held, pushes those that are this node's to push, and
 // lets go of the rest. Of one trial the oldest goes first; among trials what saves most work per
-// byte. LocalTrees knows across daemons what is held. Owns a thread. Public functions are
-// thread-safe.
+// byte. LocalTrees knows across daemons what is held. Owns two threads: a push takes as long as the
+// store takes, and what a newer checkpoint has made needless meanwhile is let go of all the same.
+// Public functions are thread-safe.
 #pragma once
 
 #include <chrono>
@@ -52,11 +53,14 @@ class HeldPusher {
     uint64_t order = 0;
     uint64_t turn = 0;  // Another each time that it is to be held.
     bool is_expected = false;
-    bool is_wanted = true;  // As the head said last.
+    bool is_wanted = true;   // As the head said last.
+    bool is_to_push = false;  // The same.
+    bool is_pushing = false;  // Meanwhile it is not asked about.
     double worth = 1;
     Time added_at;
     Time sure_at;  // Before it a head that does not know of it may learn of it yet.
-    Time look_at;
+    Time ask_at;
+    Time push_at;  // Not before.
     Time said_at;
   };
   struct Due {
@@ -64,21 +68,24 @@ class HeldPusher {
     uint64_t turn = 0;
   };
   Entry& Known(const Fence& fence, const std::string& manifest);
-  void Run();
-  std::optional<Due> Next();
+  void AskAll();
+  void PushAll();
+  // What is due next; waits for it. nullopt: Stop.
+  std::optional<Due> NextToAsk();
+  std::optional<Due> NextToPush();
+  // After how long to ask, or to try, again; nullopt: it is to be held no more.
+  std::optional<Millis> Ask(const Key& key);
+  std::optional<Millis> Push(const Key& key);
   void LetGo(const Due& due);
-  // After how long to look again; nullopt: it is held no more.
-  std::optional<Millis> Work(const Key& key);
   bool IsEarly(const Key& key) const;
-  void NoteWanted(const Key& key, bool is_wanted);
-  std::optional<Millis> Push(const Key& key, const std::string& path);
+  void NoteDuty(const Key& key, const HeldDuty& duty);
   void Say(const Key& key, const absl::Status& status);
 
   BlobStore& store_;
   HeadCalls& head_;
   LocalTrees& trees_;
   const std::function<void()> on_done_;
-  std::thread thread_;
+  std::thread asker_, pusher_;
   std::mutex letting_go_;  // Taken before mutex_; while it is, nothing is held anew.
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -223,14 +223,36 @@ bool CheckpointPusher::IsFull(const Fence& fence) const {
 }
 
 void CheckpointPusher::Forget(const Fence& fence) {
+  std::deque<std::shared_ptr<Push>> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = queues_.find(fence);
+    if (found == queues_.end()) return;
+    waiting = std::move(found->second.waiting);
+    queues_.erase(found);  // Who pushes for it notices.
+  }
+  for (const auto& push : waiting) LeaveHeld(*push);
+}
+
+// Nobody will commit it any more.
+void CheckpointPusher::LeaveHeld(const Push& push) {
+  const std::string& manifest = push.stored.manifest;
+  if (push.was_named) held_.AddUnsure(push.attempt->fence(), manifest);
+  else if (!manifest.empty()) held_.Drop(push.attempt->fence(), manifest);
+}
+
+bool CheckpointPusher::IsForgotten(const Push& push) const {
   std::lock_guard lock(mutex_);
-  queues_.erase(fence);
+  auto found = queues_.find(push.attempt->fence());
+  return found == queues_.end() || found->second.running.get() != &push;
 }
 
 bool CheckpointPusher::IsWanted(const Push& push) const {
-  std::lock_guard lock(mutex_);
-  auto found = queues_.find(push.attempt->fence());
-  return !stopping_ && found != queues_.end() && found->second.running.get() == &push;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+  }
+  return !IsForgotten(push);
 }
 
 std::shared_ptr<CheckpointPusher::Push> CheckpointPusher::Next() {
@@ -264,10 +286,11 @@ bool CheckpointPusher::Pause(Millis span) {
 void CheckpointPusher::Run() {
   while (std::shared_ptr<Push> push = Next()) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
-    if (!IsWanted(*push)) {  // Forgotten, or ours to push again after a restart.
-      if (push->was_named) held_.AddUnsure(push->attempt->fence(), push->stored.manifest);
+    if (IsForgotten(*push)) {
+      LeaveHeld(*push);
       continue;
     }
+    if (!IsWanted(*push)) continue;  // Ours to push again after a restart.
     const bool needs_room =
         absl::IsResourceExhausted(number.status()) && !push->attempt->standing().stale;
     if (needs_room) Postpone(push);
@@ -335,8 +358,12 @@ absl::Status CheckpointPusher::Hold(Push& push) {
     RT_RETURN_IF_ERROR(WriteFileAtomic(HeldNote(push.directory),
                                        tree.manifest + " " + std::to_string(tree.bytes) + "\n"));
     held_.Expect(fence, tree.manifest);
-    RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_hold"));
-    RT_RETURN_IF_ERROR(trees_.Hold(fence, tree.manifest, tree.text, path, push.stored_at));
+    absl::Status taken = FailAt("worker.checkpoint.before_hold");
+    if (taken.ok()) taken = trees_.Hold(fence, tree.manifest, tree.text, path, push.stored_at);
+    if (!taken.ok()) {
+      held_.Drop(fence, tree.manifest);
+      return taken;
+    }
   } else {
     if (trees_.HeldAt(tree.manifest).empty())
       return absl::DataLossError("its bytes have changed since they were held");

@@ -84,7 +84,9 @@ class CheckpointPusher : public CheckpointPushes {
   absl::Status Store(Push& push);
   double SavedBefore(const Push& push);
   absl::Status MakeSafe(Push& push);
+  bool IsForgotten(const Push& push) const;
   bool IsWanted(const Push& push) const;
+  void LeaveHeld(const Push& push);
   bool Pause(Millis span);
   void Postpone(const std::shared_ptr<Push>& push);
   void Settle(const Push& push, bool is_committed);

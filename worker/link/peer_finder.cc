@@ -19,7 +19,8 @@
 namespace rt::worker {
 namespace {
 
-constexpr auto kFindDeadline = std::chrono::seconds(2);
+constexpr auto kFindDeadline = std::chrono::milliseconds(2'000);
+constexpr auto kAskFirst = std::chrono::milliseconds(500);  // Where one is known already.
 constexpr auto kSayDeadline = std::chrono::seconds(5);
 // A peer whose machine is gone does not even refuse.
 constexpr auto kConnectWithin = std::chrono::seconds(1);
@@ -185,16 +186,40 @@ std::unique_ptr<BlobSource> PeerFinder::At(const std::string& manifest, uint64_t
   return std::make_unique<Peers>(*this, manifest, one);
 }
 
+// Whom the head names. While it cannot be heard, and the way to it may be what is slow, whoever
+// held the last one: the commit says where this one is.
+absl::StatusOr<v1::Source> PeerFinder::FindHolder() {
+  v1::Source last;
+  {
+    std::lock_guard lock(mutex_);
+    last = last_holder_;
+  }
+  grpc::ClientContext context;
+  context.set_deadline(In(last.node() == 0 ? kFindDeadline : kAskFirst));
+  v1::FindHolderRequest request;
+  request.set_address(address_);
+  v1::FindHolderReply found;
+  const absl::Status asked = FromGrpc(stub_->FindHolder(&context, request, &found));
+  if (!asked.ok() && (last.node() == 0 || !IsTransient(asked))) return asked;
+  const v1::Source& holder = asked.ok() ? found.holder() : last;
+  if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
+  return holder;
+}
+
 absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence) {
   if (address_.empty()) return absl::UnavailableError("this node serves no others");
-  grpc::ClientContext find;
-  find.set_deadline(In(kFindDeadline));
-  v1::FindHolderRequest who;
-  who.set_address(address_);
-  v1::FindHolderReply found;
-  RT_RETURN_IF_ERROR(FromGrpc(stub_->FindHolder(&find, who, &found)));
-  const v1::Source& holder = found.holder();
-  if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
+  RT_ASSIGN_OR_RETURN(const v1::Source holder, FindHolder());
+  const absl::Status held = HoldAt(holder, manifest, fence);
+  {
+    std::lock_guard lock(mutex_);
+    last_holder_ = held.ok() ? holder : v1::Source();
+  }
+  RT_RETURN_IF_ERROR(held);
+  return holder.node();
+}
+
+absl::Status PeerFinder::HoldAt(const v1::Source& holder, const std::string& manifest,
+                                const Fence& fence) {
   auto channel = ChannelTo(holder);
   if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
   grpc::ClientContext context;
@@ -204,9 +229,7 @@ absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fen
   request.set_fence(rt::ToString(fence));
   request.set_address(address_);
   v1::HoldTreeReply reply;
-  RT_RETURN_IF_ERROR(
-      FromGrpc(v1::PeerService::NewStub(channel)->HoldTree(&context, request, &reply)));
-  return holder.node();
+  return FromGrpc(v1::PeerService::NewStub(channel)->HoldTree(&context, request, &reply));
 }
 
 void PeerFinder::Run() {

@@ -42,6 +42,8 @@ class PeerFinder : public PeerSources, public PeerHolders {
   std::shared_ptr<grpc::Channel> ChannelTo(const v1::Source& peer) const;
   void Failed(uint64_t node);
   absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
+  absl::StatusOr<v1::Source> FindHolder();
+  absl::Status HoldAt(const v1::Source& holder, const std::string& manifest, const Fence& fence);
   void Run();
   void Say(const std::set<uint64_t>& failed);
 
@@ -57,6 +59,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
   bool stopping_ = false;
   bool changed_ = true;
   std::set<uint64_t> failed_;  // Not said yet.
+  v1::Source last_holder_;     // It held what it was asked to; node 0: none.
 };
 
 }  // namespace rt::worker

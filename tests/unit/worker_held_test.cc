@@ -1,0 +1,217 @@
+// Checkpoints that count before the store has them.
+#include <catch2/catch.hpp>
+
+#include "tests/unit/push_doubles.h"
+
+namespace rt::worker {
+
+TEST_CASE("where the disk is enough, the commit does not wait for the store, which gets it later") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  Save(folder, daemon, 1, "1");
+  head.Await([](const SlowHead& h) { return h.committed_.size() == 1 && !h.news_.empty(); });
+  CHECK(head.safe_.front().held);
+  CHECK(head.safe_.front().peers.empty());
+  const std::string manifest = head.committed_.front().second;
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
+  CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
+  head.SetWants(true);
+  daemon.AwaitStored();
+  CHECK(head.news_.back() == std::pair{manifest, HeldNews::kStored});
+  CHECK(daemon.store.GetManifest(manifest).ok());
+  CHECK(daemon.trees.Held().empty());
+  CHECK(daemon.trees.GetManifest(manifest).ok());  // Kept, for whoever restores it here.
+}
+
+TEST_CASE("what nobody wants any more is not pushed") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  head.SetWants(false);
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  daemon.AwaitStored();
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.front().second).status()));
+  CHECK(daemon.trees.Held().empty());
+}
+
+TEST_CASE("while one is pushed, those that newer ones have replaced are let go of") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  daemon.store.SetOpen(false);
+  Save(folder, daemon, 1, "1");
+  head.SetWants(true);
+  daemon.store.AwaitPush();
+  head.SetWants(false);
+  const size_t more_than_wait = 8;
+  for (size_t seq = 2; seq <= more_than_wait; ++seq) {
+    Save(folder, daemon, seq, std::to_string(seq));
+    head.Await([seq](const SlowHead& h) { return h.committed_.size() == seq; });
+    CHECK(head.safe_.back().held);
+    const std::string manifest = head.committed_.back().second;
+    head.Await([&](const SlowHead& h) { return h.news_.back().first == manifest; });
+  }
+  CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
+  daemon.store.SetOpen(true);
+  daemon.AwaitStored();
+  CHECK(daemon.store.GetManifest(head.committed_.front().second).ok());
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.back().second).status()));
+}
+
+TEST_CASE("the next daemon brings to the store what the one before held") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  std::string manifest;
+  {
+    Daemon daemon(folder, head, DurableAfter::kLocal);
+    Save(folder, daemon, 1, "1");
+    daemon.AwaitIdle();
+    manifest = head.committed_.front().second;
+  }
+  head.SetWants(true);
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  CHECK(daemon.pusher.HasUnstored(kFence.attempt.owner));
+  daemon.AwaitStored();
+  CHECK(daemon.store.GetManifest(manifest).ok());
+  CHECK(head.committed_.size() == 1);
+}
+
+TEST_CASE("with a peer it counts once that holds it; where none can, it goes to the store") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  OneHolder peer;
+  Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  CHECK(head.safe_.back().peers == std::vector<uint64_t>{7});
+  peer.has_room = false;
+  Save(folder, daemon, 2, "2");
+  daemon.AwaitIdle();
+  CHECK(peer.asked == 2);
+  CHECK_FALSE(head.safe_.back().held);
+  CHECK(daemon.store.GetManifest(head.committed_.back().second).ok());
+  CHECK(daemon.trees.Held().size() == 1);  // The first.
+}
+
+TEST_CASE("of an attempt that is forgotten while it goes to the store nothing stays held") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  OneHolder peer;
+  peer.has_room = false;
+  Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
+  daemon.store.SetOpen(false);
+  Save(folder, daemon, 1, "1");
+  daemon.store.AwaitPush();
+  CHECK(daemon.trees.Held().size() == 1);
+  CHECK_FALSE(daemon.pusher.held().IsDone());
+  daemon.pusher.Forget(kFence);
+  daemon.store.SetOpen(true);
+  {
+    std::unique_lock lock(daemon.mutex);
+    REQUIRE(daemon.idle.wait_for(lock, std::chrono::seconds(20),
+                                 [&] { return daemon.pusher.held().IsDone(); }));
+  }
+  CHECK(daemon.trees.Held().empty());
+}
+
+TEST_CASE("what has changed since it was held is not committed") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  OneHolder peer;
+  peer.has_room = false;  // So that it goes to the store at once, from where it is held.
+  Daemon daemon(folder, head, DurableAfter::kPeer, &peer);
+  peer.on_asked = [&] {
+    const std::string held = daemon.trees.HeldAt(daemon.trees.Held().front().manifest);
+    REQUIRE(WriteFileAtomic(held + "/x", "other").ok());
+  };
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  CHECK(peer.asked == 1);
+  CHECK(head.committed_.empty());
+  CHECK(daemon.trees.Held().empty());
+  CHECK(daemon.pusher.held().IsDone());
+}
+
+TEST_CASE("bytes that have gone are said to be, and nothing else is pushed for them") {
+  Folder folder;
+  SlowHead head;
+  head.Open();
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  const std::string manifest = head.committed_.front().second;
+  REQUIRE(WriteFileAtomic(daemon.trees.HeldAt(manifest) + "/x", "2").ok());
+  head.SetWants(true);
+  daemon.AwaitStored();
+  CHECK(head.news_.back() == std::pair{manifest, HeldNews::kGone});
+  CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
+}
+
+TEST_CASE("one whose commit is refused is held no more, unless an earlier try was heard") {
+  const bool heard = GENERATE(false, true);
+  Folder folder;
+  SlowHead head;
+  head.Refuse();
+  head.Open();
+  head.SetWants(heard);
+  Daemon daemon(folder, head, DurableAfter::kLocal);
+  Save(folder, daemon, 1, "1");
+  daemon.AwaitIdle();
+  daemon.AwaitStored();
+  CHECK(daemon.trees.Held().empty());
+  REQUIRE_FALSE(head.news_.empty());  // The head was asked before anything was let go.
+  CHECK(daemon.store.GetManifest(head.news_.back().first).ok() == heard);
+}
+
+TEST_CASE("a copy that nobody may ever commit stays for a while, and keeps no trial waiting") {
+  Folder folder;
+  SlowHead head;
+  head.SetWants(false);
+  Daemon daemon(folder, head);
+  folder.Write("a/x", "1");
+  MemStore elsewhere;
+  const StoredTree tree = *StoreTree(elsewhere, folder.path + "/a", {});
+  const absl::Status held =
+      daemon.trees.Hold(kFence, tree.manifest, tree.text, folder.path + "/a", FileClock());
+  REQUIRE(held.ok());
+  daemon.pusher.held().AddUnsure(kFence, tree.manifest);
+  daemon.AwaitStored();
+  CHECK(daemon.pusher.held().IsDone());
+  CHECK(daemon.trees.Held().size() == 1);
+}
+
+TEST_CASE("what the head said of a copy does not let go of the one that came meanwhile") {
+  Folder folder;
+  SlowHead head;
+  head.SetWants(false);
+  Daemon daemon(folder, head);
+  folder.Write("a/x", "1");
+  MemStore elsewhere;
+  const StoredTree tree = *StoreTree(elsewhere, folder.path + "/a", {});
+  HeldPusher& held = daemon.pusher.held();
+  held.Expect(kFence, tree.manifest);
+  const absl::Status taken =
+      daemon.trees.Hold(kFence, tree.manifest, tree.text, folder.path + "/a", FileClock());
+  REQUIRE(taken.ok());
+  std::atomic<bool> is_here = false;
+  head.on_question_ = [&] {
+    held.Expect(kFence, tree.manifest);
+    is_here = daemon.trees.HoldAgain(kFence, tree.manifest);
+    held.AddUnsure(kFence, tree.manifest);
+  };
+  held.Add(kFence, tree.manifest, 1);
+  head.Await([](SlowHead& h) { return h.news_.size() >= 2; });  // It is still held, and asks again.
+  CHECK(is_here);
+  CHECK(daemon.trees.Held().size() == 1);
+}
+
+}  // namespace rt::worker
