@@ -116,7 +116,7 @@ struct Trees {
                                      ? absl::OkStatus()
                                      : fetcher.Hold(*from, held.manifest, held.fence);
       if (!taken.ok()) pushes.held().Drop(held.fence, held.manifest);
-      else pushes.held().AddUnsure(held.fence, held.manifest);
+      else pushes.held().AddUnsure(held.fence, held.manifest, held.row);
       return taken;
     };
     server = ServePeers(flags, credentials, local, std::move(hold));

@@ -24,6 +24,18 @@ bool IsHeldBy(const Checkpoint& checkpoint, NodeId node) {
          checkpoint.held_by.end();
 }
 
+// Whether a commit that names these bytes may still be on its way: its attempt lives, and has
+// committed nothing of this row or a later one.
+bool MayCome(const State& state, const input::KeepCheckpoint& input) {
+  if (!input.is_early || input.row == 0) return input.is_early;
+  const Attempt* live = FindLive(state, {input.owner, input.attempt});
+  if (live == nullptr) return false;
+  uint64_t settled = live->saved_to;
+  for (const Checkpoint& checkpoint : FindRuns(state, input.owner)->checkpoints)
+    if (checkpoint.attempt == live->number) settled = std::max(settled, checkpoint.seq);
+  return input.row > settled;
+}
+
 // It has lost the bytes; without another who has them the checkpoint is none any more.
 void LetGo(Draft& draft, const input::KeepCheckpoint& input, const Checkpoint& checkpoint) {
   if (checkpoint.held_by.size() == 1) {
@@ -59,10 +71,11 @@ absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input) 
     draft.out.answer.needed = true;
     if (PusherOf(draft.state(), checkpoint) == input.node) draft.out.answer.push = true;
   }
+  if (draft.out.answer.needed) return absl::OkStatus();
+  if (input.news != News::kGone && MayCome(draft.state(), input)) return absl::OkStatus();
+  draft.out.answer.let_go = true;
   // It is told once, and asks no more: a head that has been superseded does not get to answer.
-  const bool lets_go = !input.is_early || input.news == News::kGone;
-  const bool releases = !draft.out.answer.needed && lets_go;
-  if (releases && draft.out.records.empty())
+  if (draft.out.records.empty())
     draft.Emit(event::CheckpointReleased{input.owner, input.manifest, input.node});
   return absl::OkStatus();
 }

@@ -130,8 +130,10 @@ struct KeepCheckpoint {
   std::string manifest;
   enum class News { kNone = 0, kStored = 1, kGone = 2 } news = News::kNone;
   uint64_t seen_epoch = 0;
-  bool is_early = false;  // Its commit may be on its way: it lets go of nothing now.
+  bool is_early = false;  // Its commit may be on its way, as far as the node knows.
   uint64_t incarnation = 0;
+  uint32_t attempt = 0;  // That saved it,
+  uint64_t row = 0;      // with this row; 0: not known.
 };
 
 struct SubmitJob {
@@ -265,6 +267,7 @@ struct Answer {
   // Of KeepCheckpoint: whether it is to be held on, and whether this node is the one to push it.
   bool needed = false;
   bool push = false;
+  bool let_go = false;  // Not needed, and no commit of it can come any more.
   uint64_t session = 0;
   uint64_t answered_seq = 0;
   std::vector<ReportVerdict> verdicts;

@@ -44,7 +44,8 @@ std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& no
   std::vector<NodeId> counting;
   for (NodeId id : nodes) {
     auto node = state.nodes.find(id);
-    if (node == state.nodes.end() || !node->second.counts()) continue;
+    // One that has joined and never said hello is not missed, either.
+    if (node == state.nodes.end() || !node->second.ready || !node->second.counts()) continue;
     if (std::find(counting.begin(), counting.end(), id) == counting.end()) counting.push_back(id);
   }
   return counting;

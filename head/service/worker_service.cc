@@ -144,10 +144,13 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       edge_.loop.Post(input::KeepCheckpoint{node, *owner, request->manifest(),
                                             static_cast<News>(request->news()),
                                             request->seen_epoch(), request->early(),
-                                            request->incarnation()},
+                                            request->incarnation(), request->attempt(),
+                                            request->row()},
                       [reactor, reply](const absl::Status& status, const Answer& answer) {
                         reply->set_needed(answer.needed);
                         reply->set_push(answer.push);
+                        reply->set_let_go(answer.let_go);
+                        reply->set_may_come(!answer.needed && !answer.let_go);
                         reactor->Finish(ToGrpc(status));
                       });
     });

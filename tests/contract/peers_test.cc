@@ -167,6 +167,7 @@ struct Node {
     options.host = "127.0.0.1";
     options.hold = [this](const PeerServerOptions::Held& held) {
       auto from = finder->At(held.manifest, held.node, held.address);
+      asked_row = held.row;
       return fetcher->Hold(*from, held.manifest, held.fence);
     };
     server = *PeerServer::Start(options, credentials, *trees);
@@ -185,6 +186,7 @@ struct Node {
   const Credentials credentials;
   std::unique_ptr<PeerFinder> finder;
   std::unique_ptr<LocalTrees> trees;
+  std::atomic<uint64_t> asked_row = 0;
   std::unique_ptr<PeerServer> server;
   std::unique_ptr<TreeFetcher> fetcher;
 };
@@ -262,18 +264,20 @@ TEST_CASE("peers: one that the store does not have is held by another, and fetch
   const StoredTree tree = *StoreTree(other, source, {});
   REQUIRE(first->trees->Hold(fence, tree.manifest, tree.text, source, FileClock()).ok());
   house.head.AwaitWhole(1, tree.manifest);
-  CHECK(absl::IsUnavailable(first->finder->Hold(tree.manifest, fence).status()));  // Nobody else.
+  // Nobody else is there.
+  CHECK(absl::IsUnavailable(first->finder->Hold(tree.manifest, fence, 5).status()));
   Node second(house, 2);
   second.finder->Changed();
   house.head.AwaitAlive(2);
-  auto holder = first->finder->Hold(tree.manifest, fence);
+  auto holder = first->finder->Hold(tree.manifest, fence, 5);
   REQUIRE(holder.ok());
   CHECK(*holder == 2);
   CHECK(second.trees->Held().size() == 1);
-  CHECK(first->finder->Hold(tree.manifest, fence).ok());  // Asked again, it holds on.
+  CHECK(second.asked_row == 5);
+  CHECK(first->finder->Hold(tree.manifest, fence, 5).ok());  // Asked again, it holds on.
   house.head.is_away = true;  // Then who held the last one is asked, where there is one.
-  CHECK(first->finder->Hold(tree.manifest, fence).ok());
-  CHECK(absl::IsUnavailable(second.finder->Hold(tree.manifest, fence).status()));
+  CHECK(first->finder->Hold(tree.manifest, fence, 5).ok());
+  CHECK(absl::IsUnavailable(second.finder->Hold(tree.manifest, fence, 5).status()));
   house.head.is_away = false;
   first.reset();
   Node third(house, 3);

@@ -24,8 +24,7 @@ class NoHead : public HeadCalls {
                                             const SafeCheckpoint&) override {
     return absl::FailedPreconditionError("stale");
   }
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string&, HeldNews,
-                                          bool) override {
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion&) override {
     return absl::FailedPreconditionError("stale");
   }
   void DriverCall(const Fence&, std::string,

@@ -216,10 +216,13 @@ void Story::Keep(std::istream& words) {
   input::KeepCheckpoint keep{.node = nodes_[Next<std::string>(words)].id};
   keep.owner = Owner::Of(ParseTrialId(Next<std::string>(words)).value_or(TrialId{}));
   keep.manifest = Next<std::string>(words);
-  const std::string news = Rest(words);
+  std::string news;
+  words >> news;
   keep.news = news == "stored" ? News::kStored : news == "gone" ? News::kGone : News::kNone;
+  keep.is_early = news == "early" && words >> keep.attempt >> keep.row;
   const Answer answer = Give(keep);
-  out_.push_back(!answer.needed ? "let go" : answer.push ? "hold, and push" : "hold");
+  if (answer.needed) out_.push_back(answer.push ? "hold, and push" : "hold");
+  else out_.push_back(answer.let_go ? "let go" : "its commit may come");
 }
 
 void Story::Stop(std::istream& words) {

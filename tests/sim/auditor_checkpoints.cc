@@ -17,8 +17,10 @@ void Auditor::CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& o
   Must(e.held_by.front() == trainer && own.has_value() && own != Copy::kLetGo,
        "the node that trains has the bytes, unless it has lost them since");
   for (NodeId id : e.held_by) {
-    Must(Counts(id), "no lost node is counted on");
-    Must(truth_->CopyOf(e.manifest, id).has_value(), "who is counted on was given the bytes");
+    Must(Counts(id), "only who is ready is counted on");
+    const std::optional<Copy> copy = truth_->CopyOf(e.manifest, id);
+    Must(copy.has_value() && copy != Copy::kLetGo,
+         "who is counted on was given the bytes, and has not let go of them since");
   }
   const size_t count = std::set<NodeId>(e.held_by.begin(), e.held_by.end()).size();
   Must(count == e.held_by.size() && count <= (where == "local" ? 1 : 2), "each is named once");
@@ -30,7 +32,7 @@ void Auditor::CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& o
 
 bool Auditor::Counts(NodeId id) const {
   auto node = nodes_.find(id);
-  return node != nodes_.end() && !node->second.lost && !node->second.gone;
+  return node != nodes_.end() && node->second.ready;  // It is neither lost nor gone.
 }
 
 // The store has it, or a node that is not lost.

@@ -34,7 +34,6 @@ const char* FaultName(Fault fault) {
     case Fault::kLaunchFailed: return "launch failed";
     case Fault::kCheckpointBroken: return "checkpoint could not be restored";
     case Fault::kHeldGone: return "held checkpoint rotted on its node";
-    case Fault::kHolderSilent: return "peer was not told of the commit";
     case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";

@@ -41,7 +41,6 @@ enum class Fault : size_t {
   kLaunchFailed,
   kCheckpointBroken,  // Its bytes could not be restored.
   kHeldGone,          // A node lost the bytes that it held until the store had them.
-  kHolderSilent,      // A node never heard that what it had a copy of was committed.
   kHeadAway,          // A worker heard of no head for so long that it ended what ran.
   kGpuSick,          // A gpu fell off its bus; what ran on it went on.
   kStopRequested,    // A person stopped a trial, a job or an experiment.

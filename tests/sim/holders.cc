@@ -9,9 +9,6 @@ namespace {
 
 using News = input::KeepCheckpoint::News;
 
-// After this a node asks about its copy although nobody told it of a commit.
-constexpr Millis kCopyWaits = 8'000;
-
 // So long a word may be under way, or in a head that has not written down yet what follows from it.
 constexpr Millis kWordLasts = 10'000;
 
@@ -68,13 +65,7 @@ void WorkerHost::TakeCommitted(const input::CommitCheckpoint& commit, bool whole
   auto run = runs_.find(commit.fence);
   if (run == runs_.end() || !run->second.commit) return;
   if (run->second.commit->manifest != commit.manifest) return;
-  for (WorkerHost* host : sim_.hosts) {
-    const auto& all = run->second.commit->held_by;
-    if (host == this || std::find(all.begin(), all.end(), host->node_) == all.end()) continue;
-    if (sim_.Strikes(sim_.plan.lost_before, Fault::kHolderSilent)) continue;
-    sim_.At(sim_.Between(1, 20), [host, name = commit.manifest] { host->NoteSettled(name); });
-  }
-  NoteSettled(commit.manifest);
+  if (auto held = held_.find(commit.manifest); held != held_.end()) held->second.is_settled = true;
   if (ok) run->second.settled = commit.row.seq;
   run->second.commit.reset();
   if (whole) NoteSaved(commit.fence, commit.row.seq);
@@ -87,15 +78,6 @@ void WorkerHost::Hold(const input::CommitCheckpoint& commit, bool is_copy) {
   const uint64_t turn = ++holds_;
   held_[commit.manifest] = {commit.fence, commit.row.seq, is_copy, false, turn, News::kNone, false};
   KeepLater(commit.manifest, turn);
-  if (!is_copy) return;
-  Daemon(kCopyWaits, [this, turn, manifest = commit.manifest] {
-    if (FindHeld(manifest, turn) != nullptr) NoteSettled(manifest);
-  });
-}
-
-void WorkerHost::NoteSettled(const std::string& manifest) {
-  auto held = held_.find(manifest);
-  if (daemon_up_ && held != held_.end()) held->second.is_settled = true;
 }
 
 WorkerHost::Held* WorkerHost::FindHeld(const std::string& manifest, uint64_t turn) {
@@ -106,7 +88,6 @@ WorkerHost::Held* WorkerHost::FindHeld(const std::string& manifest, uint64_t tur
 // A daemon finds on its disk what the one before it held.
 void WorkerHost::RecoverHeld() {
   for (auto& [manifest, held] : held_) {
-    held.is_settled |= held.is_copy;
     held.is_pushing = false;
     if (held.news == News::kStored) held.news = News::kNone;
     KeepLater(manifest, held.turn);
@@ -122,11 +103,12 @@ void WorkerHost::KeepLater(const std::string& manifest, uint64_t turn) {
   });
 }
 
-// Nobody needs what is not committed, so that nobody asks while it may still be: a call may arrive
-// late, as long as its attempt lives and no later checkpoint of it is known.
+// Nobody needs what is not committed. So who trained does not ask while it may still be: a call may
+// arrive late, as long as its attempt lives and no later checkpoint of it is known. Of a copy the
+// head says whether that may be.
 bool WorkerHost::MayAsk(const std::string& manifest, const Held& held) const {
   if (node_.value == 0 || seen_seq_ == 0) return false;  // Commits of before may be on their way.
-  if (held.is_settled || held.is_copy) return held.is_settled;
+  if (held.is_settled || held.is_copy) return true;
   auto run = runs_.find(held.fence);
   if (run == runs_.end()) return true;
   const auto& commit = run->second.commit;
@@ -148,26 +130,29 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
                                   .manifest = manifest,
                                   .news = held.news,
                                   .seen_epoch = core_.epoch,
-                                  .incarnation = Incarnation()};
+                                  .is_early = held.is_copy,
+                                  .incarnation = Incarnation(),
+                                  .attempt = held.fence.attempt.number,
+                                  .row = held.seq};
   const bool counted = auditor_.CountsOn(owner, manifest, node_);
   sim_.Call([=, this, turn = held.turn, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(ask, [=, this](const absl::Status& status, const Answer& answer) {
       Require(status.ok() || absl::IsUnavailable(status), "a holder's question was refused");
       if (!status.ok()) return;
-      Require(answer.needed || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
+      Require(!answer.let_go || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
               "who is counted on was told to let go");
-      reply([=, this, needed = answer.needed, push = answer.push] {
+      reply([=, this, let_go = answer.let_go, push = answer.push] {
         if (life != daemon_life_) return;
-        Daemon(0, [=, this] { TakeKept(manifest, turn, needed, push); });
+        Daemon(0, [=, this] { TakeKept(manifest, turn, let_go, push); });
       });
     });
   });
 }
 
-void WorkerHost::TakeKept(const std::string& manifest, uint64_t turn, bool needed, bool push) {
+void WorkerHost::TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push) {
   Held* held = FindHeld(manifest, turn);
   if (held == nullptr) return;
-  if (!needed) {
+  if (let_go) {
     DropCopy(manifest, Copy::kLetGo);
     held_.erase(manifest);
     return;

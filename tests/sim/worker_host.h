@@ -74,7 +74,7 @@ class WorkerHost {
     Fence fence;
     uint64_t seq = 0;
     bool is_copy = false;     // Another node trained.
-    bool is_settled = false;  // The commit was answered; or nobody will ever say so.
+    bool is_settled = false;  // The commit was answered.
     uint64_t turn = 0;        // Answers of before it was written anew do not count.
     input::KeepCheckpoint::News news = input::KeepCheckpoint::News::kNone;
     bool is_pushing = false;
@@ -110,13 +110,12 @@ class WorkerHost {
   void Secure(const Run& run, input::CommitCheckpoint& commit);
   WorkerHost* FindPeer() const;
   void Hold(const input::CommitCheckpoint& commit, bool is_copy);
-  void NoteSettled(const std::string& manifest);
   Held* FindHeld(const std::string& manifest, uint64_t turn);
   void RecoverHeld();
   void KeepLater(const std::string& manifest, uint64_t turn);
   bool MayAsk(const std::string& manifest, const Held& held) const;
   void AskToKeep(const std::string& manifest, Held& held);
-  void TakeKept(const std::string& manifest, uint64_t turn, bool needed, bool push);
+  void TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push);
   void DropCopy(const std::string& manifest, Copy why);
   void LoseDisk();
   Fetched Fetch(const Fence& fence, const std::string& checkpoint);

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "common/base/status.h"
@@ -50,14 +51,27 @@ class SlowHead : public HeadCalls {
     changed_.notify_all();
     return committed_.size();
   }
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner&, const std::string& manifest,
-                                          HeldNews news, bool) override {
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) override {
     std::exchange(on_question_, [] {})();
     std::lock_guard lock(mutex_);
-    news_.emplace_back(manifest, news);
+    news_.emplace_back(question.manifest, question.news);
     changed_.notify_all();
     if (is_away_) return absl::UnavailableError("away");
-    return HeldDuty{news == HeldNews::kNone && wants_, news == HeldNews::kNone && wants_};
+    HeldDuty duty;
+    duty.needed = duty.push = question.news == HeldNews::kNone && wants_;
+    if (settled_ && !duty.needed) {
+      duty.may_come = question.early && question.row > *settled_;
+      duty.let_go = !duty.may_come;
+    }
+    return duty;
+  }
+  size_t CountNews() {
+    std::lock_guard lock(mutex_);
+    return news_.size();
+  }
+  void SetSettled(uint64_t row) {
+    std::lock_guard lock(mutex_);
+    settled_ = row;
   }
   void SetWants(bool wants) {
     std::lock_guard lock(mutex_);
@@ -90,6 +104,7 @@ class SlowHead : public HeadCalls {
   bool refuses_ = false;
   bool wants_ = true;
   bool is_away_ = true;  // For what is asked of the held ones.
+  std::optional<uint64_t> settled_;  // Rows; a head of before does not say.
 };
 
 // A store that may take its time.
@@ -170,7 +185,7 @@ struct OneHolder : public PeerHolders {
   std::atomic<int> asked = 0;
   bool has_room = true;
   std::function<void()> on_asked = [] {};
-  absl::StatusOr<uint64_t> Hold(const std::string&, const Fence&) override {
+  absl::StatusOr<uint64_t> Hold(const std::string&, const Fence&, uint64_t) override {
     ++asked;
     on_asked();
     if (!has_room) return absl::ResourceExhaustedError("no room");

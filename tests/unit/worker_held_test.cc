@@ -183,10 +183,22 @@ TEST_CASE("a copy that nobody may ever commit stays for a while, and keeps no tr
   const absl::Status held =
       daemon.trees.Hold(kFence, tree.manifest, tree.text, folder.path + "/a", FileClock());
   REQUIRE(held.ok());
-  daemon.pusher.held().AddUnsure(kFence, tree.manifest);
+  daemon.pusher.held().AddUnsure(kFence, tree.manifest, 7);
   daemon.AwaitStored();
   CHECK(daemon.pusher.held().IsDone());
   CHECK(daemon.trees.Held().size() == 1);
+  // The head knows whether a commit of that row may come.
+  const auto await_question = [&head] {
+    const size_t asked = head.CountNews();
+    head.Await([asked](const SlowHead& h) { return h.news_.size() >= asked + 2; });
+  };
+  head.SetSettled(6);
+  await_question();
+  CHECK(daemon.trees.Held().size() == 1);
+  head.SetSettled(7);
+  std::unique_lock lock(daemon.mutex);
+  REQUIRE(daemon.idle.wait_for(lock, std::chrono::seconds(20),
+                               [&] { return daemon.trees.Held().empty(); }));
 }
 
 TEST_CASE("what the head said of a copy does not let go of the one that came meanwhile") {
@@ -206,7 +218,7 @@ TEST_CASE("what the head said of a copy does not let go of the one that came mea
   head.on_question_ = [&] {
     held.Expect(kFence, tree.manifest);
     is_here = daemon.trees.HoldAgain(kFence, tree.manifest);
-    held.AddUnsure(kFence, tree.manifest);
+    held.AddUnsure(kFence, tree.manifest, 1);
   };
   held.Add(kFence, tree.manifest, 1);
   head.Await([](SlowHead& h) { return h.news_.size() >= 2; });  // It is still held, and asks again.

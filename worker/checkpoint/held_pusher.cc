@@ -70,6 +70,7 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
     Entry& entry = Known(fence, manifest);
     entry.worth = worth;
     entry.sure_at = Time();
+    entry.may_come = false;
     entry.is_wanted = true;
     // It may have taken the place of another.
     for (auto& [key, one] : entries_)
@@ -78,10 +79,12 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
   changed_.notify_all();
 }
 
-void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest) {
+void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row) {
   {
     std::lock_guard lock(mutex_);
-    Known(fence, manifest).sure_at = std::chrono::steady_clock::now() + kCommitWithin;
+    Entry& entry = Known(fence, manifest);
+    entry.sure_at = std::chrono::steady_clock::now() + kCommitWithin;
+    entry.row = row;
   }
   changed_.notify_all();
 }
@@ -224,21 +227,19 @@ void HeldPusher::LetGo(const Due& due) {
 }
 
 std::optional<Millis> HeldPusher::Ask(const Key& key) {
-  const auto& [fence, manifest] = key;
-  const bool gone = trees_.HeldAt(manifest).empty(), early = IsEarly(key);
-  auto duty = head_.KeepCheckpoint(fence.attempt.owner, manifest,
-                                   gone ? HeldNews::kGone : HeldNews::kNone, early);
+  const HeldQuestion question = QuestionOf(key);
+  auto duty = head_.KeepCheckpoint(question);
   if (!duty.ok()) {
     Say(key, duty.status());
     return kLookEvery;
   }
-  if (gone) {
-    RT_LOG(kWarning) << rt::ToString(fence) << ": the bytes of a checkpoint that was to be held "
-                     << "here are here no more";
+  if (question.news == HeldNews::kGone) {
+    RT_LOG(kWarning) << rt::ToString(key.first) << ": the bytes of a checkpoint that was to be "
+                     << "held here are here no more";
     return std::nullopt;
   }
   NoteDuty(key, *duty);
-  if (duty->needed || early) return kLookEvery;
+  if (duty->needed || (question.early && !duty->let_go)) return kLookEvery;
   return std::nullopt;
 }
 
@@ -248,15 +249,23 @@ void HeldPusher::NoteDuty(const Key& key, const HeldDuty& duty) {
     auto found = entries_.find(key);
     if (found == entries_.end() || found->second.is_pushing) return;
     found->second.is_to_push = duty.needed && duty.push;
+    found->second.may_come = duty.may_come;
     if (std::exchange(found->second.is_wanted, duty.needed) == duty.needed) return;
   }
   on_done_();
 }
 
-bool HeldPusher::IsEarly(const Key& key) const {
+HeldQuestion HeldPusher::QuestionOf(const Key& key) const {
+  const auto& [fence, manifest] = key;
+  HeldQuestion question{.fence = fence, .manifest = manifest};
+  if (trees_.HeldAt(manifest).empty()) question.news = HeldNews::kGone;
   std::lock_guard lock(mutex_);
-  auto found = entries_.find(key);
-  return found != entries_.end() && std::chrono::steady_clock::now() < found->second.sure_at;
+  if (auto found = entries_.find(key); found != entries_.end()) {
+    const Entry& entry = found->second;
+    question.early = entry.may_come || std::chrono::steady_clock::now() < entry.sure_at;
+    question.row = entry.row;
+  }
+  return question;
 }
 
 std::optional<Millis> HeldPusher::Push(const Key& key) {
@@ -275,7 +284,8 @@ std::optional<Millis> HeldPusher::Push(const Key& key) {
     return 0;
   }
   ReachFailpoint("worker.held.after_push");
-  auto told = head_.KeepCheckpoint(fence.attempt.owner, manifest, HeldNews::kStored, false);
+  auto told = head_.KeepCheckpoint(
+      {.fence = fence, .manifest = manifest, .news = HeldNews::kStored});
   if (told.ok()) return std::nullopt;
   Say(key, told.status());
   return kLookEvery;

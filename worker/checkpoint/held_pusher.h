@@ -37,8 +37,8 @@ class HeldPusher {
   void Add(const Fence& fence, const std::string& manifest, double worth);
   // What was expected was not committed, or the store has it.
   void Drop(const Fence& fence, const std::string& manifest);
-  // One that may not have been committed yet, another node's say.
-  void AddUnsure(const Fence& fence, const std::string& manifest);
+  // One that may not have been committed yet, another node's say. `row`: as in HeldQuestion.
+  void AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
   // Whether the store lacks one of its, as far as is known here: not what is only kept because a
@@ -58,7 +58,10 @@ class HeldPusher {
     bool is_pushing = false;  // Meanwhile it is not asked about.
     double worth = 1;
     Time added_at;
-    Time sure_at;  // Before it a head that does not know of it may learn of it yet.
+    // A head that does not know of it may learn of it yet: before this, and while the head says so.
+    Time sure_at;
+    bool may_come = false;
+    uint64_t row = 0;
     Time ask_at;
     Time push_at;  // Not before.
     Time said_at;
@@ -77,7 +80,7 @@ class HeldPusher {
   std::optional<Millis> Ask(const Key& key);
   std::optional<Millis> Push(const Key& key);
   void LetGo(const Due& due);
-  bool IsEarly(const Key& key) const;
+  HeldQuestion QuestionOf(const Key& key) const;
   void NoteDuty(const Key& key, const HeldDuty& duty);
   void Say(const Key& key, const absl::Status& status);
 

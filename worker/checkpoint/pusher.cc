@@ -237,7 +237,7 @@ void CheckpointPusher::Forget(const Fence& fence) {
 // Nobody will commit it any more.
 void CheckpointPusher::LeaveHeld(const Push& push) {
   const std::string& manifest = push.stored.manifest;
-  if (push.was_named) held_.AddUnsure(push.attempt->fence(), manifest);
+  if (push.was_named) held_.AddUnsure(push.attempt->fence(), manifest, push.row.seq);
   else if (!manifest.empty()) held_.Drop(push.attempt->fence(), manifest);
 }
 
@@ -374,7 +374,7 @@ absl::Status CheckpointPusher::Hold(Push& push) {
   push.stored = std::move(tree);
   const bool goes = push.attempt->standing().move && peers_ != nullptr;  // This disk, with it.
   if (push.attempt->body().durable_after == DurableAfter::kLocal && !goes) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(const uint64_t peer, peers_->Hold(push.safe.manifest, fence));
+  RT_ASSIGN_OR_RETURN(const uint64_t peer, peers_->Hold(push.safe.manifest, fence, push.row.seq));
   push.safe.peers = {peer};
   return absl::OkStatus();
 }

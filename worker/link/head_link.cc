@@ -43,21 +43,22 @@ absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence, const Sp
   return reply.checkpoint();
 }
 
-absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                                  HeldNews news, bool early) {
+absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const HeldQuestion& question) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
   v1::KeepCheckpointRequest request;
-  ToWire(owner, request.mutable_owner());
-  request.set_manifest(manifest);
-  request.set_news(static_cast<uint32_t>(news));
-  request.set_early(early);
+  ToWire(question.fence.attempt.owner, request.mutable_owner());
+  request.set_manifest(question.manifest);
+  request.set_news(static_cast<uint32_t>(question.news));
+  request.set_early(question.early);
+  request.set_attempt(question.fence.attempt.number);
+  request.set_row(question.row);
   request.set_seen_epoch(attempts_.head_epoch());
   request.set_incarnation(attempts_.incarnation());
   v1::KeepCheckpointReply reply;
   grpc::Status status = stub_->KeepCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);
-  return HeldDuty{reply.needed(), reply.push()};
+  return HeldDuty{reply.needed(), reply.push(), reply.let_go(), reply.may_come()};
 }
 
 void HeadLink::DriverCall(const Fence& fence, std::string json,

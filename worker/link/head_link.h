@@ -16,8 +16,7 @@ class HeadLink : public HeadCalls {
   HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                             const SafeCheckpoint& saved) override;
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                          HeldNews news, bool early) override;
+  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) override;
   void DriverCall(const Fence& fence, std::string json,
                   std::function<void(absl::StatusOr<std::string>)> done) override;
 

@@ -206,10 +206,16 @@ absl::StatusOr<v1::Source> PeerFinder::FindHolder() {
   return holder;
 }
 
-absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence) {
+absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence,
+                                          uint64_t row) {
   if (address_.empty()) return absl::UnavailableError("this node serves no others");
   RT_ASSIGN_OR_RETURN(const v1::Source holder, FindHolder());
-  const absl::Status held = HoldAt(holder, manifest, fence);
+  v1::HoldTreeRequest request;
+  request.set_manifest(manifest);
+  request.set_fence(rt::ToString(fence));
+  request.set_address(address_);
+  request.set_row(row);
+  const absl::Status held = HoldAt(holder, request);
   {
     std::lock_guard lock(mutex_);
     last_holder_ = held.ok() ? holder : v1::Source();
@@ -218,16 +224,12 @@ absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fen
   return holder.node();
 }
 
-absl::Status PeerFinder::HoldAt(const v1::Source& holder, const std::string& manifest,
-                                const Fence& fence) {
+absl::Status PeerFinder::HoldAt(const v1::Source& holder,
+                                const v1::HoldTreeRequest& request) const {
   auto channel = ChannelTo(holder);
   if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
   grpc::ClientContext context;
   context.set_deadline(In(kHoldWithin));
-  v1::HoldTreeRequest request;
-  request.set_manifest(manifest);
-  request.set_fence(rt::ToString(fence));
-  request.set_address(address_);
   v1::HoldTreeReply reply;
   return FromGrpc(v1::PeerService::NewStub(channel)->HoldTree(&context, request, &reply));
 }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/rpc/identity.h"
+#include "rt/v1/checkpoint.pb.h"
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/run/peer_holders.h"
 #include "worker/run/tree_fetcher.h"
@@ -35,7 +36,8 @@ class PeerFinder : public PeerSources, public PeerHolders {
   // That node alone.
   std::unique_ptr<BlobSource> At(const std::string& manifest, uint64_t node,
                                  const std::string& address);
-  absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence) override;
+  absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence,
+                                uint64_t row) override;
 
  private:
   class Peers;
@@ -43,7 +45,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
   void Failed(uint64_t node);
   absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
   absl::StatusOr<v1::Source> FindHolder();
-  absl::Status HoldAt(const v1::Source& holder, const std::string& manifest, const Fence& fence);
+  absl::Status HoldAt(const v1::Source& holder, const v1::HoldTreeRequest& request) const;
   void Run();
   void Say(const std::set<uint64_t>& failed);
 

@@ -84,7 +84,7 @@ class Service final : public v1::PeerService::Service {
     const Stream stream(streams_);
     if (stream.number > streams_max_)
       return ToGrpc(absl::ResourceExhaustedError("others are being served"));
-    return ToGrpc(hold_({request->manifest(), *fence, node, request->address()}));
+    return ToGrpc(hold_({request->manifest(), *fence, request->row(), node, request->address()}));
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
 

@@ -22,6 +22,7 @@ struct PeerServerOptions {
   struct Held {
     std::string manifest;
     Fence fence;
+    uint64_t row = 0;   // That it was saved with; 0: not said.
     uint64_t node = 0;  // Who has it, and where.
     std::string address;
   };

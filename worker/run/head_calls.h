@@ -21,9 +21,18 @@ struct SafeCheckpoint {
 };
 // What becomes of one that is held.
 enum class HeldNews { kNone = 0, kStored = 1, kGone = 2 };  // As in KeepCheckpointRequest.
+struct HeldQuestion {
+  Fence fence;  // Of the rank that saved it.
+  std::string manifest;
+  HeldNews news = HeldNews::kNone;
+  bool early = false;  // Its commit may be on its way, as far as is known here.
+  uint64_t row = 0;    // That it was saved with; 0: not known.
+};
 struct HeldDuty {
-  bool needed = false;  // It is to be held on.
-  bool push = false;    // This node is to push it.
+  bool needed = false;    // It is to be held on.
+  bool push = false;      // This node is to push it.
+  bool let_go = false;    // Not needed: no commit of it can come any more.
+  bool may_come = false;  // Not needed, but one may.
 };
 
 class HeadCalls {
@@ -33,9 +42,8 @@ class HeadCalls {
   // when the fence is stale.
   virtual absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                                     const SafeCheckpoint& saved) = 0;
-  // Blocks. `early`: its commit may be on its way; nothing is let go of now.
-  virtual absl::StatusOr<HeldDuty> KeepCheckpoint(const Owner& owner, const std::string& manifest,
-                                                  HeldNews news, bool early) = 0;
+  // Blocks.
+  virtual absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) = 0;
   // `done` gets the answer's JSON, on any thread.
   virtual void DriverCall(const Fence& fence, std::string json,
                           std::function<void(absl::StatusOr<std::string>)> done) = 0;

@@ -11,9 +11,10 @@ namespace rt::worker {
 class PeerHolders {
  public:
   virtual ~PeerHolders() = default;
-  // Blocks until the best other node has fetched the tree, which lies here, and holds it on its
-  // disk: that node. Asked again, it holds on.
-  virtual absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence) = 0;
+  // Blocks until the best other node has fetched the tree, which was saved with that row and lies
+  // here, and holds it on its disk: that node. Asked again, it holds on.
+  virtual absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence,
+                                        uint64_t row) = 0;
 };
 
 }  // namespace rt::worker
