@@ -199,7 +199,7 @@ head_core holders.cc "only the node that trained pushes" \
 head_core holders.cc "an attempt begins anew beside what is gone" \
   's/live->accepted\.front\(\) == 0/false/'
 head_core holders.cc "a head that was superseded lets go" \
-  's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)releases;/'
+  's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)input;/'
 head_core checkpoints.cc "a late copy brings back what has gone" \
   's/input\.row\.seq <= live->saved_to/false/'
 head_core holders.cc "nobody is told to push" 's/draft\.out\.answer\.push = true/(void)draft/'
