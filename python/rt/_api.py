@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Optional
 
 from rt import _session
-from rt._checkpoint import Checkpoint, scratch_dir
+from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
 
 
 def report(
@@ -89,8 +89,14 @@ def get_checkpoint() -> Optional[Checkpoint]:
     """The checkpoint that this attempt goes on from, or None when it starts afresh."""
     session = _session.current
     path = session.checkpoint_dir if session is not None else None
-    path = path or os.environ.get("RT_CHECKPOINT_DIR")
+    path = path or os.environ.get("RT_CHECKPOINT_DIR") or given_checkpoint()
     return Checkpoint(path) if path else None
+
+
+def given_checkpoint() -> Optional[str]:
+    """The directory of the checkpoint that tune.run's `restore` names."""
+    path = os.path.join(os.environ.get("RT_TRAINABLE", ""), RESTORE_DIR)
+    return path if os.path.isabs(path) and os.path.isdir(path) else None
 
 
 def checkpoint_requested() -> Optional[float]:

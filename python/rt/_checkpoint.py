@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional, Union
 
 _METADATA = ".metadata.json"
+RESTORE_DIR = "restore"  # Beside a trainable: the checkpoint that all its trials begin from.
 _scratch: list[str] = []
 
 

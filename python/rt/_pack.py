@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import site
 import sys
 import sysconfig
@@ -11,7 +12,7 @@ from typing import Any, Optional
 
 import cloudpickle
 
-from rt._checkpoint import scratch_dir
+from rt._checkpoint import RESTORE_DIR, scratch_dir
 
 PAYLOAD_FILE = "trainable.pkl"
 TUNER_FILE = "tuner.pkl"
@@ -67,10 +68,15 @@ def dumps_by_value(value: Any) -> bytes:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def write_payload(payload: dict[str, Any], tuner: Optional[dict[str, Any]] = None) -> str:
+def write_payload(
+    payload: dict[str, Any],
+    tuner: Optional[dict[str, Any]] = None,
+    restore: Optional[str] = None,
+) -> str:
     """Writes `payload` into a fresh directory, and returns the directory.
 
-    Beside it lies what Tuner.restore needs, `tuner`, unless it cannot be pickled.
+    Beside it lies what Tuner.restore needs, `tuner`, unless it cannot be pickled, and a copy of the
+    checkpoint `restore`, if any.
     """
     packed = dict(payload)
     for key in ("trainable", "values"):
@@ -79,6 +85,8 @@ def write_payload(payload: dict[str, Any], tuner: Optional[dict[str, Any]] = Non
     directory = scratch_dir("rt-trainable-")
     with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:
         file.write(cloudpickle.dumps(packed))
+    if restore is not None:
+        shutil.copytree(restore, os.path.join(directory, RESTORE_DIR))
     try:
         kept = dumps_by_value(tuner)
     except ValueError:

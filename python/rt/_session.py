@@ -100,6 +100,10 @@ class Session:
         value = self._base + self._since_restore
         return int(value) if value == int(value) else value
 
+    def go_on_from(self, iteration: int) -> None:
+        """Before the first report: the next row is the one after `iteration`."""
+        self._base = float(iteration)
+
     @property
     def terminated(self) -> bool:
         """Whether SIGTERM asked this process to end."""

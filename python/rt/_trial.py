@@ -148,6 +148,8 @@ def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, A
         restored = _api.get_checkpoint()
         if restored is not None:
             trainable.restore(restored.path)
+            if restored.path == _api.given_checkpoint():
+                session.go_on_from(trainable.iteration)
         trainable._iteration = int(session.iteration)
         while True:
             _class_step(session, trainable, payload)

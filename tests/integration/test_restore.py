@@ -88,12 +88,87 @@ class PlainScriptTest(unittest.TestCase):
         self.assertEqual(self.restore(resume_errored=True), ENDS)
         self.assertFalse((self.results / ".rt-state").exists())
         done = self.place.run(SEARCH + """
-WHOLE, BROKEN = True, None
 print(Tuner.can_restore(sys.argv[1]))
 Tuner.restore(sys.argv[1], objective)
-""", str(self.results), code=1)
+""", str(self.results) + "-not", code=1)
         self.assertEqual(done.stdout, "False\n")
         self.assertIn("there is no search in", done.stderr)
+
+    def test_a_search_that_had_ended_is_read_from_its_directory(self) -> None:
+        self.place.run(SEARCH + FIRST.replace("False, None", "True, None"))
+        self.place.wait_gone()
+        moved = self.results.rename(self.place.results / "moved")
+        done = self.place.run(SEARCH + """
+def never(config):
+    raise OSError(7)
+tuner = Tuner.restore(sys.argv[1], never)
+early = [r.config["x"] for r in tuner.get_results()]
+grid = tuner.fit()
+show(grid)
+best = grid.get_best_result("v", "min")
+(first, row), *_ = best.best_checkpoints
+seen = tune.ExperimentAnalysis(sys.argv[1], default_metric="v", default_mode="max")
+again = tune.run(never, name="moved", resume="AUTO")
+print(json.dumps([Tuner.can_restore(sys.argv[1]), early, len(best.best_checkpoints),
+                  (Path(first.path) / "step").read_text(), row["v"],
+                  (Path(best.get_best_checkpoint("v", "max").path) / "step").read_text(),
+                  seen.best_config["x"], [t.status for t in again.trials]]))
+""", str(moved))
+        shown, found = map(json.loads, done.stdout.splitlines())
+        self.assertEqual(shown, [[x, 6 * x, 6, 0, "COMPLETED"] for x in (1, 2, 3)])
+        self.assertEqual(found, [True, [1, 2, 3], 6, "1", 1, "6", 3, 3 * ["TERMINATED"]])
+        self.assertEqual(done.stderr.count("nothing is left to run"), 2)
+
+    def test_what_there_is_so_far_is_read_without_going_on(self) -> None:
+        self.place.run(SEARCH + FIRST.replace("BROKEN = False, None",
+                                              "BROKEN = False, 'raise OSError(7)'"))
+        self.place.wait_gone()
+        for _ in range(2):
+            done = self.place.run(SEARCH + """
+show(Tuner.restore(sys.argv[1], objective).get_results())
+print(tune.ExperimentAnalysis(sys.argv[1]).get_best_config("v", "max")["x"])
+""", str(self.results))
+            shown, best = map(json.loads, done.stdout.splitlines())
+            self.assertEqual([shown[1], best], [[2, 6, 3, 0, "FAILED"], 3])
+            self.place.wait_gone()
+            self.assertTrue((self.results / ".rt-state").is_dir())
+        self.assertEqual(self.restore(resume_errored=True), ENDS)
+
+    def test_trials_begin_from_a_checkpoint_of_another_search(self) -> None:
+        done = self.place.run(SEARCH + """
+class Counter(tune.Trainable):
+    def setup(self, config):
+        self.count = 0
+    def step(self):
+        self.count += 1
+        return {"count": self.count}
+    def save_checkpoint(self, path):
+        Path(path, "count").write_text(str(self.count))
+    def load_checkpoint(self, path):
+        self.count = int(Path(path, "count").read_text())
+
+def run(steps, **options):
+    analysis = tune.run(Counter, stop={"training_iteration": steps}, checkpoint_at_end=True,
+                        **options)
+    return analysis.trials[0]
+
+def objective(config):
+    print(sorted(os.listdir(tune.get_checkpoint().path)))
+    return {"v": int((Path(tune.get_checkpoint().path) / "count").read_text())}
+
+first = run(3)
+second = run(5, restore=first.checkpoint)
+rows = [[row["training_iteration"], row["count"]] for row in second.rows]
+third = run(6, restore=str(Path(second.checkpoint.path) / "count"), name="third")
+function = tune.run(objective, restore=third.checkpoint.path).trials[0].last_result["v"]
+try:
+    run(1, restore="/nowhere")
+except ValueError as error:
+    print(json.dumps([rows, third.last_result["count"], function, str(error)]))
+""")
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]),
+                         [[[4, 4], [5, 5]], 6, 6,
+                          "restore: there is no checkpoint in '/nowhere'"])
 
     def test_run_resumes_by_name(self) -> None:
         text = """
@@ -108,8 +183,10 @@ print(json.dumps([t.last_result["began"] for t in analysis.trials]))
         done = self.place.run(SEARCH + text, "AUTO+RESTART_ERRORED")
         self.assertEqual(json.loads(done.stdout.splitlines()[-1]), [0, 0, 0])
         self.assertFalse((self.results / ".rt-state").exists())
-        done = self.place.run(SEARCH + text, "LOCAL", code=1)
-        self.assertIn("no search called 'kept'", done.stderr)
+        done = self.place.run(SEARCH + text, "LOCAL")
+        self.assertIn("nothing is left to run", done.stderr)
+        done = self.place.run(SEARCH + text.replace('"kept"', '"other"'), "LOCAL", code=1)
+        self.assertIn("no search called 'other'", done.stderr)
 
 
 class ClusterTest(unittest.TestCase):

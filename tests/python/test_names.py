@@ -23,12 +23,17 @@ from rt.tune._experiment import Request, build_spec
     [
         ("rt", "init shutdown is_initialized cluster_resources available_resources tune train air"),
         ("rt.air", "session Checkpoint CheckpointConfig FailureConfig RunConfig Result"),
+        ("rt.air", "ScalingConfig"),
         ("rt.air.config", "CheckpointConfig FailureConfig RunConfig"),
         ("rt.air.session", "report get_checkpoint get_trial_id get_trial_name get_world_rank"),
+        ("rt.cloudpickle", "dump dumps load loads"),
         ("rt.train", "report get_checkpoint get_context Checkpoint RunConfig FailureConfig"),
         ("rt.tune", "CLIReporter JupyterNotebookReporter PlacementGroupFactory checkpoint_dir"),
         ("rt.tune.analysis", "ExperimentAnalysis"),
+        ("rt.tune.experiment", "Experiment Trial"),
+        ("rt.tune.experiment.trial", "Trial"),
         ("rt.tune.logger", "DEFAULT_LOGGERS JsonLoggerCallback CSVLoggerCallback pretty_print"),
+        ("rt.tune.logger", "LoggerCallback TBXLoggerCallback"),
         ("rt.tune.registry", "register_trainable"),
         ("rt.tune.result_grid", "ResultGrid"),
         ("rt.tune.schedulers", "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler"),
@@ -49,6 +54,15 @@ def test_a_module_path_of_ray_has_its_names(path: str, names: str) -> None:
 def spec_resources(resources: object) -> object:
     request = Request(trainable=tune.with_resources(lambda config: None, resources))
     return build_spec(request)[0]["resources"]
+
+
+def test_a_stop_rule_may_be_about_a_metric_that_becomes_true() -> None:
+    stop = {"done": True, "training_iteration": 9}
+    request = Request(trainable=lambda config: None, run=tune.RunConfig(stop=stop))
+    assert build_spec(request)[0]["stop"] == {"done": 1, "training_iteration": 9}
+    request.run.stop = {"done": False}
+    with pytest.raises(ValueError, match="must be a number, not False"):
+        build_spec(request)
 
 
 def test_bundles_are_held_together_and_the_first_runs_the_trainable() -> None:

@@ -5,16 +5,25 @@ import sys
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig
 from rt._paths import alias
+from rt._resources import ScalingConfig
 from rt.air import session
 from rt.tune._results import Result
 
-__all__ = ["Checkpoint", "CheckpointConfig", "FailureConfig", "Result", "RunConfig", "session"]
+__all__ = [
+    "Checkpoint",
+    "CheckpointConfig",
+    "FailureConfig",
+    "Result",
+    "RunConfig",
+    "ScalingConfig",
+    "session",
+]
 
 alias(
     [sys.modules[__name__]],
     {
         "rt.air.checkpoint": ["Checkpoint"],
-        "rt.air.config": ["CheckpointConfig", "FailureConfig", "RunConfig"],
+        "rt.air.config": ["CheckpointConfig", "FailureConfig", "RunConfig", "ScalingConfig"],
         "rt.air.result": ["Result"],
     },
 )

@@ -35,6 +35,7 @@ from rt.tune import callback, error, logger, progress_reporter, schedulers, sear
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
 from rt.tune._experiments import Experiment, run_experiments
+from rt.tune._live import LiveTrial as Trial
 from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._tuner import Tuner, run
@@ -69,6 +70,7 @@ __all__ = [
     "Stopper",
     "SyncConfig",
     "Trainable",
+    "Trial",
     "TrialError",
     "TuneConfig",
     "TuneContext",
@@ -125,7 +127,8 @@ alias(
     [sys.modules[__name__], search, schedulers, stopper],
     {
         "rt.tune.analysis": ["ExperimentAnalysis"],
-        "rt.tune.experiment": ["Experiment"],
+        "rt.tune.experiment": ["Experiment", "Trial"],
+        "rt.tune.experiment.trial": ["Trial"],
         "rt.tune.registry": ["register_trainable"],
         "rt.tune.result_grid": ["ResultGrid"],
         "rt.tune.sample": _PRIMITIVES,

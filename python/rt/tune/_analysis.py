@@ -1,29 +1,49 @@
-"""ExperimentAnalysis: what tune.run() returns."""
+"""ExperimentAnalysis: what tune.run() returns, and a look at a search that was run before."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import os
+from typing import Any, Optional, Union
 
 from rt._checkpoint import Checkpoint
 from rt._json import flatten
+from rt.tune._restore import find_trials
 from rt.tune._results import Result
-from rt.tune._trials import Trial, TrialSet, as_dataframe
+from rt.tune._trial_base import AnyTrial
+from rt.tune._trials import TrialSet, as_dataframe
 
 
 class ExperimentAnalysis:
-    """The trials of one tune.run(), and the choice of the best among them.
+    """The trials of one search, and the choice of the best among them.
 
     Methods that take a metric raise ValueError when nobody reported it; without a mode, the
     experiment's or else the largest value wins.
     """
 
-    def __init__(self, trials: TrialSet) -> None:
-        self._trials = trials
-        self.default_metric = trials.metric
-        self.default_mode = trials.mode
+    def __init__(
+        self,
+        experiment: Union[str, os.PathLike[str], TrialSet],
+        *,
+        default_metric: Optional[str] = None,
+        default_mode: Optional[str] = None,
+        trials: Optional[list[AnyTrial]] = None,
+        storage_filesystem: Any = None,
+    ) -> None:
+        """A search that was run before, by its name or results directory; `trials`: only those.
+
+        Raises ValueError when there is no such search.
+        """
+        found = experiment if isinstance(experiment, TrialSet) else find_trials(str(experiment))
+        found.metric = default_metric or found.metric
+        found.mode = default_mode or found.mode
+        if trials is not None:
+            found.trials = list(trials)
+        self._trials = found
+        self.default_metric = found.metric
+        self.default_mode = found.mode
 
     @property
-    def trials(self) -> list[Trial]:
+    def trials(self) -> list[AnyTrial]:
         """All trials, in the order of their numbers."""
         return self._trials.trials
 
@@ -33,7 +53,7 @@ class ExperimentAnalysis:
         return self._trials.path
 
     @property
-    def best_trial(self) -> Trial:
+    def best_trial(self) -> AnyTrial:
         """The best by the metric and mode of tune.run()."""
         return self._trials.best()
 
@@ -98,7 +118,7 @@ class ExperimentAnalysis:
         mode: Optional[str] = None,
         scope: str = "last",
         filter_nan_and_inf: bool = True,
-    ) -> Trial:
+    ) -> AnyTrial:
         """The best trial; scope is last, all, avg, last-5-avg or last-10-avg."""
         return self._trials.best(metric, mode, scope, filter_nan_and_inf)
 
@@ -115,20 +135,23 @@ class ExperimentAnalysis:
         return self._trials.best(metric, mode, scope).path
 
     def get_best_checkpoint(
-        self, trial: Trial, metric: Optional[str] = None, mode: Optional[str] = None
+        self, trial: AnyTrial, metric: Optional[str] = None, mode: Optional[str] = None
     ) -> Optional[Checkpoint]:
         """The trial's best kept checkpoint by the metric."""
         chosen = self._trials.chosen_metric(metric)
         return Result(trial).get_best_checkpoint(chosen, mode or self.default_mode or "max")
 
     def get_last_checkpoint(
-        self, trial: Optional[Trial] = None, metric: str = "training_iteration", mode: str = "max"
+        self,
+        trial: Optional[AnyTrial] = None,
+        metric: str = "training_iteration",
+        mode: str = "max",
     ) -> Optional[Checkpoint]:
         """The newest checkpoint of `trial`, or of the trial with the largest `metric`."""
         return (trial or self._trials.best(metric, mode)).checkpoint
 
     def get_trial_checkpoints_paths(
-        self, trial: Trial, metric: Optional[str] = None
+        self, trial: AnyTrial, metric: Optional[str] = None
     ) -> list[tuple[str, Any]]:
         """(local path, value of the metric) of each kept checkpoint; fetches them all."""
         chosen = self._trials.chosen_metric(metric or "training_iteration")

@@ -59,6 +59,7 @@ class Request:
     tune: TuneConfig = field(default_factory=TuneConfig)
     run: RunConfig = field(default_factory=RunConfig)
     resources: Any = None  # One request, or a function from a configuration to it.
+    restore: Optional[str] = None  # A checkpoint's directory, that every trial begins from.
 
 
 def trainable_name(trainable: Any) -> str:
@@ -92,6 +93,8 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
     for key, value in stop.items() if isinstance(stop, dict) else ():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
+        if bound is True:  # Of a metric that is true or false.
+            bound = inner = 1
         if isinstance(inner, bool) or not isinstance(inner, (int, float)) or inner != inner:
             raise ValueError(f"stop: the threshold of {key!r} must be a number, not {value!r}")
         if isinstance(bound, dict) and next(iter(bound)) not in ("<=", ">="):
@@ -269,4 +272,5 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "checkpoint_at_end": at_end,
         },
         {"space": request.space, "tune": request.tune, "run": request.run},
+        request.restore,
     )

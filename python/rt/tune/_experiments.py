@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from rt.tune._trials import Trial
+from rt.tune._trial_base import AnyTrial
 from rt.tune._tuner import run
 
 _IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "restore", "sync_to_driver"}
@@ -41,7 +41,7 @@ def run_experiments(
     raise_on_failed_trial: bool = True,
     concurrent: bool = True,
     callbacks: Optional[list[Any]] = None,
-) -> list[Trial]:
+) -> list[AnyTrial]:
     """Runs an Experiment, several, or {name: spec}, one after another; returns all their trials.
 
     Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
@@ -51,7 +51,7 @@ def run_experiments(
         experiments = [Experiment.from_json(name, spec) for name, spec in experiments.items()]
     elif isinstance(experiments, Experiment):
         experiments = [experiments]
-    trials: list[Trial] = []
+    trials: list[AnyTrial] = []
     for experiment in experiments:
         if not isinstance(experiment, Experiment):
             kind = type(experiment).__name__

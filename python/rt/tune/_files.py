@@ -1,4 +1,8 @@
-"""A trial as its results directory shows it: for Result.from_path, without any cluster."""
+"""Searches and trials as results directories on this machine show them, without any cluster.
+
+A search whose embedded cluster is gone, because all of it had ended, leaves SEARCH_FILE beside its
+trials' directories; all else is what every trial's directory has.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +14,45 @@ from typing import Any, Optional
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import numbers
+from rt.tune._trial_base import AnyTrial
+from rt.tune._trials import TrialSet
+
+SEARCH_FILE = ".rt-search.json"
 
 
-class FileTrial:
-    """What Result wants of a trial, read from result.json, params.json and error.txt."""
+class FileTrial(AnyTrial):
+    """A trial that is read from result.json, params.json and error.txt."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, known: Optional[dict[str, Any]] = None) -> None:
         self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         if not os.path.isfile(os.path.join(self.path, "params.json")):
             raise ValueError(f"{self.path} is not the results directory of a trial")
         with open(os.path.join(self.path, "params.json"), encoding="utf-8") as file:
-            self.config: dict[str, Any] = numbers(json.load(file))
-        self.rows: list[dict[str, Any]] = []
-        rows = os.path.join(self.path, "result.json")
-        if os.path.exists(rows):
-            with open(rows, encoding="utf-8") as file:
-                self.rows = [numbers(json.loads(line)) for line in file if line.strip()]
-        self.last_result = self.last_metrics = self.rows[-1] if self.rows else {}
-        self.trial_id = str(self.last_result.get("trial_id") or os.path.basename(self.path))
+            self.config = numbers(json.load(file))
+        self._rows: Optional[list[dict[str, Any]]] = None
+        known = known or {}
+        self._saved_at: dict[str, Any] = dict(known.get("checkpoints") or {})
+        last = self.last_metrics
+        self.trial_name = os.path.basename(self.path)
+        self.trial_id = str(known.get("id") or last.get("trial_id") or self.trial_name)
+        failed = os.path.exists(os.path.join(self.path, "error.txt"))
+        self.state = str(known.get("state") or ("FAILED" if failed else "COMPLETED"))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of result.json."""
+        if self._rows is None:
+            self._rows = []
+            path = os.path.join(self.path, "result.json")
+            if os.path.exists(path):
+                with open(path, encoding="utf-8") as file:
+                    self._rows = [numbers(json.loads(line)) for line in file if line.strip()]
+        return self._rows
+
+    @property
+    def last_metrics(self) -> dict[str, Any]:
+        """The newest row; empty when nothing was reported."""
+        return self.rows[-1] if self.rows else {}
 
     @property
     def error(self) -> Optional[TrialError]:
@@ -40,11 +65,48 @@ class FileTrial:
 
     @property
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """The directories checkpoint_000000 and so on; their rows are not known here."""
-        return [(Checkpoint(each), {}) for each in sorted(glob.glob(self.path + "/checkpoint_*"))]
+        """The directories checkpoint_000000 and so on, with their rows where those are known."""
+        rows = {row.get("training_iteration"): row for row in self.rows}
+        return [
+            (Checkpoint(each), rows.get(self._saved_at.get(os.path.basename(each)), {}))
+            for each in sorted(glob.glob(glob.escape(self.path) + "/checkpoint_*"))
+        ]
 
-    @property
-    def checkpoint(self) -> Optional[Checkpoint]:
-        """The newest of them."""
-        found = self.checkpoints
-        return found[-1][0] if found else None
+
+def write_search(trials: TrialSet) -> None:
+    """Leaves what read_search wants in the search's results directory, in one piece."""
+    items = [
+        {
+            "directory": os.path.relpath(trial.path, trials.path),
+            "id": trial.trial_id,
+            "state": trial.state,
+            "checkpoints": {
+                f"checkpoint_{number:06d}": row.get("training_iteration")
+                for number, (_, row) in enumerate(trial.checkpoints)
+            },
+        }
+        for trial in trials
+    ]
+    state = trials.experiment.get("state")
+    found = {"state": state, "metric": trials.metric, "mode": trials.mode, "trials": items}
+    path = os.path.join(trials.path, SEARCH_FILE)
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    os.replace(path + ".new", path)
+
+
+def holds_search(path: str) -> bool:
+    """Whether read_search would find one there."""
+    return os.path.isfile(os.path.join(path, SEARCH_FILE))
+
+
+def read_search(path: str) -> TrialSet:
+    """The search in a results directory, also one that was moved here.
+
+    Raises ValueError when a trial's directory is gone.
+    """
+    with open(os.path.join(path, SEARCH_FILE), encoding="utf-8") as file:
+        found = json.load(file)
+    trials = [FileTrial(os.path.join(path, item["directory"]), item) for item in found["trials"]]
+    experiment = {"state": found["state"], "results_dir": path}
+    return TrialSet(experiment, trials, found["metric"], found["mode"])

@@ -16,7 +16,7 @@ from rt._driver import Driver
 from rt._json import shown
 from rt.tune._advice import Advisors
 from rt.tune._screen import Screen, open_screen
-from rt.tune._trials import Trial
+from rt.tune._trial_base import AnyTrial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
 SHOW_MS = 250  # How long with a screen, which is drawn after each.
@@ -96,7 +96,7 @@ class Progress:
             text += f"; best {metric}={best['value']:.6g} with {shown(best.get('params'))}"
         return text
 
-    def failures(self, trials: Iterable[Trial]) -> None:
+    def failures(self, trials: Iterable[AnyTrial]) -> None:
         """Shows the first failed trial's traceback, and how many failed."""
         failed = [trial for trial in trials if trial.state == "FAILED"]
         if failed and not self._quiet:

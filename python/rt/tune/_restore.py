@@ -12,7 +12,9 @@ from rt import _driver
 from rt._checkpoint import scratch_dir
 from rt._errors import RtError
 from rt._pack import TUNER_FILE
-from rt.tune._run import KEPT_STATE
+from rt.tune._files import holds_search, read_search
+from rt.tune._run import KEPT_STATE, known_trials
+from rt.tune._trials import TrialSet
 
 
 class ResumeConfig:
@@ -102,7 +104,7 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
         found = _search(given)
         if found is not None or _on_a_cluster():
             return found
-    root = given if os.sep in given else os.path.join(results_root(storage_path), given)
+    root = _directory(given, storage_path)
     if not os.path.isdir(os.path.join(root, KEPT_STATE)):
         return None
     _driver.close()
@@ -110,15 +112,45 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
     return _search(root)
 
 
+def _directory(given: str, storage_path: Optional[str] = None) -> str:
+    return given if os.sep in given else os.path.join(results_root(storage_path), given)
+
+
+def find_ended(path: str, storage_path: Optional[str] = None) -> Optional[TrialSet]:
+    """A search on this machine that left nothing to go on with: all of it had ended."""
+    given = os.path.expanduser(os.fspath(path))
+    root = os.path.abspath(_directory(given, storage_path))
+    return read_search(root) if not _on_a_cluster() and holds_search(root) else None
+
+
+def find_trials(path: str) -> TrialSet:
+    """The trials of the search of that name or results directory, as they are now.
+
+    Raises ValueError when there is none.
+    """
+    known = find(path)
+    if known is None:
+        ended = find_ended(path)
+        if ended is None:
+            raise ValueError(f"there is no search in {path!r}")
+        return ended
+    try:
+        space = load_tuner(known)["space"]
+    except (RtError, ValueError):  # Not started by a Tuner: all its values are JSON.
+        space = None
+    return known_trials(known, space)
+
+
 def can_find(path: str) -> bool:
-    """Whether find() would find it."""
+    """Whether find() or find_ended() would find it."""
     given = os.path.expanduser(os.fspath(path))
     if _on_a_cluster() or _driver.is_open():
         wanted = os.path.abspath(given) if os.sep in given else given
         if _search(wanted) is not None:
             return True
-    root = given if os.sep in given else os.path.join(results_root(None), given)
-    return os.path.isdir(os.path.join(root, KEPT_STATE))
+    root = _directory(given)
+    kept = os.path.isdir(os.path.join(root, KEPT_STATE))
+    return kept or (not _on_a_cluster() and holds_search(root))
 
 
 def load_tuner(known: dict[str, Any]) -> dict[str, Any]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import flatten
 from rt.tune._files import FileTrial
-from rt.tune._trials import Trial, TrialSet, as_dataframe
+from rt.tune._trial_base import AnyTrial
+from rt.tune._trials import TrialSet, as_dataframe
 
 
 class Result:
     """One trial's outcome."""
 
-    def __init__(self, trial: Union[Trial, FileTrial]) -> None:
+    def __init__(self, trial: AnyTrial) -> None:
         self._trial = trial
 
     @classmethod

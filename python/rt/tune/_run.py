@@ -6,8 +6,9 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from rt import _driver, _identity, _runtime
 from rt._driver import Driver
@@ -15,6 +16,7 @@ from rt._errors import RtError, hide_own_frames
 from rt._logs import names_of
 from rt._pack import import_path
 from rt._resources import threads_of
+from rt._space import encode_space
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
@@ -25,6 +27,7 @@ from rt.tune._experiment import (
     pack,
     tell_properties,
 )
+from rt.tune._files import write_search
 from rt.tune._progress import TERMINAL, Progress, wait_for_end
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
@@ -155,15 +158,36 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     items = _all_trials(driver, experiment_id)
     experiment.setdefault("results_dir", created.get("results_dir"))
     metric, mode = metric_and_mode(request.tune)
-    trials = TrialSet(experiment, items, ready.table, metric, mode)
+    trials = TrialSet.of_items(experiment, items, ready.table, metric, mode)
     progress.failures(trials)
     if driver.embedded:
         trials.save_files(driver.embedded_dir, names_of(request.run.log_to_file))
         if trials.all_done():
+            _leave_search(trials)
             driver.call("local_keep", path="")
             shutil.rmtree(kept, ignore_errors=True)
-    _check_outcome(trials)
+    _check_outcome(trials, any(item.get("started_at") for item in items))
     return trials
+
+
+def _leave_search(trials: TrialSet) -> None:
+    """So that the search is still found when its cluster is gone."""
+    if not os.path.isdir(trials.path):
+        return
+    try:
+        write_search(trials)
+    except OSError as error:
+        print(f"rt: {trials.path}: {error}", file=sys.stderr, flush=True)
+
+
+def known_trials(known: dict[str, Any], space: Optional[dict[str, Any]]) -> TrialSet:
+    """The trials of an experiment, as experiment_get shows it, as they are now.
+
+    `space`: the one that it was started with, for values that JSON could not hold.
+    """
+    items = _all_trials(_driver.get(), int(known["id"]))
+    table = encode_space(space)[1]
+    return TrialSet.of_items(known, items, table, known.get("metric"), known.get("mode"))
 
 
 def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
@@ -177,10 +201,9 @@ def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, An
     return items
 
 
-def _check_outcome(trials: TrialSet) -> None:
+def _check_outcome(trials: TrialSet, any_ran: bool) -> None:
     experiment = trials.experiment
-    never_ran = all(trial._item.get("started_at") is None for trial in trials)
-    if experiment.get("state") == "FAILED" and never_ran:
+    if experiment.get("state") == "FAILED" and not any_ran:
         raise ValueError(str(experiment.get("reason") or "the search could not run"))
     metric = trials.metric
     if not metric or os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":

@@ -18,14 +18,8 @@ from rt._errors import RtError, TrialError
 from rt._json import flatten, numbers
 from rt._logs import save_logs
 from rt._values import ValueTable, restore_values
+from rt.tune._trial_base import AnyTrial, as_number
 
-_STATES = {
-    "STARTING": "PENDING",
-    "STOPPING": "RUNNING",
-    "COMPLETED": "TERMINATED",
-    "STOPPED": "TERMINATED",
-    "FAILED": "ERROR",
-}
 STORED_WITHIN_S = 600.0
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 _NEVER_METRICS = {
@@ -38,8 +32,8 @@ FILLED_IN = {
 }  # fmt: skip
 
 
-class Trial:
-    """One trial: its configuration, its newest result, and on demand all of its rows."""
+class Trial(AnyTrial):
+    """A trial that its head is asked about."""
 
     def __init__(self, item: dict[str, Any], results_dir: str, table: ValueTable) -> None:
         self._item = item
@@ -49,18 +43,10 @@ class Trial:
         self._checkpoints: Optional[list[tuple[Checkpoint, dict[str, Any]]]] = None
         self.trial_id = str(item.get("id"))
         self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
-        self.status = _STATES.get(str(item.get("state")), str(item.get("state")))
         self.state = str(item.get("state"))
         self.config: dict[str, Any] = restore_values(numbers(item.get("params") or {}), table)
         own = item.get("results_dir")
         self.path = str(own or (os.path.join(results_dir, self.trial_name) if results_dir else ""))
-
-    @property
-    def local_path(self) -> str:
-        """The trial's results directory, on the machine of the head."""
-        return self.path
-
-    logdir = local_path
 
     @property
     def reported(self) -> int:
@@ -91,6 +77,12 @@ class Trial:
             found["config"] = self.config
         return found
 
+    def load(self) -> None:
+        """Reads what could be asked for later."""
+        if self.reported:
+            _ = self.rows
+        _ = self.detail
+
     @property
     def detail(self) -> dict[str, Any]:
         """What `rt trial show` shows."""
@@ -106,8 +98,6 @@ class Trial:
             if self._last and self.state == "COMPLETED":
                 self._last["done"] = True  # A function that returned says so after its last row.
         return self._last
-
-    last_result = last_metrics
 
     @property
     def error(self) -> Optional[TrialError]:
@@ -138,36 +128,6 @@ class Trial:
             found.append((remote_checkpoint(self.trial_id, manifest, parts), row))
         return found
 
-    @property
-    def checkpoint(self) -> Optional[Checkpoint]:
-        """The newest committed checkpoint, or None."""
-        found = self.checkpoints
-        return found[-1][0] if found else None
-
-    def value(
-        self, metric: str, mode: str, scope: str, finite_only: bool = True
-    ) -> Optional[float]:
-        """The trial's value of `metric` under `scope`, or None when it reported none."""
-        if scope == "last":
-            found = _number(flatten(self.last_metrics).get(metric))
-            return None if found is None or (finite_only and not math.isfinite(found)) else found
-        values = [_number(flatten(row).get(metric)) for row in self.rows]
-        kept = [v for v in values if v is not None and (not finite_only or math.isfinite(v))]
-        if not kept:
-            return None
-        if scope == "all":
-            return max(kept) if mode == "max" else min(kept)
-        if scope != "avg":
-            kept = kept[-int(scope.split("-")[1]) :]
-        return sum(kept) / len(kept)
-
-    def __repr__(self) -> str:
-        return self.trial_name
-
-
-def _number(value: Any) -> Optional[float]:
-    return float(value) if isinstance(value, (int, float)) else None
-
 
 def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
     """The trial's checkpoint of that manifest; its files are fetched when they are wanted.
@@ -190,8 +150,7 @@ class TrialSet:
     def __init__(
         self,
         experiment: dict[str, Any],
-        items: list[dict[str, Any]],
-        table: ValueTable,
+        trials: Sequence[AnyTrial],
         metric: Optional[str],
         mode: Optional[str],
     ) -> None:
@@ -199,10 +158,23 @@ class TrialSet:
         self.path = str(experiment.get("results_dir") or "")
         self.metric = metric
         self.mode = mode
-        self.trials = [Trial(item, self.path, table) for item in items]
+        self.trials = list(trials)
         _driver.readers.add(self)
 
-    def __iter__(self) -> Iterator[Trial]:
+    @classmethod
+    def of_items(
+        cls,
+        experiment: dict[str, Any],
+        items: list[dict[str, Any]],
+        table: ValueTable,
+        metric: Optional[str],
+        mode: Optional[str],
+    ) -> TrialSet:
+        """The trials as `trial_list` shows them. `table`: the values that JSON could not hold."""
+        where = str(experiment.get("results_dir") or "")
+        return cls(experiment, [Trial(item, where, table) for item in items], metric, mode)
+
+    def __iter__(self) -> Iterator[AnyTrial]:
         return iter(self.trials)
 
     def all_done(self) -> bool:
@@ -231,9 +203,8 @@ class TrialSet:
         """Reads what could be asked for later: the connection is about to end."""
         for trial in self.trials:
             try:
-                if trial.reported:
-                    _ = trial.rows
-                _ = trial.detail
+                if isinstance(trial, Trial):
+                    trial.load()
             except RtError:
                 return
 
@@ -270,7 +241,7 @@ class TrialSet:
         mode: Optional[str] = None,
         scope: str = "last",
         finite_only: bool = True,
-    ) -> Trial:
+    ) -> AnyTrial:
         """The best trial; without a mode, the experiment's or else the largest value wins.
 
         Raises ValueError for an unknown scope or mode, and for a metric that nobody reported.
@@ -282,7 +253,7 @@ class TrialSet:
         if mode not in ("max", "min"):
             raise ValueError(f"mode must be 'max' or 'min', not {mode!r}")
         sign = 1 if mode == "max" else -1
-        best: Optional[Trial] = None
+        best: Optional[AnyTrial] = None
         best_value = -math.inf
         for trial in self.trials:
             value = trial.value(chosen, mode, scope, finite_only)
@@ -302,7 +273,7 @@ class TrialSet:
             row = trial.last_result
             if metric:
                 sign = -1 if (mode or self.mode or "max") == "min" else 1
-                scored = [_number(flatten(each).get(metric)) for each in trial.rows]
+                scored = [as_number(flatten(each).get(metric)) for each in trial.rows]
                 kept = [(sign * v, i) for i, v in enumerate(scored) if v is not None and v == v]
                 row = trial.rows[max(kept)[1]] if kept else {}
             flat = flatten({key: value for key, value in row.items() if key != "config"})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import os
+import sys
 import warnings
 from typing import Any, Optional, Union
 
@@ -11,9 +13,17 @@ from rt._errors import TuneError
 from rt._resources import as_request
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig
-from rt.tune._restore import Resume, ResumeConfig, can_find, find, load_tuner, parse_resume
+from rt.tune._restore import (
+    Resume,
+    ResumeConfig,
+    can_find,
+    find,
+    find_ended,
+    load_tuner,
+    parse_resume,
+)
 from rt.tune._results import ResultGrid
-from rt.tune._run import resume_search, run_search
+from rt.tune._run import known_trials, resume_search, run_search
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -37,6 +47,7 @@ class Tuner:
         )
         self._results: Optional[ResultGrid] = None
         self._known: Optional[dict[str, Any]] = None  # The experiment that is gone back to.
+        self._ended: Optional[TrialSet] = None  # A search of which nothing is left to run.
         self._failed = "keep"
 
     @classmethod
@@ -54,14 +65,19 @@ class Tuner:
 
         path: its results directory or its name. Trials that had ended are kept; the others go on
         from their newest checkpoints. resume_errored: so do those that failed; restart_errored:
-        those begin anew. Only load what you trust: its configuration is unpickled.
+        those begin anew. Where all had ended nothing is run. Only load what you trust: its
+        configuration is unpickled.
         Raises ValueError when there is no such search.
         """
         if not resume_unfinished:
             raise ValueError("resume_unfinished=False is not available: rt trial stop ends trials")
         known = find(path)
         if known is None:
-            raise ValueError(f"there is no search in {path!r} that could be restored")
+            tuner = cls(trainable, param_space=param_space)
+            tuner._ended = find_ended(path)
+            if tuner._ended is None:
+                raise ValueError(f"there is no search in {path!r} that could be restored")
+            return tuner
         kept = load_tuner(known)
         space = kept["space"] if param_space is None else param_space
         tuner = cls(trainable, param_space=space, tune_config=kept["tune"], run_config=kept["run"])
@@ -80,7 +96,9 @@ class Tuner:
         Raises ValueError for a space or request that cannot be, and for a metric that a finished
         trial lacks; TuneError for fail_fast="raise"; RtError when the cluster is lost.
         """
-        if self._known is not None:
+        if self._ended is not None:
+            trials = _as_it_ended(self._ended, self._request.run.verbose)
+        elif self._known is not None:
             trials = resume_search(self._request, self._known, self._failed)
         else:
             trials = run_search(self._request)
@@ -91,10 +109,23 @@ class Tuner:
         return self._results
 
     def get_results(self) -> ResultGrid:
-        """What fit() returned. Raises RuntimeError before that."""
+        """What fit() returned, or, of a tuner that was restored, what there is so far.
+
+        Raises RuntimeError when there is nothing yet.
+        """
         if self._results is None:
-            raise RuntimeError("there are no results before fit()")
+            if self._ended is not None:
+                return ResultGrid(self._ended)
+            if self._known is None:
+                raise RuntimeError("there are no results before fit()")
+            return ResultGrid(known_trials(self._known, self._request.space))
         return self._results
+
+
+def _as_it_ended(trials: TrialSet, verbose: Optional[int]) -> TrialSet:
+    if verbose != 0:
+        print(f"rt: all of {trials.path} had ended; nothing is left to run", file=sys.stderr)
+    return trials
 
 
 def _raise_failed(trials: TrialSet) -> None:
@@ -148,12 +179,14 @@ def run(
     priority: int = 0,
     short_trials: bool = False,
     limit_cpu: bool = False,
+    restore: Any = None,
     resume: Any = None,
     resume_config: Optional[ResumeConfig] = None,
     **others: Any,
 ) -> ExperimentAnalysis:
     """Runs a search to its end, under the arguments of Ray, the older ones included.
 
+    restore: a Checkpoint, or the path of one, that all trials begin from.
     Raises ValueError for a space or request that cannot be, and for a metric that a finished trial
     lacks; TuneError when trials failed and raise_on_failed_trial is set.
     """
@@ -190,6 +223,7 @@ def run(
             failure_config=FailureConfig(max_failures, fail_fast),
         ),
         resources=_old_resources(resources_per_trial),
+        restore=_restored_from(restore),
     )
     trials = _run_or_resume(request, parse_resume(resume, resume_config))
     if raise_on_failed_trial:
@@ -206,6 +240,9 @@ def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
     known = find(name, request.run.storage_path)
     if known is not None:
         return resume_search(request, known, resume.failed)
+    ended = find_ended(name, request.run.storage_path)
+    if ended is not None:
+        return _as_it_ended(ended, request.run.verbose)
     if resume.required:
         raise ValueError(f"there is no search called {name!r} that could be resumed")
     return run_search(request)
@@ -213,14 +250,22 @@ def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
 
 def _check_others(others: dict[str, Any]) -> None:
     for key, value in others.items():
-        if key == "restore" and value:
-            raise ValueError(
-                "restore is not available in tune.run; read the files in the trainable"
-            )
-        if key not in _IGNORED and key != "restore":
+        if key not in _IGNORED:
             raise TypeError(f"run() got an unexpected keyword argument {key!r}")
         if key in ("loggers", "upload_dir") and value:
             warnings.warn(f"tune.run: {key} is ignored", stacklevel=3)
+
+
+def _restored_from(restore: Any) -> Optional[str]:
+    """The directory of a checkpoint, or of a checkpoint's file, as the oldest scripts name it."""
+    if not restore:
+        return None
+    path = os.path.abspath(os.path.expanduser(os.fspath(getattr(restore, "path", restore))))
+    if os.path.isfile(path):
+        path = os.path.dirname(path)
+    if not os.path.isdir(path):
+        raise ValueError(f"restore: there is no checkpoint in {path!r}")
+    return path
 
 
 def _old_checkpoints(

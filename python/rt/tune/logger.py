@@ -61,7 +61,11 @@ class CSVLoggerCallback(LoggerCallback):
     """Accepted and needless: progress.csv is always written."""
 
 
-DEFAULT_LOGGERS = (JsonLoggerCallback, CSVLoggerCallback)
+class TBXLoggerCallback(LoggerCallback):
+    """Accepted and needless: TensorBoard's event files are always written."""
+
+
+DEFAULT_LOGGERS = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
 
 
 def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
@@ -84,10 +88,10 @@ def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
 
 
 def asked_callbacks(callbacks: Any) -> list[Callback]:
-    """Those that want to be called: json and csv are always written. ValueError for no callback."""
+    """Those that want to be called: not those of what the head always writes. ValueError else."""
     asked = []
     for callback in callbacks or []:
-        if isinstance(callback, (JsonLoggerCallback, CSVLoggerCallback)):
+        if isinstance(callback, DEFAULT_LOGGERS):
             continue
         if not isinstance(callback, Callback):
             raise ValueError(f"{type(callback).__name__} is not a tune.Callback")
@@ -100,5 +104,6 @@ __all__ = [
     "CSVLoggerCallback",
     "JsonLoggerCallback",
     "LoggerCallback",
+    "TBXLoggerCallback",
     "pretty_print",
 ]
