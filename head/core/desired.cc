@@ -202,4 +202,13 @@ LaunchSpec LaunchSpecFor(const World& world, const Fence& fence) {
   return launch;
 }
 
+std::vector<LaunchSpec> BodiesFor(const World& world, const std::vector<DesiredAttempt>& desired,
+                                  const std::set<Fence>& listed) {
+  std::vector<LaunchSpec> bodies;
+  for (const DesiredAttempt& wanted : desired)
+    if (!wanted.stop && !listed.contains(wanted.fence))
+      bodies.push_back(LaunchSpecFor(world, wanted.fence));
+  return bodies;
+}
+
 }  // namespace rt

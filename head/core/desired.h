@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,5 +61,9 @@ struct LaunchSpec {
 };
 // The attempt must be live.
 LaunchSpec LaunchSpecFor(const World& world, const Fence& fence);
+// Those of `desired` that a worker lacks which lists `listed`. What is to be stopped is not started
+// any more and has none.
+std::vector<LaunchSpec> BodiesFor(const World& world, const std::vector<DesiredAttempt>& desired,
+                                  const std::set<Fence>& listed);
 
 }  // namespace rt

@@ -78,11 +78,7 @@ SyncReply MakeSyncReply(const World& world, NodeId node, uint64_t version,
     return reply;
   }
   reply.desired = DesiredFor(world, node);
-  for (const DesiredAttempt& desired : reply.desired) {
-    if (!desired.stop && !listed.contains(desired.fence)) {
-      reply.bodies.push_back(LaunchSpecFor(world, desired.fence));
-    }
-  }
+  reply.bodies = BodiesFor(world, reply.desired, listed);
   return reply;
 }
 

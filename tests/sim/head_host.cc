@@ -86,8 +86,9 @@ bool HeadHost::TakenByOld(const Waiting& waiting) {
                   .epoch = old_->core.world.state.epoch,
                   .durable_seq = old_->core.world.state.seq};
   if (reply.known) reply.desired = DesiredFor(old_->core.world, sync->node);
-  for (const DesiredAttempt& wanted : reply.desired)
-    reply.bodies.push_back(LaunchSpecFor(old_->core.world, wanted.fence));
+  std::set<Fence> listed;
+  for (const Observed& observed : sync->observed) listed.insert(observed.fence);
+  reply.bodies = BodiesFor(old_->core.world, reply.desired, listed);
   waiting.sync_done(reply);
   return true;
 }
@@ -151,7 +152,7 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
     auto old = parked_.find(sync->node);
     if (old != parked_.end() && old->second.sync_seq > sync->sync_seq) return;
     Parked parked{sync->sync_seq, {}, sim_.now + limits::kSyncHold, waiting.sync_done};
-    for (const Observed& observed : sync->observed) parked.listed.push_back(observed.fence);
+    for (const Observed& observed : sync->observed) parked.listed.insert(observed.fence);
     parked_[sync->node] = std::move(parked);
     return;
   }
@@ -174,17 +175,13 @@ void HeadHost::AnswerSyncs(InFlight& batch) {
     reply.desired = DesiredFor(core_.world, node);
     bool differs = core_.soft.dirty.contains(node) || sim_.now >= parked.until ||
                    reply.desired.size() != parked.listed.size();
-    for (const DesiredAttempt& wanted : reply.desired) {
-      bool listed = std::find(parked.listed.begin(), parked.listed.end(), wanted.fence) !=
-                    parked.listed.end();
-      if (listed) continue;
-      differs = true;
-      reply.bodies.push_back(LaunchSpecFor(core_.world, wanted.fence));
-    }
+    for (const DesiredAttempt& wanted : reply.desired)
+      differs = differs || !parked.listed.contains(wanted.fence);
     if (!differs) {
       ++it;
       continue;
     }
+    reply.bodies = BodiesFor(core_.world, reply.desired, parked.listed);
     core_.soft.dirty.erase(node);
     batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });
     it = parked_.erase(it);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,7 +69,7 @@ class HeadHost {
   };
   struct Parked {
     uint64_t sync_seq = 0;
-    std::vector<Fence> listed;
+    std::set<Fence> listed;
     Millis until = 0;
     SyncFn done;
   };

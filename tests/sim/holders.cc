@@ -89,6 +89,7 @@ WorkerHost::Held* WorkerHost::FindHeld(const std::string& manifest, uint64_t tur
 void WorkerHost::RecoverHeld() {
   for (auto& [manifest, held] : held_) {
     held.is_pushing = false;
+    held.asked_until = 0;
     if (held.news == News::kStored) held.news = News::kNone;
     KeepLater(manifest, held.turn);
   }
@@ -98,7 +99,7 @@ void WorkerHost::KeepLater(const std::string& manifest, uint64_t turn) {
   Daemon(sim_.Between(20, 500), [this, manifest, turn] {
     Held* held = FindHeld(manifest, turn);
     if (held == nullptr) return;
-    if (MayAsk(manifest, *held)) AskToKeep(manifest, *held);
+    if (held->asked_until <= sim_.now && MayAsk(manifest, *held)) AskToKeep(manifest, *held);
     KeepLater(manifest, turn);
   });
 }
@@ -124,6 +125,7 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
     auto& said = sim_.truth.said_gone;
     sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
   }
+  held.asked_until = sim_.now + sim_.Between(1'000, 15'000);  // An answer may be lost.
   const Owner owner = held.fence.attempt.owner;
   const input::KeepCheckpoint ask{.node = node_,
                                   .owner = owner,
@@ -138,15 +140,23 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
   sim_.Call([=, this, turn = held.turn, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(ask, [=, this](const absl::Status& status, const Answer& answer) {
       Require(status.ok() || absl::IsUnavailable(status), "a holder's question was refused");
-      if (!status.ok()) return;
+      if (!status.ok()) {
+        reply([=, this] { Daemon(0, [=, this] { MayAskAgain(manifest, turn); }); });
+        return;
+      }
       Require(!answer.let_go || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
               "who is counted on was told to let go");
       reply([=, this, let_go = answer.let_go, push = answer.push] {
         if (life != daemon_life_) return;
+        MayAskAgain(manifest, turn);
         Daemon(0, [=, this] { TakeKept(manifest, turn, let_go, push); });
       });
     });
   });
+}
+
+void WorkerHost::MayAskAgain(const std::string& manifest, uint64_t turn) {
+  if (Held* held = FindHeld(manifest, turn); held != nullptr) held->asked_until = 0;
 }
 
 void WorkerHost::TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push) {

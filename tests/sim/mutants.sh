@@ -137,6 +137,8 @@ head_core line.cc "who ran already is sent back to the queue" \
   's/ \|\| live->was_heard_of\(\)\) return;/) return;/'
 head_core line.cc "somebody stands behind who is told to leave" 's/ \|\| last->suspending//'
 worker_core "who stands in line does not wait" 's/return !ended \|\| IsBehind[^;]*;/return false;/'
+worker_core "what is to be stopped before it was heard of is asked for again" \
+  's/item\.has_body && !item\.stop/item.has_body/'
 worker_core "what is being ended shares its room" \
   's/!IsCrowded\(\) && //'
 worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'

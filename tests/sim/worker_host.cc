@@ -1,5 +1,6 @@
 #include "tests/sim/worker_host.h"
 
+#include <set>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -391,7 +392,11 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
     });
     return;
   }
-  for (const LaunchSpec& body : reply.bodies) bodies_.try_emplace(body.fence, body);
+  std::set<Fence> brought;
+  for (const LaunchSpec& body : reply.bodies) {
+    bodies_.try_emplace(body.fence, body);
+    brought.insert(body.fence);
+  }
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
   if (reply.epoch >= head_epoch_) seen_seq_ = reply.durable_seq;
@@ -399,7 +404,7 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   for (const DesiredAttempt& wanted : reply.desired) {
     desired.attempts.push_back({.fence = wanted.fence,
                                 .stop = wanted.stop,
-                                .has_body = bodies_.contains(wanted.fence),
+                                .has_body = brought.contains(wanted.fence),
                                 .suspend = wanted.suspend,
                                 .move = wanted.move,
                                 .move_by = wanted.move_by});

@@ -78,6 +78,7 @@ class WorkerHost {
     uint64_t turn = 0;        // Answers of before it was written anew do not count.
     input::KeepCheckpoint::News news = input::KeepCheckpoint::News::kNone;
     bool is_pushing = false;
+    Millis asked_until = 0;  // Its question may still be answered.
   };
   enum class Fetched { kHere, kLater, kNever };
 
@@ -115,6 +116,7 @@ class WorkerHost {
   void KeepLater(const std::string& manifest, uint64_t turn);
   bool MayAsk(const std::string& manifest, const Held& held) const;
   void AskToKeep(const std::string& manifest, Held& held);
+  void MayAskAgain(const std::string& manifest, uint64_t turn);
   void TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push);
   void DropCopy(const std::string& manifest, Copy why);
   void LoseDisk();

@@ -41,8 +41,18 @@ TEST_CASE("a desired attempt is prepared, launched and observed running") {
 TEST_CASE("an attempt without a body is asked for again, not made") {
   WorkerState state;
   CHECK(Step(state, Wants(1, {{kOne, false, false}}), 0) ==
-        std::vector<Action>{action::SyncNow{}});
+        std::vector<Action>{action::SyncSoon{}});
   CHECK(state.attempts.empty());
+}
+
+TEST_CASE("what is to be stopped before it was heard of is over, without a body") {
+  WorkerState state;
+  CHECK(Step(state, Wants(1, {{kOne, true, false}}), 0) ==
+        std::vector<Action>{action::SyncNow{}});
+  REQUIRE(ObservedList(state).size() == 1);
+  CHECK(ObservedList(state)[0].phase == Observed::Phase::kExited);
+  CHECK(Step(state, Wants(1, {}), 1) ==
+        std::vector<Action>{action::Forget{kOne}, action::SyncSoon{}});
 }
 
 TEST_CASE("without a head for too long, what runs saves and ends, and is no success") {
@@ -222,6 +232,17 @@ TEST_CASE("who stands in line behind one that never ran waits for those before t
   CHECK(Count<action::Launch>(Step(state, input::Prepared{kTwo, false, false, "no"}, 5)) == 0);
   CHECK(Count<action::Launch>(Step(state, input::Tick{}, 6)) == 0);
   CHECK(Count<action::Launch>(Step(state, input::Exited{kOne, {}}, 7)) == 1);
+}
+
+TEST_CASE("who had ended unsaid does not start beside the one that came after it") {
+  WorkerState state;  // Of the daemon after the one that knew.
+  Step(state, input::Recovered{kThree, 12, std::nullopt}, 0);
+  const input::DesiredAttempt first{.fence = kOne, .has_body = true};
+  Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 1);
+  CHECK(Step(state, input::Prepared{kOne}, 2).empty());
+  CHECK(Step(state, input::Tick{}, 3).empty());
+  CHECK(Step(state, input::Exited{kThree, {.exit_code = 0}}, 4) ==
+        std::vector<Action>{action::Launch{kOne}});
 }
 
 TEST_CASE("nothing is started while what the head has given up still runs") {

@@ -151,9 +151,9 @@ class Stepper {
       if (item.after) found->second.behind.insert(*item.after);
       return;
     }
-    if (!item.has_body) {
+    if (!item.has_body && !item.stop) {
       state_.to_come.insert(item.fence);
-      changed_ = true;  // It was listed by a request that we outlived: ask again without it.
+      changed_soon_ = true;  // It was listed by a request that we outlived: ask again without it.
       return;
     }
     AttemptState& attempt = state_.attempts[item.fence];
@@ -209,7 +209,7 @@ class Stepper {
     if (attempt.stage == Stage::kInLine) {
       if (IsUnwanted(attempt)) {
         NeverStarted(attempt, kNotStarted);
-      } else if (!IsCrowded() && !IsBehind(attempt)) {
+      } else if (!IsCrowded() && !IsBehind(attempt) && !IsOvertaken(fence)) {
         attempt.stage = Stage::kLaunching;
         actions_.push_back(action::Launch{fence});
       }
@@ -242,6 +242,22 @@ class Stepper {
       const bool ended =
           before->second.stage == Stage::kDraining || before->second.stage == Stage::kExited;
       return !ended || IsBehind(before->second);
+    });
+  }
+
+  // Whether somebody behind it runs in its room already: it had ended without having run, and the
+  // daemon before this one could not tell the head so.
+  bool IsOvertaken(const Fence& fence) const {
+    return std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const auto& one) {
+      return Runs(one.second) && StandsBehind(one.second, fence);
+    });
+  }
+
+  bool StandsBehind(const AttemptState& attempt, const Fence& fence) const {
+    return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& before) {
+      const auto found = state_.attempts.find(before);
+      return before == fence ||
+             (found != state_.attempts.end() && StandsBehind(found->second, fence));
     });
   }
 
