@@ -6,16 +6,19 @@
     checkpoint_pull       the same bytes back, verified
 
 The bars of push and pull are 85 % of a bare loop in the same run that reads, hashes, sends over
-TLS, hashes and writes the same bytes: for the push with an fdatasync per file, for the pull from
-files that are not in the page cache, to files that stay in it. With --peers, restic too.
+TLS, hashes and writes the same bytes with an fdatasync per file; beside the pull stands the loop
+without one, because a pull leaves its files to the page cache. Pulls, loops and, with --peers,
+restic's restores take turns, each from files that are not in the page cache: medians of ROUNDS.
 """
 
 from __future__ import annotations
 
+import collections
 import datetime
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -25,6 +28,7 @@ from rt_cluster import BIN, ROOT, BenchCluster, note, print_bench
 FILES, FILE_BYTES = 8, 256 << 20
 TOTAL = FILES * FILE_BYTES
 CHANGED = TOTAL // 20
+ROUNDS = 5
 MIB = 1 << 20
 
 # Writes its state, reports it twice, the second time with a twentieth of it changed.
@@ -78,18 +82,12 @@ def checkpoints(with_peers: bool) -> None:
             grown = stored(cluster) - before
             assert driver.wait(timeout=120) == 0
             manifest = second["manifest"]
-            target = cluster.home / "pulled"
+            tree = cluster.home / "pulled"
             # A virtual machine gets memory that it never had from its host, slowly: who comes
-            # first would pay for all. So one pull before what is measured, and the same for both.
-            pull(cluster, manifest, target)
-            bare = {what: bare_rate(target, cluster.home / "bare", what == "push")
-                    for what in ("push", "pull")}
-            shutil.rmtree(target)
-            forget(cluster.home / "home/clusters/it/head/blobs")
-            pull_s = pull(cluster, manifest, target)
-            if with_peers:
-                restic(target, cluster.home)
-            shutil.rmtree(target)
+            # first would pay for all. So one pull before what is measured, and the same for all.
+            pull(cluster, manifest, tree)
+            rates = measure(cluster, manifest, tree, with_peers)
+            shutil.rmtree(tree)
         finally:
             driver.kill()
         experiment = cluster.experiment(1)
@@ -98,11 +96,18 @@ def checkpoints(with_peers: bool) -> None:
     push = [seconds(one["committed_at"]) - row["began"]
             for one, row in zip((first, second), rows[::2])]
     print_bench("checkpoint_blocked", max(blocked) * 1e3, "ms", "<=50", "whole upload")
-    print_bench("checkpoint_push", TOTAL / MIB / push[0], "MiB/s", f">={0.85 * bare['push']:.0f}",
-                f"a bare loop {bare['push']:.0f} MiB/s; Ray 50-120 (published)")
+    middle = {what: statistics.median(each) for what, each in rates.items()}
+    bare = middle["bare loop, fdatasync"]
+    restic_backup = f"; restic backup {middle['restic backup']:.0f}" if with_peers else ""
+    restic_restore = f"; restic restore {middle['restic restore']:.0f}" if with_peers else ""
+    print_bench("checkpoint_push", TOTAL / MIB / push[0], "MiB/s", f">={0.85 * bare:.0f}",
+                f"a bare loop {bare:.0f} MiB/s{restic_backup}; Ray 50-120 (published)")
     print_bench("checkpoint_changed", 100 * grown / TOTAL, "%_of_the_bytes", "<=6", "full copy")
-    print_bench("checkpoint_pull", TOTAL / MIB / pull_s, "MiB/s", f">={0.85 * bare['pull']:.0f}",
-                f"a bare loop {bare['pull']:.0f} MiB/s; Ray 50-120 (published)")
+    print_bench("checkpoint_pull", middle["pull"], "MiB/s", f">={0.85 * bare:.0f}",
+                f"a bare loop {bare:.0f} MiB/s, {middle['bare loop']:.0f} without fdatasync"
+                f"{restic_restore}; Ray 50-120 (published)")
+    for what, each in rates.items():
+        note(f"{what}: {' '.join(f'{rate:.0f}' for rate in each)} MiB/s")
     note(f"2 GiB in {FILES} files; 5 % changed: committed after {push[1]:.2f} s "
          f"(the first: {push[0]:.2f} s)")
 
@@ -123,40 +128,70 @@ def forget(directory: pathlib.Path) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def bare_rate(tree: pathlib.Path, target: pathlib.Path, sync: bool) -> float:
-    """MiB/s of the least that a transfer of the tree's files must do."""
-    seconds_in_all = 0.0
+def measure(cluster: BenchCluster, manifest: str, tree: pathlib.Path,
+            with_restic: bool) -> dict[str, list[float]]:
+    """MiB/s of each way to bring the bytes of `tree` to another directory, in turns."""
+    rates: dict[str, list[float]] = collections.defaultdict(list)
+    other = cluster.home / "other"
+    blobs = cluster.home / "home/clusters/it/head/blobs"
+    restic = Restic(cluster.home) if with_restic else None
+    for number in range(ROUNDS):
+        for what in ("bare loop, fdatasync", "bare loop"):
+            forget(tree)
+            rates[what].append(TOTAL / MIB / bare_loop(tree, other, "fdatasync" in what))
+            shutil.rmtree(other)
+        forget(blobs)
+        rates["pull"].append(TOTAL / MIB / pull(cluster, manifest, other))
+        shutil.rmtree(other)
+        if restic is None:
+            continue
+        if number == 0:  # From files in the page cache, as those of the push are.
+            rates["restic backup"].append(TOTAL / MIB / restic.backup(tree))
+        forget(restic.repository)
+        rates["restic restore"].append(TOTAL / MIB / restic.restore(other))
+        shutil.rmtree(other)
+    return rates
+
+
+def bare_loop(tree: pathlib.Path, target: pathlib.Path, sync: bool) -> float:
+    """Seconds of the least that a transfer of the tree's files must do."""
+    took = 0.0
     target.mkdir()
-    if not sync:  # As in the store, which is written past the page cache.
-        forget(tree)
     for shard in sorted(tree.iterdir()):
         done = subprocess.run([BIN / "bench_bare_transfer", shard, target / shard.name,
                                *(["sync"] if sync else [])], capture_output=True, text=True,
                               check=True)
-        seconds_in_all += shard.stat().st_size / MIB / float(done.stdout)
-    shutil.rmtree(target)
-    return TOTAL / MIB / seconds_in_all
+        took += shard.stat().st_size / MIB / float(done.stdout)
+    return took
 
 
-def restic(tree: pathlib.Path, home: pathlib.Path) -> None:
-    """The same bytes by restic (Debian's package), in a repository on the same disk."""
-    if shutil.which("restic") is None:
-        raise SystemExit("checkpoints --peers: apt-get install restic")
-    repository, back = home / "restic", home / "restic-back"
-    env = {**os.environ, "RESTIC_PASSWORD": "bench", "RESTIC_REPOSITORY": str(repository),
-           "RESTIC_CACHE_DIR": str(home / "restic-cache")}
+class Restic:
+    """Debian's package, with a repository on the same disk."""
 
-    def run(*arguments: str) -> float:
+    def __init__(self, home: pathlib.Path) -> None:
+        if shutil.which("restic") is None:
+            raise SystemExit("checkpoints --peers: apt-get install restic")
+        self.repository = home / "restic"
+        self.env = {**os.environ, "RESTIC_PASSWORD": "bench",
+                    "RESTIC_REPOSITORY": str(self.repository),
+                    "RESTIC_CACHE_DIR": str(home / "restic-cache")}
+        self.run("init")
+
+    def run(self, *arguments: str) -> float:
         began = time.perf_counter()
-        subprocess.run(["restic", "-q", *arguments], env=env, check=True, stdin=subprocess.DEVNULL)
+        subprocess.run(["restic", "-q", *arguments], env=self.env, check=True,
+                       stdin=subprocess.DEVNULL)
         return time.perf_counter() - began
 
-    run("init")
-    backup, restore = run("backup", str(tree)), run("restore", "latest", "--target", str(back))
-    note(f"restic backup {TOTAL / MIB / backup:.0f} MiB/s, restore "
-         f"{TOTAL / MIB / restore:.0f} MiB/s; ours is to be twice as fast")
-    for path in (repository, back):
-        shutil.rmtree(path)
+    def backup(self, tree: pathlib.Path) -> float:
+        """Seconds."""
+        for path in tree.rglob("*"):
+            path.read_bytes()
+        return self.run("backup", str(tree))
+
+    def restore(self, target: pathlib.Path) -> float:
+        """Seconds."""
+        return self.run("restore", "latest", "--target", str(target))
 
 
 def committed(cluster: BenchCluster, count: int) -> dict:
