@@ -1,6 +1,7 @@
 """The examples, run as their README says, on real data. Some need PyTorch in build/venv."""
 
 import ast
+import json
 import re
 import subprocess
 import unittest
@@ -9,12 +10,16 @@ from harness import ROOT
 from script import PYTHON, Place
 
 EXAMPLES = ROOT / "examples"
-HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch, sklearn"],
-                           capture_output=True).returncode == 0
 
 
-HAS_XGBOOST = subprocess.run([str(PYTHON), "-c", "import xgboost, sklearn"],
-                             capture_output=True).returncode == 0
+def has(modules: str) -> bool:
+    return subprocess.run([str(PYTHON), "-c", f"import {modules}"],
+                          capture_output=True).returncode == 0
+
+
+HAS_TORCH = has("torch, sklearn")
+HAS_XGBOOST = has("xgboost, sklearn")
+HAS_LIGHTGBM = has("lightgbm, sklearn")
 
 
 class Examples(unittest.TestCase):
@@ -90,6 +95,33 @@ class ListingsTest(Examples):
         self.assertIn("x", self.best(self.run_example("listings/init_first.py")))
 
 
+BOOSTING = """
+import json
+from sklearn.datasets import load_breast_cancer
+from rt import tune
+
+def halves():
+    x, y = load_breast_cancer(return_X_y=True)
+    return (x[::2], y[::2]), (x[1::2], y[1::2])
+
+def show(objective, rounds_of):
+    kinds = list(CALLBACKS)
+    trials = tune.run(objective, config={"kind": tune.grid_search(kinds)},
+                      raise_on_failed_trial=False, verbose=0).trials
+    found = {}
+    for kind, trial in zip(kinds, trials):
+        if trial.error is not None:
+            found[kind] = trial.error.message.strip("\\"")
+            continue
+        own = [key for key in trial.last_result if key in REPORTED or "binary" in key]
+        rounds = [rounds_of(checkpoint) for checkpoint, _ in trial.checkpoints]
+        found[kind] = [len(trial.rows), sorted(own), rounds]
+    print(json.dumps(found))
+
+REPORTED = ("eval-error", "eval-logloss", "error", "more")
+"""
+
+
 @unittest.skipUnless(HAS_XGBOOST, "xgboost-cpu==3.2.0 is not installed in build/venv")
 class XgboostTest(Examples):
     def test_breast_cancer(self) -> None:
@@ -99,6 +131,66 @@ class XgboostTest(Examples):
         rows = [line for path in self.place.results.glob("*/*/result.json")
                 for line in path.read_text().splitlines()]
         self.assertLess(len(rows), 6 * 27)  # Some were stopped early.
+
+    def test_report_callback(self) -> None:
+        done = self.place.run(BOOSTING + """
+import xgboost
+from rt.tune.integration.xgboost import TuneReportCallback, TuneReportCheckpointCallback
+
+def objective(config):
+    train, test = (xgboost.DMatrix(x, label=y) for x, y in halves())
+    xgboost.train({"objective": "binary:logistic", "eval_metric": ["logloss", "error"],
+                   "nthread": 1}, train, evals=[(test, "eval")], num_boost_round=5,
+                  verbose_eval=False, callbacks=[CALLBACKS[config["kind"]]()])
+
+CALLBACKS = {
+    "all": TuneReportCheckpointCallback,
+    "each": lambda: TuneReportCheckpointCallback({"error": "eval-error"}, frequency=2),
+    "bare": lambda: TuneReportCallback(
+        "eval-logloss", results_postprocessing_fn=lambda row: {**row, "more": 1}),
+    "wrong": lambda: TuneReportCallback(["eval-logless"]),
+}
+show(objective, lambda checkpoint:
+     TuneReportCheckpointCallback.get_model(checkpoint).num_boosted_rounds())
+""")
+        self.assertEqual(json.loads(done.stdout.splitlines()[-1]), {
+            "all": [6, ["eval-error", "eval-logloss"], [5]],
+            "each": [6, ["error"], [2, 4, 5]],
+            "bare": [5, ["eval-logloss", "more"], []],
+            "wrong": "no metric 'eval-logless'; there are: eval-error, eval-logloss"})
+
+
+@unittest.skipUnless(HAS_LIGHTGBM, "lightgbm==4.6.0 is not installed in build/venv")
+class LightgbmTest(Examples):
+    def test_report_callback(self) -> None:
+        done = self.place.run(BOOSTING + """
+import lightgbm
+from rt.tune.integration.lightgbm import TuneReportCallback, TuneReportCheckpointCallback
+
+def objective(config):
+    train, test = (lightgbm.Dataset(x, label=y) for x, y in halves())
+    settings = {"objective": "binary", "metric": ["binary_logloss", "binary_error"],
+                "verbose": -1, "num_threads": 1}
+    if config["kind"] == "folds":
+        lightgbm.cv(settings, train, num_boost_round=5, nfold=2, callbacks=[TuneReportCallback()])
+        return
+    lightgbm.train(settings, train, valid_sets=[test], valid_names=["eval"], num_boost_round=5,
+                   callbacks=[CALLBACKS[config["kind"]]()])
+
+CALLBACKS = {
+    "all": TuneReportCheckpointCallback,
+    "each": lambda: TuneReportCheckpointCallback({"error": "eval-binary_error"}, frequency=2),
+    "bare": lambda: TuneReportCallback("eval-binary_error"),
+    "folds": None,
+}
+show(objective, lambda checkpoint: TuneReportCheckpointCallback.get_model(checkpoint).num_trees())
+""")
+        found = json.loads(done.stdout.splitlines()[-1])
+        folds = found.pop("folds")
+        self.assertEqual(found, {"all": [6, ["eval-binary_error", "eval-binary_logloss"], [5]],
+                                 "each": [6, ["error"], [2, 4, 5]],
+                                 "bare": [5, ["eval-binary_error"], []]})
+        self.assertEqual([folds[0], len(folds[1]), folds[2]], [5, 2, []])
 
 
 class WithoutXgboostTest(Examples):

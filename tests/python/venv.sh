@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes build/venv, in which the Python package and the examples are tested. PyTorch (its CPU build)
-# and XGBoost are installed where they can be; the tests that need them are skipped otherwise, and
+# XGBoost and LightGBM are installed where they can be; the tests that need them are skipped otherwise, and
 # say so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -8,6 +8,7 @@ venv=build/venv
 wanted="cloudpickle numpy scikit-learn pytest ruff mypy pyte ipykernel nbclient tensorboard moto[server] safetensors"
 torch="torch==2.13.0"
 xgboost="xgboost-cpu==3.2.0"
+lightgbm="lightgbm==4.6.0"
 mkdir -p build
 exec 9> build/venv.lock
 flock 9
@@ -27,3 +28,4 @@ optional() {  # NAME REQUIREMENT
 }
 optional torch "$torch"
 optional xgboost "$xgboost"
+optional lightgbm "$lightgbm"

@@ -1,0 +1,1 @@
+"""Callbacks for other libraries' training loops, under the names of ray.tune.integration."""

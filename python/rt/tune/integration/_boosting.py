@@ -1,0 +1,82 @@
+"""What the callbacks for boosted trees share: which metrics are reported, and when with a model."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Union
+
+from rt import _api
+from rt._checkpoint import Checkpoint
+
+Metrics = Union[None, str, list[str], Mapping[str, str]]
+PostProcess = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def chosen(metrics: Metrics, values: dict[str, Any]) -> dict[str, Any]:
+    """Those of `values`, such as {"eval-error": 0.1}, that are asked for, under the names asked
+    for: all by default; one name or a list of them; or {name in the report: name here}.
+
+    Raises KeyError, listing what there is, for a name that is not there.
+    """
+    if not metrics:
+        return dict(values)
+    if isinstance(metrics, str):
+        metrics = [metrics]
+    wanted = metrics if isinstance(metrics, Mapping) else {name: name for name in metrics}
+    for name in wanted.values():
+        if name not in values:
+            raise KeyError(f"no metric {name!r}; there are: {', '.join(sorted(values))}")
+    return {name: values[source] for name, source in wanted.items()}
+
+
+class BoostingReports:
+    """Rows, and models as checkpoints.
+
+    metrics: see chosen(). filename: of the model in its checkpoint. frequency: every how many
+    rounds the row comes with a checkpoint; 0: none on the way. checkpoint_at_end: the last one
+    does. results_postprocessing_fn: makes the row of the metrics.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        filename: str,
+        frequency: int,
+        checkpoint_at_end: bool,
+        results_postprocessing_fn: Optional[PostProcess],
+    ) -> None:
+        if frequency < 0:
+            raise ValueError(f"frequency must be 0 or more, not {frequency!r}")
+        self._metrics = metrics
+        self._filename = filename
+        self._frequency = frequency
+        self._at_end = checkpoint_at_end
+        self._process = results_postprocessing_fn
+        self._saved_at = 0  # A round, counted from 1.
+        self._newest: dict[str, Any] = {}
+
+    def round(self, number: int, values: dict[str, Any], save: Callable[[str], Any]) -> None:
+        """Round `number`, counted from 1, is over. `save(path)` writes the model."""
+        row = chosen(self._metrics, values)
+        self._newest = self._process(row) if self._process is not None else row
+        if self._frequency and number % self._frequency == 0:
+            self._report(number, save)
+        else:
+            _api.report(self._newest)
+
+    def end(self, rounds: int, save: Callable[[str], Any]) -> None:
+        """All `rounds` are over: the model is saved unless it was with the last of them."""
+        if self._at_end and self._saved_at != rounds:
+            self._report(rounds, save)
+
+    def _report(self, number: int, save: Callable[[str], Any]) -> None:
+        directory = tempfile.mkdtemp(prefix="rt-model-")
+        try:
+            save(os.path.join(directory, self._filename))
+            _api.report(self._newest, checkpoint=Checkpoint(directory))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        self._saved_at = number
