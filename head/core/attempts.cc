@@ -134,8 +134,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   const uint32_t ranks = live == nullptr ? 0 : RequestOf(draft.core.world, id.owner).ranks;
   if (observed.fence.rank >= ranks || !RunsHere(*live, observed.fence, node)) {
     if (observed.phase != Observed::Phase::kExited) draft.soft().nodes[node].zombies = true;
-    draft.soft().dirty.insert(node);  // Tell it so.
-    return;
+    return;  // It is told by the first answer of this head, and by one after every change.
   }
   if (ranks > 1 && observed.fence.rank == 0 && observed.port != 0) {
     if (live->port == 0) draft.Emit(event::PortAgreed{id, observed.port});

@@ -20,6 +20,7 @@ void HeadHost::Start() {
   sim_.truth.head_awake_since = Now();
   stopped_until_ = 0;
   drain_scheduled_ = false;
+  versions_.clear();
   Enqueue({input::StartHead{"cluster-1", "sim", "0.1.0"}, [](const auto&, const auto&) {}, {}});
   TickLater();
   FlushSinksLater();
@@ -49,8 +50,8 @@ void HeadHost::Post(Input input, AnswerFn done) {
   if (!TakenByOld(waiting)) Enqueue(std::move(waiting));
 }
 
-void HeadHost::PostSync(input::Sync sync, SyncFn done) {
-  Waiting waiting{std::move(sync), {}, std::move(done)};
+void HeadHost::PostSync(input::Sync sync, uint64_t seen, SyncFn done) {
+  Waiting waiting{std::move(sync), {}, std::move(done), seen};
   if (up_ && !TakenByOld(waiting)) Enqueue(std::move(waiting));
 }
 
@@ -84,6 +85,7 @@ bool HeadHost::TakenByOld(const Waiting& waiting) {
   }
   SyncReply reply{.known = outcome.verdict.ok(),
                   .epoch = old_->core.world.state.epoch,
+                  .version = 1,
                   .durable_seq = old_->core.world.state.seq};
   if (reply.known) reply.desired = DesiredFor(old_->core.world, sync->node);
   std::set<Fence> listed;
@@ -146,12 +148,16 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
   if (auto* sync = std::get_if<input::Sync>(&waiting.input)) {
     Require(!absl::IsUnavailable(outcome.verdict), "the leading head takes a node for another's");
     if (!outcome.verdict.ok()) {
-      batch.effects.push_back([done = waiting.sync_done] { done({false, 0, {}, {}}); });
+      batch.effects.push_back([done = waiting.sync_done] { done({.known = false}); });
       return;
     }
     auto old = parked_.find(sync->node);
     if (old != parked_.end() && old->second.sync_seq > sync->sync_seq) return;
-    Parked parked{sync->sync_seq, {}, sim_.now + limits::kSyncHold, waiting.sync_done};
+    Parked parked{.sync_seq = sync->sync_seq,
+                  .until = sim_.now + limits::kSyncHold,
+                  .done = waiting.sync_done,
+                  .seen_epoch = sync->seen_epoch,
+                  .seen_version = waiting.seen_version};
     for (const Observed& observed : sync->observed) parked.listed.insert(observed.fence);
     parked_[sync->node] = std::move(parked);
     return;
@@ -160,29 +166,26 @@ void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
                            answer = std::move(outcome.answer)] { done(verdict, answer); });
 }
 
-// Answers those whose desired state changed, differs from what they listed, or was held long
-// enough.
+// As the loop does: answers those that have not seen what their node is to do now, or were held
+// long enough.
 void HeadHost::AnswerSyncs(InFlight& batch) {
+  for (NodeId node : std::exchange(core_.soft.dirty, {})) ++versions_[node];
   for (auto it = parked_.begin(); it != parked_.end();) {
     auto& [node, parked] = *it;
     if (!core_.world.state.nodes.contains(node)) {
       it = parked_.erase(it);
       continue;
     }
-    SyncReply reply;
-    reply.epoch = core_.world.state.epoch;
-    reply.durable_seq = core_.world.state.seq;  // By the time that the reply leaves.
-    reply.desired = DesiredFor(core_.world, node);
-    bool differs = core_.soft.dirty.contains(node) || sim_.now >= parked.until ||
-                   reply.desired.size() != parked.listed.size();
-    for (const DesiredAttempt& wanted : reply.desired)
-      differs = differs || !parked.listed.contains(wanted.fence);
-    if (!differs) {
+    SyncReply reply{.epoch = core_.world.state.epoch,
+                    .version = 1 + versions_[node],
+                    .durable_seq = core_.world.state.seq};  // By the time that the reply leaves.
+    if (parked.seen_epoch == reply.epoch && parked.seen_version == reply.version &&
+        sim_.now < parked.until) {
       ++it;
       continue;
     }
+    reply.desired = DesiredFor(core_.world, node);
     reply.bodies = BodiesFor(core_.world, reply.desired, parked.listed);
-    core_.soft.dirty.erase(node);
     batch.effects.push_back([done = parked.done, reply = std::move(reply)] { done(reply); });
     it = parked_.erase(it);
   }

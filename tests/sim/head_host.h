@@ -22,6 +22,7 @@ namespace rt::sim {
 struct SyncReply {
   bool known = true;  // False: NotFound, the node must join anew.
   uint64_t epoch = 0;
+  uint64_t version = 0;
   uint64_t durable_seq = 0;
   std::vector<DesiredAttempt> desired;
   std::vector<LaunchSpec> bodies;
@@ -37,7 +38,8 @@ class HeadHost {
   void Start();
   // Dropped when the head is down.
   void Post(Input input, AnswerFn done);
-  void PostSync(input::Sync sync, SyncFn done);
+  // `seen`: the version of the last reply that the worker took.
+  void PostSync(input::Sync sync, uint64_t seen, SyncFn done);
   void Crash();
   void Stop(Millis span);  // SIGSTOP for this long.
   // A standby takes the head's place: what was acknowledged lies in a log that both can reach. The
@@ -59,6 +61,7 @@ class HeadHost {
     Input input;
     AnswerFn done;
     SyncFn sync_done;
+    uint64_t seen_version = 0;
   };
   struct InFlight {
     std::vector<Record> records;
@@ -72,6 +75,8 @@ class HeadHost {
     std::set<Fence> listed;
     Millis until = 0;
     SyncFn done;
+    uint64_t seen_epoch = 0;
+    uint64_t seen_version = 0;
   };
 
   struct OldHead {
@@ -108,6 +113,7 @@ class HeadHost {
   std::deque<Waiting> inbox_;
   std::deque<InFlight> in_flight_;
   std::map<NodeId, Parked> parked_;
+  std::map<NodeId, uint64_t> versions_;  // Rise when what a node is to do may have changed.
   Millis wall_skew_ = 0;  // Of the machine's wall clock against virtual time.
   std::optional<OldHead> old_;
   // The disk.

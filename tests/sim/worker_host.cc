@@ -23,7 +23,7 @@ void WorkerHost::StartDaemon() {
   stopped_until_ = 0;
   heard_at_ = sim_.now;
   core_ = {.epoch = node_.value == 0 ? 0 : head_epoch_};
-  seen_seq_ = 0;
+  seen_seq_ = seen_version_ = 0;
   sync_seq_ = sync_open_ = report_open_ = 0;
   bodies_.clear();
   std::vector<Fence> ended;
@@ -362,13 +362,13 @@ void WorkerHost::SendSync() {
     observed.reason = seen.exit.reason;
     sync.observed.push_back(std::move(observed));
   }
-  sim_.Call([this, sync, life = daemon_life_](const Sim::Reply& reply) {
+  sim_.Call([this, sync, seen = seen_version_, life = daemon_life_](const Sim::Reply& reply) {
     auto heard = [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {
         if (life == daemon_life_) Daemon(0, [this, seq, answer] { TakeReply(seq, answer); });
       });
     };
-    head_.PostSync(sync, std::move(heard));
+    head_.PostSync(sync, seen, std::move(heard));
   });
   Daemon(900, [this, seq = sync.sync_seq] {
     if (sync_open_ == seq) SendSync();
@@ -399,7 +399,10 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
   }
   worker::input::Desired desired;
   desired.epoch = reply.epoch;
-  if (reply.epoch >= head_epoch_) seen_seq_ = reply.durable_seq;
+  if (reply.epoch >= head_epoch_) {
+    seen_seq_ = reply.durable_seq;
+    seen_version_ = reply.version;
+  }
   head_epoch_ = std::max(head_epoch_, reply.epoch);
   for (const DesiredAttempt& wanted : reply.desired) {
     desired.attempts.push_back({.fence = wanted.fence,

@@ -156,6 +156,7 @@ class WorkerHost {
   Millis heard_at_ = 0;  // Its start, or the newest reply to a Sync.
   uint64_t sync_seq_ = 0;
   uint64_t sync_open_ = 0;
+  uint64_t seen_version_ = 0;
   uint64_t report_open_ = 0;
   uint64_t reports_sent_ = 0;
   uint64_t joins_ = 0;

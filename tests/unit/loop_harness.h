@@ -75,8 +75,10 @@ struct LoopHarness {
     auto used = Post(input::UseToken{"tok", "n1"});
     return Wait(used).answer.node;
   }
-  std::future<SyncReply> Sync(NodeId node, const SyncReply& seen = {}, uint64_t open_seq = 0) {
+  std::future<SyncReply> Sync(NodeId node, const SyncReply& seen = {}, uint64_t open_seq = 0,
+                              std::vector<Observed> observed = {}) {
     input::Sync sync{.node = node, .incarnation = 7, .sync_seq = ++sync_seq};
+    sync.observed = std::move(observed);
     sync.inventory.resources.cpu = 2 * kUnit;
     sync.seen_epoch = seen.epoch;
     auto replied = std::make_shared<std::promise<SyncReply>>();

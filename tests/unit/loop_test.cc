@@ -86,6 +86,21 @@ TEST_CASE("loop: a Sync beside an older one that the worker gave up is answered 
   Wait(older);
 }
 
+TEST_CASE("loop: who still ends what it was told to end is not answered without end") {
+  Harness harness;
+  const NodeId node = harness.Join();
+  const SyncReply seen = harness.Settle(node);
+  const Observed left_over{.fence = {{Owner::Of(TrialId{{1}, 0}), 1}, 0},
+                           .phase = Observed::Phase::kRunning};
+  auto told = harness.Sync(node, {}, 0, {left_over});
+  CHECK(Wait(told).desired.empty());
+  auto ending = harness.Sync(node, seen, 0, {left_over});
+  for (int i = 0; i < 10; ++i) harness.Dump();  // Each after a batch of its own.
+  CHECK(ending.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  harness.loop->Wake(node);
+  Wait(ending);
+}
+
 TEST_CASE("loop: an unknown node's Sync is NotFound") {
   Harness harness;
   auto sync = harness.Sync(NodeId{42});
