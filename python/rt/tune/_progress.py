@@ -39,7 +39,8 @@ class Progress:
         self._screen: Optional[Screen] = None
         self._note = ""  # For the screen, from the signal handler.
         if created.get("attached"):
-            self.say(f"went back to experiment {self._id}, which is under way")
+            how = "all of which had ended" if created.get("ended") else "which is under way"
+            self.say(f"went back to experiment {self._id}, {how}")
 
     def on_screen(self, driver: Driver) -> contextlib.AbstractContextManager[Any]:
         """While entered, `update` draws on the screen that this process has, if any."""

@@ -140,6 +140,7 @@ def resume_search(request: Request, known: dict[str, Any], failed: str) -> Trial
         except RtError as error:
             if error.code != "FAILED_PRECONDITION" or "nothing left" not in str(error):
                 raise
+            created["ended"] = True
     ready.dated = False
     return _follow(driver, ready, created)
 

@@ -33,25 +33,28 @@ def chosen(metrics: Metrics, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class BoostingReports:
-    """Rows, and models as checkpoints.
+    """What reports rows, and models as checkpoints.
 
     metrics: see chosen(). filename: of the model in its checkpoint. frequency: every how many
     rounds the row comes with a checkpoint; 0: none on the way. checkpoint_at_end: the last one
     does. results_postprocessing_fn: makes the row of the metrics.
     """
 
+    model_file = ""
+
     def __init__(
         self,
-        metrics: Metrics,
-        filename: str,
-        frequency: int,
-        checkpoint_at_end: bool,
-        results_postprocessing_fn: Optional[PostProcess],
+        metrics: Metrics = None,
+        filename: str = "",
+        frequency: int = 0,
+        checkpoint_at_end: bool = True,
+        results_postprocessing_fn: Optional[PostProcess] = None,
     ) -> None:
+        super().__init__()
         if frequency < 0:
             raise ValueError(f"frequency must be 0 or more, not {frequency!r}")
         self._metrics = metrics
-        self._filename = filename
+        self._filename = filename or self.model_file
         self._frequency = frequency
         self._at_end = checkpoint_at_end
         self._process = results_postprocessing_fn
@@ -80,3 +83,16 @@ class BoostingReports:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
         self._saved_at = number
+
+
+class WithoutCheckpoints(BoostingReports):
+    """Only the rows."""
+
+    def __init__(
+        self, metrics: Metrics = None, results_postprocessing_fn: Optional[PostProcess] = None
+    ) -> None:
+        super().__init__(
+            metrics,
+            checkpoint_at_end=False,
+            results_postprocessing_fn=results_postprocessing_fn,
+        )

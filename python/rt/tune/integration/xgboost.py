@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import Any
 
 import xgboost
 from xgboost.callback import TrainingCallback
 
 from rt._checkpoint import Checkpoint
-from rt.tune.integration._boosting import BoostingReports, Metrics, PostProcess
-
-MODEL_FILE = "model.ubj"
+from rt.tune.integration._boosting import BoostingReports, WithoutCheckpoints
 
 
-class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]
-    """Reports what `evals` gave after each round, such as "eval-logloss", and the model.
+class TuneReportCheckpointCallback(BoostingReports, TrainingCallback):  # type: ignore[misc]
+    """Reports what `evals` gave after each round, such as "eval-logloss", and the model."""
 
-    Its arguments are those of BoostingReports.
-    """
-
-    def __init__(
-        self,
-        metrics: Metrics = None,
-        filename: str = MODEL_FILE,
-        frequency: int = 0,
-        checkpoint_at_end: bool = True,
-        results_postprocessing_fn: Optional[PostProcess] = None,
-    ) -> None:
-        super().__init__()
-        self._reports = BoostingReports(
-            metrics, filename, frequency, checkpoint_at_end, results_postprocessing_fn
-        )
+    model_file = "model.ubj"
 
     @classmethod
-    def get_model(cls, checkpoint: Checkpoint, filename: str = MODEL_FILE) -> xgboost.Booster:
+    def get_model(cls, checkpoint: Checkpoint, filename: str = model_file) -> xgboost.Booster:
         """The model in a checkpoint of this callback."""
         booster = xgboost.Booster()
         with checkpoint.as_directory() as directory:
@@ -48,12 +32,12 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]
             for data, metrics in evals_log.items()
             for name, rounds in metrics.items()
         }
-        self._reports.round(epoch + 1, values, model.save_model)
+        self.round(epoch + 1, values, model.save_model)
         return False
 
     def after_training(self, model: Any) -> Any:
         """All rounds are over."""
-        self._reports.end(model.num_boosted_rounds(), model.save_model)
+        self.end(model.num_boosted_rounds(), model.save_model)
         return model
 
 
@@ -62,14 +46,5 @@ def _mean(value: Any) -> Any:
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
-class TuneReportCallback(TuneReportCheckpointCallback):
+class TuneReportCallback(WithoutCheckpoints, TuneReportCheckpointCallback):
     """The same without checkpoints."""
-
-    def __init__(
-        self, metrics: Metrics = None, results_postprocessing_fn: Optional[PostProcess] = None
-    ) -> None:
-        super().__init__(
-            metrics,
-            checkpoint_at_end=False,
-            results_postprocessing_fn=results_postprocessing_fn,
-        )
