@@ -125,7 +125,7 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
     auto& said = sim_.truth.said_gone;
     sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
   }
-  held.asked_until = sim_.now + sim_.Between(1'000, 15'000);  // An answer may be lost.
+  held.asked_until = sim_.now + sim_.Between(500, 5'000);  // An answer may be lost.
   const Owner owner = held.fence.attempt.owner;
   const input::KeepCheckpoint ask{.node = node_,
                                   .owner = owner,
