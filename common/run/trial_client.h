@@ -24,6 +24,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -75,9 +76,7 @@ class TrialClient {
     double step = -1;        // The value of training_iteration; counted when negative.
     std::string checkpoint;  // A directory or file, which is committed before Report returns.
     bool wait = false;       // Ask the head, also where no early stopping decides.
-    // Without a number several programs of one trial may report; a row whose acknowledgement was
-    // lost with the connection is then there twice.
-    bool numbered = true;
+    bool numbered = true;    // Not where several programs of one trial report.
   };
 
   explicit TrialClient(double patience_s = 60) : patience_s_(patience_s) {
@@ -109,7 +108,7 @@ class TrialClient {
     seq_ = extra.numbered ? seq_ + 1 : 0;
     std::string line = std::string("{\"op\":\"report\",\"wait\":") + (wait ? "true" : "false") +
                        ",\"metrics\":" + metrics;
-    if (extra.numbered) line += ",\"seq\":" + std::to_string(seq_);
+    line += extra.numbered ? ",\"seq\":" + std::to_string(seq_) : ",\"key\":\"" + Key() + "\"";
     if (!extra.checkpoint.empty())
       line += ",\"commit\":true,\"checkpoint\":" + MetricValue::Quote(extra.checkpoint);
     return Exchange(line + "}\n", wait, !extra.checkpoint.empty());
@@ -139,6 +138,13 @@ class TrialClient {
     if (value == nullptr || *value == '\0')
       throw std::runtime_error(std::string(name) + " is not set: this is no trial of rt");
     return value;
+  }
+  // A name for a report without a number: one that is sent again is known by it.
+  static std::string Key() {
+    std::random_device random;
+    char text[40];
+    std::snprintf(text, sizeof text, "%08x%08x%08x", random(), random(), random());
+    return text;
   }
   void Close() {
     if (fd_ >= 0) ::close(fd_);

@@ -8,9 +8,37 @@ import sys
 import time
 import unittest
 
-from harness import BIN, ROOT, ClusterTest, wait_until
+from harness import BIN, ROOT, Cluster, ClusterTest, wait_until
 
 EXAMPLES = ROOT / "examples"
+
+
+class AgainTest(unittest.TestCase):
+    def test_a_report_whose_daemon_dies_before_it_answers_is_one_row(self) -> None:
+        cluster = Cluster(workers=1, cpus=1)
+        self.addCleanup(cluster.close)
+        # Each daemon dies at its sixth row, once that is on the disk and before it is answered.
+        cluster.env["RT_FAILPOINTS"] = "worker.spool.after_append=kill@6"
+        cluster.up()
+        (cluster.work / "script.sh").write_text("""set -eu
+mkdir model
+for step in 1 2 3 4 5 6 7; do
+  echo $step > model/step
+  rt report loss=$step --checkpoint model
+  rt report loss=$step.5
+done
+""")
+        number = cluster.submit("again", "experiment: again\ncommand: [sh, script.sh]\n")
+        experiment = cluster.wait_experiment(number)
+        self.assertEqual(experiment["state"], "COMPLETED")
+        rows = cluster.rows(experiment, cluster.trials(number)[0])
+        self.assertEqual([row["loss"] for row in rows], [n / 2 for n in range(2, 16)])
+        self.assertEqual([row["training_iteration"] for row in rows], list(range(1, 15)))
+        trial = cluster.json("trial", "show", f"{number}/0")
+        self.assertEqual([one["number"] for one in trial["attempts"]], [1])
+        self.assertEqual([one["step"] for one in trial["checkpoints"]], [1, 3, 5, 7, 9, 11, 13])
+        log = (cluster.home / "home/clusters/it/head/log").read_text()
+        self.assertGreater(log.count("worker-1 started as process"), 2)
 
 
 class ReportTest(ClusterTest):

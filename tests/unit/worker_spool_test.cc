@@ -56,6 +56,39 @@ TEST_CASE("a row that comes with a checkpoint is known as such after a restart")
   CHECK_FALSE(pending[1].saved);
 }
 
+TEST_CASE("a row is found by its key, also acknowledged, cut from the file and after a restart") {
+  Scratch scratch;
+  const std::string large = Json(std::string(600'000, 'x')).Dump();
+  {
+    auto spool = *Spool::Open(scratch.spool());
+    for (int i = 1; i <= 4; ++i) {
+      SpoolRow row = RowWith(i, large);
+      row.key = "key" + std::to_string(i);
+      REQUIRE(spool->Append(row).ok());
+    }
+    spool->Acknowledge(3);  // The file is written anew.
+    CHECK(spool->Find("key2")->seq == 2);
+  }
+  CHECK(std::filesystem::file_size(scratch.spool()) > 4 * large.size());
+  auto spool = *Spool::Open(scratch.spool());
+  CHECK(spool->last_seq() == 4);
+  REQUIRE(spool->Find("key2").has_value());
+  CHECK(spool->Find("key2")->seq == 2);
+  CHECK(spool->Find("key2")->iteration == 2);
+  CHECK(spool->Find("key4")->seq == 4);
+  CHECK_FALSE(spool->Find("key5").has_value());
+  CHECK_FALSE(spool->Find("").has_value());
+  REQUIRE(spool->Pending(10, 10'000'000).size() == 1);
+  CHECK(spool->Pending(10, 10'000'000)[0].seq == 4);
+  for (int i = 5; i < 100; ++i) {
+    SpoolRow row = RowWith(i);
+    row.key = "key" + std::to_string(i);
+    REQUIRE(spool->Append(row).ok());
+  }
+  CHECK_FALSE(spool->Find("key4").has_value());
+  CHECK(spool->Find("key99").has_value());
+}
+
 TEST_CASE("a full spool has room again after acknowledgement, and its file is cut") {
   Scratch scratch;
   auto spool = *Spool::Open(scratch.spool());

@@ -100,6 +100,7 @@ absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t clie
 absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOptions& options) {
   std::unique_lock lock(adding_);
   RT_ASSIGN_OR_RETURN(SpoolRow row, FillRow(metrics, options.client_seq));
+  row.key = options.key;
   row.stdout_offset = options.stdout_offset;
   row.saved = options.saved;
   row.together = options.together;

@@ -37,6 +37,7 @@ struct Standing {
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
+  std::string key;
   uint64_t stdout_offset = 0;
   bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
   bool saved = false;  // It comes with a checkpoint.

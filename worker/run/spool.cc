@@ -16,6 +16,8 @@ namespace {
 
 // Acknowledged bytes that may stay in the file before it is written anew.
 constexpr Bytes kSlackBytes = 1 << 20;
+// More programs of one trial than report at the same moment.
+constexpr size_t kKeyedRows = 64;
 
 std::string LineOf(const SpoolRow& row) { return ToJson(row).Dump() + "\n"; }
 
@@ -39,13 +41,15 @@ Json ToJson(const SpoolRow& row) {
                                 {"at", row.timestamp}, {"m", row.metrics}});
   if (row.saved) json.Set("k", true);
   if (row.together) json.Set("g", true);
+  if (!row.key.empty()) json.Set("y", row.key);
   return json;
 }
 
 SpoolRow SpoolRowFrom(const Json& json) {
   return {static_cast<uint64_t>(json.GetInt("s")), static_cast<uint64_t>(json.GetInt("c")),
           static_cast<uint64_t>(json.GetInt("o")), json.GetDouble("i"), json.GetDouble("t"),
-          json.GetInt("at"), json.GetString("m"), json.GetBool("k"), json.GetBool("g")};
+          json.GetInt("at"), json.GetString("m"), json.GetBool("k"), json.GetBool("g"),
+          json.GetString("y")};
 }
 
 absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(const std::string& path) {
@@ -69,7 +73,7 @@ absl::Status Spool::Load() {
     if (!line.ok() || !line->is_object()) break;
     SpoolRow row = SpoolRowFrom(*line);
     Count(row);
-    if (line->Find("m") == nullptr) continue;  // The counters.
+    if (line->Find("m") == nullptr || line->GetBool("a")) continue;  // Counters; acknowledged.
     pending_bytes_ += SizeOf(row);
     rows_.push_back(std::move(row));
   }
@@ -81,6 +85,16 @@ void Spool::Count(const SpoolRow& row) {
   last_.iteration = row.iteration;
   last_.client_seq = std::max(last_.client_seq, row.client_seq);
   last_.stdout_offset = std::max(last_.stdout_offset, row.stdout_offset);
+  if (row.key.empty()) return;
+  keyed_.push_back(row);
+  if (keyed_.size() > kKeyedRows) keyed_.pop_front();
+}
+
+std::optional<SpoolRow> Spool::Find(const std::string& key) const {
+  std::lock_guard lock(mutex_);
+  for (const SpoolRow& row : keyed_)
+    if (!key.empty() && row.key == key) return row;
+  return std::nullopt;
 }
 
 // The file may be there, with an empty line: the first row is written over it.
@@ -90,9 +104,17 @@ absl::Status Spool::Create() {
 }
 
 absl::Status Spool::Rewrite() {
-  std::string text = Json::MakeObject({{"s", last_.seq}, {"c", last_.client_seq},
-                                       {"o", last_.stdout_offset}, {"i", last_.iteration}})
-                         .Dump() + "\n";
+  const uint64_t pending = rows_.empty() ? UINT64_MAX : rows_.front().seq;
+  std::string text;
+  for (const SpoolRow& row : keyed_) {
+    if (row.seq >= pending) break;
+    Json known = ToJson(row);
+    known.Set("a", true);
+    text += known.Dump() + "\n";
+  }
+  text += Json::MakeObject({{"s", last_.seq}, {"c", last_.client_seq},
+                            {"o", last_.stdout_offset}, {"i", last_.iteration}})
+              .Dump() + "\n";
   for (const SpoolRow& row : rows_) text += LineOf(row);
   const std::string tmp = path_ + ".tmp";
   int fd = ::open(tmp.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct SpoolRow {
   std::string metrics;  // JSON text.
   bool saved = false;   // It comes with a checkpoint, whose commit follows.
   bool together = false;  // Of which other ranks may have parts.
+  std::string key;  // The name that a program without numbers of its own gave it.
 };
 Json ToJson(const SpoolRow& row);
 SpoolRow SpoolRowFrom(const Json& json);
@@ -39,6 +41,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
+  // Which of the newest rows came under this key: a report that is sent again is one row.
+  std::optional<SpoolRow> Find(const std::string& key) const;
   // Gives the row its seq and writes it.
   absl::StatusOr<SpoolRow> Append(SpoolRow row);
   // The oldest unacknowledged rows, at least one if there is any.
@@ -78,6 +82,7 @@ class Spool {
   Bytes pending_bytes_ = 0;
   Counters last_;
   std::deque<SpoolRow> rows_;
+  std::deque<SpoolRow> keyed_;  // The newest with a key, acknowledged or not.
 };
 
 }  // namespace rt::worker

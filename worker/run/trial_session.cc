@@ -11,6 +11,8 @@
 namespace rt::worker {
 namespace {
 
+constexpr size_t kKeyBytesMax = 64;
+
 Json ErrorJson(const absl::Status& why) {
   const std::string hint = HintOf(why);
   return Json::MakeObject({{"code", absl::StatusCodeToString(why.code())},
@@ -133,10 +135,15 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   if (given == nullptr) return Refuse(connection, Invalid("metrics are missing"), client_seq);
   const std::optional<Json> metrics = WithStep(*given, message.Find("step"));
   if (!metrics) return Refuse(connection, Invalid("step is not a number"), client_seq);
+  const std::string key = message.GetString("key");
+  if (key.size() > kKeyBytesMax) return Refuse(connection, Invalid("the key is too long"), 0);
+  const std::optional<SpoolRow> known = attempt.spool().Find(key);
   const bool again = client_seq != 0 && client_seq <= attempt.spool().last_client_seq();
   absl::StatusOr<SpoolRow> row =
-      again ? attempt.FillRow(*metrics, client_seq)
+      known   ? *known
+      : again ? attempt.FillRow(*metrics, client_seq)
             : attempt.AddRow(*metrics, {.client_seq = client_seq,
+                                        .key = key,
                                         .wait = wait,
                                         .saved = !checkpoint.empty(),
                                         .together = message.GetBool("together")});
