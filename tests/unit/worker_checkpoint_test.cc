@@ -67,6 +67,21 @@ TEST_CASE("the trial goes on while its checkpoints are pushed, in order, until i
   CHECK(folder.Read("back/x") == "2");
 }
 
+TEST_CASE("a report that is sent again, uncounted by its trial, is the row that it was") {
+  Folder folder;
+  SlowHead head;
+  Daemon daemon(folder, head);
+  REQUIRE(EnsureDirectory(folder.path + "/run").ok());
+  const Json metrics = *Json::Parse(R"({"loss":1})");
+  REQUIRE(daemon.attempt->AddRow(metrics, {.client_seq = 1})->iteration == 1);
+  REQUIRE(daemon.attempt->AddRow(metrics, {.client_seq = 2})->iteration == 2);
+  auto again = daemon.attempt->FillRow(metrics, 2);
+  REQUIRE(again.ok());
+  CHECK(again->seq == 2);
+  CHECK(again->iteration == 2);
+  CHECK(daemon.attempt->AddRow(metrics, {.client_seq = 3})->iteration == 3);
+}
+
 TEST_CASE("the next daemon pushes what the one before had taken, and takes nothing twice") {
   Folder folder;
   SlowHead head;

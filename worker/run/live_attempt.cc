@@ -93,7 +93,8 @@ absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t clie
   const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);
   row.time_total_s = metrics.GetDouble("time_total_s", body_.time_total_base_s + elapsed_s);
   const double last = row.seq == 0 ? body_.iteration_base : spool_->last_iteration();
-  row.iteration = metrics.GetDouble("training_iteration", last + 1);
+  const bool again = client_seq != 0 && client_seq <= spool_->last_client_seq();
+  row.iteration = metrics.GetDouble("training_iteration", again ? last : last + 1);
   return row;
 }
 

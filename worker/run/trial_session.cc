@@ -136,7 +136,8 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   const std::optional<Json> metrics = WithStep(*given, message.Find("step"));
   if (!metrics) return Refuse(connection, Invalid("step is not a number"), client_seq);
   const std::string key = message.GetString("key");
-  if (key.size() > kKeyBytesMax) return Refuse(connection, Invalid("the key is too long"), 0);
+  if (key.size() > kKeyBytesMax)
+    return Refuse(connection, Invalid("a key has at most 64 bytes"), client_seq);
   const std::optional<SpoolRow> known = attempt.spool().Find(key);
   const bool again = client_seq != 0 && client_seq <= attempt.spool().last_client_seq();
   absl::StatusOr<SpoolRow> row =
