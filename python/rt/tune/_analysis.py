@@ -22,7 +22,7 @@ class ExperimentAnalysis:
 
     def __init__(
         self,
-        experiment: Union[str, os.PathLike[str], TrialSet],
+        experiment_checkpoint_path: Union[str, os.PathLike[str], TrialSet],
         *,
         default_metric: Optional[str] = None,
         default_mode: Optional[str] = None,
@@ -33,7 +33,8 @@ class ExperimentAnalysis:
 
         Raises ValueError when there is no such search.
         """
-        found = experiment if isinstance(experiment, TrialSet) else find_trials(str(experiment))
+        path = experiment_checkpoint_path
+        found = path if isinstance(path, TrialSet) else find_trials(str(path))
         found.metric = default_metric or found.metric
         found.mode = default_mode or found.mode
         if trials is not None:
