@@ -153,21 +153,23 @@ def run(steps, **options):
     return analysis.trials[0]
 
 def objective(config):
-    print(sorted(os.listdir(tune.get_checkpoint().path)))
     return {"v": int((Path(tune.get_checkpoint().path) / "count").read_text())}
 
 first = run(3)
 second = run(5, restore=first.checkpoint)
 rows = [[row["training_iteration"], row["count"]] for row in second.rows]
 third = run(6, restore=str(Path(second.checkpoint.path) / "count"), name="third")
+fourth = tune.run_experiments({"fourth": {
+    "run": Counter, "stop": {"training_iteration": 7}, "restore": third.checkpoint}})[0]
 function = tune.run(objective, restore=third.checkpoint.path).trials[0].last_result["v"]
 try:
     run(1, restore="/nowhere")
 except ValueError as error:
-    print(json.dumps([rows, third.last_result["count"], function, str(error)]))
+    counts = [third.last_result["count"], fourth.last_result["count"], function]
+    print(json.dumps([rows, counts, str(error)]))
 """)
         self.assertEqual(json.loads(done.stdout.splitlines()[-1]),
-                         [[[4, 4], [5, 5]], 6, 6,
+                         [[[4, 4], [5, 5]], [6, 7, 6],
                           "restore: there is no checkpoint in '/nowhere'"])
 
     def test_run_resumes_by_name(self) -> None:

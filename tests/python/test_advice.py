@@ -64,6 +64,7 @@ class Noting(TrialScheduler):
         self.pauses = pauses
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        assert isinstance(trial, tune.Trial)
         self.heard.append(("add", trial.number))
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes build/venv, in which the Python package and the examples are tested. PyTorch (its CPU build)
-# XGBoost and LightGBM are installed where they can be; the tests that need them are skipped otherwise, and
-# say so.
+# Makes build/venv, in which the Python package and the examples are tested. PyTorch (its CPU build),
+# XGBoost and LightGBM are installed where they can be; the tests that need them are skipped
+# otherwise, and say so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 venv=build/venv

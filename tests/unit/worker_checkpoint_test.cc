@@ -75,10 +75,11 @@ TEST_CASE("a report that is sent again, uncounted by its trial, is the row that 
   const Json metrics = *Json::Parse(R"({"loss":1})");
   REQUIRE(daemon.attempt->AddRow(metrics, {.client_seq = 1})->iteration == 1);
   REQUIRE(daemon.attempt->AddRow(metrics, {.client_seq = 2})->iteration == 2);
-  auto again = daemon.attempt->FillRow(metrics, 2);
+  auto again = daemon.attempt->AddRow(metrics, {.client_seq = 2});
   REQUIRE(again.ok());
   CHECK(again->seq == 2);
   CHECK(again->iteration == 2);
+  CHECK(daemon.attempt->spool().last_seq() == 2);
   CHECK(daemon.attempt->AddRow(metrics, {.client_seq = 3})->iteration == 3);
 }
 

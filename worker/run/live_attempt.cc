@@ -82,9 +82,19 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
   return live;
 }
 
-absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t client_seq) const {
+bool LiveAttempt::IsSpooled(uint64_t client_seq) const {
+  return client_seq != 0 && client_seq <= spool_->last_client_seq();
+}
+
+absl::StatusOr<SpoolRow> LiveAttempt::RowOf(const Json& metrics,
+                                            const ReportOptions& options) const {
   if (!metrics.is_object()) return Invalid("metrics must be a JSON object");
-  SpoolRow row{.seq = spool_->last_seq(), .client_seq = client_seq};
+  SpoolRow row{.seq = spool_->last_seq(),
+               .client_seq = options.client_seq,
+               .stdout_offset = options.stdout_offset,
+               .saved = options.saved,
+               .together = options.together,
+               .key = options.key};
   row.metrics = metrics.Dump();
   if (row.metrics.size() > limits::kMetricsBytesMax) {
     return Invalid("metrics exceed " + std::to_string(limits::kMetricsBytesMax) + " bytes");
@@ -93,18 +103,16 @@ absl::StatusOr<SpoolRow> LiveAttempt::FillRow(const Json& metrics, uint64_t clie
   const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);
   row.time_total_s = metrics.GetDouble("time_total_s", body_.time_total_base_s + elapsed_s);
   const double last = row.seq == 0 ? body_.iteration_base : spool_->last_iteration();
-  const bool again = client_seq != 0 && client_seq <= spool_->last_client_seq();
-  row.iteration = metrics.GetDouble("training_iteration", again ? last : last + 1);
+  const double next = IsSpooled(options.client_seq) ? last : last + 1;
+  row.iteration = metrics.GetDouble("training_iteration", next);
   return row;
 }
 
 absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOptions& options) {
   std::unique_lock lock(adding_);
-  RT_ASSIGN_OR_RETURN(SpoolRow row, FillRow(metrics, options.client_seq));
-  row.key = options.key;
-  row.stdout_offset = options.stdout_offset;
-  row.saved = options.saved;
-  row.together = options.together;
+  if (auto known = spool_->Find(options.key)) return *known;
+  RT_ASSIGN_OR_RETURN(SpoolRow row, RowOf(metrics, options));
+  if (IsSpooled(options.client_seq)) return row;
   RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row)));
   lock.unlock();
   {

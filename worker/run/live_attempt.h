@@ -60,10 +60,9 @@ class LiveAttempt {
   const RunDir& dir() const { return dir_; }
   Spool& spool() { return *spool_; }
 
-  // Checks, fills in iteration, time and timestamp, and spools.
+  // Checks, fills in iteration, time and timestamp, and spools. Of a report that is sent again
+  // after a lost connection the row that it was, which is not spooled twice.
   absl::StatusOr<SpoolRow> AddRow(const Json& metrics, const ReportOptions& options);
-  // The same row without spooling it: a report that was sent again after a lost connection.
-  absl::StatusOr<SpoolRow> FillRow(const Json& metrics, uint64_t client_seq) const;
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
   // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
@@ -109,6 +108,9 @@ class LiveAttempt {
 
  private:
   LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events);
+  // Whether the trial's report of that number is a row already.
+  bool IsSpooled(uint64_t client_seq) const;
+  absl::StatusOr<SpoolRow> RowOf(const Json& metrics, const ReportOptions& options) const;
   void TakeLine(std::string_view line, uint64_t end_offset);
 
   const LaunchBody body_;

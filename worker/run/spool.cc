@@ -38,7 +38,8 @@ absl::Status WriteAll(int fd, std::string_view text, const std::string& path) {
 Json ToJson(const SpoolRow& row) {
   Json json = Json::MakeObject({{"s", row.seq}, {"c", row.client_seq}, {"o", row.stdout_offset},
                                 {"i", row.iteration}, {"t", row.time_total_s},
-                                {"at", row.timestamp}, {"m", row.metrics}});
+                                {"at", row.timestamp}});
+  if (!row.metrics.empty()) json.Set("m", row.metrics);
   if (row.saved) json.Set("k", true);
   if (row.together) json.Set("g", true);
   if (!row.key.empty()) json.Set("y", row.key);
@@ -73,7 +74,7 @@ absl::Status Spool::Load() {
     if (!line.ok() || !line->is_object()) break;
     SpoolRow row = SpoolRowFrom(*line);
     Count(row);
-    if (line->Find("m") == nullptr || line->GetBool("a")) continue;  // Counters; acknowledged.
+    if (row.metrics.empty()) continue;  // Counters, or a key: acknowledged.
     pending_bytes_ += SizeOf(row);
     rows_.push_back(std::move(row));
   }
@@ -87,6 +88,7 @@ void Spool::Count(const SpoolRow& row) {
   last_.stdout_offset = std::max(last_.stdout_offset, row.stdout_offset);
   if (row.key.empty()) return;
   keyed_.push_back(row);
+  keyed_.back().metrics.clear();
   if (keyed_.size() > kKeyedRows) keyed_.pop_front();
 }
 
@@ -108,9 +110,7 @@ absl::Status Spool::Rewrite() {
   std::string text;
   for (const SpoolRow& row : keyed_) {
     if (row.seq >= pending) break;
-    Json known = ToJson(row);
-    known.Set("a", true);
-    text += known.Dump() + "\n";
+    text += LineOf(row);
   }
   text += Json::MakeObject({{"s", last_.seq}, {"c", last_.client_seq},
                             {"o", last_.stdout_offset}, {"i", last_.iteration}})

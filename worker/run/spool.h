@@ -1,7 +1,7 @@
 // The rows of one attempt that the head has not acknowledged. A file of JSON lines that outlives
 // the daemon (not the machine: rows of a lost machine belong to an attempt that is lost with it),
-// so it is not synced. The first line carries the counters, so that the file may be cut when all is
-// acknowledged. Thread-safe.
+// so it is not synced. The first lines carry keys and counters, so that the file may be cut when
+// all is acknowledged. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ class Spool {
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
-  // Which of the newest rows came under this key: a report that is sent again is one row.
+  // Which of the newest rows came under this key, without its metrics: a report that is sent again
+  // is one row.
   std::optional<SpoolRow> Find(const std::string& key) const;
   // Gives the row its seq and writes it.
   absl::StatusOr<SpoolRow> Append(SpoolRow row);
@@ -82,7 +83,7 @@ class Spool {
   Bytes pending_bytes_ = 0;
   Counters last_;
   std::deque<SpoolRow> rows_;
-  std::deque<SpoolRow> keyed_;  // The newest with a key, acknowledged or not.
+  std::deque<SpoolRow> keyed_;  // The newest with a key, acknowledged or not; no metrics.
 };
 
 }  // namespace rt::worker

@@ -138,18 +138,13 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   const std::string key = message.GetString("key");
   if (key.size() > kKeyBytesMax)
     return Refuse(connection, Invalid("a key has at most 64 bytes"), client_seq);
-  const std::optional<SpoolRow> known = attempt.spool().Find(key);
-  const bool again = client_seq != 0 && client_seq <= attempt.spool().last_client_seq();
-  absl::StatusOr<SpoolRow> row =
-      known   ? *known
-      : again ? attempt.FillRow(*metrics, client_seq)
-            : attempt.AddRow(*metrics, {.client_seq = client_seq,
-                                        .key = key,
-                                        .wait = wait,
-                                        .saved = !checkpoint.empty(),
-                                        .together = message.GetBool("together")});
+  const ReportOptions options{.client_seq = client_seq,
+                              .key = key,
+                              .wait = wait,
+                              .saved = !checkpoint.empty(),
+                              .together = message.GetBool("together")};
+  const absl::StatusOr<SpoolRow> row = attempt.AddRow(*metrics, options);
   if (!row.ok()) return Refuse(connection, row.status(), client_seq);
-  row->together = message.GetBool("together");
   const Wait answer{row->seq, client_seq != 0 ? client_seq : row->seq};
   if (!checkpoint.empty()) return TakeCheckpoint(connection, message, *row, answer);
   if (wait) {

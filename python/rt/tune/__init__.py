@@ -35,9 +35,9 @@ from rt.tune import callback, error, logger, progress_reporter, schedulers, sear
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
 from rt.tune._experiments import Experiment, run_experiments
-from rt.tune._live import LiveTrial as Trial
 from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
+from rt.tune._trial_base import AnyTrial as Trial
 from rt.tune._tuner import Tuner, run
 from rt.tune._wrap import register_trainable, with_parameters, with_resources
 from rt.tune.callback import Callback

@@ -7,7 +7,7 @@ from typing import Any, Optional
 from rt.tune._trial_base import AnyTrial
 from rt.tune._tuner import run
 
-_IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "restore", "sync_to_driver"}
+_IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "sync_to_driver"}
 
 
 class Experiment:

@@ -32,9 +32,8 @@ class FileTrial(AnyTrial):
         self._rows: Optional[list[dict[str, Any]]] = None
         known = known or {}
         self._saved_at: dict[str, Any] = dict(known.get("checkpoints") or {})
-        last = self.last_metrics
         self.trial_name = os.path.basename(self.path)
-        self.trial_id = str(known.get("id") or last.get("trial_id") or self.trial_name)
+        self.trial_id = known.get("id") or self.last_metrics.get("trial_id") or self.trial_name
         failed = os.path.exists(os.path.join(self.path, "error.txt"))
         self.state = str(known.get("state") or ("FAILED" if failed else "COMPLETED"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from rt._json import flatten
+from rt.tune._trial_base import AnyTrial
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 TERMINATED, ERROR = "TERMINATED", "ERROR"
@@ -75,6 +76,9 @@ class LiveTrial:
         return self.trial_name
 
     __repr__ = __str__
+
+
+AnyTrial.register(LiveTrial)  # A callback's trial is a tune.Trial as well.
 
 
 class Controller:
