@@ -8,6 +8,7 @@
 #include "common/cas/open_objects.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
+#include "head/journal/journal_draft.h"
 #include "head/journal/postgres_lead.h"
 #include "head/journal/sqlite_journal.h"
 
@@ -174,6 +175,10 @@ IdentityVault IdentityVaultIn(ObjectStore& store) {
 
 absl::StatusOr<std::unique_ptr<JournalHome>> JournalHome::Make(const JournalConfig& config,
                                                                const std::string& state_dir) {
+  if (JournalDraft::IsBegun(DatabaseIn(state_dir)))
+    return WithHint(absl::FailedPreconditionError(ToAbsl(
+                        "a restore into " + state_dir + " did not come to its end")),
+                    "run that rt-head --restore-from once more");
   if (config.url.empty() && config.ship_to.empty()) return std::make_unique<LocalHome>(state_dir);
   RT_ASSIGN_OR_RETURN(std::string holder, HolderOf(state_dir));
   if (!config.url.empty()) return std::make_unique<PostgresHome>(config, state_dir, holder);

@@ -3,6 +3,7 @@
 #include "common/base/status.h"
 #include "common/cas/open_objects.h"
 #include "common/run/files.h"
+#include "head/journal/journal_draft.h"
 #include "head/journal/snapshot_bytes.h"
 #include "head/journal/sqlite_journal.h"
 #include "head/journal_home.h"
@@ -28,9 +29,11 @@ absl::Status TakeSnapshot(ShippedLog& log, Journal& journal) {
 
 absl::StatusOr<std::string> RestoreStateDir(const std::string& url, const std::string& key_file,
                                             const std::string& state_dir) {
-  for (const char* name : {"/journal.db", "/ca"}) {
-    if (!Exists(state_dir + name)) continue;
-    return WithHint(absl::FailedPreconditionError(ToAbsl(state_dir + name + " is there already")),
+  const std::string path = state_dir + "/journal.db";
+  for (const std::string& name : {path, state_dir + "/ca"}) {
+    // A restore that was cut off is begun again.
+    if (!Exists(name) || (name != path && JournalDraft::IsBegun(path))) continue;
+    return WithHint(absl::FailedPreconditionError(ToAbsl(name + " is there already")),
                     "restore into a new directory");
   }
   auto store = OpenObjects(url);
@@ -39,10 +42,13 @@ absl::StatusOr<std::string> RestoreStateDir(const std::string& url, const std::s
   auto end = log.FindEnd();
   if (!end.ok()) return Annotate(end.status(), url);
   if (end->seq == 0) return NotFound("there is no shipped journal at " + url);
+  RT_RETURN_IF_ERROR(EnsureDirectory(state_dir));
+  RT_ASSIGN_OR_RETURN(JournalDraft draft, JournalDraft::Begin(path));
   RT_RETURN_IF_ERROR(
       LoadIdentity(state_dir, IdentityVaultIn(**store), key_file, false).status());
-  RT_ASSIGN_OR_RETURN(auto journal, OpenSqliteJournal(state_dir + "/journal.db"));
-  RT_RETURN_IF_ERROR(Annotate(CatchUp(log, *journal), url));
+  RT_RETURN_IF_ERROR(Annotate(CatchUp(log, draft.journal()), url));
+  RT_RETURN_IF_ERROR(draft.Seal());
+  RT_ASSIGN_OR_RETURN(auto journal, OpenSqliteJournal(path));
   RT_RETURN_IF_ERROR(TakeSnapshot(log, *journal));
   return state_dir + " holds the journal up to record " + std::to_string(journal->durable_seq()) +
          ", epoch " + std::to_string(end->epoch) +

@@ -25,6 +25,8 @@ constexpr char kPragmas[] =
 constexpr char kWriterPragmas[] =
     "PRAGMA page_size=8192; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
     "PRAGMA locking_mode=NORMAL; PRAGMA wal_autocheckpoint=0;";
+constexpr char kDraftPragmas[] =
+    "PRAGMA page_size=8192; PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF;";
 static_assert(kJournalPageBytes == 8'192);
 constexpr char kSchema[] =
     "BEGIN IMMEDIATE;"
@@ -34,20 +36,31 @@ constexpr char kSchema[] =
     "CREATE TABLE rows(event_seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL,"
     " grp INTEGER NOT NULL, number INTEGER NOT NULL, attempt INTEGER NOT NULL,"
     " generation INTEGER NOT NULL, rank INTEGER NOT NULL, seq_from INTEGER NOT NULL,"
-    " seq_to INTEGER NOT NULL, body BLOB NOT NULL, hash BLOB NOT NULL);"
+    " seq_to INTEGER NOT NULL, body BLOB NOT NULL, hash BLOB NOT NULL);";
+constexpr char kIndex[] =
     "CREATE INDEX rows_by_owner ON rows(kind, grp, number, attempt, generation, rank, event_seq);";
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteFile>> SqliteFile::Open(const std::string& path,
-                                                             const std::string& version) {
+                                                             const std::string& version,
+                                                             bool is_draft) {
   std::unique_ptr<SqliteFile> file(new SqliteFile(path));
   RT_RETURN_IF_ERROR(file->Lock());
+  if (is_draft && unlink(path.c_str()) != 0 && errno != ENOENT)
+    return ErrnoStatus(errno, "remove the old draft");
   RT_ASSIGN_OR_RETURN(file->writer_, SqliteDatabase::Open(path, false));
   RT_RETURN_IF_ERROR(file->writer_->Execute(kPragmas));
-  RT_RETURN_IF_ERROR(file->writer_->Execute(kWriterPragmas));
-  RT_RETURN_IF_ERROR(file->CheckHeader(version));
+  RT_RETURN_IF_ERROR(file->writer_->Execute(is_draft ? kDraftPragmas : kWriterPragmas));
+  RT_RETURN_IF_ERROR(file->CheckHeader(version, is_draft));
   return file;
+}
+
+absl::Status SqliteFile::FinishDraft(const std::string& path) {
+  RT_ASSIGN_OR_RETURN(auto database, SqliteDatabase::Open(path, false));
+  RT_RETURN_IF_ERROR(database->Execute(kPragmas));
+  RT_RETURN_IF_ERROR(database->Execute(kDraftPragmas));
+  return database->Execute(kIndex);
 }
 
 SqliteFile::~SqliteFile() {
@@ -74,12 +87,12 @@ absl::Status SqliteFile::Lock() {
   return absl::OkStatus();
 }
 
-absl::Status SqliteFile::CheckHeader(const std::string& version) {
+absl::Status SqliteFile::CheckHeader(const std::string& version, bool is_draft) {
   RT_ASSIGN_OR_RETURN(SqliteStatement table, SqliteStatement::Prepare(
       *writer_, "SELECT 1 FROM sqlite_schema WHERE name='meta'"));
   RT_ASSIGN_OR_RETURN(bool found, table.Step());
   table.Reset();
-  if (!found) return CreateTables(version);
+  if (!found) return CreateTables(version, is_draft);
   RT_ASSIGN_OR_RETURN(SqliteStatement meta, SqliteStatement::Prepare(
       *writer_, "SELECT (SELECT value FROM meta WHERE key='format'),"
                 "(SELECT value FROM meta WHERE key='oldest_reader'),"
@@ -101,9 +114,10 @@ absl::Status SqliteFile::CheckHeader(const std::string& version) {
   return update.Bind(1, std::string_view(writer_version_)).Run();
 }
 
-absl::Status SqliteFile::CreateTables(const std::string& version) {
+absl::Status SqliteFile::CreateTables(const std::string& version, bool is_draft) {
   writer_version_ = version;
   RT_RETURN_IF_ERROR(writer_->Execute(kSchema));
+  if (!is_draft) RT_RETURN_IF_ERROR(writer_->Execute(kIndex));
   RT_ASSIGN_OR_RETURN(SqliteStatement insert, SqliteStatement::Prepare(
       *writer_, "INSERT INTO meta(key, value) VALUES('format', ?),('oldest_reader', ?),"
                 "('writer', ?)"));

@@ -15,9 +15,12 @@ inline constexpr uint64_t kJournalPageBytes = 8'192;
 class SqliteFile {
  public:
   // Creates the file and its tables when they are not there. `version` is written into the header.
-  // For the errors see OpenSqliteJournal.
+  // A draft is begun anew, and nothing in it is durable. For the errors see OpenSqliteJournal.
   static absl::StatusOr<std::unique_ptr<SqliteFile>> Open(const std::string& path,
-                                                          const std::string& version);
+                                                          const std::string& version,
+                                                          bool is_draft = false);
+  // Of a draft that is closed: the index, which costs far less once all rows are there.
+  static absl::Status FinishDraft(const std::string& path);
   ~SqliteFile();
   SqliteFile(const SqliteFile&) = delete;
   SqliteFile& operator=(const SqliteFile&) = delete;
@@ -31,8 +34,8 @@ class SqliteFile {
  private:
   explicit SqliteFile(std::string path) : path_(std::move(path)) {}
   absl::Status Lock();
-  absl::Status CheckHeader(const std::string& version);
-  absl::Status CreateTables(const std::string& version);
+  absl::Status CheckHeader(const std::string& version, bool is_draft);
+  absl::Status CreateTables(const std::string& version, bool is_draft);
 
   const std::string path_;
   int lock_fd_ = -1;

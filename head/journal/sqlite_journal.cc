@@ -188,7 +188,7 @@ void SqliteJournal::CopyBack() {
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenSqliteJournal(const std::string& path,
                                                            SqliteJournalOptions options) {
-  auto file = SqliteFile::Open(path, options.version);
+  auto file = SqliteFile::Open(path, options.version, options.is_draft);
   if (!file.ok()) return Annotate(file.status(), "journal " + path);
   auto journal = std::make_unique<SqliteJournal>(*std::move(file), std::move(options));
   RT_RETURN_IF_ERROR(Annotate(journal->Begin(), "journal " + path));

@@ -14,6 +14,8 @@ namespace rt {
 struct SqliteJournalOptions {
   std::string version = RT_VERSION;  // Written into the header.
   uint64_t pages_max = 0;            // Of 8 KiB; then the disk counts as full. 0: no bound.
+  // Empty, and nothing in it is durable: for JournalDraft, which makes a journal of it.
+  bool is_draft = false;
   // Called by the writer thread before each commit; tests fail or delay it (a slow disk).
   std::function<absl::Status()> before_commit;
 };

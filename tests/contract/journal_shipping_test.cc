@@ -1,8 +1,11 @@
 #include <atomic>
+#include <filesystem>
 
 #include "common/base/status.h"
 #include "common/cas/mem_objects.h"
+#include "head/journal/journal_draft.h"
 #include "head/journal/shipping_journal.h"
+#include "head/journal/sqlite_database.h"
 #include "head/journal/sqlite_journal.h"
 #include "tests/contract/journal_suite.h"
 #include "tests/temp_dir.h"
@@ -110,6 +113,44 @@ TEST_CASE("shipping: another machine takes over all that was shipped, rows inclu
   CHECK(ReadAll(second.journal(), 0) == ReadAll(first.journal(), 0));
   CHECK(second.journal().ReadRows(attempt.owner, 0)->size() == 1);
   CHECK(*second.journal().HashAt(3) == *first.journal().HashAt(3));
+}
+
+TEST_CASE("shipping: a draft is the journal once it is sealed, and not before") {
+  ShippedHead first(ShipMode::kSync);
+  first.Reopen();
+  const AttemptId attempt = AttemptOf(0, 1);
+  REQUIRE(AppendAndWait(first.journal(), {{Started(1, 1), TokenRecord(2)}, {}}).ok());
+  REQUIRE(AppendAndWait(first.journal(),
+                        {{ReportsRecord(3, attempt, 1)}, {RowsOf(attempt, 1)}}).ok());
+  TempDir folder("restore");
+  const std::string path = folder.File("journal.db");
+  ShippedLog log(*first.store);
+  {
+    auto given_up = JournalDraft::Begin(path);
+    REQUIRE(given_up.ok());
+    CHECK(absl::IsUnavailable(JournalDraft::Begin(path).status()));
+    REQUIRE(AppendAndWait(given_up->journal(), {{Started(1, 9)}, {}}).ok());
+  }
+  CHECK(JournalDraft::IsBegun(path));
+  auto draft = JournalDraft::Begin(path);
+  REQUIRE(draft.ok());
+  REQUIRE(CatchUp(log, draft->journal()).ok());
+  CHECK_FALSE(std::filesystem::exists(path));
+  REQUIRE(draft->Seal().ok());
+  CHECK_FALSE(JournalDraft::IsBegun(path));
+  auto restored = OpenSqliteJournal(path);
+  REQUIRE(restored.ok());
+  CHECK(ReadAll(**restored, 0) == ReadAll(first.journal(), 0));
+  CHECK((*restored)->ReadRows(attempt.owner, 0)->size() == 1);
+  REQUIRE(AppendAndWait(**restored, {{TokenRecord(4)}, {}}).ok());
+  CHECK((*restored)->bytes_synced() > 0);  // With a write-ahead log, as any other.
+  auto database = SqliteDatabase::Open(path, true);
+  REQUIRE(database.ok());
+  auto index = SqliteStatement::Prepare(
+      **database, "SELECT count(*) FROM sqlite_schema WHERE name='rows_by_owner'");
+  REQUIRE(index.ok());
+  REQUIRE(index->Step().ok());
+  CHECK(index->Number(0) == 1);
 }
 
 TEST_CASE("shipping: sync tells nobody before the store has it") {

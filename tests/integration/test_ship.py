@@ -1,7 +1,9 @@
 """A head whose journal is shipped: its machine burns, and another one goes on from the store."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -84,6 +86,26 @@ class ShipTest(ClusterTest):
         done = self.restore(self.cluster.home / "not-restored", wrong)
         self.assertEqual(done.returncode, 1)
         self.assertIn("the key does not fit", done.stderr)
+
+    def test_a_restore_that_was_cut_off_is_done_once_more(self) -> None:
+        target = self.cluster.home / "cut-off"
+        command = [str(BIN / "rt-head"), "--state-dir", str(target)]
+        cut = subprocess.run(
+            [*command, "--restore-from", str(self.store), "--key-file", str(self.key)],
+            env={**os.environ, "RT_FAILPOINTS": "head.journal.before_write=kill"}, text=True,
+            capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(cut.returncode, -signal.SIGKILL, cut.stderr)
+        self.assertFalse((target / "journal.db").exists())
+        config = self.cluster.home / "home/clusters/it/config.json"
+        early = subprocess.run(
+            [*command, "--config", str(config)], text=True, capture_output=True, timeout=60,
+            stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(early.returncode, 1, early.stderr)
+        self.assertIn("did not come to its end", early.stderr)
+        done = self.restore(target)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((target / "journal.db").exists())
+        self.assertFalse((target / "journal.db.draft").exists())
 
     def test_a_second_head_is_refused_while_the_first_one_leads(self) -> None:
         config = self.cluster.home / "home/clusters/it/config.json"
