@@ -41,6 +41,11 @@ const std::string* RepeatedKey(const Json::Object& object) {
   return nullptr;
 }
 
+// An escape may stand for half of a surrogate pair, which is no character.
+std::string Valid(std::string_view text) {
+  return IsValidUtf8(text) ? std::string(text) : ValidUtf8(text);
+}
+
 // Receives RapidJSON's events and builds the value on an explicit stack, so that depth costs no
 // native stack.
 class Builder {
@@ -74,12 +79,12 @@ class Builder {
     return Double(value);
   }
   bool String(const char* text, rapidjson::SizeType size, bool) {
-    return Add(Json(std::string(text, size)));
+    return Add(Json(Valid({text, size})));
   }
   bool StartObject() { return Open(Json(Json::Object())); }
   bool StartArray() { return Open(Json(Json::Array())); }
   bool Key(const char* text, rapidjson::SizeType size, bool) {
-    keys_.back().assign(text, size);
+    keys_.back() = Valid({text, size});
     return true;
   }
   bool EndObject(rapidjson::SizeType) {

@@ -102,6 +102,19 @@ bool IsValidUtf8(std::string_view text) {
   return true;
 }
 
+std::string ValidUtf8(std::string_view text, size_t bytes_max) {
+  std::string valid;
+  valid.reserve(std::min(text.size(), bytes_max));
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const std::string_view next = length == 0 ? "\xef\xbf\xbd" : text.substr(0, length);
+    if (valid.size() + next.size() > bytes_max) break;
+    valid += next;
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return valid;
+}
+
 std::string EscapeControl(std::string_view text) {
   std::string out;
   out.reserve(text.size());

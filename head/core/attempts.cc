@@ -126,6 +126,12 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
   TryEndTogether(draft, fence.attempt, live);
 }
 
+void NoteStart(Draft& draft, const Observed& observed) {
+  const AttemptId& id = observed.fence.attempt;
+  draft.Emit(event::AttemptStarted{id, observed.fence.rank, observed.pid});
+  RetireByPolicy(draft, id.owner);  // What only this rank still had to fetch.
+}
+
 }  // namespace
 
 void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
@@ -147,7 +153,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   if (observed.acked_seq > live->accepted[observed.fence.rank])
     return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
-    draft.Emit(event::AttemptStarted{id, observed.fence.rank, observed.pid});
+    NoteStart(draft, observed);
   if (observed.phase != Observed::Phase::kExited) return;
   if (observed.broken_checkpoint) RetireBroken(draft, id.owner, live->checkpoint);
   if (ranks == 1) {
@@ -183,6 +189,7 @@ void EndAttempt(Draft& draft, event::AttemptEnded ended) {
   const AttemptId last = LastInLine(draft.core.world, ended.attempt);
   draft.Emit(ended);
   NoteEnd(draft, ended.attempt, last);
+  RetireByPolicy(draft, ended.attempt.owner);
   if (ended.attempt.owner.is_trial()) {
     AfterTrialAttempt(draft, ended);
   } else {

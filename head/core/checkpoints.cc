@@ -113,6 +113,17 @@ event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& firs
   return committed;
 }
 
+// What the live attempt goes on from, while a rank of it may still have to fetch that: rank 0 can
+// be far ahead. 0: nothing.
+uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
+  const Attempt* live = FindRuns(draft.core.world.state, owner)->live();
+  const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
+  if (live == nullptr || ranks == 1) return 0;  // Who commits has begun.
+  for (uint32_t rank = 0; rank < ranks; ++rank)
+    if (live->pids[rank] == 0) return live->checkpoint;
+  return 0;
+}
+
 }  // namespace
 
 // Keeps the best `num_to_keep`, and beside them what is needed to go on: the first are what people
@@ -131,7 +142,8 @@ void RetireByPolicy(Draft& draft, const Owner& owner) {
     return WorseThan(*a, *b, policy);
   });
   by_worth.resize(by_worth.size() - keep);  // The worst first.
-  const std::set<uint64_t> needed = NeededOf(all);
+  std::set<uint64_t> needed = NeededOf(all);
+  needed.insert(FetchedFrom(draft, owner));
   std::vector<uint64_t> retired;
   for (const Checkpoint* one : by_worth)
     if (!needed.contains(one->id)) retired.push_back(one->id);

@@ -50,6 +50,8 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
     // Its driver may not have heard of it yet: nobody would stop what it starts now.
     if (job->second.stop_requested)
       return absl::FailedPreconditionError("the job was asked to stop");
+    if (job->second.end != JobEnd::kNone)
+      return absl::FailedPreconditionError("the job is over");
   }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));

@@ -166,12 +166,14 @@ struct PauseExperiment {
   ExperimentId experiment;
   std::string reason;
 };
-// Of one that is paused; or of one that was stopped, whose trials that were cut off go on.
+// Of one that is paused; or of one that is over, of which some trials run again.
 struct ResumeExperiment {
-  // What becomes of the trials that failed.
-  enum class Failed : uint8_t { kKeep = 0, kRetry = 1, kRestart = 2 };
+  // It stays as it is, goes on from its newest checkpoint, or begins anew.
+  enum class Fate : uint8_t { kKeep = 0, kRetry = 1, kRestart = 2 };
   ExperimentId experiment;
-  Failed failed = Failed::kKeep;
+  Fate failed = Fate::kKeep;
+  Fate unfinished = Fate::kRetry;  // What was cut off when the search ended.
+  Fate finished = Fate::kKeep;     // Completed, or stopped by itself.
   std::string trainable = {};  // As ExperimentReopened has it.
 };
 struct ExtendExperiment {

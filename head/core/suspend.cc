@@ -10,7 +10,7 @@
 namespace rt {
 namespace {
 
-using Failed = input::ResumeExperiment::Failed;
+using Fate = input::ResumeExperiment::Fate;
 
 absl::StatusOr<const Experiment*> Find(Draft& draft, ExperimentId id) {
   auto found = draft.state().experiments.find(id);
@@ -52,27 +52,29 @@ void Retry(Draft& draft, const Trial& trial, bool from_scratch) {
   draft.Emit(event::TrialRetried{id});
 }
 
-bool Reruns(const Trial& trial, Failed failed) {
-  return WasCutOff(trial) || (trial.end == TrialEnd::kFailed && failed != Failed::kKeep);
+// Of a trial that is over.
+Fate FateOf(const Trial& trial, const input::ResumeExperiment& input) {
+  if (trial.end == TrialEnd::kFailed) return input.failed;
+  return WasCutOff(trial) ? input.unfinished : input.finished;
 }
 
-// The search is open again, and what was cut off goes on.
-void Reopen(Draft& draft, ExperimentId id, Failed failed, const std::string& trainable = "") {
-  draft.Emit(event::ExperimentReopened{id, trainable});
-  const Experiment& experiment = draft.state().experiments.at(id);
+// The search is open again, and those of its trials that are to run again wait for nodes.
+void Reopen(Draft& draft, const input::ResumeExperiment& input) {
+  draft.Emit(event::ExperimentReopened{input.experiment, input.trainable});
+  const Experiment& experiment = draft.state().experiments.at(input.experiment);
   for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
     const Trial& trial = experiment.trials[number];
-    if (Reruns(trial, failed)) Retry(draft, trial, trial.end == TrialEnd::kFailed &&
-                                                       failed == Failed::kRestart);
+    const Fate fate = FateOf(trial, input);
+    if (fate != Fate::kKeep) Retry(draft, trial, fate == Fate::kRestart);
   }
-  ProposeTrials(draft, id);
-  DecideIfOver(draft, id);
+  ProposeTrials(draft, input.experiment);
+  DecideIfOver(draft, input.experiment);
 }
 
 // Whether the search has something left to do once it is reopened.
-bool HasMore(Draft& draft, const Experiment& experiment, Failed failed) {
+bool HasMore(Draft& draft, const Experiment& experiment, const input::ResumeExperiment& input) {
   for (const Trial& trial : experiment.trials)
-    if (Reruns(trial, failed)) return true;
+    if (FateOf(trial, input) != Fate::kKeep) return true;
   std::optional<uint64_t> total = draft.index().experiments.at(experiment.id).spec.TrialsTotal();
   return !total || experiment.trials.size() < *total;
 }
@@ -118,12 +120,12 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
     return absl::OkStatus();
   }
   RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
-  if (!HasMore(draft, *experiment, input.failed)) {
+  if (!HasMore(draft, *experiment, input)) {
     return Refuse(
         "experiment " + std::to_string(input.experiment.value) + " has nothing left to do",
         "rt exp extend adds trials or time; rt exp resume --failed retries failed trials");
   }
-  Reopen(draft, input.experiment, input.failed, input.trainable);
+  Reopen(draft, input);
   return absl::OkStatus();
 }
 
@@ -147,7 +149,7 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
   if (input.add_time == 0) RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
   draft.Emit(extended);
   if (experiment->decided) {
-    Reopen(draft, input.experiment, Failed::kKeep);
+    Reopen(draft, {.experiment = input.experiment});
   } else {
     ProposeTrials(draft, input.experiment);
   }

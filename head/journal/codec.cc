@@ -56,12 +56,8 @@ FieldPlan PlanField(const char* message, const char* field, ProtoType type, cons
 
 std::string ValidText(const std::string& text) {
   if (IsValidUtf8(text)) return text;
-  RT_LOG(kWarning) << "a text that is not UTF-8 was journalled with '?' in it";
-  std::string valid = text;
-  for (char& c : valid) {
-    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
-  }
-  return valid;
+  RT_LOG(kWarning) << "a text that is not UTF-8 was journalled with U+FFFD in it";
+  return ValidUtf8(text);
 }
 
 }  // namespace store_codec

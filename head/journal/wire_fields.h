@@ -24,8 +24,8 @@ struct FieldPlan {
 // The field of that name in the message of rt.store; `of` names the element's message or is null.
 FieldPlan PlanField(const char* message, const char* field, ProtoType type, const char* of,
                     bool is_list, bool is_map);
-// `text` if it is UTF-8, otherwise with '?' for every byte beyond ASCII: a proto string that is not
-// UTF-8 could not be read back by other readers.
+// `text`, made UTF-8 where it is not: a proto string that is not UTF-8 could not be read back by
+// other readers.
 std::string ValidText(const std::string& text);
 
 template <class V>

@@ -106,12 +106,20 @@ void ResumeTrial(const Call& call, JsonDone done) {
     call.tools.operations.Change(input::ResumeTrial{id}, std::move(next));
   });
 }
+void RetryTrial(const Call& call, JsonDone done) {
+  WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
+    call.tools.operations.Change(input::RetryTrial{id, call.json.GetBool("from_scratch")},
+                                 std::move(next));
+  });
+}
 void ResumeExperiment(const Call& call, JsonDone done) {
-  absl::StatusOr<input::ResumeExperiment::Failed> failed =
-      FailedFrom(call.json.GetString("failed", "keep"));
-  if (!failed.ok()) return done(failed.status());
+  const auto failed = FateFrom(call.json.GetString("failed", "keep"));
+  const auto unfinished = FateFrom(call.json.GetString("unfinished", "retry"));
+  const auto finished = FateFrom(call.json.GetString("finished", "keep"));
+  for (const auto* fate : {&failed, &unfinished, &finished})
+    if (!fate->ok()) return done(fate->status());
   call.tools.operations.Change(
-      input::ResumeExperiment{ExperimentOf(call.json), *failed,
+      input::ResumeExperiment{ExperimentOf(call.json), *failed, *unfinished, *finished,
                               call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},
       std::move(done));
 }
@@ -230,7 +238,7 @@ const std::map<std::string, Handler>& Handlers() {
       {"trial_list", ListTrials},          {"trial_get", GetTrial},
       {"trial_rows", TrialRows},           {"trial_stop", StopTrial},
       {"trial_pause", PauseTrial},         {"trial_resume", ResumeTrial},
-      {"experiment_resume", ResumeExperiment},
+      {"trial_retry", RetryTrial},         {"experiment_resume", ResumeExperiment},
       {"cluster_status", Status},          {"blob_find_missing", FindMissing},
       {"blob_put_chunk", PutChunk},        {"blob_put_manifest", PutManifest},
       {"blob_get_manifest", GetManifest},  {"blob_get_chunk", GetChunk},

@@ -105,6 +105,10 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
     json.Set("number", owner.number);
     json.Set("attempt", attempt);
   };
+  auto add_restored = [&](const AttemptId& of) {
+    for (const Attempt& attempt : experiment.trials.at(of.owner.number).runs.attempts)
+      if (attempt.number == of.number) json.Set("restored", attempt.checkpoint != 0);
+  };
   std::visit(
       Overloaded{
           [&](const event::TrialCreated& e) {
@@ -130,10 +134,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
           [&](const event::AttemptStarted& e) {
             add("start", e.attempt.owner, e.attempt.number);
             json.Set("rank", e.rank);
-            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
-            for (const Attempt& attempt : trial.runs.attempts)
-              if (attempt.number == e.attempt.number)
-                json.Set("restored", attempt.checkpoint != 0);
+            add_restored(e.attempt);
           },
           [&](const event::AttemptEnded& e) {
             add("attempt_end", e.attempt.owner, e.attempt.number);
@@ -152,6 +153,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
           },
           [&](const event::ReportsAccepted& e) {
             add("rows", e.attempt.owner, e.attempt.number);
+            add_restored(e.attempt);
             const Trial& trial = experiment.trials.at(e.attempt.owner.number);
             json.Set("rows", RowsOf(core, trial, entry, e.attempt.number));
           },

@@ -2,6 +2,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -63,10 +64,10 @@ absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
   observed.log_matches.insert(wire.log_matches().begin(), wire.log_matches().end());
   observed.last_seq = wire.last_seq();
   observed.acked_seq = wire.acked_seq();
-  observed.reason = wire.reason().substr(0, limits::kReasonBytesMax);
-  observed.error.kind = wire.error().kind().substr(0, limits::kNameBytesMax);
-  observed.error.message = wire.error().message().substr(0, limits::kErrorBytesMax);
-  observed.error.traceback = wire.error().traceback().substr(0, limits::kErrorBytesMax);
+  observed.reason = ValidUtf8(wire.reason(), limits::kReasonBytesMax);
+  observed.error.kind = ValidUtf8(wire.error().kind(), limits::kNameBytesMax);
+  observed.error.message = ValidUtf8(wire.error().message(), limits::kErrorBytesMax);
+  observed.error.traceback = ValidUtf8(wire.error().traceback(), limits::kErrorBytesMax);
   return observed;
 }
 
@@ -245,11 +246,11 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply) {
   }
 }
 
-absl::StatusOr<input::ResumeExperiment::Failed> FailedFrom(const std::string& name) {
-  using Failed = input::ResumeExperiment::Failed;
-  if (name == "keep") return Failed::kKeep;
-  if (name == "retry") return Failed::kRetry;
-  if (name == "restart") return Failed::kRestart;
+absl::StatusOr<input::ResumeExperiment::Fate> FateFrom(const std::string& name) {
+  using Fate = input::ResumeExperiment::Fate;
+  if (name == "keep") return Fate::kKeep;
+  if (name == "retry") return Fate::kRetry;
+  if (name == "restart") return Fate::kRestart;
   return Invalid("'" + name + "' is none of keep, retry and restart");
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any, Optional
 
 from rt import _driver
@@ -15,6 +16,7 @@ _IGNORED = {
     "num_redis_shards", "allow_multiple", "driver_mode",
 }  # fmt: skip
 _initialized = False
+_JOINS_WITHIN_S = 10.0  # An embedded worker.
 env_vars: dict[str, str] = {}  # What runtime_env asked for; goes into every trial's environment.
 
 
@@ -103,8 +105,14 @@ def available_resources() -> dict[str, float]:
 
 def _resources(which: str) -> dict[str, float]:
     found: dict[str, float] = {}
-    status = _driver.get().call("cluster_status")
-    listed = dict(status.get("resources") or {})
+    driver = _driver.get()
+    end = time.monotonic() + _JOINS_WITHIN_S
+    listed: dict[str, Any] = {}
+    while not listed:  # An embedded cluster is up a moment before its worker is.
+        listed = dict(driver.call("cluster_status").get("resources") or {})
+        if not driver.embedded or time.monotonic() >= end:
+            break
+        time.sleep(0.02)
     listed.update(listed.pop("custom", None) or {})
     for name, amount in listed.items():
         total, used = float(amount["total"]), float(amount["used"])

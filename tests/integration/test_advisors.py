@@ -300,5 +300,55 @@ fit({"x": 1}, run={"callbacks": [Broken()]})
         self.place.wait_gone()
 
 
+class LeftTest(unittest.TestCase):
+    """A driver that leaves its search lets go of what the search holds."""
+
+    def setUp(self) -> None:
+        self.place = Place()
+        self.addCleanup(self.place.close)
+
+    def test_after_an_error_in_a_stop_rule_the_next_search_runs(self) -> None:
+        said = self.place.said("""
+import json
+from rt import tune
+def train(config):
+    for step in range(3):
+        tune.report({"v": float("inf")})
+def stop(trial_id, result):
+    return result["typo"] > 3
+space = {"a": tune.grid_search(list(range(8)))}
+try:
+    tune.Tuner(train, param_space=space, run_config=tune.RunConfig(stop=stop)).fit()
+except KeyError as error:
+    raised = str(error)
+best = tune.TuneConfig(metric="v", mode="min")
+print(json.dumps([raised, len(tune.Tuner(train, param_space=space, tune_config=best).fit())]))
+""", timeout=60)
+        self.assertEqual(said, ["'typo'", 8])
+
+    def test_after_two_interrupts_at_once_the_next_search_runs(self) -> None:
+        said = self.place.said("""
+import json, os, signal, threading, time
+from rt import tune
+def slow(config):
+    signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.5), os._exit(1)))
+    time.sleep(1_000)
+def quick(config):
+    return {"v": config["a"]}
+class Interrupts(tune.Callback):
+    def on_trial_start(self, *_, **__):
+        threading.Thread(target=self.twice).start()
+    def twice(self):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+try:
+    tune.run(slow, callbacks=[Interrupts()], resources_per_trial={"cpu": os.cpu_count()})
+except KeyboardInterrupt:
+    print(json.dumps([t.last_result["v"] for t in tune.run(
+        quick, config={"a": tune.grid_search([1, 2])}).trials]))
+""", timeout=60)
+        self.assertEqual(said, [1, 2])
+
 if __name__ == "__main__":
     unittest.main()

@@ -76,6 +76,16 @@ rt report loss=0.125
                          (3, True, 'say "hi"', 1e308))
         self.assertIn(first["none"], ("NaN",))
 
+    def test_texts_that_are_not_utf8_lose_nothing(self) -> None:
+        number, rows = self.run_script(r"""
+echo 'RT_REPORT {"loss": 1, "file": "caf\udce9.png"}'
+if [ "$1" = 1 ]; then printf 'no such file: caf\351.png\n' >&2; exit 1; fi
+""", trials=2)
+        self.assertEqual((rows[0]["loss"], rows[0]["file"]), (1, "caf\ufffd\ufffd\ufffd.png"))
+        failed = self.cluster.json("trial", "show", f"{number}/1")
+        self.assertEqual(failed["state"], "FAILED")
+        self.assertIn("no such file: caf\ufffd.png", json.dumps(failed, ensure_ascii=False))
+
     def test_a_checkpoint_is_committed_and_restored(self) -> None:
         number, rows = self.run_script("""
 if [ -n "${RT_CHECKPOINT_DIR:-}" ]; then

@@ -80,6 +80,56 @@ class PlainScriptTest(unittest.TestCase):
                 self.assertEqual(rows, [6, 6, 6])
                 self.results.rename(self.place.results / f"by{number}")
 
+    def interrupted(self) -> None:
+        """A search of which the first trial has ended, the second was cut off at its third step."""
+        process = self.place.start(self.place.write(SEARCH + FIRST))
+        self.addCleanup(process.communicate)
+        wait_until("the second trial is at its third step", lambda: any(
+            '"training_iteration":3' in path.read_text().replace(" ", "")
+            for path in self.results.glob("*_00001/result.json")))
+        process.kill()
+        process.communicate(timeout=60)
+        self.place.wait_gone()
+
+    def resumed(self, config: str) -> list:
+        done = self.place.run(SEARCH + f"""
+WHOLE, BROKEN = True, None
+trials = tune.run(objective, name="kept", config={{"x": tune.grid_search([1, 2, 3])}},
+                  resume=True, max_concurrent_trials=1,
+                  resume_config=tune.ResumeConfig({config})).trials
+print(json.dumps([[t.config["x"], t.last_result["training_iteration"], t.last_result["began"],
+                   t.state] for t in trials]))
+""")
+        self.place.wait_gone()
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def test_what_was_cut_off_may_stay_so(self) -> None:
+        self.interrupted()
+        ends = self.restore(resume_unfinished=False)
+        self.assertEqual(ends[0], ENDS[0])
+        self.assertEqual(ends[1], [2, 6, 3, 0, "STOPPED"])
+        self.assertEqual(ends[2], ENDS[2])
+
+    def test_what_was_cut_off_or_had_ended_may_begin_anew(self) -> None:
+        self.interrupted()
+        ends = self.resumed("unfinished='RESTART'")
+        self.assertEqual(ends, [[x, 6, 0, "COMPLETED"] for x in (1, 2, 3)])
+
+    def test_what_had_ended_may_go_on(self) -> None:
+        self.interrupted()
+        ends = self.resumed("finished='RESTART', unfinished='SKIP'")
+        self.assertEqual(ends, [[1, 6, 0, "COMPLETED"], [2, 3, 0, "STOPPED"],
+                                [3, 6, 0, "COMPLETED"]])
+
+    def test_a_search_whose_directory_was_moved_is_read(self) -> None:
+        self.interrupted()
+        self.results.rename(self.place.results / "moved")
+        done = self.place.run(SEARCH + """
+show(Tuner.restore("moved", objective).get_results())
+""")
+        self.assertEqual([each[:2] for each in json.loads(done.stdout.splitlines()[-1])],
+                         [[1, 6], [2, 6]])
+
     def test_failed_trials_are_retried_with_repaired_code(self) -> None:
         broken = FIRST.replace("BROKEN = False, None", "BROKEN = False, 'raise OSError(7)'")
         self.place.run(SEARCH + broken)

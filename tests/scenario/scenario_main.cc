@@ -236,6 +236,21 @@ void Story::Stop(std::istream& words) {
   }
 }
 
+// What follows `resume exp N`: [failed=FATE] [unfinished=FATE] [finished=FATE]
+input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words) {
+  input::ResumeExperiment resume{experiment};
+  for (std::string word; words >> word;) {
+    const std::vector<std::string> said = Split(word, '=');
+    const auto fate = said.back() == "keep"    ? input::ResumeExperiment::Fate::kKeep
+                      : said.back() == "retry" ? input::ResumeExperiment::Fate::kRetry
+                                               : input::ResumeExperiment::Fate::kRestart;
+    if (said[0] == "failed") resume.failed = fate;
+    if (said[0] == "unfinished") resume.unfinished = fate;
+    if (said[0] == "finished") resume.finished = fate;
+  }
+  return resume;
+}
+
 void Story::Change(const std::string& verb, std::istream& words) {
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
   const TrialId trial = ParseTrialId(id).value_or(TrialId{});
@@ -252,7 +267,7 @@ void Story::Change(const std::string& verb, std::istream& words) {
   } else if (is_trial) {
     Give(input::ResumeTrial{trial});
   } else {
-    Give(input::ResumeExperiment{experiment});
+    Give(ResumeFrom(experiment, words));
   }
 }
 

@@ -164,6 +164,7 @@ void Auditor::On(const event::ExperimentCreated& e) {
   experiment.job = e.job;
   Must(e.job.value == 0 || !OwnerOf(Owner::Of(e.job)).stop_requested,
        "a job that was asked to stop gets no new experiment");
+  Must(!IsOver(e.job), "a job that is over gets no new experiment");
 }
 void Auditor::On(const event::ExperimentStopRequested& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
@@ -236,6 +237,7 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.number = e.attempt.number;
   owner.members = e.members;
   owner.started.clear();
+  owner.begun_from = e.checkpoint;
   owner.port = 0;
   owner.exits.clear();
   owner.parts.clear();
@@ -297,6 +299,7 @@ void Auditor::On(const event::AttemptStarted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(e.rank < owner.asks.ranks, "the rank exists");
   Must(owner.started.insert(e.rank).second, "a rank starts once");
+  if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
 }
 void Auditor::On(const event::AttemptEnded& e) {
   OwnerBook& owner = LiveOf(e.attempt);
@@ -305,6 +308,7 @@ void Auditor::On(const event::AttemptEnded& e) {
   CheckRule(e, owner);
   Release(owner, e.attempt);
   owner.live = false;
+  if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;
   const bool own_fault =
       e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;
@@ -434,6 +438,10 @@ std::vector<ExperimentId> Auditor::PausedExperiments() const {
 
 // --- the end ------------------------------------------------------------------------------------
 
+bool Auditor::IsOver(JobId job) const {
+  const auto found = jobs_.find(job);
+  return found != jobs_.end() && found->second.runs.over;
+}
 bool Auditor::AllOver() const {
   for (const auto& [id, job] : jobs_) {
     if (!job.runs.over) return false;

@@ -72,6 +72,7 @@ class Auditor {
   // Every trial, job and experiment has come to its end.
   void ExpectAllOver() const;
 
+  bool IsOver(JobId job) const;
   bool AllOver() const;
   std::vector<TrialId> PausedTrials() const;
   std::vector<ExperimentId> PausedExperiments() const;
@@ -124,6 +125,7 @@ class Auditor {
     bool live = false;
     std::vector<Member> members;
     std::set<uint32_t> started;
+    uint64_t begun_from = 0;  // A checkpoint.
     double base_iteration = 0;
     // Of a judged trial's newest attempt: its rows by the record that made them known.
     std::map<uint64_t, uint64_t> known_rows;
@@ -291,7 +293,9 @@ class Auditor {
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   std::map<AttemptId, AttemptId> line_before_, line_next_;  // Who stands in line, and behind whom.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
-  std::set<Owner> committed_;  // Owners that got a checkpoint in it, or whose holders had news.
+  // Owners in it whose kept checkpoints may have to change: one was committed, holders had news, or
+  // ranks began or ended.
+  std::set<Owner> committed_;
   std::set<Owner> abandoned_;  // Owners whose newest checkpoint nobody has, in it.
   // Attempts that ended before all of their ranks had, with their nodes.
   std::map<AttemptId, std::set<NodeId>> broken_;

@@ -113,8 +113,8 @@ bool Auditor::IsBest(const CheckpointBook& book, const OwnerBook& owner, const A
   return spec.keep == 0 || better < spec.keep;
 }
 
-// What is kept whatever it is worth: the newest, the newest in the store and the first that comes
-// after that one.
+// What is kept whatever it is worth: the newest, the newest in the store, the first that comes
+// after that one, and what an attempt goes on from of which not all ranks run yet.
 std::set<uint64_t> Auditor::NeededOf(const OwnerBook& owner) {
   std::optional<uint64_t> newest, stored, next;
   for (const CheckpointBook& book : owner.checkpoints) {
@@ -128,6 +128,8 @@ std::set<uint64_t> Auditor::NeededOf(const OwnerBook& owner) {
     }
   }
   std::set<uint64_t> needed;
+  if (owner.live && owner.asks.ranks > 1 && owner.started.size() < owner.asks.ranks)
+    needed.insert(owner.begun_from);
   for (const auto& id : {newest, stored, next})
     if (id) needed.insert(*id);
   return needed;

@@ -152,6 +152,10 @@ head_core checkpoints.cc "the newest checkpoint may be retired" \
   's/if \(!all\.empty\(\)\) needed\.insert\(all\.back\(\)\.id\);//; s/a\.id < b\.id/a.id > b.id/g'
 head_core checkpoints.cc "the best checkpoint is retired first" \
   's/WorseThan\(\*a, \*b, policy\)/WorseThan(*b, *a, policy)/'
+head_core checkpoints.cc "what a rank that is late has to fetch is retired" \
+  's/  needed\.insert\(FetchedFrom\(draft, owner\)\);\n//'
+head_core experiments.cc "a driver whose job is over goes on with it" \
+  's/job->second\.end != JobEnd::kNone/false/'
 head_core desired.cc "a restart begins without its checkpoint" \
   's/launch\.checkpoint = checkpoint\.manifest;//'
 head_core step.cc "the head starts at a clock that was set back" \

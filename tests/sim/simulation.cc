@@ -275,10 +275,10 @@ void Simulation::Ask(size_t index) {
                  // Nothing that is large enough has joined yet: the person asks again.
                  requests_[index]->refusal = status.ToString();
                  if (absl::IsInvalidArgument(status)) return;
-                 // Its job is being stopped: a driver may hear that before its SIGTERM.
+                 // Its job is being stopped, or over: a driver may hear that before its SIGTERM.
                  const JobId driver = requests_[index]->driver;
                  if (driver.value != 0 && absl::IsFailedPrecondition(status) &&
-                     sim_.truth.stops.contains(Owner::Of(driver)))
+                     (sim_.truth.stops.contains(Owner::Of(driver)) || auditor_.IsOver(driver)))
                    return;
                  if (!status.ok()) Fail("a good request was refused: " + status.ToString());
                  reply([this, index, answer] { TakeAnswer(index, answer); });
@@ -388,7 +388,7 @@ void Simulation::AskForMore() {
       return AskOnce("extend " + id, input::ExtendExperiment{experiment, 1, time});
     }
     case 1: {
-      const auto failed = static_cast<input::ResumeExperiment::Failed>(sim_.rng.Below(2));
+      const auto failed = static_cast<input::ResumeExperiment::Fate>(sim_.rng.Below(2));
       return AskOnce("resume " + id, input::ResumeExperiment{experiment, failed});
     }
     default: {

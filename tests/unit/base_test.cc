@@ -33,6 +33,7 @@ TEST_CASE("json: whole floats stay floats, and NaN has a spelling") {
   CHECK(Json(2).Dump() == "2");
   CHECK(Json(0.1).Dump() == "0.1");
   CHECK(Json::Parse("NaN")->Dump() == "\"NaN\"");
+  CHECK(IsValidUtf8(Json::Parse(R"({"a\udce9":"b\udce9"})")->Dump()));
 }
 
 TEST_CASE("json: numbers of any length are read, or refused") {
@@ -90,6 +91,11 @@ TEST_CASE("strings: sizes, durations, near words, base64") {
   CHECK(EscapeControl("a\x1b[2J") == "a\\x1b[2J");
   CHECK(IsValidUtf8("é"));
   CHECK(!IsValidUtf8("\xc0\x80"));
+  CHECK(ValidUtf8("caf\xe9.png") == "caf\xef\xbf\xbd.png");
+  CHECK(ValidUtf8("\xed\xb3\xa9") == "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");  // A surrogate.
+  CHECK(ValidUtf8("aéb", 2) == "a");
+  CHECK(ValidUtf8("aéb", 3) == "aé");
+  CHECK(ValidUtf8("aéb") == "aéb");
 }
 
 TEST_CASE("time: milliseconds print as ISO 8601 in UTC") {

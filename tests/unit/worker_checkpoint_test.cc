@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "common/base/limits.h"
+#include "common/base/strings.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/snapshot.h"
 
@@ -81,6 +83,21 @@ TEST_CASE("a report that is sent again, uncounted by its trial, is the row that 
   CHECK(again->iteration == 2);
   CHECK(daemon.attempt->spool().last_seq() == 2);
   CHECK(daemon.attempt->AddRow(metrics, {.client_seq = 3})->iteration == 3);
+}
+
+TEST_CASE("an error that is too long, or no text, can still be sent") {
+  Folder folder;
+  SlowHead head;
+  Daemon daemon(folder, head);
+  REQUIRE(EnsureDirectory(folder.path + "/run").ok());
+  std::string message = "a";
+  while (message.size() < 3 * limits::kErrorBytesMax) message += "漢";
+  daemon.attempt->SetError({"ValueError", message, "caf\xe9"});
+  const Error error = daemon.attempt->LastWords({.exit_code = 1});
+  CHECK(IsValidUtf8(error.message));
+  CHECK(error.message.size() > limits::kErrorBytesMax - 4);
+  CHECK(error.message.size() <= limits::kErrorBytesMax);
+  CHECK(error.traceback == "caf\xef\xbf\xbd");
 }
 
 TEST_CASE("the next daemon pushes what the one before had taken, and takes nothing twice") {

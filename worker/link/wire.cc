@@ -1,5 +1,7 @@
 #include "worker/link/wire.h"
 
+#include "common/base/strings.h"
+
 namespace rt::worker {
 
 void ToWire(const Owner& owner, v1::Owner* wire) {
@@ -35,10 +37,11 @@ void ToWire(const Observed& observed, v1::Observed* wire) {
   for (uint32_t match : observed.log_matches) wire->add_log_matches(match);
   wire->set_last_seq(observed.last_seq);
   wire->set_acked_seq(observed.acked_seq);
-  wire->set_reason(observed.exit.reason);
-  wire->mutable_error()->set_kind(observed.error.kind);
-  wire->mutable_error()->set_message(observed.error.message);
-  wire->mutable_error()->set_traceback(observed.error.traceback);
+  // A text that is no UTF-8 would keep the whole Sync from being sent, for ever.
+  wire->set_reason(ValidUtf8(observed.exit.reason));
+  wire->mutable_error()->set_kind(ValidUtf8(observed.error.kind));
+  wire->mutable_error()->set_message(ValidUtf8(observed.error.message));
+  wire->mutable_error()->set_traceback(ValidUtf8(observed.error.traceback));
 }
 
 void ToWire(const SpoolRow& row, v1::Row* wire) {

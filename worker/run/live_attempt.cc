@@ -97,7 +97,10 @@ absl::StatusOr<SpoolRow> LiveAttempt::RowOf(const Json& metrics,
                .key = options.key};
   row.metrics = metrics.Dump();
   if (row.metrics.size() > limits::kMetricsBytesMax) {
-    return Invalid("metrics exceed " + std::to_string(limits::kMetricsBytesMax) + " bytes");
+    return WithHint(Invalid("metrics of " + std::to_string(row.metrics.size()) +
+                            " bytes; at most " + std::to_string(limits::kMetricsBytesMax) +
+                            " are taken"),
+                    "keep arrays in a file, or in a checkpoint");
   }
   row.timestamp = WallClock();
   const double elapsed_s = ToSeconds(row.timestamp - body_.started_at);
@@ -248,8 +251,9 @@ Standing LiveAttempt::standing() const {
 }
 
 void LiveAttempt::SetError(const Error& error) {
-  auto cut = [](const std::string& text) { return text.substr(0, limits::kErrorBytesMax); };
-  Error kept{cut(error.kind), cut(error.message), cut(error.traceback)};
+  Error kept{ValidUtf8(error.kind, limits::kNameBytesMax),
+             ValidUtf8(error.message, limits::kErrorBytesMax),
+             ValidUtf8(error.traceback, limits::kErrorBytesMax)};
   absl::Status saved = WriteFileAtomic(
       dir_.error(),
       Json::MakeObject(
@@ -271,10 +275,8 @@ Error LiveAttempt::LastWords(const ExitFacts& exit) const {
   if (exit.exit_code == 0 && exit.signal == 0) return {};
   LogReader reader(dir_.path, "stderr");
   reader.SeekToTail(kTailLines);
-  std::string text = reader.Read(limits::kErrorBytesMax);
-  if (!IsValidUtf8(text)) text = EscapeControl(text);
-  if (!IsValidUtf8(text)) text.clear();
-  return {.message = std::string(Trim(text))};
+  const std::string text = reader.Read(limits::kErrorBytesMax);
+  return {.message = ValidUtf8(Trim(text), limits::kErrorBytesMax)};
 }
 
 bool LiveAttempt::PumpStdout(bool at_end) {

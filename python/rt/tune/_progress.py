@@ -94,7 +94,7 @@ class Progress:
         best = experiment.get("best") or {}
         if best.get("value") is not None:
             metric = experiment.get("metric") or "value"
-            text += f"; best {metric}={best['value']:.6g} with {shown(best.get('params'))}"
+            text += f"; best {metric}={float(best['value']):.6g} with {shown(best.get('params'))}"
         return text
 
     def failures(self, trials: Iterable[AnyTrial]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from rt import _driver
@@ -13,7 +13,7 @@ from rt._checkpoint import scratch_dir
 from rt._errors import RtError
 from rt._pack import TUNER_FILE
 from rt.tune._files import holds_search, read_search
-from rt.tune._run import KEPT_STATE, known_trials
+from rt.tune._run import KEPT_STATE, Fates, known_trials
 from rt.tune._trials import TrialSet
 
 
@@ -30,13 +30,19 @@ class ResumeConfig:
     def __init__(
         self, finished: str = "SKIP", unfinished: str = "RESUME", errored: str = "SKIP"
     ) -> None:
-        if finished != "SKIP" or unfinished != "RESUME":
-            raise ValueError("finished trials are kept, and unfinished ones go on")
         self.finished, self.unfinished, self.errored = finished, unfinished, errored
+        self.fates()
 
-    def failed(self) -> str:
-        """What experiment_resume calls it."""
-        return {"SKIP": "keep", "RESUME": "retry", "RESTART": "restart"}[self.errored]
+    def fates(self) -> Fates:
+        """As a search goes on. Raises ValueError for what is none of ResumeType."""
+        return Fates(_fate(self.errored), _fate(self.unfinished), _fate(self.finished))
+
+
+def _fate(kind: str) -> str:
+    known = {"SKIP": "keep", "RESUME": "retry", "RESTART": "restart"}
+    if kind not in known:
+        raise ValueError(f"ResumeConfig takes {', '.join(known)}, not {kind!r}")
+    return known[kind]
 
 
 @dataclass
@@ -44,13 +50,13 @@ class Resume:
     """tune.run's `resume`, taken apart."""
 
     required: bool  # An error when there is nothing to go back to.
-    failed: str
+    fates: Fates
 
 
 def parse_resume(resume: Any, config: Optional[ResumeConfig]) -> Optional[Resume]:
     """None when nothing is to be resumed. Raises ValueError for what Ray does not know."""
     if not resume:
-        return Resume(True, config.failed()) if config is not None else None
+        return Resume(True, config.fates()) if config is not None else None
     if resume is True:
         resume = "LOCAL"
     base, *extras = str(resume).upper().split("+")
@@ -60,8 +66,10 @@ def parse_resume(resume: Any, config: Optional[ResumeConfig]) -> Optional[Resume
         base, extras = "LOCAL", [base]
     if base not in ("AUTO", "LOCAL", "REMOTE", "PROMPT") or any(e not in kinds for e in extras):
         raise ValueError(f"resume must be True, 'AUTO' or 'AUTO+ERRORED', not {resume!r}")
-    failed = kinds[extras[-1]] if extras else (config.failed() if config is not None else "keep")
-    return Resume(base != "AUTO", failed)
+    fates = config.fates() if config is not None else Fates()
+    if extras:
+        fates = replace(fates, failed=kinds[extras[-1]])
+    return Resume(base != "AUTO", fates)
 
 
 def results_root(storage_path: Optional[str]) -> str:
@@ -109,7 +117,17 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
         return None
     _driver.close()
     _driver.settings.state = os.path.join(root, KEPT_STATE)
-    return _search(root)
+    return _search(root) or _moved()
+
+
+def _moved() -> Optional[dict[str, Any]]:
+    """The search whose state was kept, when its directory has another name now."""
+    driver = _driver.get()
+    items = driver.call("cluster_status").get("experiments") or []
+    ids = sorted((int(each["id"]) for each in items), reverse=True)
+    shown = [dict(driver.call("experiment_get", experiment_id=each)) for each in ids]
+    unfinished = [each for each in shown if each.get("state") != "COMPLETED"]
+    return next(iter(unfinished + shown), None)
 
 
 def _directory(given: str, storage_path: Optional[str] = None) -> str:

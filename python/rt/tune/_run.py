@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -28,7 +29,7 @@ from rt.tune._experiment import (
     tell_properties,
 )
 from rt.tune._files import write_search
-from rt.tune._progress import TERMINAL, Progress, wait_for_end
+from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -115,12 +116,53 @@ def run_search(request: Request) -> TrialSet:
     return _follow(driver, ready, created)
 
 
-def resume_search(request: Request, known: dict[str, Any], failed: str) -> TrialSet:
+@dataclass(frozen=True)
+class Fates:
+    """What becomes of trials when a search goes on: "keep" them as they are, "retry" from their
+    newest checkpoints, or "restart" from nothing."""
+
+    failed: str = "keep"
+    unfinished: str = "retry"  # Under way, or cut off when the search ended.
+    finished: str = "keep"
+
+    @property
+    def wants_end(self) -> bool:
+        """Whether trials that are under way cannot simply go on."""
+        return (self.unfinished, self.finished) != ("retry", "keep")
+
+
+def _reopen(driver: Driver, known: dict[str, Any], fates: Fates, trainable: str) -> bool:
+    """Lets the trials of a search run again that shall; whether there is anything left to run."""
+    number = int(known["id"])
+    state = known.get("state")
+    if state not in TERMINAL and fates.wants_end:
+        driver.call("experiment_stop", experiment_id=number, reason="its trials do not go on")
+        while state not in TERMINAL:
+            held = driver.call(
+                "experiment_wait", experiment_id=number, until_end=True, hold_ms=HOLD_MS
+            )
+            state = held.get("state")
+    if state in (*TERMINAL, "PAUSED"):
+        asked = {"failed": fates.failed, "unfinished": fates.unfinished}
+        asked["finished"] = fates.finished
+        try:
+            driver.call("experiment_resume", experiment_id=number, trainable=trainable, **asked)
+        except RtError as error:
+            if error.code == "FAILED_PRECONDITION" and "nothing left" in str(error):
+                return False
+            raise
+    if state not in TERMINAL and fates.failed != "keep":
+        for trial in _all_trials(driver, number):
+            if trial.get("state") == "FAILED":
+                anew = fates.failed == "restart"
+                driver.call("trial_retry", trial_id=trial["id"], from_scratch=anew)
+    return True
+
+
+def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> TrialSet:
     """Goes back to an experiment, as experiment_get shows it, and runs it to its end.
 
-    What had ended stays as it is; failed: "keep" them so, "retry" from their newest checkpoints or
-    "restart" from nothing. The trainable of `request` takes the place of the old one unless the
-    experiment still runs.
+    The trainable of `request` takes the place of the old one unless the experiment still runs.
     """
     ready = _prepare(request)
     driver, experiment_id = _driver.get(), int(known["id"])
@@ -129,18 +171,7 @@ def resume_search(request: Request, known: dict[str, Any], failed: str) -> Trial
         "results_dir": known.get("results_dir"),
         "attached": True,
     }
-    if known.get("state") in (*TERMINAL, "PAUSED"):
-        try:
-            driver.call(
-                "experiment_resume",
-                experiment_id=experiment_id,
-                failed=failed,
-                trainable=ready.manifest,
-            )
-        except RtError as error:
-            if error.code != "FAILED_PRECONDITION" or "nothing left" not in str(error):
-                raise
-            created["ended"] = True
+    created["ended"] = not _reopen(driver, known, fates, ready.manifest)
     ready.dated = False
     return _follow(driver, ready, created)
 
@@ -155,7 +186,13 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     advisors = Advisors(ready.advice, ready.table) if "driver" in ready.spec else None
     if advisors is not None:
         advisors.attach(driver, experiment_id)
-    experiment = wait_for_end(driver, experiment_id, progress, advisors)
+    try:
+        experiment = wait_for_end(driver, experiment_id, progress, advisors)
+    except RtError:  # Of the cluster: a search goes on without its driver.
+        raise
+    except BaseException as error:  # The user's code, or Ctrl-C once more.
+        _stop(driver, experiment_id, type(error).__name__)
+        raise
     items = _all_trials(driver, experiment_id)
     experiment.setdefault("results_dir", created.get("results_dir"))
     metric, mode = metric_and_mode(request.tune)
@@ -169,6 +206,12 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
             shutil.rmtree(kept, ignore_errors=True)
     _check_outcome(trials, any(item.get("started_at") for item in items))
     return trials
+
+
+def _stop(driver: Driver, experiment_id: int, why: str) -> None:
+    """So that nothing goes on for a driver that has left, and holds what the next one wants."""
+    with contextlib.suppress(RtError, ValueError):  # What ended the driver is told, not this.
+        driver.call("experiment_stop", experiment_id=experiment_id, reason=f"{why} in its driver")
 
 
 def _leave_search(trials: TrialSet) -> None:

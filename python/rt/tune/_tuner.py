@@ -23,7 +23,7 @@ from rt.tune._restore import (
     parse_resume,
 )
 from rt.tune._results import ResultGrid
-from rt.tune._run import known_trials, resume_search, run_search
+from rt.tune._run import Fates, known_trials, resume_search, run_search
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -48,7 +48,7 @@ class Tuner:
         self._results: Optional[ResultGrid] = None
         self._known: Optional[dict[str, Any]] = None  # The experiment that is gone back to.
         self._ended: Optional[TrialSet] = None  # A search of which nothing is left to run.
-        self._failed = "keep"
+        self._fates = Fates()
 
     @classmethod
     def restore(
@@ -64,13 +64,11 @@ class Tuner:
         """A tuner whose fit() goes on with a search that was interrupted.
 
         path: its results directory or its name. Trials that had ended are kept; the others go on
-        from their newest checkpoints. resume_errored: so do those that failed; restart_errored:
-        those begin anew. Where all had ended nothing is run. Only load what you trust: its
-        configuration is unpickled.
+        from their newest checkpoints, or end as they are when resume_unfinished is False.
+        resume_errored: those that failed go on, too; restart_errored: those begin anew. Where all
+        had ended nothing is run. Only load what you trust: its configuration is unpickled.
         Raises ValueError when there is no such search.
         """
-        if not resume_unfinished:
-            raise ValueError("resume_unfinished=False is not available: rt trial stop ends trials")
         known = find(path)
         if known is None:
             tuner = cls(trainable, param_space=param_space)
@@ -82,7 +80,10 @@ class Tuner:
         space = kept["space"] if param_space is None else param_space
         tuner = cls(trainable, param_space=space, tune_config=kept["tune"], run_config=kept["run"])
         tuner._known = known
-        tuner._failed = "restart" if restart_errored else ("retry" if resume_errored else "keep")
+        tuner._fates = Fates(
+            failed="restart" if restart_errored else ("retry" if resume_errored else "keep"),
+            unfinished="retry" if resume_unfinished else "keep",
+        )
         return tuner
 
     @classmethod
@@ -99,7 +100,7 @@ class Tuner:
         if self._ended is not None:
             trials = _as_it_ended(self._ended, self._request.run.verbose)
         elif self._known is not None:
-            trials = resume_search(self._request, self._known, self._failed)
+            trials = resume_search(self._request, self._known, self._fates)
         else:
             trials = run_search(self._request)
         failure = self._request.run.failure_config
@@ -239,7 +240,7 @@ def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
         raise ValueError("resume needs the name of the search: tune.run(..., name=...)")
     known = find(name, request.run.storage_path)
     if known is not None:
-        return resume_search(request, known, resume.failed)
+        return resume_search(request, known, resume.fates)
     ended = find_ended(name, request.run.storage_path)
     if ended is not None:
         return _as_it_ended(ended, request.run.verbose)

@@ -7,18 +7,22 @@ the driver, in order, and a trial goes on only after its driver has looked at it
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
 
 
-def _spread(values: Any) -> float:
+def _spread(values: Iterable[float]) -> float:
+    """The deviation of the values; NaN, which is below no limit, when one of them is not finite."""
     from statistics import pstdev  # Six milliseconds that few scripts need.
 
-    return pstdev(values)
+    values = list(values)
+    return pstdev(values) if all(map(math.isfinite, values)) else math.nan
 
 
 class Stopper(ABC):
@@ -179,10 +183,10 @@ class ExperimentPlateauStopper(Stopper):
         self._best: list[float] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Notes the value; a trial ends when all do."""
+        """Notes the value; a trial ends when all do. NaN is never among the best."""
         value = flatten(result).get(self._metric)
         if isinstance(value, (int, float)):
-            self._best.append(float(value))
+            self._best += [] if math.isnan(value) else [float(value)]
             self._best = sorted(self._best, reverse=self._reverse)[: self._top]
             agree = len(self._best) == self._top and _spread(self._best) <= self._std
             self._in_row = self._in_row + 1 if agree else 0
