@@ -1,4 +1,7 @@
 // Read models of trials and their rows.
+#include <cctype>
+#include <charconv>
+
 #include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
@@ -188,7 +191,29 @@ const Json* ValueAt(const Json& tree, const std::vector<PathStep>& path) {
   return value;
 }
 
-// "3_lr=0.1,width=64": the trial's number and what was drawn for it, keys by their last step.
+// A float with four places, else its text, with one _ for what a file's name had better not have.
+std::string TagText(const Json& value) {
+  if (value.is_double()) {
+    char text[400];  // The largest has 309 digits before its point.
+    const auto end = std::to_chars(text, std::end(text), value.AsDouble(),
+                                   std::chars_format::fixed, 4);
+    return {text, end.ptr};
+  }
+  std::string said = value.is_string() ? value.AsString() : value.Dump();
+  if (value.is_bool()) said = value.AsBool() ? "True" : "False";
+  std::string text;
+  bool is_gap = false;
+  for (const char c : said) {
+    const bool is_kept = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    if (is_kept || !is_gap) text += is_kept ? c : '_';
+    is_gap = !is_kept;
+  }
+  const size_t first = text.find_first_not_of('_');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of('_') - first + 1);
+}
+
+// "3_lr=0.1000,width=64": the trial's number and what was drawn for it, keys by their last step.
 std::string DrawnTag(const Space& space, uint32_t number, const Json& config) {
   std::string tag = std::to_string(number);
   char separator = '_';
@@ -198,7 +223,7 @@ std::string DrawnTag(const Space& space, uint32_t number, const Json& config) {
     const PathStep& last = variable.path.back();
     const std::string* key = std::get_if<std::string>(&last);
     const std::string name = key != nullptr ? *key : std::to_string(std::get<size_t>(last));
-    tag += separator + name + "=" + (value->is_string() ? value->AsString() : value->Dump());
+    tag += separator + TagText(Json(name)) + "=" + TagText(*value);
     separator = ',';
   }
   return tag.substr(0, kTagBytesMax);

@@ -187,8 +187,8 @@ show(objective, lambda checkpoint: TuneReportCheckpointCallback.get_model(checkp
 """)
         found = json.loads(done.stdout.splitlines()[-1])
         folds = found.pop("folds")
-        self.assertEqual(found, {"all": [6, ["eval-binary_error", "eval-binary_logloss"], [5]],
-                                 "each": [6, ["error"], [2, 4, 5]],
+        self.assertEqual(found, {"all": [5, ["eval-binary_error", "eval-binary_logloss"], [5]],
+                                 "each": [5, ["error"], [2, 4, 5]],
                                  "bare": [5, ["eval-binary_error"], []]})
         self.assertEqual([folds[0], len(folds[1]), folds[2]], [5, 2, []])
 

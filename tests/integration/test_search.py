@@ -117,6 +117,20 @@ print(json.dumps([each.config for each in results]))
         self.assertNotEqual(first, other)
         self.assertEqual(len({each["u"] for each in first}), 6)
 
+    def test_a_tag_says_what_was_drawn_and_can_be_a_files_name(self) -> None:
+        tags = self.place.said("""
+import json
+from rt import tune
+space = {"net": {"act": tune.grid_search(["a b/c", "é-x "])}, "lr": tune.grid_search([0.01]),
+         "big": tune.grid_search([True]), "k": 5}
+grid = tune.Tuner(lambda config: 1, param_space=space).fit()
+print(json.dumps([[each.metrics["experiment_tag"], each._trial.evaluated_params] for each in grid]))
+""")
+        drawn = {"big": True, "lr": 0.01}
+        self.assertEqual(tags, [
+            ["0_big=True,lr=0.0100,act=a_b_c", {**drawn, "net/act": "a b/c"}],
+            ["1_big=True,lr=0.0100,act=-x", {**drawn, "net/act": "é-x "}]])
+
     def test_results_have_their_fields_files_and_checkpoints(self) -> None:
         last, checkpoint, folder = self.place.said(RESULTS)
         self.assertEqual(last["training_iteration"], 5)

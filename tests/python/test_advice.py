@@ -134,6 +134,47 @@ def test_how_a_trial_ends_is_told_once() -> None:
     assert advisors.ended and len(head.answers) == 1
 
 
+def test_a_callbacks_trial_says_what_was_drawn_and_that_it_is_done() -> None:
+    class Looks(tune.Callback):
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            self.trial = trial
+
+    head, looks, space = Head(), Looks(), {"x": {"grid": [0, 1]}, "k": 5}
+    advisors = advised(head, callbacks=[looks], info={"trainable": "f"}, space=space)
+    head.say(entry(2, "trial", params={"x": 1, "k": 5}, name="t"), entry(3, "start", rank=0),
+             row(4, 1, v=2), entry(5, "end", failed=False, completed=True, reason=""))  # fmt: skip
+    advisors.poll(0)
+    assert looks.trial.last_result["done"] is True and looks.trial.trainable_name == "f"
+    assert (looks.trial.evaluated_params, looks.trial.experiment_tag) == ({"x": 1}, "0_x=1")
+
+
+def test_a_quick_trial_starts_before_its_rows() -> None:
+    class Hears(tune.Callback):
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+
+        def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            self.heard.append(("start", trial.attempt, trial.status))
+
+        def on_trial_restore(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            self.heard.append("restore")
+
+        def on_trial_result(
+            self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any
+        ) -> None:
+            self.heard.append((result["v"], trial.status))
+
+    head, hears = Head(), Hears()
+    advisors = advised(head, callbacks=[hears])
+    again = {**row(6, 2, v=4), "attempt": 2, "restored": True}
+    head.say(created(2), {**row(3, 1, v=2), "restored": False}, entry(4, "start", rank=0),
+             entry(5, "attempt_end", outcome="FAILED", reason="", goes_on=True), again,
+             entry(7, "start", rank=0) | {"attempt": 2, "restored": True})  # fmt: skip
+    advisors.poll(0)
+    assert hears.heard == [("start", 1, "RUNNING"), (2, "RUNNING"), ("start", 2, "RUNNING"),
+                           "restore", (4, "RUNNING")]  # fmt: skip
+
+
 class Seeded(Searcher):
     def __init__(self) -> None:
         super().__init__("v", "max")
@@ -187,7 +228,7 @@ def test_a_paused_trial_goes_on_when_it_is_chosen() -> None:
     advisors = advised(head, scheduler=scheduler)
     head.say(created(2), entry(3, "start", rank=0), row(4, 1))
     head.say(entry(5, "attempt_end", outcome="ENDED", reason="", goes_on=True))
-    head.say(entry(6, "start", rank=0))
+    head.say({**entry(6, "start", rank=0), "attempt": 2})
     for _ in range(3):
         advisors.poll(0)
     assert head.answers[0]["pauses"] == [0] and head.answers[0]["resumes"] == [0]

@@ -30,6 +30,8 @@ from rt.tune._experiment import Request, build_spec
         ("rt.train", "report get_checkpoint get_context Checkpoint RunConfig FailureConfig"),
         ("rt.tune", "CLIReporter JupyterNotebookReporter PlacementGroupFactory checkpoint_dir"),
         ("rt.tune.analysis", "ExperimentAnalysis"),
+        ("rt.tune.analysis.experiment_analysis", "ExperimentAnalysis"),
+        ("rt.tune.execution.placement_groups", "PlacementGroupFactory"),
         ("rt.tune.experiment", "Experiment Trial"),
         ("rt.tune.experiment.trial", "Trial"),
         ("rt.tune.logger", "DEFAULT_LOGGERS JsonLoggerCallback CSVLoggerCallback pretty_print"),
@@ -43,6 +45,8 @@ from rt.tune._experiment import Request, build_spec
         ("rt.tune.search.sample", "uniform choice randint"),
         ("rt.tune.suggest", "ConcurrencyLimiter"),
         ("rt.tune.trainable", "Trainable with_parameters"),
+        ("rt.tune.trainable.trainable", "Trainable"),
+        ("rt.tune.trainable.util", "with_parameters"),
         ("rt.tune.tuner", "Tuner"),
     ],
 )

@@ -127,6 +127,9 @@ alias(
     [sys.modules[__name__], search, schedulers, stopper],
     {
         "rt.tune.analysis": ["ExperimentAnalysis"],
+        "rt.tune.analysis.experiment_analysis": ["ExperimentAnalysis"],
+        "rt.tune.execution": [],
+        "rt.tune.execution.placement_groups": ["PlacementGroupFactory"],
         "rt.tune.experiment": ["Experiment", "Trial"],
         "rt.tune.experiment.trial": ["Trial"],
         "rt.tune.registry": ["register_trainable"],
@@ -145,6 +148,8 @@ alias(
         "rt.tune.suggest.repeater": ["Repeater"],
         "rt.tune.suggest.suggestion": ["ConcurrencyLimiter", "Searcher"],
         "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
+        "rt.tune.trainable.trainable": ["Trainable"],
+        "rt.tune.trainable.util": ["with_parameters"],
         "rt.tune.tune": ["run", "run_experiments"],
         "rt.tune.tune_config": ["TuneConfig"],
         "rt.tune.tuner": ["Tuner"],

@@ -46,6 +46,7 @@ class Advice:
     # From a trial's configuration to its resources; None from it: as the experiment says.
     resources_of: Optional[Callable[[dict[str, Any]], Any]] = None
     info: dict[str, Any] = field(default_factory=dict)  # For Callback.setup.
+    space: dict[str, Any] = field(default_factory=dict)  # As the head has it.
 
     def to_spec(self) -> dict[str, Any]:
         """The `driver` of an experiment's specification; empty when nothing is asked."""
@@ -212,8 +213,9 @@ class Advisors:
         trial = self._controller.trials[int(entry["number"])]
         callbacks = self._advice.callbacks if live else []
         if kind == "start":
-            return self._on_start(trial, entry, callbacks)
+            return self._on_start(trial, entry, callbacks) if entry["rank"] == 0 else None
         if kind == "rows":
+            self._on_start(trial, entry, callbacks)  # Unless it was told before.
             for row in entry["rows"]:
                 self._on_row(trial, row["result"], callbacks)
             return None
@@ -233,14 +235,19 @@ class Advisors:
     def _on_trial(self, entry: Entry) -> None:
         number = int(entry["number"])
         config = restore_values(numbers(entry["params"] or {}), self._table)
-        trial = LiveTrial(f"{self._id}/{number}", number, config, entry["name"])
+        trial = self._live_trial(number, config, entry["name"])
         trial.local_path = entry.get("results_dir") or ""
         self._controller.trials[number] = trial
         if self._advice.scheduler is not None:
             self._advice.scheduler.on_trial_add(self._controller, trial)
 
+    def _live_trial(self, number: int, config: dict[str, Any], name: str) -> LiveTrial:
+        trainable = str(self._advice.info.get("trainable") or "")
+        trial_id = f"{self._id}/{number}"
+        return LiveTrial(trial_id, number, config, name, trainable, self._advice.space)
+
     def _on_start(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
-        if entry["rank"] != 0:
+        if trial.attempt == int(entry["attempt"]):
             return
         trial.started(int(entry["attempt"]))
         iteration, trials = self._controller.iteration, self._controller.get_trials()
@@ -319,7 +326,7 @@ class Advisors:
 
     def _on_end(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
         ran = trial.attempt > 0
-        trial.status = ERROR if entry["failed"] else TERMINATED
+        trial.ended(bool(entry["failed"]))
         if not trial.told:
             self._tell_end(trial, ran)
         iteration, trials = self._controller.iteration, self._controller.get_trials()
@@ -384,8 +391,7 @@ class Advisors:
         for path, _ in self._advice.sampled:
             place(params, path, json_value(value_at(config, path), path))
         found: dict[str, Any] = {"number": number, "params": params}
-        trial = LiveTrial(f"{self._id}/{number}", number, config, f"{self._id}_{number:05d}")
-        trial.trainable_name = str(self._advice.info.get("trainable") or "")
+        trial = self._live_trial(number, config, f"{self._id}_{number:05d}")
         if self._advice.name_of is not None:
             found["name"] = trial.trial_name = str(self._advice.name_of(trial))
         if self._advice.directory_of is not None:

@@ -70,8 +70,8 @@ class ExperimentAnalysis:
 
     @property
     def best_checkpoint(self) -> Optional[Checkpoint]:
-        """The best trial's newest checkpoint."""
-        return self.best_trial.checkpoint
+        """The best trial's best kept checkpoint, by the metric and mode of tune.run()."""
+        return self.get_best_checkpoint(self.best_trial)
 
     @property
     def best_logdir(self) -> str:
@@ -85,8 +85,8 @@ class ExperimentAnalysis:
 
     @property
     def best_result_df(self) -> Any:
-        """The best trial's newest row, as a table of one row."""
-        return as_dataframe([flatten(self.best_result)])
+        """The best trial's newest row, as a table of one row, indexed by trial_id."""
+        return as_dataframe([_newest_row(self.best_trial)], "trial_id")
 
     @property
     def results(self) -> dict[str, dict[str, Any]]:
@@ -95,23 +95,23 @@ class ExperimentAnalysis:
 
     @property
     def results_df(self) -> Any:
-        """One row per trial: the newest."""
-        return self._trials.table()
+        """One row per trial: the newest; indexed by trial_id."""
+        return as_dataframe([_newest_row(trial) for trial in self.trials], "trial_id")
 
     @property
     def trial_dataframes(self) -> dict[str, Any]:
-        """Trial's results directory -> its rows."""
-        return {t.path: as_dataframe([flatten(row) for row in t.rows]) for t in self.trials}
+        """Trial id -> its rows."""
+        return {t.trial_id: as_dataframe([flatten(row) for row in t.rows]) for t in self.trials}
 
     def dataframe(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
         """One row per trial, its newest or its best: a DataFrame, or a list of dicts."""
         return self._trials.table(metric, mode)
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """Trial's results directory -> configuration (keys under "config/" with `prefix`)."""
+        """Trial id -> configuration; with `prefix` flattened, under "config/"."""
         if prefix:
-            return {t.path: {f"config/{k}": v for k, v in t.config.items()} for t in self.trials}
-        return {trial.path: trial.config for trial in self.trials}
+            return {trial.trial_id: flatten(trial.config, "config/") for trial in self.trials}
+        return {trial.trial_id: trial.config for trial in self.trials}
 
     def get_best_trial(
         self,
@@ -157,3 +157,9 @@ class ExperimentAnalysis:
         """(local path, value of the metric) of each kept checkpoint; fetches them all."""
         chosen = self._trials.chosen_metric(metric or "training_iteration")
         return [(c.path, flatten(row).get(chosen)) for c, row in trial.checkpoints]
+
+
+def _newest_row(trial: AnyTrial) -> dict[str, Any]:
+    """Flattened, with the configuration."""
+    row = {"trial_id": trial.trial_id, **trial.last_result, "config": trial.config}
+    return flatten(row)

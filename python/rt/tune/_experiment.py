@@ -130,15 +130,39 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         info={
             "stop": request.run.stop,
             "num_samples": request.tune.num_samples,
-            "total_num_samples": request.tune.num_samples,
+            "total_num_samples": _trials_total(request),
             "trainable": spec["trainable"],
         },
+        space=spec["space"],
     )
     if isinstance(search, ConcurrencyLimiter) and not search.batch:
         # The head keeps the limit; whatever it wraps is asked itself.
         inner = search.searcher
         advice.searcher = inner if isinstance(inner, Searcher) else None
     return advice
+
+
+def _trials_total(request: Request) -> int:
+    """How many trials the search has; sys.maxsize when it has no end."""
+    samples, space = request.tune.num_samples, request.space or {}
+    if samples < 0:
+        return sys.maxsize
+    points = getattr(as_search(request.tune.search_alg), "points", [])[:samples]
+    free = (samples - len(points)) * _grid_points(space, {})
+    return free + sum(_grid_points(space, point) for point in points)
+
+
+def _grid_points(space: Any, point: Any) -> int:
+    """The product of the grids' sizes, without those that `point` fixes."""
+    pairs = space.items() if isinstance(space, dict) else enumerate(space)
+    total = 1
+    for key, value in pairs:
+        fixed = point.get(key) if isinstance(point, dict) else None
+        if isinstance(value, dict) and list(value) == ["grid_search"]:
+            total *= len(value["grid_search"]) if fixed is None else 1
+        elif isinstance(value, (dict, list)):
+            total *= _grid_points(value, fixed)
+    return total
 
 
 def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
@@ -156,7 +180,7 @@ def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> N
             "set_search_properties returned False); define the space in the searcher, and leave "
             "only constants in the configuration"
         )
-    spec["space"] = constants(spec["space"])
+    spec["space"] = advice.space = constants(spec["space"])
 
 
 def _resources(request: Request) -> dict[str, Any]:

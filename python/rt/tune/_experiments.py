@@ -1,11 +1,10 @@
-"""Experiment and run_experiments: the oldest way to describe searches."""
+"""Experiment: the oldest way to describe a search, and several at once."""
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
 from rt.tune._trial_base import AnyTrial
-from rt.tune._tuner import run
 
 _IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "sync_to_driver"}
 
@@ -31,6 +30,20 @@ class Experiment:
         return cls(name, spec["run"], **left)
 
 
+def listed(experiments: Any) -> list[Experiment]:
+    """Of an Experiment, a list of them, or {name: spec}. Raises ValueError for what is none."""
+    if isinstance(experiments, dict):
+        return [Experiment.from_json(name, spec) for name, spec in experiments.items()]
+    found = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+    for experiment in found:
+        if not isinstance(experiment, Experiment):
+            kind = type(experiment).__name__
+            raise ValueError(f"experiments are Experiments or {{name: spec}}, not {kind}")
+    if not found:
+        raise ValueError("there is no experiment in the list")
+    return found
+
+
 def run_experiments(
     experiments: Any,
     scheduler: Any = None,
@@ -47,24 +60,14 @@ def run_experiments(
     Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
     no experiment.
     """
-    if isinstance(experiments, dict):
-        experiments = [Experiment.from_json(name, spec) for name, spec in experiments.items()]
-    elif isinstance(experiments, Experiment):
-        experiments = [experiments]
-    trials: list[AnyTrial] = []
-    for experiment in experiments:
-        if not isinstance(experiment, Experiment):
-            kind = type(experiment).__name__
-            raise ValueError(f"run_experiments takes Experiments or {{name: spec}}, not {kind}")
-        analysis = run(
-            experiment.run,
-            name=experiment.name,
-            scheduler=scheduler,
-            verbose=verbose,
-            resume=resume,
-            raise_on_failed_trial=raise_on_failed_trial,
-            callbacks=callbacks,
-            **experiment.arguments,
-        )
-        trials += analysis.trials
-    return trials
+    from rt.tune._tuner import run  # It runs experiments as well.
+
+    analysis = run(
+        listed(experiments),
+        scheduler=scheduler,
+        verbose=verbose,
+        resume=resume,
+        raise_on_failed_trial=raise_on_failed_trial,
+        callbacks=callbacks,
+    )
+    return analysis.trials

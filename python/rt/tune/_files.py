@@ -1,7 +1,8 @@
 """Searches and trials as results directories on this machine show them, without any cluster.
 
-A search whose embedded cluster is gone, because all of it had ended, leaves SEARCH_FILE beside its
-trials' directories; all else is what every trial's directory has.
+A search of an embedded cluster leaves SEARCH_FILE beside its trials' directories; all else is what
+every trial's directory has. CHECKPOINTS_FILE there says which rows the copied checkpoints came
+with.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import numbers
 from rt.tune._trial_base import AnyTrial
-from rt.tune._trials import TrialSet
+from rt.tune._trials import TrialSet, saved_iterations
 
 SEARCH_FILE = ".rt-search.json"
 
@@ -25,15 +26,17 @@ class FileTrial(AnyTrial):
 
     def __init__(self, path: str, known: Optional[dict[str, Any]] = None) -> None:
         self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
-        if not os.path.isfile(os.path.join(self.path, "params.json")):
+        if not _holds_trial(self.path):
             raise ValueError(f"{self.path} is not the results directory of a trial")
         with open(os.path.join(self.path, "params.json"), encoding="utf-8") as file:
             self.config = numbers(json.load(file))
         self._rows: Optional[list[dict[str, Any]]] = None
         known = known or {}
-        self._saved_at: dict[str, Any] = dict(known.get("checkpoints") or {})
+        self.space = known.get("space") or {}
+        self.trainable_name = str(known.get("trainable") or "")
         self.trial_name = os.path.basename(self.path)
         self.trial_id = known.get("id") or self.last_metrics.get("trial_id") or self.trial_name
+        self.num_failures = int(known.get("failures") or 0)
         failed = os.path.exists(os.path.join(self.path, "error.txt"))
         self.state = str(known.get("state") or ("FAILED" if failed else "COMPLETED"))
 
@@ -66,28 +69,43 @@ class FileTrial(AnyTrial):
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
         """The directories checkpoint_000000 and so on, with their rows where those are known."""
         rows = {row.get("training_iteration"): row for row in self.rows}
-        return [
-            (Checkpoint(each), rows.get(self._saved_at.get(os.path.basename(each)), {}))
-            for each in sorted(glob.glob(glob.escape(self.path) + "/checkpoint_*"))
-        ]
+        saved_at = saved_iterations(self.path)
+        found = []
+        for path in sorted(glob.glob(glob.escape(self.path) + "/checkpoint_*")):
+            name = os.path.basename(path)
+            row = rows.get(saved_at.get(name), {})
+            found.append((Checkpoint(path), {**row, "checkpoint_dir_name": name}))
+        return found
+
+
+def _holds_trial(path: str) -> bool:
+    return os.path.isfile(os.path.join(path, "params.json"))
 
 
 def write_search(trials: TrialSet) -> None:
-    """Leaves what read_search wants in the search's results directory, in one piece."""
+    """Leaves what read_search wants in the search's results directory, in one piece.
+
+    Trials that never began, and so have no directory, are left out.
+    """
     items = [
         {
             "directory": os.path.relpath(trial.path, trials.path),
             "id": trial.trial_id,
             "state": trial.state,
-            "checkpoints": {
-                f"checkpoint_{number:06d}": row.get("training_iteration")
-                for number, (_, row) in enumerate(trial.checkpoints)
-            },
+            "failures": trial.num_failures,
         }
         for trial in trials
+        if _holds_trial(trial.path)
     ]
-    state = trials.experiment.get("state")
-    found = {"state": state, "metric": trials.metric, "mode": trials.mode, "trials": items}
+    experiment = trials.experiment
+    found = {
+        "state": experiment.get("state"),
+        "metric": trials.metric,
+        "mode": trials.mode,
+        "trainable": (experiment.get("spec") or {}).get("trainable"),
+        "space": experiment.get("space"),
+        "trials": items,
+    }
     path = os.path.join(trials.path, SEARCH_FILE)
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(found, file)
@@ -106,6 +124,10 @@ def read_search(path: str) -> TrialSet:
     """
     with open(os.path.join(path, SEARCH_FILE), encoding="utf-8") as file:
         found = json.load(file)
-    trials = [FileTrial(os.path.join(path, item["directory"]), item) for item in found["trials"]]
+    shared = {key: found.get(key) for key in ("trainable", "space")}
+    trials = [
+        FileTrial(os.path.join(path, item["directory"]), {**shared, **item})
+        for item in found["trials"]
+    ]
     experiment = {"state": found["state"], "results_dir": path}
     return TrialSet(experiment, trials, found["metric"], found["mode"])

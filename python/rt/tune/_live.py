@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
-from rt._json import flatten
-from rt.tune._trial_base import AnyTrial
+from rt.tune._trial_base import AnyTrial, MetricSummary, evaluated, tag_of
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 TERMINATED, ERROR = "TERMINATED", "ERROR"
 
 
 class LiveTrial:
-    """A trial while the search runs, under the names of Ray's."""
+    """A trial while the search runs, under the names of Ray's.
 
-    def __init__(self, trial_id: str, number: int, config: dict[str, Any], name: str) -> None:
+    `space`: of the search, as the head has it.
+    """
+
+    def __init__(
+        self,
+        trial_id: str,
+        number: int,
+        config: dict[str, Any],
+        name: str,
+        trainable_name: str = "",
+        space: Optional[Mapping[str, Any]] = None,
+    ) -> None:
         self.trial_id = trial_id
         self.number = number
         self.config = config
-        self.evaluated_params = config
+        self.evaluated_params = evaluated(config, space or {})
         self.trial_name = name
-        self.trainable_name = ""
-        self.experiment_tag = str(number)
+        self.trainable_name = trainable_name
+        self.experiment_tag = tag_of(number, config, space or {})
         self.local_path = ""
         self.status = PENDING
         self.last_result: dict[str, Any] = {}
-        self.metric_analysis: dict[str, dict[str, float]] = {}
-        self.metric_n_steps: dict[str, int] = {}
+        self._summary = MetricSummary()
         self.checkpoint: Any = None
         self.num_failures = 0
         self.error_message = ""
@@ -45,6 +54,16 @@ class LiveTrial:
     logdir = path
 
     @property
+    def metric_analysis(self) -> dict[str, dict[str, float]]:
+        """Metric -> its "max", "min", "avg" and "last"."""
+        return self._summary.values
+
+    @property
+    def metric_n_steps(self) -> dict[str, int]:
+        """Metric -> how many rows had it."""
+        return self._summary.counts
+
+    @property
     def has_checkpoint(self) -> bool:
         """Whether a checkpoint was stored."""
         return self.checkpoint is not None
@@ -56,21 +75,19 @@ class LiveTrial:
     def update_last_result(self, result: dict[str, Any]) -> None:
         """Notes a row, and what it changes in metric_analysis."""
         self.last_result = result
-        for name, value in flatten(result).items():
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                continue
-            count = self.metric_n_steps[name] = self.metric_n_steps.get(name, 0) + 1
-            known = self.metric_analysis.setdefault(
-                name, {"max": value, "min": value, "avg": value, "last": value}
-            )
-            known["max"], known["min"] = max(known["max"], value), min(known["min"], value)
-            known["avg"] += (value - known["avg"]) / count
-            known["last"] = value
+        self.experiment_tag = str(result.get("experiment_tag") or self.experiment_tag)
+        self._summary.add(result)
 
     def started(self, attempt: int) -> None:
         """Its process runs."""
         self.status, self.attempt, self.released = RUNNING, attempt, False
         self.start_time = self.start_time or time.time()
+
+    def ended(self, failed: bool) -> None:
+        """It is over. As in Ray, its newest row says so when it did not fail."""
+        self.status = ERROR if failed else TERMINATED
+        if self.last_result and not failed:
+            self.last_result = {**self.last_result, "done": True}
 
     def __str__(self) -> str:
         return self.trial_name

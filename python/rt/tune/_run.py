@@ -200,8 +200,8 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     progress.failures(trials)
     if driver.embedded:
         trials.save_files(driver.embedded_dir, names_of(request.run.log_to_file))
+        _leave_search(trials)
         if trials.all_done():
-            _leave_search(trials)
             driver.call("local_keep", path="")
             shutil.rmtree(kept, ignore_errors=True)
     _check_outcome(trials, any(item.get("started_at") for item in items))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import flatten
+from rt._space import constants
+from rt._values import Path
 
 _STATES = {
     "STARTING": "PENDING",
@@ -27,6 +31,9 @@ class AnyTrial(ABC):
     state: str  # As rt calls it.
     config: dict[str, Any]
     path: str  # Its results directory.
+    trainable_name: str = ""
+    num_failures: int = 0
+    space: Mapping[str, Any] = {}  # Of its search, as the head has it.
 
     @property
     @abstractmethod
@@ -53,6 +60,28 @@ class AnyTrial(ABC):
         """The state as Ray calls it."""
         return _STATES.get(self.state, self.state)
 
+    def is_finished(self) -> bool:
+        """Whether it is over."""
+        return self.status in ("TERMINATED", "ERROR")
+
+    @property
+    def evaluated_params(self) -> dict[str, Any]:
+        """What was drawn or suggested for it: its configuration without the constants."""
+        return evaluated(self.config, self.space)
+
+    @property
+    def experiment_tag(self) -> str:
+        """Its number and what was drawn for it, "3_lr=0.1000,width=64", once it has reported."""
+        return str(self.last_metrics.get("experiment_tag") or "")
+
+    @property
+    def metric_analysis(self) -> dict[str, dict[str, float]]:
+        """Metric -> its "max", "min", "avg" and "last"."""
+        summary = MetricSummary()
+        for row in self.rows:
+            summary.add(row)
+        return summary.values
+
     @property
     def last_result(self) -> dict[str, Any]:
         """The same as last_metrics."""
@@ -73,6 +102,11 @@ class AnyTrial(ABC):
         """The newest committed checkpoint, or None."""
         found = self.checkpoints
         return found[-1][0] if found else None
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint was stored."""
+        return bool(self.checkpoints)
 
     def value(
         self, metric: str, mode: str, scope: str, finite_only: bool = True
@@ -98,3 +132,58 @@ class AnyTrial(ABC):
 def as_number(value: Any) -> Optional[float]:
     """A float of what is a number; None of anything else."""
     return float(value) if isinstance(value, (int, float)) else None
+
+
+class MetricSummary:
+    """The extremes, mean and newest value of every metric, row by row; true or false is none."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, float]] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Takes one more row in."""
+        for name, value in flatten(row).items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                continue
+            count = self.counts[name] = self.counts.get(name, 0) + 1
+            known = self.values.setdefault(name, dict.fromkeys(("max", "min", "avg"), value))
+            known["max"], known["min"] = max(known["max"], value), min(known["min"], value)
+            known["avg"] += (value - known["avg"]) / count
+            known["last"] = value
+
+
+def drawn(config: Any, space: Any) -> dict[Path, Any]:
+    """Path -> value of what `space`, in its JSON form, does not hold as a constant."""
+    found: dict[Path, Any] = {}
+    if isinstance(config, list):
+        config, space = dict(enumerate(config)), dict(enumerate(space))
+    fixed = constants(space)
+    for key, value in config.items():
+        constant = fixed.get(key)
+        if isinstance(constant, dict) and list(constant) == ["constant"]:
+            continue
+        if isinstance(value, (dict, list)) and isinstance(constant, type(value)):
+            found.update({(key, *path): each for path, each in drawn(value, constant).items()})
+        elif key not in fixed or (constant is None and value is not None):
+            found[(key,)] = value  # None stands there for what the driver computes.
+    return found
+
+
+def evaluated(config: dict[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, as Ray has it: paths are texts with slashes."""
+    return {"/".join(map(str, path)): value for path, value in drawn(config, space).items()}
+
+
+def tag_of(number: int, config: dict[str, Any], space: Mapping[str, Any]) -> str:
+    """A trial's experiment_tag: "3_lr=0.1000,width=64", in the order of the paths."""
+    pairs = sorted(drawn(config, space).items(), key=lambda pair: [str(step) for step in pair[0]])
+    parts = [f"{_tag_text(path[-1])}={_tag_text(value)}" for path, value in pairs]
+    return "_".join([str(number), *([",".join(parts)] if parts else [])])
+
+
+def _tag_text(value: Any) -> str:
+    """With nothing that a directory's name could not have."""
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    return re.sub("[^a-zA-Z0-9_-]+", "_", str(value)).strip("_")

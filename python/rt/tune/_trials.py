@@ -5,8 +5,10 @@ What `trial_list` says is kept; rows and checkpoints are fetched when they are f
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,6 +22,7 @@ from rt._logs import save_logs
 from rt._values import ValueTable, restore_values
 from rt.tune._trial_base import AnyTrial, as_number
 
+CHECKPOINTS_FILE = ".rt-checkpoints.json"
 STORED_WITHIN_S = 600.0
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 _NEVER_METRICS = {
@@ -35,7 +38,7 @@ FILLED_IN = {
 class Trial(AnyTrial):
     """A trial that its head is asked about."""
 
-    def __init__(self, item: dict[str, Any], results_dir: str, table: ValueTable) -> None:
+    def __init__(self, item: dict[str, Any], experiment: dict[str, Any], table: ValueTable) -> None:
         self._item = item
         self._rows: Optional[list[dict[str, Any]]] = None
         self._last: Optional[dict[str, Any]] = None
@@ -45,8 +48,11 @@ class Trial(AnyTrial):
         self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
         self.state = str(item.get("state"))
         self.config: dict[str, Any] = restore_values(numbers(item.get("params") or {}), table)
-        own = item.get("results_dir")
-        self.path = str(own or (os.path.join(results_dir, self.trial_name) if results_dir else ""))
+        self.num_failures = int(item.get("failures") or 0)
+        self.space = experiment.get("space") or {}
+        self.trainable_name = str((experiment.get("spec") or {}).get("trainable") or "")
+        own, root = item.get("results_dir"), experiment.get("results_dir")
+        self.path = str(own or (os.path.join(root, self.trial_name) if root else ""))
 
     @property
     def reported(self) -> int:
@@ -124,9 +130,38 @@ class Trial(AnyTrial):
             manifest = str(item.get("manifest") or item.get("id"))
             row = self._with_config(item.get("metrics") or {})
             row.setdefault("training_iteration", item.get("step"))
+            # The head counts all that were ever committed, from 1.
+            row["checkpoint_dir_name"] = f"checkpoint_{int(item['id']) - 1:06d}"
             parts = item.get("parts") or ()
             found.append((remote_checkpoint(self.trial_id, manifest, parts), row))
         return found
+
+
+def save_checkpoints(trial: AnyTrial) -> None:
+    """Copies the trial's checkpoints into its directory, and notes which row each came with."""
+    saved_at = saved_iterations(trial.path)
+    kept = {row["checkpoint_dir_name"]: (one, row) for one, row in trial.checkpoints}
+    if not saved_at and not kept:
+        return
+    try:
+        for name, (checkpoint, row) in kept.items():
+            checkpoint._fetch_to(os.path.join(trial.path, name))
+            saved_at[name] = row.get("training_iteration")
+        for name in saved_at.keys() - kept:
+            shutil.rmtree(os.path.join(trial.path, name), ignore_errors=True)
+            del saved_at[name]
+    finally:
+        with open(os.path.join(trial.path, CHECKPOINTS_FILE), "w", encoding="utf-8") as file:
+            json.dump(saved_at, file)
+
+
+def saved_iterations(path: str) -> dict[str, Any]:
+    """Directory -> training_iteration of its row, of the checkpoints copied to a trial's `path`."""
+    try:
+        with open(os.path.join(path, CHECKPOINTS_FILE), encoding="utf-8") as file:
+            return dict(json.load(file))
+    except FileNotFoundError:
+        return {}
 
 
 def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
@@ -171,8 +206,8 @@ class TrialSet:
         mode: Optional[str],
     ) -> TrialSet:
         """The trials as `trial_list` shows them. `table`: the values that JSON could not hold."""
-        where = str(experiment.get("results_dir") or "")
-        return cls(experiment, [Trial(item, where, table) for item in items], metric, mode)
+        trials = [Trial(item, experiment, table) for item in items]
+        return cls(experiment, trials, metric, mode)
 
     def __iter__(self) -> Iterator[AnyTrial]:
         return iter(self.trials)
@@ -185,8 +220,8 @@ class TrialSet:
     def save_files(self, cluster_dir: str, logs: tuple[str, str]) -> None:
         """Copies an embedded cluster's logs and checkpoints into the trials' directories.
 
-        Under Ray's names: stdout, stderr, checkpoint_000000 and so on. What cannot be copied is
-        said on standard error.
+        Under Ray's names: stdout, stderr, checkpoint_000000 and so on; those that an earlier call
+        copied, and that were not kept since, go. What cannot be copied is said on standard error.
         """
         for trial in self.trials:
             if not os.path.isdir(trial.path):
@@ -194,8 +229,7 @@ class TrialSet:
             try:
                 if cluster_dir:
                     save_logs(cluster_dir, trial.trial_id, trial.path, logs)
-                for number, (checkpoint, _) in enumerate(trial.checkpoints):
-                    checkpoint._fetch_to(os.path.join(trial.path, f"checkpoint_{number:06d}"))
+                save_checkpoints(trial)
             except (OSError, RtError) as error:
                 print(f"rt: {trial.path}: {error}", file=sys.stderr, flush=True)
 
@@ -263,11 +297,22 @@ class TrialSet:
             if best is None or ranked > best_value:
                 best, best_value = trial, ranked
         if best is None:
+            if any(trial.value(chosen, mode, scope, False) is not None for trial in self.trials):
+                raise ValueError(
+                    f"every value of the metric {chosen!r} is NaN or infinite; "
+                    "filter_nan_and_inf=False takes those too"
+                )
             raise self.missing(chosen)
         return best
 
     def table(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
-        """One row per trial: its newest, or, with a metric, its best by that; configuration too."""
+        """One row per trial: its newest, or, with a metric, its best by that; configuration too.
+
+        A trial without a number for the metric has its newest row. Raises ValueError for a mode
+        without a metric, or an unknown one.
+        """
+        if mode not in (None, "max", "min") or (mode and not metric):
+            raise ValueError(f"mode must be 'max' or 'min', of a metric, not {mode!r}")
         rows = []
         for trial in self.trials:
             row = trial.last_result
@@ -275,7 +320,7 @@ class TrialSet:
                 sign = -1 if (mode or self.mode or "max") == "min" else 1
                 scored = [as_number(flatten(each).get(metric)) for each in trial.rows]
                 kept = [(sign * v, i) for i, v in enumerate(scored) if v is not None and v == v]
-                row = trial.rows[max(kept)[1]] if kept else {}
+                row = trial.rows[max(kept, key=lambda pair: pair[0])[1]] if kept else row
             flat = flatten({key: value for key, value in row.items() if key != "config"})
             flat.setdefault("trial_id", trial.trial_id)
             flat.update(flatten(trial.config, "config/"))
@@ -284,13 +329,14 @@ class TrialSet:
         return as_dataframe(rows)
 
 
-def as_dataframe(rows: list[dict[str, Any]]) -> Any:
+def as_dataframe(rows: list[dict[str, Any]], index: Optional[str] = None) -> Any:
     """A pandas DataFrame where pandas is installed, else the list of dicts."""
     try:
         import pandas
     except ImportError:
         return rows
-    return pandas.DataFrame(rows)
+    table = pandas.DataFrame(rows)
+    return table.set_index(index) if index and rows else table
 
 
 def _await_stored(trial_id: str, manifest: str) -> None:

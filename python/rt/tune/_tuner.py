@@ -13,6 +13,7 @@ from rt._errors import TuneError
 from rt._resources import as_request
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig
+from rt.tune._experiments import Experiment, listed
 from rt.tune._restore import (
     Resume,
     ResumeConfig,
@@ -23,7 +24,7 @@ from rt.tune._restore import (
     parse_resume,
 )
 from rt.tune._results import ResultGrid
-from rt.tune._run import Fates, known_trials, resume_search, run_search
+from rt.tune._run import KEPT_STATE, Fates, known_trials, resume_search, run_search
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -75,6 +76,11 @@ class Tuner:
             tuner._ended = find_ended(path)
             if tuner._ended is None:
                 raise ValueError(f"there is no search in {path!r} that could be restored")
+            if (resume_errored or restart_errored) and not tuner._ended.all_done():
+                raise ValueError(
+                    f"{path!r} holds results, and nothing to run failed trials again with: that "
+                    f"({KEPT_STATE}) is in the directory where the search ran"
+                )
             return tuner
         kept = load_tuner(known)
         space = kept["space"] if param_space is None else param_space
@@ -187,11 +193,28 @@ def run(
 ) -> ExperimentAnalysis:
     """Runs a search to its end, under the arguments of Ray, the older ones included.
 
+    Of an Experiment, or a list of them that run one after another, only what is about all of them
+    is taken from here; the analysis has the trials of all.
     restore: a Checkpoint, or the path of one, that all trials begin from.
     Raises ValueError for a space or request that cannot be, and for a metric that a finished trial
     lacks; TuneError when trials failed and raise_on_failed_trial is set.
     """
     _check_others(others)
+    if isinstance(run_or_experiment, (Experiment, list, tuple)):
+        shared = {
+            "metric": metric,
+            "mode": mode,
+            "time_budget_s": time_budget_s,
+            "search_alg": search_alg,
+            "scheduler": scheduler,
+            "verbose": verbose,
+            "fail_fast": fail_fast,
+            "callbacks": callbacks,
+            "max_concurrent_trials": max_concurrent_trials,
+            "resume": resume,
+            "resume_config": resume_config,
+        }
+        return _run_each(listed(run_or_experiment), shared, raise_on_failed_trial)
     if checkpoint_config is None:
         checkpoint_config = _old_checkpoints(
             checkpoint_freq, checkpoint_at_end, keep_checkpoints_num, checkpoint_score_attr
@@ -227,6 +250,22 @@ def run(
         restore=_restored_from(restore),
     )
     trials = _run_or_resume(request, parse_resume(resume, resume_config))
+    if raise_on_failed_trial:
+        _raise_failed(trials)
+    return ExperimentAnalysis(trials)
+
+
+def _run_each(
+    experiments: list[Experiment], shared: dict[str, Any], raise_on_failed_trial: bool
+) -> ExperimentAnalysis:
+    """Runs all of them, also after one whose trials failed."""
+    done = []
+    for each in experiments:
+        arguments = {**shared, **each.arguments, "name": each.name, "raise_on_failed_trial": False}
+        done.append(run(each.run, **arguments))
+    everything = {"results_dir": done[0].experiment_path}
+    found = [trial for analysis in done for trial in analysis.trials]
+    trials = TrialSet(everything, found, done[0].default_metric, done[0].default_mode)
     if raise_on_failed_trial:
         _raise_failed(trials)
     return ExperimentAnalysis(trials)

@@ -19,7 +19,10 @@ class Callback:
         total_num_samples: Optional[int] = None,
         **info: Any,
     ) -> None:
-        """Called once, before anything else."""
+        """Called once, before anything else.
+
+        total_num_samples: of the trials, the points of grids among them; sys.maxsize: without end.
+        """
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
         """Called before news is looked at; iteration counts from 1."""

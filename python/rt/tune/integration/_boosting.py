@@ -61,17 +61,27 @@ class BoostingReports:
         self._saved_at = 0  # A round, counted from 1.
         self._newest: dict[str, Any] = {}
 
-    def round(self, number: int, values: dict[str, Any], save: Callable[[str], Any]) -> None:
-        """Round `number`, counted from 1, is over. `save(path)` writes the model."""
+    def round(
+        self,
+        number: int,
+        values: dict[str, Any],
+        save: Callable[[str], Any],
+        is_last: bool = False,
+    ) -> None:
+        """Round `number`, counted from 1, is over. `save(path)` writes the model.
+
+        is_last: where that is known, so that the last row comes with the model.
+        """
         row = chosen(self._metrics, values)
         self._newest = self._process(row) if self._process is not None else row
-        if self._frequency and number % self._frequency == 0:
+        if (self._frequency and number % self._frequency == 0) or (is_last and self._at_end):
             self._report(number, save)
         else:
             _api.report(self._newest)
 
     def end(self, rounds: int, save: Callable[[str], Any]) -> None:
-        """All `rounds` are over: the model is saved unless it was with the last of them."""
+        """All `rounds` are over: unless it was saved with the last of them, the model comes with
+        a row that repeats the last, as in Ray."""
         if self._at_end and self._saved_at != rounds:
             self._report(rounds, save)
 

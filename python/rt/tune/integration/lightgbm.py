@@ -30,9 +30,8 @@ class TuneReportCheckpointCallback(BoostingReports):
         for data, name, value, _, *deviation in env.evaluation_result_list or ():
             # Of folds (lightgbm.cv) the first is no name of data, and there is a deviation.
             values[name if deviation else f"{data}-{name}"] = value
-        self.round(env.iteration + 1, values, env.model.save_model)
-        if env.iteration + 1 == env.end_iteration:
-            self.end(env.iteration + 1, env.model.save_model)
+        number = env.iteration + 1
+        self.round(number, values, env.model.save_model, number == env.end_iteration)
 
 
 class TuneReportCallback(WithoutCheckpoints, TuneReportCheckpointCallback):

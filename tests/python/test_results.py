@@ -1,0 +1,203 @@
+"""Results: of trials as they are kept in memory, and as directories show them."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from rt import tune
+from rt._checkpoint import Checkpoint
+from rt.tune._files import read_search, write_search
+from rt.tune._live import LiveTrial
+from rt.tune._results import ResultGrid
+from rt.tune._trial_base import AnyTrial, evaluated, tag_of
+from rt.tune._trials import TrialSet, as_dataframe, save_checkpoints
+
+SPACE = {
+    "lr": {"loguniform": [1e-4, 1e-1]},
+    "net": {"width": {"choice": [1, 2]}, "depth": 3},
+    "late": None,  # sample_from
+    "none": None,
+    "list": [{"grid": [1, 2]}, 5],
+    "odd": {"constant": {"grid": 4}},
+}
+CONFIG = {
+    "lr": 0.01, "net": {"width": 2, "depth": 3}, "late": "a b/c", "none": None, "list": [1, 5],
+    "odd": {"grid": 4},
+}  # fmt: skip
+
+
+class KeptTrial(AnyTrial):
+    """A trial whose rows and checkpoints (numbers, from 1, with iterations) a test makes up."""
+
+    def __init__(self, number: int = 0, path: str = "", *rows: dict[str, Any]) -> None:
+        self.trial_id = f"1/{number}"
+        self.trial_name = f"t_1_0000{number}"
+        self.state = "COMPLETED"
+        self.config: dict[str, Any] = {"a": {"b": number}}
+        self.path = path
+        self._rows = [{"training_iteration": i + 1, **row} for i, row in enumerate(rows)]
+        self.kept: dict[int, int] = {}
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return self._rows
+
+    @property
+    def last_metrics(self) -> dict[str, Any]:
+        return self._rows[-1] if self._rows else {}
+
+    @property
+    def error(self) -> Optional[tune.TrialError]:
+        return None
+
+    @property
+    def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
+        def at(number: int) -> Checkpoint:
+            return Checkpoint._remote(
+                lambda target: (Path(target) / "weights").write_text(str(number)) and None
+            )
+
+        return [
+            (at(n), {**self._rows[i - 1], "checkpoint_dir_name": f"checkpoint_{n - 1:06d}"})
+            for n, i in self.kept.items()
+        ]
+
+
+def grid(*trials: AnyTrial, **experiment: Any) -> TrialSet:
+    return TrialSet(experiment, trials, None, None)
+
+
+def kept_in(directory: Path, *rows: dict[str, Any]) -> KeptTrial:
+    """A trial with the files that the head writes."""
+    directory.mkdir()
+    trial = KeptTrial(0, str(directory), *rows)
+    (directory / "params.json").write_text(json.dumps(trial.config))
+    (directory / "result.json").write_text("\n".join(map(json.dumps, trial.rows)))
+    return trial
+
+
+def test_copied_checkpoints_have_rays_numbers_and_their_rows(tmp_path: Path) -> None:
+    trial = kept_in(tmp_path / "t", {"v": 3}, {"v": 1}, {"v": 9}, {"v": 2})
+    trial.kept = {2: 2, 4: 4}
+    save_checkpoints(trial)
+    result = tune.Result.from_path(trial.path)
+    names = ["checkpoint_000001", "checkpoint_000003"]
+    assert sorted(each.name for each in (tmp_path / "t").glob("checkpoint_*")) == names
+    assert [row["v"] for _, row in result.best_checkpoints] == [1, 2]
+    assert [row["checkpoint_dir_name"] for _, row in result.best_checkpoints] == names
+    best = result.get_best_checkpoint("v", "min")
+    assert best is not None and (Path(best.path) / "weights").read_text() == "2"
+    assert sorted(path.name for path in Path(best.path).iterdir()) == ["weights"]
+
+
+def test_checkpoints_that_are_no_longer_kept_go(tmp_path: Path) -> None:
+    trial = kept_in(tmp_path / "t", {"v": 3}, {"v": 1}, {"v": 9})
+    mine = tmp_path / "t" / "checkpoint_of_mine"
+    mine.mkdir()
+    for kept in ({1: 1, 2: 2}, {2: 2, 3: 3}):
+        trial.kept = kept
+        save_checkpoints(trial)
+    found = sorted(each.name for each in (tmp_path / "t").glob("checkpoint_*"))
+    assert found == ["checkpoint_000001", "checkpoint_000002", mine.name]
+
+
+def test_a_trial_without_checkpoints_has_no_note(tmp_path: Path) -> None:
+    trial = kept_in(tmp_path / "t", {"v": 3})
+    save_checkpoints(trial)
+    assert sorted(each.name for each in (tmp_path / "t").iterdir()) == [
+        "params.json", "result.json",
+    ]  # fmt: skip
+
+
+def test_a_search_that_was_left_and_moved_is_read_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "e").mkdir()
+    trial = kept_in(tmp_path / "e" / "t", {"v": 3, "experiment_tag": "0_b=0"})
+    trial.num_failures = 2
+    space = {"a": {"b": {"grid": [0, 1]}}}
+    waiting = KeptTrial(1, str(tmp_path / "e" / "t1"))
+    write_search(grid(trial, waiting, results_dir=str(tmp_path / "e"), state="COMPLETED",
+                      space=space, spec={"trainable": "f"}))  # fmt: skip
+    (tmp_path / "e").rename(tmp_path / "moved")
+    [found] = read_search(str(tmp_path / "moved"))
+    assert (found.trial_id, found.status, found.is_finished()) == ("1/0", "TERMINATED", True)
+    assert (found.trainable_name, found.num_failures, found.has_checkpoint) == ("f", 2, False)
+    assert (found.evaluated_params, found.experiment_tag) == ({"a/b": 0}, "0_b=0")
+    assert found.metric_analysis["v"] == {"max": 3, "min": 3, "avg": 3, "last": 3}
+
+
+def test_what_was_drawn_makes_the_tag() -> None:
+    assert evaluated(CONFIG, SPACE) == {
+        "lr": 0.01, "net/width": 2, "late": "a b/c", "list/0": 1,
+    }  # fmt: skip
+    assert tag_of(7, CONFIG, SPACE) == "7_late=a_b_c,0=1,lr=0.0100,width=2"
+    assert tag_of(7, {"x": 1}, {"x": 1}) == "7"
+    assert evaluated({"x": {"y": 2}, "k": 1}, {"k": 1}) == {"x": {"y": 2}}  # A searcher's.
+
+
+def test_a_live_trial_goes_by_its_newest_row() -> None:
+    trial = LiveTrial("1/7", 7, CONFIG, "t", "f", SPACE)
+    assert trial.experiment_tag == "7_late=a_b_c,0=1,lr=0.0100,width=2"
+    assert trial.evaluated_params["net/width"] == 2 and trial.trainable_name == "f"
+    for value in (3, 1, 2):
+        trial.update_last_result({"v": value, "done": False, "experiment_tag": "7_x=1"})
+    assert trial.experiment_tag == "7_x=1" and trial.metric_n_steps == {"v": 3}
+    assert trial.metric_analysis == {"v": {"max": 3, "min": 1, "avg": 2, "last": 2}}
+    trial.ended(failed=False)
+    assert trial.last_result["done"] is True and trial.is_finished()
+
+
+def test_a_metric_that_is_only_nan_is_said_to_be(tmp_path: Path) -> None:
+    results = ResultGrid(grid(*(KeptTrial(n, "", {"loss": math.nan}) for n in range(2))))
+    with pytest.raises(ValueError, match=r"'loss' is NaN or infinite; filter_nan_and_inf=False"):
+        results.get_best_result("loss", "min")
+    best = results.get_best_result("loss", "min", filter_nan_and_inf=False)
+    assert math.isnan(best.metrics["loss"])
+    with pytest.raises(ValueError, match="no trial reported the metric 'acc'"):
+        results.get_best_result("acc", "min")
+
+
+def rows_of(table: Any) -> list[dict[str, Any]]:
+    """Of a table of either kind."""
+    return list(table.to_dict("records")) if hasattr(table, "iloc") else list(table)
+
+
+def test_a_trial_with_nothing_but_nan_keeps_its_newest_row() -> None:
+    trials = [KeptTrial(0, "", {"loss": 2}, {"loss": 3}), KeptTrial(1, "", {"loss": math.nan})]
+    found = rows_of(ResultGrid(grid(*trials)).get_dataframe("loss", "min"))
+    assert [row["training_iteration"] for row in found] == [1, 1]
+    assert found[0]["loss"] == 2 and math.isnan(found[1]["loss"])
+
+
+def test_a_table_has_each_trials_first_best_row() -> None:
+    results = ResultGrid(grid(KeptTrial(0, "", {"v": 1}, {"v": 3}, {"v": 3}, {"v": 1})))
+    for mode, iteration in (("max", 2), ("min", 1)):
+        assert rows_of(results.get_dataframe("v", mode))[0]["training_iteration"] == iteration
+    for metric, mode in (("v", "best"), (None, "min")):
+        with pytest.raises(ValueError, match="mode must be"):
+            results.get_dataframe(metric, mode)
+
+
+def test_an_analysis_goes_by_trial_ids() -> None:
+    trials = [KeptTrial(n, f"/r/{n}", {"v": n}, {"v": -n}) for n in range(2)]
+    analysis = tune.ExperimentAnalysis(grid(*trials), default_metric="v", default_mode="max")
+    assert analysis.get_all_configs() == {"1/0": {"a": {"b": 0}}, "1/1": {"a": {"b": 1}}}
+    assert analysis.get_all_configs(prefix=True)["1/1"] == {"config/a/b": 1}
+    assert [len(rows_of(each)) for each in analysis.trial_dataframes.values()] == [2, 2]
+    assert list(analysis.trial_dataframes) == list(analysis.results) == ["1/0", "1/1"]
+    for table, ids in ((analysis.results_df, ["1/0", "1/1"]), (analysis.best_result_df, ["1/0"])):
+        by_index = hasattr(table, "iloc")
+        assert (list(table.index) if by_index else [row["trial_id"] for row in table]) == ids
+        assert rows_of(table)[0]["config/a/b"] == 0
+    assert len(as_dataframe([], "trial_id")) == 0
+
+
+def test_the_best_checkpoint_is_the_best_of_the_best_trial() -> None:
+    trial = KeptTrial(0, "", {"v": 1}, {"v": 5}, {"v": 3})
+    trial.kept = {1: 1, 2: 2, 3: 3}
+    analysis = tune.ExperimentAnalysis(grid(trial), default_metric="v", default_mode="max")
+    assert analysis.best_checkpoint is not None
+    assert (Path(analysis.best_checkpoint.path) / "weights").read_text() == "2"
