@@ -193,6 +193,12 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
       Rewrite(placed->attempt.owner.trial());
     }
   }
+  if (const auto* retried = std::get_if<event::TrialRetried>(&record.event)) {
+    const absl::Status status = RemoveError(DirectoryOf(retried->trial));
+    if (!status.ok()) {
+      RT_LOG(kError) << "results: " << status.message();
+    }
+  }
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
     closing_.insert(ended->trial);
     if (auto files = open_.find(ended->trial); files != open_.end()) {

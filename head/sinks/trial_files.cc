@@ -228,4 +228,11 @@ absl::Status WriteError(const std::string& directory, const event::TrialEnded& e
   return ReplaceFile(directory + "/error.txt", text);
 }
 
+absl::Status RemoveError(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::remove(directory + "/error.txt", error);
+  return error ? ErrnoStatus(error.value(), "remove " + directory + "/error.txt")
+               : absl::OkStatus();
+}
+
 }  // namespace rt

@@ -62,6 +62,7 @@ absl::Status WriteExperiment(const std::string& directory, Millis created_at,
 absl::Status WriteParams(const std::string& directory, const std::string& params);
 // Makes the directory and writes error.txt: the traceback, or what is known instead of one.
 absl::Status WriteError(const std::string& directory, const event::TrialEnded& ended);
+absl::Status RemoveError(const std::string& directory);  // It runs again.
 // Replaces a file by rename, so that nobody sees half of it.
 absl::Status ReplaceFile(const std::string& path, const std::string& text);
 

@@ -135,7 +135,9 @@ show(Tuner.restore("moved", objective).get_results())
         self.place.run(SEARCH + broken)
         self.place.wait_gone()
         self.assertEqual(self.restore()[1], [2, 6, 3, 0, "FAILED"])  # Kept as it was.
+        self.assertEqual(len(list(self.results.glob("*/error.txt"))), 1)
         self.assertEqual(self.restore(resume_errored=True), ENDS)
+        self.assertEqual(list(self.results.glob("*/error.txt")), [])
         self.assertFalse((self.results / ".rt-state").exists())
         done = self.place.run(SEARCH + """
 print(Tuner.can_restore(sys.argv[1]))
