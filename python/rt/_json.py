@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from typing import Any
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 INT_MAX = 2**63 - 1
+SPECIAL_TEXTS = frozenset(_SPECIAL)  # On the wire they are numbers.
 
 
 def shown(value: Any) -> str:
@@ -21,12 +23,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def unboxed(value: Any) -> Any:
-    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is."""
+def unboxed(value: Any, one_element: bool = True) -> Any:
+    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is.
+
+    `one_element`: an array or tensor of one element, too.
+    """
     if isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
         return value
     item = getattr(value, "item", None)
-    if item is None or getattr(value, "shape", None) not in ((), (1,)):
+    if item is None or getattr(value, "shape", None) not in (((), (1,)) if one_element else ((),)):
         return value
     try:
         return item()
@@ -89,13 +94,21 @@ def numbers(value: Any) -> Any:
     return value
 
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    """What UTF-8 lacks (lone surrogates, of names of files) as the text \\udce9, inside JSON."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(f"\\\\u{ord(each):04x}" for each in lacking), error.end
+
+
+codecs.register_error("rt.json", _escape)
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
 _decode = json.JSONDecoder().decode
 
 
 def dump(value: Any) -> bytes:
-    """One line of JSON with its newline, from a tree that `clean` made."""
-    return _encode(value).encode() + b"\n"
+    """One line of JSON with its newline, from a tree that `clean` made; always valid UTF-8."""
+    return _encode(value).encode(errors="rt.json") + b"\n"
 
 
 def parse(line: bytes) -> Any:

@@ -1,7 +1,8 @@
-"""Packs a trainable, by value, for rt/_trial.py to unpack in the trials' processes."""
+"""Packs a trainable, with the sources of its modules, for rt/_trial.py to unpack."""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import site
@@ -13,6 +14,7 @@ from typing import Any, Optional
 import cloudpickle
 
 from rt._checkpoint import RESTORE_DIR, scratch_dir
+from rt._sources import Sources
 
 PAYLOAD_FILE = "trainable.pkl"
 TUNER_FILE = "tuner.pkl"
@@ -21,6 +23,7 @@ PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _installed_roots() -> list[str]:
+    """Where every machine has its packages."""
     paths = sysconfig.get_paths()
     roots = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     roots += [*site.getsitepackages(), site.getusersitepackages()]
@@ -31,6 +34,7 @@ def _user_modules() -> list[ModuleType]:
     """The imported modules that a trial's machine need not have: neither installed nor rt's."""
     roots = _installed_roots()
     own = os.path.join(PACKAGE_PARENT, "rt") + os.sep
+    targets: dict[str, bool] = {}
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
@@ -41,8 +45,41 @@ def _user_modules() -> list[ModuleType]:
             continue
         if any(real.startswith(root) for root in roots) or "-packages" + os.sep in real:
             continue
-        if getattr(module, "__name__", None) == name:
+        if getattr(module, "__name__", None) == name and not _is_target(name, path, targets):
             found.append(module)
+    return found
+
+
+def _is_target(name: str, path: str, known: dict[str, bool]) -> bool:
+    """Whether the module lies where `pip install --target` put it."""
+    levels = name.count(".") + (os.path.basename(path) == "__init__.py")
+    root = os.path.dirname(path)
+    for _ in range(levels):
+        root = os.path.dirname(root)
+    if root not in known:
+        known[root] = bool(glob.glob(os.path.join(glob.escape(root), "*.dist-info")))
+    return known[root]
+
+
+def read_sources() -> Sources:
+    """The texts of the user's modules. What cannot be read is left to the trial's import path."""
+    found: Sources = {}
+    for module in _user_modules():
+        path = os.path.abspath(str(module.__file__))
+        try:
+            with open(path, "rb") as file:
+                found[module.__name__] = (path, file.read().decode("utf-8-sig"))
+        except (OSError, UnicodeDecodeError):
+            continue
+    for name, (path, _) in list(found.items()):
+        folder = os.path.dirname(path)
+        if os.path.basename(path) == "__init__.py":
+            folder = os.path.dirname(folder)
+        while "." in name:  # Packages without a file of their own.
+            name = name.rpartition(".")[0]
+            if getattr(sys.modules.get(name), "__file__", None) is None:
+                found.setdefault(name, (folder, None))
+            folder = os.path.dirname(folder)
     return found
 
 
@@ -56,6 +93,15 @@ def dumps_by_value(value: Any) -> bytes:
         except (ValueError, KeyError):
             continue
     try:
+        return _dumps(value)
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _dumps(value: Any) -> bytes:
+    """Pickles `value`. ValueError says why not."""
+    try:
         return bytes(cloudpickle.dumps(value))
     except Exception as error:
         name = getattr(value, "__name__", type(value).__name__)
@@ -63,9 +109,6 @@ def dumps_by_value(value: Any) -> bytes:
             f"{name} cannot be sent to the trials: {error} (open what cannot be pickled - files, "
             "locks, connections - inside the trainable)"
         ) from error
-    finally:
-        for module in registered:
-            cloudpickle.unregister_pickle_by_value(module)
 
 
 def write_payload(
@@ -81,7 +124,8 @@ def write_payload(
     packed = dict(payload)
     for key in ("trainable", "values"):
         if packed.get(key) is not None:
-            packed[key] = dumps_by_value(packed[key])
+            packed[key] = _dumps(packed[key])
+    packed["sources"] = read_sources()
     directory = scratch_dir("rt-trainable-")
     with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:
         file.write(cloudpickle.dumps(packed))

@@ -19,7 +19,7 @@ import traceback
 from types import GeneratorType
 from typing import Any, Callable, Optional
 
-from rt import _api, _session
+from rt import _api, _session, _sources
 from rt._checkpoint import Checkpoint
 from rt._json import numbers
 from rt._session import Session, TrialStopped
@@ -59,6 +59,7 @@ def load_payload() -> dict[str, Any]:
     path = os.path.join(root, PAYLOAD_FILE) if os.path.isdir(root) else root
     with open(path, "rb") as file:
         payload: dict[str, Any] = pickle.load(file)
+    _sources.install(payload.pop("sources", None))
     payload["trainable"] = pickle.loads(payload["trainable"])
     payload["values"] = pickle.loads(payload["values"])
     payload["call"] = _wanted_arguments(payload["trainable"])

@@ -109,8 +109,14 @@ class Course {
   }
   std::string Key() { return bytes_.Chance() ? "key-" + std::to_string(bytes_.Below(3)) : ""; }
 
+  input::ResumeExperiment AnyResume() {
+    using Fate = input::ResumeExperiment::Fate;
+    const uint64_t drawn = bytes_.Below(27);
+    return {AnyExperiment(), static_cast<Fate>(drawn % 3), static_cast<Fate>(drawn / 3 % 3),
+            static_cast<Fate>(drawn / 9)};
+  }
+
   Input Next() {
-    using Failed = input::ResumeExperiment::Failed;
     switch (bytes_.Below(20)) {
       case 0:
         return input::CreateExperiment{"ann", JobId{bytes_.Below(2)}, kSpecs[bytes_.Below(4)],
@@ -126,7 +132,7 @@ class Course {
       case 5:
         return input::PauseExperiment{AnyExperiment(), "why"};
       case 6:
-        return input::ResumeExperiment{AnyExperiment(), static_cast<Failed>(bytes_.Below(3))};
+        return AnyResume();
       case 7:
         return input::ExtendExperiment{AnyExperiment(), static_cast<int64_t>(bytes_.Below(3)) - 1,
                                        static_cast<Millis>(bytes_.Below(3)) * 1'000};

@@ -143,6 +143,28 @@ print([each.metrics["v"] for each in results])
                          ["ü x", "ü x-2", "ü x-3"])
         place.wait_gone()
 
+    def test_what_a_module_beside_it_defines_can_be_pickled_in_a_trial(self) -> None:
+        self.place.write("""
+class Net:
+    def __init__(self, width):
+        self.width = width
+def double(net):
+    return Net(net.width * 2)
+""", "nets.py")
+        said = self.place.said("""
+import json, multiprocessing, pickle
+from nets import Net, double
+from rt import tune
+def train(config):
+    import nets
+    with multiprocessing.Pool(1) as pool:
+        net = pool.map(double, [pickle.loads(pickle.dumps(Net(config["x"])))])[0]
+    return {"width": net.width, "same": float(isinstance(net, nets.Net) and nets.Net is Net)}
+grid = tune.Tuner(train, param_space={"x": tune.grid_search([1, 2])}).fit()
+print(json.dumps([[each.metrics["width"], each.metrics["same"]] for each in grid]))
+""")
+        self.assertEqual(said, [[2, 1], [4, 1]])
+
     def test_an_exception_arrives_with_the_users_frames_only(self) -> None:
         done = self.place.run("""
 from rt import tune
