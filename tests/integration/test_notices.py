@@ -90,6 +90,8 @@ class NoticeTest(ClusterTest):
         script = self.cluster.work / f"{name}.py"
         script.write_text(textwrap.dedent(ASKS.format(gate=str(self.gate))))
         job = int(self.cluster.rt("submit", "--detach", script.name, "-o", "quiet").stdout)
+        # The driver may have moved to the node whose worker the test ends.
+        self.addCleanup(self.wait_job_over, job)
 
         def made() -> Any:
             ids = self.cluster.json("job", "show", str(job))["experiment_ids"]
@@ -111,6 +113,12 @@ class NoticeTest(ClusterTest):
             runs = trial["state"] == "RUNNING" and trial["attempt"] == attempt
             return trial if runs and trial["node_ids"] == [number] else None
         return wait_until(f"trial {trial_id} runs on {node}", there)
+
+    def wait_job_over(self, job: int) -> None:
+        def over() -> bool:
+            state = self.cluster.json("job", "show", str(job))["state"]
+            return state in ("SUCCEEDED", "FAILED", "STOPPED")
+        wait_until(f"job {job} is over", over)
 
     def wait_over(self, trial_id: str) -> Any:
         def over() -> Any:
