@@ -11,6 +11,7 @@ from typing import Any
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 INT_MAX = 2**63 - 1
+SPECIAL_TEXTS = frozenset(_SPECIAL)  # On the wire they are numbers.
 
 
 def shown(value: Any) -> str:
@@ -22,12 +23,15 @@ def shown(value: Any) -> str:
     return text if len(text) <= 200 else text[:197] + "..."
 
 
-def unboxed(value: Any) -> Any:
-    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is."""
+def unboxed(value: Any, one_element: bool = True) -> Any:
+    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is.
+
+    `one_element`: an array or tensor of one element, too.
+    """
     if isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
         return value
     item = getattr(value, "item", None)
-    if item is None or getattr(value, "shape", None) not in ((), (1,)):
+    if item is None or getattr(value, "shape", None) not in (((), (1,)) if one_element else ((),)):
         return value
     try:
         return item()

@@ -17,6 +17,7 @@ from rt._checkpoint import RESTORE_DIR, scratch_dir
 from rt._sources import Sources
 
 PAYLOAD_FILE = "trainable.pkl"
+PICKLED_APART = ("trainable", "values", "resources_of")  # Read once their sources are installed.
 TUNER_FILE = "tuner.pkl"
 TUNER_BYTES_MAX = 64 << 20  # It is stored once per search.
 PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -93,13 +94,13 @@ def dumps_by_value(value: Any) -> bytes:
         except (ValueError, KeyError):
             continue
     try:
-        return _dumps(value)
+        return dumps(value)
     finally:
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def _dumps(value: Any) -> bytes:
+def dumps(value: Any) -> bytes:
     """Pickles `value`. ValueError says why not."""
     try:
         return bytes(cloudpickle.dumps(value))
@@ -122,9 +123,9 @@ def write_payload(
     checkpoint `restore`, if any.
     """
     packed = dict(payload)
-    for key in ("trainable", "values"):
+    for key in PICKLED_APART:
         if packed.get(key) is not None:
-            packed[key] = _dumps(packed[key])
+            packed[key] = dumps(packed[key])
     packed["sources"] = read_sources()
     directory = scratch_dir("rt-trainable-")
     with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:

@@ -1,21 +1,14 @@
-"""Search spaces: the primitives, their checks, and their JSON form (common/spec/space.h)."""
+"""Search spaces: the primitives and their checks (common/spec/space.h)."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import random
-from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from collections.abc import Iterable, Sequence
+from typing import Any, Callable
 
-from rt._json import INT_MAX, clean, shown, unboxed
-from rt._values import Path, ValueTable
-
-_PRIMITIVES = {
-    "uniform", "quniform", "loguniform", "qloguniform", "randn", "qrandn", "randint", "qrandint",
-    "lograndint", "qlograndint", "choice", "grid", "grid_search", "constant", "sample_from",
-}  # fmt: skip
-_DEPTH_MAX = 32
+from rt._json import shown, unboxed
 
 
 class Domain:
@@ -29,8 +22,12 @@ class Domain:
 
     def sample(self, spec: Any = None, size: int = 1) -> Any:
         """One draw, or a list of `size` draws, for trying things out; not what a search draws."""
-        draws = [_draw(self.name, self.arguments) for _ in range(size)]
+        draws = [self.draw(random.Random()) for _ in range(size)]
         return draws[0] if size == 1 else draws
+
+    def draw(self, source: random.Random) -> Any:
+        """One draw from that source of random numbers."""
+        return _draw(self.name, self.arguments, source)
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(map(shown, self.arguments))})"
@@ -71,22 +68,22 @@ def _check_numbers(name: str, arguments: list[Any]) -> None:
         raise ValueError(f"{name}: no multiple of {q!r} lies between the bounds")
 
 
-def _draw(name: str, arguments: list[Any]) -> Any:
+def _draw(name: str, arguments: list[Any], source: random.Random) -> Any:
     if name == "choice":
-        return random.choice(arguments)
+        return source.choice(arguments)
     if name.endswith("randn"):
-        value = random.gauss(arguments[0], arguments[1])
+        value = source.gauss(arguments[0], arguments[1])
         return round(value / arguments[2]) * arguments[2] if name[0] == "q" else value
     lower, upper = arguments[:2]
     if name in ("quniform", "qrandint"):
         q = arguments[2]
-        return q * random.randint(math.ceil(lower / q - 1e-9), math.floor(upper / q + 1e-9))
+        return q * source.randint(math.ceil(lower / q - 1e-9), math.floor(upper / q + 1e-9))
     if name == "randint":
-        return random.randrange(lower, upper)
+        return source.randrange(lower, upper)
     if "log" in name:
-        value = math.exp(random.uniform(math.log(lower), math.log(upper)))
+        value = math.exp(source.uniform(math.log(lower), math.log(upper)))
     else:
-        value = random.uniform(lower, upper)
+        value = source.uniform(lower, upper)
     if name[0] == "q":
         value = min(max(round(value / arguments[2]) * arguments[2], lower), upper)
     return min(int(value), upper - 1) if name == "lograndint" else value
@@ -143,45 +140,26 @@ def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Domain:
 
 
 def choice(categories: Sequence[Any]) -> Domain:
-    """One of the values. They may be any objects. Raises ValueError when there is none."""
-    values = list(categories)
-    if not values:
-        raise ValueError("choice needs at least one value")
-    return Domain("choice", values)
+    """One of the values, which may be any objects, and may hold domains that are drawn then.
+
+    Raises ValueError when there is none, and for what is no list.
+    """
+    return Domain("choice", _listed("choice", categories))
 
 
 def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
-    """Each of the values in turn: multiplies the number of trials."""
-    listed = list(values)
+    """Each of the values in turn: multiplies the number of trials. Errors: see choice."""
+    return {"grid_search": _listed("grid_search", values)}
+
+
+def _listed(name: str, values: Iterable[Any]) -> list[Any]:
+    try:
+        listed = list(values)
+    except TypeError:
+        raise ValueError(f"{name} takes a list of values, not {shown(values)}") from None
     if not listed:
-        raise ValueError("grid_search needs at least one value")
-    return {"grid_search": listed}
-
-
-class SampleFrom:
-    """A value that a function computes, in the driver, from the others."""
-
-    def __init__(self, func: Callable[..., Any]) -> None:
-        if not callable(func):
-            raise ValueError(f"sample_from takes a function, not {type(func).__name__}")
-        self.func = func
-
-    def sample(self, spec: Any = None, size: int = 1) -> Any:
-        """One value, or a list of `size` values, for trying things out."""
-        values = [_call(self.func, Access(dict(spec or {}))) for _ in range(size)]
-        return values[0] if size == 1 else values
-
-    def __repr__(self) -> str:
-        return f"sample_from({shown(self.func)})"
-
-
-def sample_from(func: Callable[..., Any]) -> SampleFrom:
-    """What func(spec) returns: `spec.config.x`, or spec["x"], is what was drawn for x.
-
-    It may take nothing, and may use other sample_from values: they are computed first. It runs in
-    the driver, once for each trial; what it returned is stored.
-    """
-    return SampleFrom(func)
+        raise ValueError(f"{name} needs at least one value")
+    return listed
 
 
 class Unresolved(Exception):
@@ -195,7 +173,7 @@ class Access(dict):  # type: ignore[type-arg]
         if key == "config" and not super().__contains__("config"):
             return self
         value = super().__getitem__(key)
-        if isinstance(value, SampleFrom):
+        if isinstance(value, (SampleFrom, Domain)):
             raise Unresolved(str(key))
         return Access(value) if type(value) is dict else value
 
@@ -210,191 +188,35 @@ class Access(dict):  # type: ignore[type-arg]
             raise AttributeError(f"the configuration has no {name!r}") from None
 
 
-def _call(func: Callable[..., Any], access: Access) -> Any:
-    try:
-        inspect.signature(func).bind()
-    except TypeError:
-        return func(access)
-    except ValueError:
-        return func(access)
-    return func()
+class SampleFrom:
+    """A value that a function computes, in the driver, from the others."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        if not callable(func):
+            raise ValueError(f"sample_from takes a function, not {type(func).__name__}")
+        self.func = func
+
+    def sample(self, spec: Any = None, size: int = 1) -> Any:
+        """One value, or a list of `size` values, for trying things out."""
+        values = [self.compute(dict(spec or {})) for _ in range(size)]
+        return values[0] if size == 1 else values
+
+    def compute(self, config: dict[str, Any]) -> Any:
+        """The value for that configuration. Raises Unresolved when it needs one that is not yet."""
+        try:
+            inspect.signature(self.func).bind()
+        except (TypeError, ValueError):
+            return self.func(Access(config))
+        return self.func()
+
+    def __repr__(self) -> str:
+        return f"sample_from({shown(self.func)})"
 
 
-def sampled(space: Any, path: Path = ()) -> list[tuple[Path, SampleFrom]]:
-    """The sample_from values of a space, with their paths."""
-    if isinstance(space, SampleFrom):
-        return [(path, space)]
-    items: Any = ()
-    if isinstance(space, dict):
-        items = space.items()
-    elif isinstance(space, list):
-        items = enumerate(space)
-    return [found for key, value in items for found in sampled(value, (*path, key))]
+def sample_from(func: Callable[..., Any]) -> SampleFrom:
+    """What func(spec) returns: `spec.config.x`, or spec["x"], is what was drawn for x.
 
-
-def place(config: Any, path: Path, value: Any) -> None:
-    """Puts a value at a path that is there."""
-    for step in path[:-1]:
-        config = config[step]
-    config[path[-1]] = value
-
-
-def value_at(config: Any, path: Path) -> Any:
-    """The value at a path that is there."""
-    for step in path:
-        config = config[step]
-    return config
-
-
-def resolve(config: dict[str, Any], values: list[tuple[Path, SampleFrom]]) -> dict[str, Any]:
-    """`config` with its sample_from values computed, each after those that it uses; in place.
-
-    Raises ValueError when some wait for each other.
+    It may take nothing, and may use other sample_from values: they are computed first. It runs in
+    the driver, once for each trial; what it returned is stored.
     """
-    for path, value in values:
-        place(config, path, value)
-    left = list(values)
-    while left:
-        waiting = []
-        for path, value in left:
-            try:
-                place(config, path, _call(value.func, Access(config)))
-            except Unresolved:
-                waiting.append((path, value))
-        if len(waiting) == len(left):
-            names = ", ".join(_text(path) for path, _ in left)
-            raise ValueError(f"{names}: these sample_from values need each other")
-        left = waiting
-    return config
-
-
-def json_config(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that was computed in the driver, as it travels: tuples and arrays as lists.
-
-    Raises ValueError, which names the parameter, for a value that JSON cannot hold.
-    """
-    return {str(key): json_value(value, (str(key),)) for key, value in config.items()}
-
-
-def json_value(value: Any, path: Path) -> Any:
-    """One value of such a configuration; `path` says which."""
-    value = unboxed(value)
-    if isinstance(value, dict):
-        return {str(key): json_value(item, (*path, str(key))) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [json_value(item, (*path, i)) for i, item in enumerate(value)]
-    if not _is_json(value):
-        value = clean(value)
-        if isinstance(value, str) or not _is_json(value):
-            raise ValueError(
-                f"{_text(path)}: {value} cannot be sent to a trial; compute it in the trainable, "
-                "from numbers, texts, lists or dicts"
-            )
-    return value
-
-
-def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], ValueTable]:
-    """The JSON form of a space, and the table of the values that it could only name.
-
-    Raises ValueError that begins with the path of the culprit.
-    """
-    if space is None:
-        return {}, {}
-    if not isinstance(space, dict):
-        raise ValueError(f"the search space must be a dict, not {type(space).__name__}")
-    table: ValueTable = {}
-    encoded = {}
-    for key, value in space.items():
-        if not isinstance(key, str):
-            raise ValueError(f"the search space's keys must be text, not {key!r}")
-        encoded[key] = _encode(value, (key,), table)
-    return encoded, table
-
-
-def has_variables(space: dict[str, Any]) -> bool:
-    """Whether anything in it is to be drawn or computed."""
-    return _has_domain(space)
-
-
-def constants(encoded: Any) -> Any:
-    """An encoded space without its variables."""
-    if not isinstance(encoded, dict):
-        return encoded
-    kept = {}
-    for key, value in encoded.items():
-        if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _PRIMITIVES:
-            if "constant" in value:
-                kept[key] = value
-        else:
-            kept[key] = constants(value)
-    return kept
-
-
-def _encode(value: Any, path: Path, table: ValueTable) -> Any:
-    if len(path) > _DEPTH_MAX:
-        raise ValueError(f"{_text(path)}: nested more than {_DEPTH_MAX} levels deep")
-    if isinstance(value, SampleFrom):
-        return None  # Computed in the driver, once the rest is drawn.
-    if isinstance(value, Domain):
-        if value.name == "choice":
-            return {"choice": _encode_values(value.arguments, path, table)}
-        return {value.name: value.arguments}
-    if isinstance(value, dict) and list(value) == ["grid_search"]:
-        if not isinstance(value["grid_search"], (list, tuple, range)) or not value["grid_search"]:
-            raise ValueError(f"{_text(path)}: grid_search needs a list of at least one value")
-        return {"grid": _encode_values(list(value["grid_search"]), path, table)}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        encoded = {key: _encode(item, (*path, key), table) for key, item in value.items()}
-        if len(encoded) == 1 and next(iter(encoded)) in _PRIMITIVES:
-            if _has_domain(value):
-                raise ValueError(f"{_text(path)}: a parameter cannot be called {next(iter(value))}")
-            return {"constant": encoded}
-        return encoded
-    if isinstance(value, list):
-        return [_encode(item, (*path, i), table) for i, item in enumerate(value)]
-    return _plain(value, path, table)
-
-
-def _encode_values(values: list[Any], path: Path, table: ValueTable) -> list[Any]:
-    if any(_has_domain(value) for value in values):
-        raise ValueError(f"{_text(path)}: the values of a choice or grid cannot be domains")
-    return [_plain(value, path, table) for value in values]
-
-
-def _has_domain(value: Any) -> bool:
-    if isinstance(value, (Domain, SampleFrom)):
-        return True
-    if isinstance(value, dict):
-        return list(value) == ["grid_search"] or any(map(_has_domain, value.values()))
-    return isinstance(value, (list, tuple)) and any(map(_has_domain, value))
-
-
-def _is_json(value: Any) -> bool:
-    if value is None or type(value) in (bool, str):
-        return True
-    if type(value) is int:
-        return -INT_MAX - 1 <= value <= INT_MAX
-    if type(value) is float:
-        return math.isfinite(value)
-    if type(value) is list:
-        return all(map(_is_json, value))
-    return type(value) is dict and all(type(k) is str and _is_json(v) for k, v in value.items())
-
-
-def _plain(value: Any, path: Path, table: ValueTable) -> Any:
-    value = unboxed(value)
-    if _is_json(value):
-        return value
-    pairs = table.setdefault(path, [])
-    text = shown(value)
-    taken = {each for each, _ in pairs}
-    number = 2
-    while text in taken:
-        text = f"{shown(value)} #{number}"
-        number += 1
-    pairs.append((text, value))
-    return text
-
-
-def _text(path: Path) -> str:
-    return "/".join(map(str, path))
+    return SampleFrom(func)

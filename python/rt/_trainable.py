@@ -151,7 +151,7 @@ class Trainable:
         if isinstance(saved, dict):
             notes["kind"] = "dict"
             with open(os.path.join(target, _DICT_FILE), "wb") as file:
-                pickle.dump(saved, file)
+                file.write(_pickled(saved))
         elif saved is not None:
             notes["kind"] = "path"
             notes["path"] = _path_inside(os.fspath(saved), target)
@@ -190,6 +190,16 @@ def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
         return "checkpoint_dir" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
+
+
+def _pickled(value: Any) -> bytes:
+    """The value's pickle; with cloudpickle where classes of the script, or functions, are in it."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        import cloudpickle
+
+        return bytes(cloudpickle.dumps(value))
 
 
 def _path_inside(path: str, root: str) -> str:

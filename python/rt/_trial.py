@@ -7,6 +7,7 @@ With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import os
@@ -60,8 +61,8 @@ def load_payload() -> dict[str, Any]:
     with open(path, "rb") as file:
         payload: dict[str, Any] = pickle.load(file)
     _sources.install(payload.pop("sources", None))
-    payload["trainable"] = pickle.loads(payload["trainable"])
-    payload["values"] = pickle.loads(payload["values"])
+    for key in ("trainable", "values", "resources_of"):
+        payload[key] = pickle.loads(payload[key]) if payload.get(key) else None
     payload["call"] = _wanted_arguments(payload["trainable"])
     return payload
 
@@ -73,9 +74,20 @@ def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
     if not params and path and os.path.exists(path):
         with open(path, encoding="utf-8") as file:
             params = json.load(file)
-    restored = restore_values(numbers(params), payload["values"])
+    restored = restore_values(numbers(params), payload["values"], strict=True)
     assert isinstance(restored, dict)
     return restored
+
+
+def _resources(payload: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """What the trial was given, as the driver worked it out of its configuration."""
+    resources_of = payload["resources_of"]
+    asked = resources_of(copy.deepcopy(config)) if resources_of is not None else None
+    if asked is None:
+        return dict(payload.get("resources") or {})
+    from rt._resources import as_request, resources_spec
+
+    return resources_spec(as_request(asked))
 
 
 def run_function(
@@ -204,8 +216,8 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         payload = load_payload() if loaded is None else loaded
         trainable = payload["trainable"]
         session.experiment_name = str(payload.get("experiment") or "")
-        session.resources = dict(payload.get("resources") or {})
         config = read_config(session, payload)
+        session.resources = _resources(payload, config)
         is_class = isinstance(trainable, type)
         session.handle_signals(raises=not is_class)
         if is_class:

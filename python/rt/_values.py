@@ -1,18 +1,72 @@
-"""Values of a configuration that JSON cannot hold: shown as text there, carried in the pickle.
+"""Values of a configuration that JSON cannot hold: shown as text there.
 
-The table maps a path in the configuration to the pairs (text shown, value) that may stand there.
+What the search space names is carried in the pickle beside the trainable: the table maps a path in
+the configuration to the pairs (text shown, value) that may stand there. What is computed later, by
+sample_from or a searcher, is in the text itself: "py:(64, 32)" is a literal of Python, and
+"pickle:<class 'ReLU'> gASV..." the rest, in base64.
 """
 
 from __future__ import annotations
 
-from typing import Any, Union
+import ast
+import base64
+import pickle
+from typing import Any, Optional, Union
+
+from rt._json import SPECIAL_TEXTS, shown
 
 Path = tuple[Union[str, int], ...]
 ValueTable = dict[Path, list[tuple[str, Any]]]
 
+_LITERAL, _PICKLE = "py:", "pickle:"
+_LITERAL_MAX = 1000  # Characters.
+_PICKLED_BYTES_MAX = 16 << 10  # The head keeps it with each trial.
 
-def restore_values(config: Any, table: ValueTable) -> Any:
-    """`config` with the texts that stand for values replaced by the values; changed in place."""
+
+def is_plain_text(value: str) -> bool:
+    """Whether the text arrives as it is: UTF-8 can hold it, and nothing takes it for a value."""
+    if value in SPECIAL_TEXTS or value.startswith((_LITERAL, _PICKLE)):
+        return False
+    return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def value_as_text(value: Any) -> str:
+    """A text that restore_values turns into the value. ValueError says why there is none."""
+    literal = _literal(value)
+    if literal is not None:
+        return _LITERAL + literal
+    from rt._pack import dumps  # It imports more than a trial needs.
+
+    pickled = dumps(value)
+    if len(pickled) > _PICKLED_BYTES_MAX:
+        raise ValueError(
+            f"{shown(value)} cannot be sent to a trial: what is computed for one trial may have "
+            f"{_PICKLED_BYTES_MAX} bytes when pickled, not {len(pickled)}; compute it in the "
+            "trainable, or give it to all with tune.with_parameters"
+        )
+    name = ascii(shown(value))[1:-1]
+    return f"{_PICKLE}{name} {base64.b64encode(pickled).decode()}"
+
+
+def _literal(value: Any) -> Optional[str]:
+    """ascii(value) when that is a literal that says all."""
+    if type(value) not in (tuple, list, dict, str, bytes, int, complex):
+        return None
+    try:
+        text = ascii(value)
+        same = len(text) <= _LITERAL_MAX and ascii(ast.literal_eval(text)) == text
+    except Exception:
+        return None  # Of what is inside, something is no literal: it is pickled.
+    return text if same else None
+
+
+def restore_values(config: Any, table: ValueTable, strict: bool = False) -> Any:
+    """`config` with the values in place of what stands for them; changed in place.
+
+    A value that cannot be unpickled here stays a text, or, when `strict`, raises what unpickling
+    raises.
+    """
+    config = _decoded(config, strict)
     for path, pairs in table.items():
         holder = config
         try:
@@ -21,8 +75,27 @@ def restore_values(config: Any, table: ValueTable) -> Any:
             found = holder[path[-1]]
         except (KeyError, IndexError, TypeError):
             continue
-        for text, value in pairs:
-            if found == text:
-                holder[path[-1]] = value
-                break
+        if isinstance(found, str):
+            holder[path[-1]] = next((value for text, value in pairs if text == found), found)
     return config
+
+
+def _decoded(value: Any, strict: bool) -> Any:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            value[key] = _decoded(item, strict)
+    elif isinstance(value, list):
+        value[:] = [_decoded(item, strict) for item in value]
+    elif isinstance(value, str) and value.startswith((_LITERAL, _PICKLE)):
+        try:
+            return _value_of(value)
+        except Exception:
+            if strict:
+                raise
+    return value
+
+
+def _value_of(text: str) -> Any:
+    if text.startswith(_LITERAL):
+        return ast.literal_eval(text[len(_LITERAL) :])
+    return pickle.loads(base64.b64decode(text.rpartition(" ")[2], validate=True))

@@ -146,6 +146,47 @@ print(json.dumps([r.config for r in fit(space)]))
             {"x": x, "net": {"width": 8 * x}, "depth": 2 * x, "one": 1, "list": [5, [2 * x, "a"]]}
             for x in (1, 2)])
 
+    def test_a_trial_gets_what_was_computed_as_what_it_was(self) -> None:
+        said = self.says("""
+import numpy as np
+class Layer:
+    pass
+class Size(dict):
+    pass
+def shows(config):
+    wide = tune.get_context().get_trial_resources()["cpu"]
+    layer, size = config["net"]["layer"], config["size"]
+    tune.report({"v": 1, "shapes": repr(config["shapes"]), "array": config["array"].shape,
+                 "same": layer is Layer and type(size) is Size, "lr": config["net"]["lr"],
+                 "text": repr(config["text"]), "cpu": wide})
+def shown(search, **space):
+    space = {"net": tune.choice([{"layer": Layer, "lr": tune.loguniform(1e-3, 1e-1)}]),
+             "shapes": tune.sample_from(lambda spec: (spec.config.x, (2, "NaN"))),
+             "size": tune.sample_from(lambda spec: Size(x=1)), "text": tune.choice(["NaN"]),
+             "array": tune.sample_from(lambda spec: np.ones((1, spec.config.x))),
+             "x": tune.choice([3]), **space}
+    trainable = tune.with_resources(shows, lambda config: {"cpu": 1 + (config["x"] > 2)})
+    tuner = tune.Tuner(trainable, param_space=space, tune_config=tune.TuneConfig(search_alg=search))
+    results = tuner.fit()
+    assert not results.errors, results.errors
+    (one,) = results
+    assert one.config["shapes"] == (3, (2, "NaN")) and one.config["array"].shape == (1, 3)
+    assert one.config["net"]["layer"] is Layer and one.config["net"]["lr"] == one.metrics["lr"]
+    keys = ("shapes", "array", "same", "lr", "text", "cpu")
+    return [one.metrics[key] for key in keys]
+first = shown(BasicVariantGenerator(random_state=3))
+point = {"net": {"layer": Layer, "lr": 0.5}}
+given = shown(BasicVariantGenerator(points_to_evaluate=[point]))
+print(json.dumps([first, shown(BasicVariantGenerator(random_state=3)), given]))
+""")
+        first, second, given = said
+        self.assertEqual(first, second)
+        lr = first.pop(3)
+        self.assertTrue(1e-3 <= lr <= 1e-1, lr)
+        self.assertEqual(first, ["(3, (2, 'NaN'))", [1, 3], True, "'NaN'", 2])
+        self.assertEqual(given.pop(3), 0.5)
+        self.assertEqual(given, first)
+
     def test_stoppers_end_trials_exactly(self) -> None:
         said = self.says("""
 def steps(stop, **run):

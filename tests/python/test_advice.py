@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 from rt import tune
-from rt._space import encode_space, resolve, sampled
+from rt._computed import computed, resolve
+from rt._encode import encode_space, json_config
+from rt._space import Domain
+from rt._values import restore_values
 from rt.tune import stopper
 from rt.tune._advice import Advice, Advisors
 from rt.tune.schedulers import FIFOScheduler, TrialScheduler
@@ -219,7 +223,7 @@ def test_suggestions_wait_finish_and_keep_the_constants() -> None:
     head.replies[-1]["asked"] = [{"number": 0, "params": {"net": {"width": 1, "depth": 2}}}]
     advisors.poll(0)
     assert head.answers[0]["suggestions"] == [
-        {"number": 0, "params": {"net": {"width": 3, "depth": 2}, "t": [1, 2]}}
+        {"number": 0, "params": {"net": {"width": 3, "depth": 2}, "t": "py:(1, 2)"}}
     ]
 
 
@@ -297,12 +301,44 @@ def test_sample_from_values_are_resolved_in_order() -> None:
     encoded, _ = encode_space(space)
     assert encoded["b"] is None and encoded["x"] == {"uniform": [0, 1]}
     config = {"b": None, "a": None, "x": 2, "deep": {"c": None}, "fixed": None}
-    assert resolve(config, sampled(space)) == {
+    assert resolve(config, computed(space), random.Random(1)) == {
         "b": 21, "a": 20, "x": 2, "deep": {"c": 22}, "fixed": 4,
     }  # fmt: skip
     circle = {"p": tune.sample_from(lambda s: s.config.q), "q": tune.sample_from(lambda s: s["p"])}
-    with pytest.raises(ValueError, match="p, q: these sample_from values need each other"):
-        resolve(dict.fromkeys(circle), sampled(circle))
+    with pytest.raises(ValueError, match="p, q: these values of the search space need each other"):
+        resolve(dict.fromkeys(circle), computed(circle), random.Random(1))
+
+
+def test_domains_inside_the_values_of_a_choice_are_drawn_in_the_driver() -> None:
+    deep = {"kind": "deep", "lr": tune.uniform(0, 1), "more": [tune.choice(["a", "b"])],
+            "twice": tune.sample_from(lambda spec: spec.config.net.lr * 2)}  # fmt: skip
+    space = {"net": tune.choice([deep, "shallow"]), "x": tune.randint(0, 9),
+             "grid": tune.grid_search([1, tune.uniform(5, 6)])}  # fmt: skip
+    encoded, table = encode_space(space)
+    texts = encoded["net"]["choice"]
+    assert texts[1] == "shallow" and encoded["grid"]["grid"][0] == 1
+    wanted = computed(space)
+    assert {path for path, _ in wanted} == {("net",), ("grid",)}
+    assert not computed(space, head_draws=False)
+    config = restore_values({"net": texts[0], "x": 3, "grid": 1}, table)
+    drawn = resolve(config, wanted, random.Random("7/0"))
+    assert 0 <= drawn["net"]["lr"] < 1 and drawn["net"]["more"][0] in "ab"
+    assert drawn["net"]["twice"] == 2 * drawn["net"]["lr"] and drawn["grid"] == 1
+    assert isinstance(deep["lr"], Domain), "the space stays as it was"
+    again = restore_values({"net": texts[0], "x": 3, "grid": 1}, table)
+    assert resolve(again, wanted, random.Random("7/0")) == drawn
+    assert restore_values(json_config(drawn), table) == drawn
+    shallow = {"net": "shallow", "x": 3, "grid": encoded["grid"]["grid"][1]}
+    found = resolve(restore_values(shallow, table), wanted, random.Random(1))
+    assert found["net"] == "shallow" and 5 <= found["grid"] <= 6
+
+
+def test_a_function_that_gives_functions_without_end_is_an_error() -> None:
+    def again() -> Any:
+        return tune.sample_from(again)
+
+    with pytest.raises(ValueError, match="a: these values"):
+        resolve({"a": None}, [(("a",), tune.sample_from(again))], random.Random(1))
 
 
 def test_stoppers_follow_their_rules() -> None:

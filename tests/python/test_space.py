@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+import math
+import pickle
+from typing import Any, Callable, NamedTuple
 
 import pytest
 from rt import train, tune
+from rt._encode import encode_space, json_config
+from rt._json import dump, numbers, parse
 from rt._pack import dumps_by_value
-from rt._space import encode_space
 from rt._values import restore_values
 from rt.tune.schedulers import ASHAScheduler, AsyncHyperBandScheduler, FIFOScheduler
 from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter
@@ -59,7 +62,13 @@ def test_a_constant_that_looks_like_a_primitive_is_escaped() -> None:
         lambda: tune.sample_from(1),  # type: ignore[arg-type]
         lambda: encode_space([1]),  # type: ignore[arg-type]
         lambda: encode_space({1: 2}),  # type: ignore[dict-item]
-        lambda: encode_space({"a": tune.choice([tune.uniform(0, 1)])}),
+        lambda: encode_space({"a": tune.choice([tune.grid_search([1])])}),
+        lambda: encode_space({"a": (tune.uniform(0, 1), 2)}),
+        lambda: encode_space({"a": tune.choice([[(tune.uniform(0, 1), 2)]])}),
+        lambda: encode_space({"a": {1: tune.uniform(0, 1)}}),
+        lambda: tune.choice(5),  # type: ignore[arg-type]
+        lambda: tune.grid_search(5),  # type: ignore[arg-type]
+        lambda: BasicVariantGenerator(points_to_evaluate=[{"a": tune.uniform(0, 1)}]).to_spec(),
         lambda: ASHAScheduler(max_t=1, grace_period=2),
         lambda: ASHAScheduler(reduction_factor=1),
         lambda: ASHAScheduler(mode="best"),
@@ -98,6 +107,58 @@ def test_values_that_json_lacks_are_shown_and_restored() -> None:
     assert names == ["<object object>", "<object object> #2"] and encoded["c"] == "(1, 2)"
     restored = restore_values({"a": {"b": names[1]}, "c": "(1, 2)"}, table)
     assert restored["a"]["b"] is second and restored["c"] == (1, 2)
+
+
+def test_texts_and_arrays_arrive_as_what_they_were() -> None:
+    import numpy
+
+    array = numpy.array([0.5])
+    space = {"a": "NaN", "b": "py:1", "c": float("nan"), "d": float("-inf"), "e": numpy.float64(2),
+             "f": array, "g": tune.choice(["(1, 2)", (1, 2), "Infinity"]), "h": "\udce9",
+             "i": {"j": ["pickle: x", {1: 2}]}}  # fmt: skip
+    encoded, table = encode_space(space)
+    drawn = {**encoded, "g": encoded["g"]["choice"][1]}
+    found = restore_values(numbers(parse(dump(drawn))), table)
+    assert found.pop("f") is array and math.isnan(found.pop("c"))
+    assert found == {"a": "NaN", "b": "py:1", "d": -math.inf, "e": 2.0, "g": (1, 2),
+                     "h": "\udce9", "i": {"j": ["pickle: x", {1: 2}]}}  # fmt: skip
+    texts = encoded["g"]["choice"]
+    for text, value in zip(texts, ["(1, 2)", (1, 2), "Infinity"]):
+        assert restore_values(numbers({"g": text}), table)["g"] == value
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+def test_what_is_computed_for_a_trial_arrives_as_what_it_was() -> None:
+    import numpy
+
+    config = {"a": (64, 32), "b": Point(1, 2), "c": {1: (2,)}, "d": "NaN", "e": "py:(1,)",
+              "f": b"x", "g": [1, {"h": (True, None)}], "i": 2**70, "k": "\udce9",
+              "l": float("inf"), "m": int, "n": 1 + 2j, "o": {3}}  # fmt: skip
+    sent = json_config(config)
+    assert sent["a"] == "py:(64, 32)" and sent["g"] == [1, {"h": "py:(True, None)"}]
+    assert sent["m"].startswith("pickle:<class 'int'> ")
+    found = restore_values(numbers(parse(dump(sent))), {}, strict=True)
+    assert found == config and type(found["b"]) is Point
+    arrays = {"a": numpy.array([0.5]), "b": numpy.zeros(()), "c": numpy.int64(3)}
+    sent = json_config(arrays)
+    assert (sent["b"], sent["c"]) == (0.0, 3)
+    again = restore_values(sent, {})["a"]
+    assert again.shape == (1,) and again[0] == 0.5
+    with pytest.raises(ValueError, match=r"a/b: .* may have 16384 bytes when pickled"):
+        json_config({"a": {"b": numpy.zeros(5000)}})
+    with pytest.raises(ValueError, match=r"a: .* cannot be sent to the trials"):
+        json_config({"a": (i for i in [1])})
+
+
+def test_a_value_that_cannot_be_unpickled_here_stays_a_text_unless_it_is_needed() -> None:
+    text = "pickle:<x> bm8="
+    assert restore_values({"a": text}, {})["a"] == text
+    with pytest.raises(pickle.UnpicklingError):
+        restore_values({"a": text}, {}, strict=True)
 
 
 def test_wrapped_trainables_keep_their_names_and_resources() -> None:

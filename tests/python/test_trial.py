@@ -69,7 +69,7 @@ def test_a_number_and_a_generator_are_reported(tmp_path: Path) -> None:
 
 
 def test_values_that_json_lacks_arrive_as_themselves(tmp_path: Path) -> None:
-    from rt._space import encode_space
+    from rt._encode import encode_space
 
     space, table = encode_space({"net": {"f": tune.choice([len, sum])}, "k": (1, 2)})
     shown = space["net"]["f"]["choice"][1]
@@ -203,3 +203,20 @@ def test_a_worker_that_cannot_be_reached_is_one_line(tmp_path: Path) -> None:
     )
     assert child.returncode == 1
     assert child.stderr.count("\n") == 1
+
+
+def test_a_checkpoint_of_a_dict_may_hold_what_only_the_script_knows(tmp_path: Path) -> None:
+    class Local:
+        value = 3
+
+    class Trains(tune.Trainable):
+        def save_checkpoint(self, checkpoint_dir: str) -> Any:
+            return {"kind": Local, "function": lambda: 4}
+
+        def load_checkpoint(self, checkpoint: Any) -> None:
+            self.found = (checkpoint["kind"].value, checkpoint["function"]())
+
+    Trains().save(str(tmp_path))
+    restored = Trains()
+    restored.restore(str(tmp_path))
+    assert restored.found == (3, 4)

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 import copy
 import os
+import random
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from rt._computed import place, resolve, value_at
 from rt._driver import Driver
+from rt._encode import json_config, json_value
 from rt._json import numbers
 from rt._resources import as_request, resources_spec
-from rt._space import SampleFrom, json_config, json_value, place, resolve, value_at
 from rt._values import Path, ValueTable, restore_values
 from rt.tune._live import ERROR, PAUSED, PENDING, TERMINATED, Controller, LiveTrial
 from rt.tune._trials import remote_checkpoint
@@ -40,7 +42,8 @@ class Advice:
     scheduler: Optional[TrialScheduler] = None
     stoppers: list[Stopper] = field(default_factory=list)
     callbacks: list[Callback] = field(default_factory=list)
-    sampled: list[tuple[Path, SampleFrom]] = field(default_factory=list)
+    computed: list[tuple[Path, Any]] = field(default_factory=list)  # See rt._computed.computed.
+    seed: Any = None  # Of what is drawn here.
     name_of: Optional[Callable[[Any], str]] = None
     directory_of: Optional[Callable[[Any], str]] = None
     # From a trial's configuration to its resources; None from it: as the experiment says.
@@ -53,7 +56,7 @@ class Advice:
         told = (self.name_of, self.directory_of, self.resources_of)
         spec: dict[str, Any] = {
             "suggests": self.searcher is not None
-            or bool(self.sampled)
+            or bool(self.computed)
             or told != (None, None, None),
             "judges": self.scheduler is not None or bool(self.stoppers),
             "chooses": self.chooses(),
@@ -387,8 +390,10 @@ class Advisors:
 
     def _suggestion(self, number: int, params: dict[str, Any]) -> dict[str, Any]:
         config = restore_values(numbers(copy.deepcopy(params)), self._table)
-        resolve(config, self._advice.sampled)
-        for path, _ in self._advice.sampled:
+        seed = self._advice.seed
+        source = random.Random(None if seed is None else f"{seed}/{number}")
+        resolve(config, self._advice.computed, source)
+        for path, _ in self._advice.computed:
             place(params, path, json_value(value_at(config, path), path))
         found: dict[str, Any] = {"number": number, "params": params}
         trial = self._live_trial(number, config, f"{self._id}_{number:05d}")

@@ -10,12 +10,13 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from rt._computed import computed
 from rt._config import RunConfig
+from rt._encode import constants, encode_space, has_variables
 from rt._json import clean, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
-from rt._space import constants, encode_space, has_variables, sampled
 from rt._values import ValueTable
 from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
@@ -123,7 +124,8 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         scheduler=None if runs_in_head(scheduler) else scheduler,
         stoppers=[s for s in parts(request.run.stop) if type(s) not in in_head],
         callbacks=asked_callbacks(request.run.callbacks),
-        sampled=sampled(request.space or {}),
+        computed=computed(request.space or {}, head_draws=not isinstance(search, Searcher)),
+        seed=spec.get("seed"),
         name_of=request.tune.trial_name_creator,
         directory_of=request.tune.trial_dirname_creator,
         resources_of=chosen if callable(chosen) else None,
@@ -281,6 +283,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
     trainable = lookup(request.trainable)
     at_end = bool(checkpoints and checkpoints.checkpoint_at_end)
     frequency = checkpoints.checkpoint_frequency if checkpoints else 0
+    chosen = _chosen_resources(request)
     if (at_end or frequency) and not inspect.isclass(trainable):
         raise ValueError(
             "checkpoint_frequency and checkpoint_at_end are for class trainables; a function "
@@ -292,6 +295,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "values": table,
             "experiment": spec["experiment"] if request.run.name else spec["trainable"],
             "resources": spec["resources"],
+            "resources_of": chosen if callable(chosen) else None,
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
         },

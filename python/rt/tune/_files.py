@@ -15,6 +15,7 @@ from typing import Any, Optional
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import numbers
+from rt._values import restore_values
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, saved_iterations
 
@@ -29,7 +30,7 @@ class FileTrial(AnyTrial):
         if not _holds_trial(self.path):
             raise ValueError(f"{self.path} is not the results directory of a trial")
         with open(os.path.join(self.path, "params.json"), encoding="utf-8") as file:
-            self.config = numbers(json.load(file))
+            self.config = restore_values(numbers(json.load(file)), {})
         self._rows: Optional[list[dict[str, Any]]] = None
         known = known or {}
         self.space = known.get("space") or {}

@@ -13,11 +13,11 @@ from typing import Any, Optional
 
 from rt import _driver, _identity, _runtime
 from rt._driver import Driver
+from rt._encode import encode_space
 from rt._errors import RtError, hide_own_frames
 from rt._logs import names_of
 from rt._pack import import_path
 from rt._resources import threads_of
-from rt._space import encode_space
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
+from rt._encode import constants
 from rt._errors import TrialError
 from rt._json import flatten
-from rt._space import constants
 from rt._values import Path
 
 _STATES = {

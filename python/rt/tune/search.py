@@ -12,8 +12,8 @@ import pickle
 from abc import ABC, abstractmethod
 from typing import Any, Optional, Union
 
+from rt._encode import json_config
 from rt._json import flatten
-from rt._space import json_config
 
 FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
 

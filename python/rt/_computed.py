@@ -1,0 +1,107 @@
+"""What the driver computes for each trial: sample_from, and domains inside a choice's values."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from rt._space import Domain, SampleFrom, Unresolved
+from rt._values import Path
+
+_STEPS_MAX = 10_000  # A function may return another one; not without end.
+
+
+def variables(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
+    """The domains and sample_from values inside `value`, with their paths below `path`."""
+    if isinstance(value, (Domain, SampleFrom)):
+        return [(path, value)]
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    return [found for key, item in items for found in variables(item, (*path, key))]
+
+
+def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path, Any]]:
+    """What of a space only the driver can compute: (path, what stands there until then).
+
+    That is a SampleFrom, or None where the head chooses among values that hold domains.
+    """
+    found: list[tuple[Path, Any]] = []
+    for path, value in [*variables(space), *_grids(space, ())]:
+        if isinstance(value, SampleFrom):
+            found.append((path, value))
+        elif head_draws and value.name == "choice" and any(map(variables, value.arguments)):
+            found.append((path, None))
+    return found
+
+
+def _grids(value: Any, path: Path) -> list[tuple[Path, Domain]]:
+    if isinstance(value, dict) and list(value) == ["grid_search"]:
+        return [(path, Domain("choice", value["grid_search"]))]
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    return [found for key, item in items for found in _grids(item, (*path, key))]
+
+
+def place(config: Any, path: Path, value: Any) -> None:
+    """Puts a value at a path that is there."""
+    for step in path[:-1]:
+        config = config[step]
+    config[path[-1]] = value
+
+
+def value_at(config: Any, path: Path) -> Any:
+    """The value at a path that is there."""
+    for step in path:
+        config = config[step]
+    return config
+
+
+def resolve(
+    config: dict[str, Any], values: list[tuple[Path, Any]], source: random.Random
+) -> dict[str, Any]:
+    """`config` with what `computed` said computed, each after those that it uses; in place.
+
+    Raises ValueError when some wait for each other.
+    """
+    left = []
+    for path, value in values:
+        left += variables(
+            _set(config, path, value_at(config, path) if value is None else value), path
+        )
+    steps = 0
+    while left:
+        waiting: list[tuple[Path, Any]] = []
+        moved = False
+        for path, value in left:
+            steps += 1
+            try:
+                found = value.draw(source) if isinstance(value, Domain) else value.compute(config)
+            except Unresolved:
+                waiting.append((path, value))
+                continue
+            moved = True
+            waiting += variables(_set(config, path, found), path)
+        if not moved or steps > _STEPS_MAX:
+            names = ", ".join("/".join(map(str, path)) for path, _ in waiting)
+            raise ValueError(f"{names}: these values of the search space need each other")
+        left = waiting
+    return config
+
+
+def _set(config: dict[str, Any], path: Path, value: Any) -> Any:
+    """Places a copy of `value`, in which others can be placed; returns it."""
+    kept = _copy(value)
+    place(config, path, kept)
+    return kept
+
+
+def _copy(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if type(value) is list else value

@@ -1,0 +1,180 @@
+"""The JSON form of search spaces (common/spec/space.h) and of what is computed for a trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Any, Optional
+
+from rt._json import INT_MAX, float_text, shown, unboxed
+from rt._space import Domain, SampleFrom
+from rt._values import Path, ValueTable, is_plain_text, value_as_text
+
+_PRIMITIVES = {
+    "uniform", "quniform", "loguniform", "qloguniform", "randn", "qrandn", "randint", "qrandint",
+    "lograndint", "qlograndint", "choice", "grid", "grid_search", "constant", "sample_from",
+}  # fmt: skip
+_DEPTH_MAX = 32
+
+
+def json_config(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that the driver computed, as it travels: restore_values is the inverse.
+
+    Raises ValueError, which names the parameter, for a value that cannot be pickled.
+    """
+    return {str(key): json_value(value, (str(key),)) for key, value in config.items()}
+
+
+def json_value(value: Any, path: Path) -> Any:
+    """One value of such a configuration; `path` says which."""
+    if isinstance(value, (Domain, SampleFrom)):
+        raise ValueError(f"{_text(path)}: {value!r} is to be drawn; a value is needed here")
+    value = unboxed(value, one_element=False)
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {key: json_value(item, (*path, key)) for key, item in value.items()}
+    if type(value) is list:
+        return [json_value(item, (*path, i)) for i, item in enumerate(value)]
+    if type(value) is float:
+        return float_text(value)
+    if _is_json(value):
+        return value
+    try:
+        return value_as_text(value)
+    except ValueError as error:
+        raise ValueError(f"{_text(path)}: {error}") from error
+
+
+def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], ValueTable]:
+    """The JSON form of a space, and the table of the values that it could only name.
+
+    Raises ValueError that begins with the path of the culprit.
+    """
+    if space is None:
+        return {}, {}
+    if not isinstance(space, dict):
+        raise ValueError(f"the search space must be a dict, not {type(space).__name__}")
+    table: ValueTable = {}
+    encoded = {}
+    for key, value in space.items():
+        if not isinstance(key, str):
+            raise ValueError(f"the search space's keys must be text, not {key!r}")
+        encoded[key] = _encode(value, (key,), table)
+    return encoded, table
+
+
+def has_variables(space: dict[str, Any]) -> bool:
+    """Whether anything in it is to be drawn or computed."""
+    return _has_domain(space)
+
+
+def constants(encoded: Any) -> Any:
+    """An encoded space without its variables."""
+    if not isinstance(encoded, dict):
+        return encoded
+    kept = {}
+    for key, value in encoded.items():
+        if isinstance(value, dict) and len(value) == 1 and next(iter(value)) in _PRIMITIVES:
+            if "constant" in value:
+                kept[key] = value
+        else:
+            kept[key] = constants(value)
+    return kept
+
+
+def _encode(value: Any, path: Path, table: ValueTable) -> Any:
+    if len(path) > _DEPTH_MAX:
+        raise ValueError(f"{_text(path)}: nested more than {_DEPTH_MAX} levels deep")
+    if isinstance(value, SampleFrom):
+        return None  # Computed in the driver, once the rest is drawn.
+    if isinstance(value, Domain):
+        if value.name == "choice":
+            return {"choice": _encode_values(value.arguments, path, table)}
+        return {value.name: value.arguments}
+    if isinstance(value, dict) and list(value) == ["grid_search"]:
+        if not isinstance(value["grid_search"], (list, tuple, range)) or not value["grid_search"]:
+            raise ValueError(f"{_text(path)}: grid_search needs a list of at least one value")
+        return {"grid": _encode_values(list(value["grid_search"]), path, table)}
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        encoded = {key: _encode(item, (*path, key), table) for key, item in value.items()}
+        if len(encoded) == 1 and next(iter(encoded)) in _PRIMITIVES:
+            if _has_domain(value):
+                raise ValueError(f"{_text(path)}: a parameter cannot be called {next(iter(value))}")
+            return {"constant": encoded}
+        return encoded
+    if isinstance(value, list):
+        return [_encode(item, (*path, i), table) for i, item in enumerate(value)]
+    return _plain(value, path, table)
+
+
+def _encode_values(values: list[Any], path: Path, table: ValueTable) -> list[Any]:
+    if any(map(_has_grid, values)):
+        raise ValueError(f"{_text(path)}: the values of a choice or grid cannot hold a grid_search")
+    texts = {value for value in values if type(value) is str}
+    return [_plain(value, path, table, texts) for value in values]
+
+
+def _has_grid(value: Any) -> bool:
+    if isinstance(value, dict):
+        return list(value) == ["grid_search"] or any(map(_has_grid, value.values()))
+    if isinstance(value, Domain) and value.name == "choice":
+        return any(map(_has_grid, value.arguments))
+    return isinstance(value, (list, tuple)) and any(map(_has_grid, value))
+
+
+def _has_domain(value: Any) -> bool:
+    if isinstance(value, (Domain, SampleFrom)):
+        return True
+    if isinstance(value, dict):
+        return list(value) == ["grid_search"] or any(map(_has_domain, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(_has_domain, value))
+
+
+def _is_json(value: Any) -> bool:
+    if value is None or type(value) is bool:
+        return True
+    if type(value) is str:
+        return is_plain_text(value)
+    if type(value) is int:
+        return -INT_MAX - 1 <= value <= INT_MAX
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is list:
+        return all(map(_is_json, value))
+    return type(value) is dict and all(type(k) is str and _is_json(v) for k, v in value.items())
+
+
+def _refuse_hidden(value: Any, path: Path) -> None:
+    """Nothing is drawn inside a tuple, or a dict whose keys are no texts."""
+    if isinstance(value, tuple) and _has_domain(value):
+        raise ValueError(f"{_text(path)}: a domain inside a tuple is not drawn; use a list")
+    texts = not isinstance(value, dict) or all(type(key) is str for key in value)
+    if not texts and _has_domain(value):
+        raise ValueError(
+            f"{_text(path)}: a domain inside a dict is drawn when all keys of it are texts"
+        )
+    if isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            _refuse_hidden(each, path)
+
+
+def _plain(value: Any, path: Path, table: ValueTable, texts: Collection[str] = ()) -> Any:
+    """The value, or the text of the table that stands for it: none of `texts`, which are values."""
+    _refuse_hidden(value, path)
+    value = unboxed(value, one_element=False)
+    if type(value) is float:
+        return float_text(value)
+    if _is_json(value):
+        return value
+    pairs = table.setdefault(path, [])
+    text = name = shown(value) if is_plain_text(shown(value)) else f"<{shown(value)!a}>"
+    taken = {each for each, _ in pairs}.union(texts)
+    number = 2
+    while text in taken:
+        text = f"{name} #{number}"
+        number += 1
+    pairs.append((text, value))
+    return text
+
+
+def _text(path: Path) -> str:
+    return "/".join(map(str, path))
