@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 from rt._space import Domain, SampleFrom, Unresolved
@@ -15,12 +16,7 @@ def variables(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
     """The domains and sample_from values inside `value`, with their paths below `path`."""
     if isinstance(value, (Domain, SampleFrom)):
         return [(path, value)]
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    return [found for key, item in items for found in variables(item, (*path, key))]
+    return [found for key, item in _items(value) for found in variables(item, (*path, key))]
 
 
 def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path, Any]]:
@@ -40,12 +36,13 @@ def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path,
 def _grids(value: Any, path: Path) -> list[tuple[Path, Domain]]:
     if isinstance(value, dict) and list(value) == ["grid_search"]:
         return [(path, Domain("choice", value["grid_search"]))]
-    items: Any = ()
+    return [found for key, item in _items(value) for found in _grids(item, (*path, key))]
+
+
+def _items(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    return [found for key, item in items for found in _grids(item, (*path, key))]
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
 
 
 def place(config: Any, path: Path, value: Any) -> None:

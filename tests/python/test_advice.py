@@ -13,6 +13,8 @@ from rt._space import Domain
 from rt._values import restore_values
 from rt.tune import stopper
 from rt.tune._advice import Advice, Advisors
+from rt.tune._progress import Progress
+from rt.tune.result import SHOULD_CHECKPOINT
 from rt.tune.schedulers import FIFOScheduler, TrialScheduler
 from rt.tune.search import ConcurrencyLimiter, Repeater, Searcher
 
@@ -177,6 +179,30 @@ def test_a_quick_trial_starts_before_its_rows() -> None:
     advisors.poll(0)
     assert hears.heard == [("start", 1, "RUNNING"), (2, "RUNNING"), ("start", 2, "RUNNING"),
                            "restore", (4, "RUNNING")]  # fmt: skip
+
+
+def test_a_checkpoint_that_a_callback_asks_for_in_vain_is_said_once() -> None:
+    class Asks(tune.Callback):
+        def on_trial_result(
+            self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any
+        ) -> None:
+            result[SHOULD_CHECKPOINT] = True
+
+    head = Head()
+    advisors = advised(head, callbacks=[Asks()])
+    head.say(created(2), row(3, 1), row(4, 2))
+    with pytest.warns(UserWarning, match="Asks set should_checkpoint, which") as said:
+        advisors.poll(0)
+    assert len(said) == 1
+
+
+def test_the_end_of_a_search_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(None, {"experiment_id": 1, "results_dir": "/r"}, embedded=True)
+    ended = {"state": "COMPLETED", "trials_by_state": {"completed": 2}, "trials_total": 2}
+    progress.update(ended)
+    progress.update(ended)  # While callbacks still hear of it.
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("2/2 trials; completed after") == 1
 
 
 class Seeded(Searcher):

@@ -87,7 +87,7 @@ class Advisors:
         self._pauses: list[int] = []
         self._stop_all = ""
         self._history: list[Entry] = []
-        self._warned = False
+        self._warned: set[str] = set()
         self._live = False
         self.ended = False
 
@@ -265,7 +265,13 @@ class Advisors:
         trial.update_last_result(result)
         iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
-            callback.on_trial_result(iteration, trials, trial, dict(result))
+            told = dict(result)
+            callback.on_trial_result(iteration, trials, trial, told)
+            if told.get("should_checkpoint") and not result.get("should_checkpoint"):
+                self._warn(
+                    f"{type(callback).__name__} set should_checkpoint, which no trial hears of; "
+                    "return it from step(), or use checkpoint_frequency"
+                )
         if result.get("done"):
             return  # It ends by itself, which is told when it has.
         stops = [stopper(trial.trial_id, result) for stopper in self._advice.stoppers]
@@ -412,13 +418,17 @@ class Advisors:
         found = searcher.suggest(f"{self._id}/{entry['number']}")
         known = entry["params"] or {}
         again = json_config(_merged(known, found)) if isinstance(found, dict) else None
-        if again != known and not self._warned:
-            self._warned = True
-            warnings.warn(
+        if again != known:
+            self._warn(
                 f"{type(searcher).__name__} does not suggest again what it did before this driver "
-                "was restarted; give it a seed. The trials keep their configurations",
-                stacklevel=2,
+                "was restarted; give it a seed. The trials keep their configurations"
             )
+
+    def _warn(self, text: str) -> None:
+        """Once each."""
+        if text not in self._warned:
+            self._warned.add(text)
+            warnings.warn(text, stacklevel=2)
 
 
 def _merged(config: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:

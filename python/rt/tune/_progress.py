@@ -35,6 +35,7 @@ class Progress:
         self._id = created.get("experiment_id")
         self._results_dir = created.get("results_dir") or ""
         self._started = self._printed_at = time.monotonic()
+        self._final = False  # Whether its end was said.
         self._printed = ""
         self._screen: Optional[Screen] = None
         self._note = ""  # For the screen, from the signal handler.
@@ -61,6 +62,9 @@ class Progress:
     def update(self, experiment: dict[str, Any]) -> None:
         """Shows how far the search is."""
         final = experiment.get("state") in TERMINAL
+        if final and self._final:
+            return  # Its advisors have still something to hear.
+        self._final = final
         now = time.monotonic()
         if self._screen is not None:
             if self._note:
