@@ -469,9 +469,32 @@ class Session:
 
         self.defers_stop = not raises
         set_handler(signal.SIGTERM, terminate)
+        _leave_to_children(signal.SIGTERM, terminate)
         # A trial that hangs is asked for its stacks before it is ended.
         faulthandler.register(signal.SIGQUIT, file=2, all_threads=True, chain=False)
         set_handler(signal.SIGUSR2, notice)
+
+
+def _leave_to_children(number: int, handler: Any) -> None:
+    """From here on a forked child has the signal's default, from its first moment.
+
+    Python runs handlers between two steps of its interpreter and forgets, right after a fork, which
+    are due: a pool that is terminated would wait for ever for a child that missed its signal.
+    """
+    masks = threading.local()
+
+    def before() -> None:
+        masks.old = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+
+    def in_parent() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.old)
+
+    def in_child() -> None:
+        if signal.getsignal(number) is handler:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.old)
+
+    os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
 
 
 current: Optional[Session] = None  # The session of this process, when it is a trial's.

@@ -220,3 +220,20 @@ def test_a_checkpoint_of_a_dict_may_hold_what_only_the_script_knows(tmp_path: Pa
     restored = Trains()
     restored.restore(str(tmp_path))
     assert restored.found == (3, 4)
+
+
+def test_a_child_that_is_ended_as_soon_as_it_is_forked_ends(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        ended = 0
+        for _ in range(100):
+            child = os.fork()
+            if child == 0:
+                signal.pause()
+                os._exit(0)
+            os.kill(child, signal.SIGTERM)
+            ended += os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGTERM
+        return {"ended": ended}
+
+    worker, child = start(tmp_path, train)
+    assert finish(child) == (0, "")
+    assert metrics(worker, "ended") == [100]
