@@ -20,7 +20,7 @@ import traceback
 from types import GeneratorType
 from typing import Any, Callable, Optional
 
-from rt import _api, _session, _sources
+from rt import _api, _main, _session, _sources
 from rt._checkpoint import Checkpoint
 from rt._json import numbers
 from rt._session import Session, TrialStopped
@@ -52,7 +52,8 @@ def _is_own(filename: str) -> bool:
 
 
 def load_payload() -> dict[str, Any]:
-    """What the driver packed (rt/_pack.py), and `call`: what a function is called with.
+    """What the driver packed (rt/_pack.py), its `own` names (rt/_main.py), and `call`: what a
+    function is called with.
 
     Raises what unpickling raises.
     """
@@ -61,8 +62,10 @@ def load_payload() -> dict[str, Any]:
     with open(path, "rb") as file:
         payload: dict[str, Any] = pickle.load(file)
     _sources.install(payload.pop("sources", None))
-    for key in ("trainable", "values", "resources_of"):
-        payload[key] = pickle.loads(payload[key]) if payload.get(key) else None
+    payload["own"] = {}
+    for key in ("values", "resources_of", "trainable"):
+        payload[key], own = _main.loads(payload[key]) if payload.get(key) else (None, {})
+        payload["own"].update(own)
     payload["call"] = _wanted_arguments(payload["trainable"])
     return payload
 
@@ -215,6 +218,7 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
     try:
         payload = load_payload() if loaded is None else loaded
         trainable = payload["trainable"]
+        _main.stand_in(payload["own"])
         session.experiment_name = str(payload.get("experiment") or "")
         config = read_config(session, payload)
         session.resources = _resources(payload, config)
@@ -266,3 +270,6 @@ if __name__ == "__main__":
 
         _warm.serve()
     sys.exit(main())
+elif __name__ == "__mp_main__" and "RT_TRAINABLE" in os.environ:
+    # A process that the trial spawned (multiprocessing) has the script's names, too.
+    globals().update(load_payload()["own"])

@@ -165,6 +165,35 @@ print(json.dumps([[each.metrics["width"], each.metrics["same"]] for each in grid
 """)
         self.assertEqual(said, [[2, 1], [4, 1]])
 
+    def test_what_the_script_itself_defines_can_be_pickled_in_a_trial(self) -> None:
+        said = self.place.said("""
+import enum, json, multiprocessing, os, pickle
+from rt import tune
+class Session:  # A name that rt uses, too.
+    def __init__(self, width):
+        self.width = width
+class Kind(enum.Enum):
+    WIDE = 2
+def double(session):
+    return Session(session.width * Kind.WIDE.value)
+def train(config):
+    with multiprocessing.get_context(config["start"]).Pool(1) as pool:
+        session = pool.map(double, [Session(config["x"])])[0]
+    where = os.path.abspath(config["start"] + ".pkl")
+    with open(where, "wb") as file:
+        pickle.dump([session, Kind.WIDE], file)
+    tune.report({"file": where, "same": type(session) is Session})
+if __name__ == "__main__":
+    space = {"x": 3, "start": tune.grid_search(["fork", "spawn", "forkserver"])}
+    said = []
+    for each in tune.Tuner(train, param_space=space).fit():
+        with open(each.metrics["file"], "rb") as file:
+            session, kind = pickle.load(file)
+        said.append([session.width, kind is Kind.WIDE, each.metrics["same"]])
+    print(json.dumps(said))
+""")
+        self.assertEqual(said, [[6, True, 1]] * 3)
+
     def test_an_exception_arrives_with_the_users_frames_only(self) -> None:
         done = self.place.run("""
 from rt import tune
