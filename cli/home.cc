@@ -105,7 +105,7 @@ absl::StatusOr<std::string> Home::Choose(const std::string& flag) const {
   std::vector<std::string> known = ClusterNames();
   if (name.empty())
     return WithHint(absl::UnavailableError("no cluster is chosen"),
-                    "start one with 'rt up CLUSTER.yaml', or name one with -c");
+                    "start one with 'rt up CLUSTER.yaml', or name one with -c or rt context use");
   if (std::find(known.begin(), known.end(), name) == known.end())
     return WithHint(absl::UnavailableError(ToAbsl("unknown cluster '" + name + "'")),
                     DidYouMean(name, known));
@@ -161,11 +161,16 @@ absl::Status Home::Add(const std::string& name, const std::string& from) const {
   return Add(*context);
 }
 
-absl::Status Home::Add(const Context& context) const {
-  const std::string& name = context.name;
+absl::Status Home::CheckNew(const std::string& name) const {
   if (!IsName(name)) return Invalid("a context's name has no '/' and does not start with '.'");
   if (IsLocal(name))
     return absl::AlreadyExistsError(ToAbsl("'" + name + "' is a cluster of this machine"));
+  return absl::OkStatus();
+}
+
+absl::Status Home::Add(const Context& context) const {
+  const std::string& name = context.name;
+  RT_RETURN_IF_ERROR(CheckNew(name));
   std::string target = ClusterDirectory(name) + "/context";
   RT_RETURN_IF_ERROR(EnsureDirectory(target));
   RT_RETURN_IF_ERROR(WriteCredentials(target, context.credentials));

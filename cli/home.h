@@ -52,6 +52,8 @@ class Home {
   // Knows one more: a copy of the directory `from`, or what a token was redeemed for.
   absl::Status Add(const std::string& name, const std::string& from) const;
   absl::Status Add(const Context& context) const;
+  // Whether Add would take a context of that name.
+  absl::Status CheckNew(const std::string& name) const;
 
  private:
   std::string root_;

@@ -1,10 +1,14 @@
 // `rt`: reads the command line (the only user of CLI11), runs one verb, prints its error.
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iostream>
 #include <map>
 
 #include "cli/commands/commands.h"
@@ -22,6 +26,8 @@
 
 namespace rt {
 namespace {
+
+const CLI::Range kCount(1, 1'000'000'000);
 
 using Verb = ExitCode (*)(const Invocation&);
 
@@ -75,6 +81,10 @@ class CommandLine {
     if (found == verbs_.end()) return Invalid("which verb?", chosen->get_name() + " --help");
     if (!invocation_.arguments.empty() && chosen->get_name() != "submit")
       return Invalid("only rt submit takes arguments after --");
+    // Of a variable that is not set: that must not mean the last one, or this cluster.
+    const auto& given = invocation_.words;
+    if (chosen->get_name() != "report" && std::find(given.begin(), given.end(), "") != given.end())
+      return Invalid("an empty word names nothing", HelpOf(chosen));
     return found->second;
   }
 
@@ -145,7 +155,7 @@ class CommandLine {
   CLI::App* AddList(CLI::App* noun, Verb verb) {
     CLI::App* list = Add(noun, "list", "One line each", verb,
                          "  rt " + noun->get_name() + " list -o json");
-    list->add_option("--limit", invocation_.limit, "At most so many")->check(CLI::PositiveNumber);
+    list->add_option("--limit", invocation_.limit, "At most so many")->check(kCount);
     return list;
   }
   CLI::App* AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb) {
@@ -159,7 +169,8 @@ class CommandLine {
   }
   void AddLogFlags(CLI::App* app) {
     app->add_flag("-f,--follow", invocation_.follow, "Go on until it ends");
-    app->add_option("--tail", invocation_.tail, "From so many lines before the end");
+    app->add_option("--tail", invocation_.tail, "From so many lines before the end")
+        ->check(kCount);
     app->add_option("--rank", invocation_.rank, "Of a trial with several ranks; 0 when not given");
     app->add_option("--stream", invocation_.stream, "stdout or stderr; both when not given");
   }
@@ -168,7 +179,7 @@ class CommandLine {
                          "  rt exp best\n  rt exp best 3 --limit 5 -o json");
     Words(best, "SELECTOR", "An id, a name, or last");
     best->add_option("--limit", invocation_.limit, "So many of them; 1 when not given")
-        ->check(CLI::PositiveNumber);
+        ->check(kCount);
     CLI::App* dump = Add(experiment, "export", "All its trials, for other programs",
                          RunExperimentExport,
                          "  rt exp export last > trials.csv\n"
@@ -191,7 +202,7 @@ class CommandLine {
     CLI::App* extend = AddOne(experiment, "extend", "Add trials or time, also to one that is over",
                               RunExperimentExtend);
     extend->add_option("--samples", invocation_.samples, "So many more samples of its space")
-        ->check(CLI::PositiveNumber);
+        ->check(kCount);
     extend->add_option("--time", invocation_.time, "So much more time, such as 30m");
     AddExperimentResults(experiment);
     CLI::App* trial = AddNoun("trial", "t", "Trials; an id is EXPERIMENT/NUMBER");
@@ -375,7 +386,11 @@ class CommandLine {
       std::string flag = word.substr(0, word.find('='));
       bool known = std::find(flags.begin(), flags.end(), flag) != flags.end();
       if (word.starts_with("--") && !known)
-        return Invalid("unknown flag '" + flag + "'", Or(DidYouMean(flag, flags), HelpOf(level)));
+        return Invalid("unknown flag '" + flag + "'",
+                       Or(DidYouMean(flag, flags),
+                          level->get_name() != "submit" ? HelpOf(level)
+                              : "arguments of the script come after --: rt submit SCRIPT -- " +
+                                    flag));
     }
     std::vector<std::string> known;
     for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
@@ -408,7 +423,24 @@ class CommandLine {
   std::map<CLI::App*, Verb> verbs_;
 };
 
+// A descriptor that its caller closed would be taken by the next file that is opened.
+void HoldStandardDescriptors() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) _exit(kExitFailed);
+}
+
+// The exit code, unless what was printed did not arrive.
+int AfterOutput(int code) {
+  errno = 0;
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush();
+  if (!lost) return code;
+  const std::string why = errno == 0 ? "" : std::string(": ") + std::strerror(errno);
+  std::fprintf(stderr, "rt: standard output could not be written%s\n", why.c_str());
+  return code == kExitOk ? kExitFailed : code;
+}
+
 int Main(const std::vector<std::string>& words) {
+  HoldStandardDescriptors();
   PrepareGrpc();
   if (words.size() == 3 && words[0] == "__teardown") return RunWatcher(words[1], words[2]);
   SetLogLevel(LogLevel::kWarning);
@@ -425,9 +457,9 @@ int Main(const std::vector<std::string>& words) {
   }
   int code = kExitOk;
   absl::StatusOr<Verb> verb = line.Parse(words, code);
-  if (verb.ok() && *verb == nullptr) return code;
+  if (verb.ok() && *verb == nullptr) return AfterOutput(code);
   ExitCode outcome = verb.ok() ? (*verb)(line.invocation()) : ExitCode(verb.status());
-  if (outcome.ok()) return *outcome;
+  if (outcome.ok()) return AfterOutput(*outcome);
   std::fputs(RenderError(outcome.status(), line.invocation()).c_str(), stderr);
   return ExitCodeOf(outcome.status());
 }

@@ -57,6 +57,18 @@ absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
   return std::vector<uint64_t>(chosen.begin(), chosen.end());
 }
 
+bool SelectsMany(std::string_view text) {
+  if (text.find(',') != std::string_view::npos) return true;
+  for (const std::string& part : Split(text, '/')) {
+    const size_t dash = part.find('-');
+    if (part == "all") return true;
+    if (dash != std::string::npos && ParseNumber(std::string_view(part).substr(0, dash)) &&
+        ParseNumber(std::string_view(part).substr(dash + 1)))
+      return true;
+  }
+  return false;
+}
+
 std::vector<TrialSelector> SplitTrialSelectors(std::string_view text) {
   std::vector<TrialSelector> selectors;
   for (const std::string& part : Split(text, ',')) {

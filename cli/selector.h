@@ -11,6 +11,9 @@
 
 namespace rt {
 
+// Whether the selector is one for several, however many there are: all, a range, a list.
+bool SelectsMany(std::string_view text);
+
 // Of the ascending `known`, those that `text` selects, ascending and once each. InvalidArgument for
 // a malformed selector; NotFound for a single number that is not known.
 absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,

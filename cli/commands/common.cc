@@ -128,6 +128,8 @@ absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
   std::set<TrialId> trials;
   for (const TrialSelector& selector : SplitTrialSelectors(text)) {
+    if (!text.empty() && selector.numbers.empty())
+      return Invalid("'" + text + "' names no trial", "write 3/0, 3/last or 3/all");
     RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
                         ChooseExperiments(client, selector.experiment));
     for (uint64_t experiment : experiments)
@@ -180,7 +182,8 @@ int PrintList(const Invocation& invocation, Noun noun, Json reply) {
 
 int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items) {
   if (invocation.output == Output::kJson) {
-    bool one = items.size() == 1;
+    // By what was asked for, not by how many there are today.
+    bool one = items.size() == 1 && !SelectsMany(SelectorOf(invocation));
     PrintJson(one ? items[0]
                   : Json::MakeObject({{"schema", 1}, {"items", Json(items)}, {"next", nullptr}}));
     return kExitOk;

@@ -62,6 +62,7 @@ ExitCode RunContextAdd(const Invocation& invocation) {
   if (copy) {
     RT_RETURN_IF_ERROR(home.Add(FirstWord(invocation), AbsolutePath(invocation.from)));
   } else {
+    RT_RETURN_IF_ERROR(home.CheckNew(FirstWord(invocation)));  // A token is good once.
     RT_ASSIGN_OR_RETURN(std::string token, ReadToken(invocation.token_file));
     RT_ASSIGN_OR_RETURN(Context context,
                         RedeemToken(token, invocation.head, FirstWord(invocation)));

@@ -153,6 +153,10 @@ void Interrupts::Run() {
 ExitCode RunSubmit(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Parsed parsed, Parse(invocation));
   RT_RETURN_IF_ERROR(CheckStart(invocation, parsed));
+  if (parsed.cluster.has_value() && !invocation.cluster.empty() &&
+      invocation.cluster != parsed.cluster->cluster_name)
+    return Invalid("-c says '" + invocation.cluster + "', the file '" +
+                   parsed.cluster->cluster_name + "'", "leave one of them out");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::string name = parsed.cluster.has_value() ? parsed.cluster->cluster_name
                                                 : invocation.cluster;

@@ -54,7 +54,8 @@ std::string EndOf(const Json& attempt, const Json& nodes) {
 void AddWaiting(const Json& trial, std::vector<std::string>& lines) {
   const Json* waiting = trial.Find("waiting");
   if (waiting == nullptr || !waiting->is_object()) return;
-  lines.push_back("it " + waiting->GetString("reason"));
+  const std::string reason = waiting->GetString("reason");
+  lines.push_back(reason.starts_with("its ") ? reason : "it " + reason);
   if (std::string frees = waiting->GetString("frees"); !frees.empty())
     lines.push_back("what would help: " + frees);
 }

@@ -120,7 +120,10 @@ absl::Status SyncDirectory(const std::string& path) {
 
 absl::Status RemoveTree(const std::string& path) {
   std::error_code error;
-  std::filesystem::remove_all(path, error);
+  // Somebody else may be removing it, too.
+  do std::filesystem::remove_all(path, error);
+  while (error.value() == ENOENT && Exists(path));
+  if (error.value() == ENOENT) error.clear();
   return error ? ErrnoStatus(error.value(), "remove " + path) : absl::OkStatus();
 }
 

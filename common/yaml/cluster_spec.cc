@@ -47,6 +47,10 @@ class Reader {
     RT_ASSIGN_OR_RETURN(std::optional<int> least, ReadCount(json, "", "min_workers"));
     spec.max_workers = most.value_or(std::max(2, least.value_or(0)));
     spec.min_workers = least.value_or(0);
+    if (spec.min_workers > spec.max_workers)
+      return document_.At(Invalid("min_workers is " + std::to_string(spec.min_workers) +
+                                  ", above max_workers " + std::to_string(spec.max_workers)),
+                          "min_workers");
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
     RT_RETURN_IF_ERROR(ReadStore(spec));

@@ -1,6 +1,7 @@
 #include "head/core/desired.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/base/check.h"
 #include "head/core/draft.h"
@@ -11,6 +12,12 @@ namespace rt {
 namespace {
 
 constexpr char kCounter[] = "training_iteration";
+
+// As a shell counts, when it is whole.
+std::string NumberText(double value) {
+  const bool is_whole = std::abs(value) < 1e15 && std::trunc(value) == value;
+  return is_whole ? std::to_string(static_cast<int64_t>(value)) : Json(value).Dump();
+}
 
 // What the trial's side needs to end exactly where the rules say. Ranks other than 0 are not
 // judged; they are told of the rules that all ranks meet at the same step, so that none is left
@@ -72,7 +79,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.watchdog = spec.watchdog;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
-  if (spec.asha.has_value()) launch.env["RT_MAX_T"] = Json(spec.asha->max_t).Dump();
+  if (spec.asha.has_value()) launch.env["RT_MAX_T"] = NumberText(spec.asha->max_t);
   launch.control = ControlFor(spec, trial, launch.fence.rank);
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;

@@ -72,7 +72,7 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   if (reason.empty()) reason = WhyAsking(core, experiment.id, facts.now);
   item.Set("reason", TextOrNull(reason));
   item.Set("metric", TextOrNull(spec.metric));
-  item.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
+  item.Set("mode", spec.metric.empty() ? Json() : Json(spec.mode == Mode::kMax ? "max" : "min"));
   item.Set("search", spec.driver.search.empty() ? "basic" : spec.driver.search);
   const char* scheduler = spec.asha ? "asha" : "fifo";
   item.Set("scheduler", spec.driver.scheduler.empty() ? scheduler : spec.driver.scheduler);
@@ -218,8 +218,10 @@ Json PendingOf(const Core& core, const HeadFacts& facts) {
     for (const auto& [turn, owner] : queue.by_turn) {
       if (pending.array().size() >= kShownMax) return pending;
       const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
-      Millis since = trial != nullptr ? trial->created_at
-                                      : core.world.state.jobs.at(owner.job()).created_at;
+      const Job* job = trial != nullptr ? nullptr : &core.world.state.jobs.at(owner.job());
+      const Runs& runs = trial != nullptr ? trial->runs : job->runs;
+      Millis since = trial != nullptr ? trial->created_at : job->created_at;
+      if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
       std::string id = trial != nullptr ? ToString(trial->id)
                                         : "job " + std::to_string(owner.group);
       pending.Append(

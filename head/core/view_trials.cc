@@ -258,6 +258,8 @@ Json AttemptsOf(const State& state, const Runs& runs) {
                                        {"pid", pid == 0 ? Json() : Json(pid)},
                                        {"gpus", GpusOf(state, member)}}));
     }
+    // How one that was lost ended is not known.
+    const bool exited = over && attempt.outcome != AttemptOutcome::kLost;
     list.Append(Json::MakeObject(
         {{"number", Json(attempt.number)},
          {"generation", Json(attempt.generation)},
@@ -265,7 +267,7 @@ Json AttemptsOf(const State& state, const Runs& runs) {
          {"started_at", TimeOrNull(attempt.started_at)},
          {"ended_at", TimeOrNull(attempt.ended_at)},
          {"outcome", over ? Json(OutcomeName(attempt.outcome)) : Json()},
-         {"exit_code", over && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
+         {"exit_code", exited && attempt.signal == 0 ? Json(attempt.exit_code) : Json()},
          {"signal", over && attempt.signal != 0 ? Json(attempt.signal) : Json()},
          {"reason", TextOrNull(attempt.reason)},
          {"retry_rule", attempt.rule == 0 ? Json() : Json(attempt.rule)},

@@ -17,28 +17,47 @@ _replaced: list[ModuleType] = []  # Whose names its own functions still need.
 
 
 class _Unpickler(pickle.Unpickler):
-    """Notes the classes and functions that arrive by value."""
+    """Notes the classes and functions that arrive by value; those of `known` are there already."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, known: dict[str, Any]) -> None:
         super().__init__(io.BytesIO(data))
         self.made: list[Any] = []
+        self._known = known
+        self._kept: list[Any] = []
 
     def find_class(self, module: str, name: str) -> Any:
         """What makes them also notes them."""
         found = super().find_class(module, name)
-        if name not in _MAKERS or module.partition(".")[0] != "cloudpickle":
+        if module.partition(".")[0] != "cloudpickle":
             return found
 
         def make(*arguments: Any) -> Any:
+            kept = self._known_class(name, arguments)
+            if kept is not None:
+                self._kept.append(kept)
+                return kept
             self.made.append(found(*arguments))
             return self.made[-1]
 
-        return make
+        def set_state(each: Any, state: Any) -> Any:
+            return each if any(each is kept for kept in self._kept) else found(each, state)
+
+        return make if name in _MAKERS else set_state if name == "_class_setstate" else found
+
+    def _known_class(self, maker: str, arguments: tuple[Any, ...]) -> Any:
+        if maker == "_make_function":
+            return None
+        name = arguments[1]
+        module = arguments[3].get("__module__") if maker == "_make_skeleton_class" else arguments[4]
+        found = self._known.get(name)
+        if module != "__main__" or not isinstance(found, type) or found.__module__ != module:
+            return None
+        return found if found.__qualname__ == name else None
 
 
 def loads(data: bytes) -> tuple[Any, dict[str, Any]]:
     """(what is pickled, the script's own classes and functions in it, by name)."""
-    unpickler = _Unpickler(data)
+    unpickler = _Unpickler(data, {})
     value = unpickler.load()
     own: dict[str, Any] = {}
     for each in unpickler.made:
@@ -46,6 +65,11 @@ def loads(data: bytes) -> tuple[Any, dict[str, Any]]:
         if getattr(each, "__module__", None) == "__main__" and name.isidentifier():
             own.setdefault(name, each)
     return value, own
+
+
+def load_value(data: bytes) -> Any:
+    """What is pickled; the script's own classes in it are those that `__main__` has, if any."""
+    return _Unpickler(data, vars(sys.modules["__main__"])).load()
 
 
 def stand_in(own: dict[str, Any]) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ast
 import base64
-import pickle
 from typing import Any, Optional, Union
 
 from rt._json import SPECIAL_TEXTS, shown
+from rt._main import load_value
 
 Path = tuple[Union[str, int], ...]
 ValueTable = dict[Path, list[tuple[str, Any]]]
@@ -98,4 +98,4 @@ def _decoded(value: Any, strict: bool) -> Any:
 def _value_of(text: str) -> Any:
     if text.startswith(_LITERAL):
         return ast.literal_eval(text[len(_LITERAL) :])
-    return pickle.loads(base64.b64decode(text.rpartition(" ")[2], validate=True))
+    return load_value(base64.b64decode(text.rpartition(" ")[2], validate=True))

@@ -179,6 +179,46 @@ resources: {{cpu: 2}}
         self.fail_json(2, "exp", "stop")
         self.assertEqual(self.fail_json(4, "status", "-c", "nowhere")["code"], "UNAVAILABLE")
 
+    def test_an_empty_word_selects_nothing(self) -> None:
+        for words in (["exp", "stop", ""], ["exp", "pause", ""], ["job", "stop", ""],
+                      ["trial", "retry", ""], ["node", "drain", ""], ["trial", "stop", "done/"],
+                      ["down", ""], ["exp", "stop", "1", ""]):
+            with self.subTest(words=words):
+                self.fail_json(2, *words)
+        self.assertEqual(self.cluster.json("exp", "show", "waits")["state"], "RUNNING")
+
+    def test_output_that_cannot_be_written_is_a_failure(self) -> None:
+        for words in (["exp", "list", "-o", "json"], ["exp", "export", "done"], ["--help"],
+                      ["completion", "bash"], ["status"]):
+            with self.subTest(words=words), open("/dev/full", "w") as full:
+                done = subprocess.run([str(BIN / "rt"), "-c", "it", *words], env=self.cluster.env,
+                                      stdout=full, stderr=subprocess.PIPE, text=True)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("standard output could not be written", done.stderr)
+        closed = subprocess.run(["/bin/sh", "-c", '"$0" -c it exp list >&-', str(BIN / "rt")],
+                                env=self.cluster.env, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(closed.returncode, 1)
+        self.assertIn("standard output could not be written", closed.stderr)
+
+    def test_what_selects_several_gives_a_list_also_of_one(self) -> None:
+        one = self.cluster.json("exp", "show", "done")
+        for selector in ("1-1", f"{one['id']},{one['id']}"):
+            items = self.cluster.json("exp", "show", selector)["items"]
+            self.assertEqual([each["id"] for each in items], [one["id"]])
+        trials = self.cluster.json("trial", "show", f"{one['id']}/2-2")["items"]
+        self.assertEqual([each["number"] for each in trials], [2])
+
+    def test_flags_that_contradict_or_mean_nothing(self) -> None:
+        other = self.cluster.work / "other.yaml"
+        other.write_text("cluster_name: other\nprovider: {type: local}\n")
+        self.fail_json(2, "submit", str(other), "-c", "it", "--start", "report.py")
+        self.fail_json(2, "logs", "last", "--tail", "0")
+        few = self.cluster.work / "few.yaml"
+        few.write_text("cluster_name: few\nmin_workers: 4\nmax_workers: 2\n"
+                       "provider: {type: local}\n")
+        self.assertIn("above max_workers 2", self.fail_json(2, "up", str(few))["message"])
+        self.assertEqual(self.cluster.json("exp", "show", "waits")["mode"], None)
+
     def test_slips_of_the_pen_get_a_suggestion(self) -> None:
         for words, hint in ((["statsu"], "status"), (["exp", "shwo"], "show"),
                             (["experiment", "list"], "exp"), (["trials", "list"], "trial"),

@@ -63,6 +63,26 @@ mode: min
         self.assertEqual(experiment["state"], state, logs.stdout + logs.stderr)
         return number, self.cluster.rows(experiment, self.cluster.trials(number)[0])
 
+    def test_lines_that_are_no_reports_are_told_of(self) -> None:
+        number, rows = self.run_script("""
+echo "RT_REPORT {'loss': 1}"
+echo 'RT_REPORT {"loss": 2}'
+echo 'RT_REPORT [3]'
+""")
+        self.assertEqual([row["loss"] for row in rows], [2])
+        (attempt,) = self.cluster.json("trial", "show", f"{number}/0")["attempts"]
+        self.assertEqual(attempt["outcome"], "SUCCEEDED")
+        self.assertIn("2 lines with reports were not taken: ", attempt["reason"])
+        self.assertIn(attempt["reason"], self.cluster.rt("trial", "why", f"{number}/0").stdout)
+
+    def test_a_script_can_count_to_max_t(self) -> None:
+        _, rows = self.run_script("""
+test "$RT_MAX_T" -eq 3
+i=0
+while [ $i -lt "$RT_MAX_T" ]; do i=$((i + 1)); rt report loss=$i; done
+""", "scheduler: {asha: {max_t: 3}}")
+        self.assertEqual([row["loss"] for row in rows], [1, 2, 3])
+
     def test_values_steps_and_kinds(self) -> None:
         _, rows = self.run_script("""
 rt report loss=0.5 whole=3 flag=true 'text=say "hi"' big=1e308 none=nan

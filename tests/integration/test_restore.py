@@ -103,6 +103,49 @@ print(json.dumps([[t.config["x"], t.last_result["training_iteration"], t.last_re
         self.place.wait_gone()
         return json.loads(done.stdout.splitlines()[-1])
 
+    def test_who_comes_right_after_a_kill_finds_it(self) -> None:
+        # The private cluster is still ending; values are of a class that another process made.
+        script = self.place.write("""
+import sys, time
+from pathlib import Path
+from rt import tune
+
+class Kernel:
+    def __init__(self, size):
+        self.size = size
+
+def endless(config):
+    assert type(config["kernel"]) is Kernel and config["shape"] == (2, 3)
+    Path("began").touch()
+    while True:
+        tune.report({"v": 0})
+        time.sleep(0.1)
+
+def searched():
+    kernel = tune.sample_from(lambda spec: Kernel(spec.config.x))
+    space = {"x": tune.choice([7]), "kernel": kernel, "shape": tune.sample_from(lambda: (2, 3))}
+    return tune.Tuner(endless, param_space=space, run_config=tune.RunConfig(name="kept"))
+
+path = sys.argv[1]
+if not tune.Tuner.can_restore(path):
+    searched().fit()
+def quick(config):
+    assert type(config["kernel"]) is Kernel and config["shape"] == (2, 3)
+    tune.report({"v": config["kernel"].size})
+(one,) = tune.Tuner.restore(path, quick).fit()
+print(one.metrics["v"], type(one.config["kernel"]) is Kernel)
+""")
+        first = self.place.start(script, str(self.results))
+        self.addCleanup(first.communicate)
+        wait_until("the trial is under way", (self.place.work / "began").exists)
+        first.kill()
+        first.wait(timeout=60)
+        again = self.place.run_file(script, str(self.results))
+        self.assertEqual(again.stdout.splitlines()[-1], "7 True")
+        self.assertEqual([each.name for each in self.place.results.iterdir()], ["kept"])
+        self.assertFalse((self.results / ".rt-running").exists())
+        self.place.wait_gone()
+
     def test_what_was_cut_off_may_stay_so(self) -> None:
         self.interrupted()
         ends = self.restore(resume_unfinished=False)

@@ -118,6 +118,14 @@ class SecurityTest(unittest.TestCase):
         self.site.rt("context", "add", name, "--head", self.site.address(), "--token-file", "-",
                      stdin=self.site.token(role))
 
+    def test_a_name_that_cannot_be_does_not_use_up_the_token(self) -> None:
+        token = self.site.token("user")
+        self.site.rt("context", "add", "a/b", "--head", self.site.address(), "--token-file", "-",
+                     stdin=token, code=2)
+        self.site.rt("context", "add", "bob", "--head", self.site.address(), "--token-file", "-",
+                     stdin=token)
+        self.site.rt("-c", "bob", "status")
+
     def test_roles(self) -> None:
         number = self.submit()
         self.person("eve", "viewer")

@@ -87,6 +87,7 @@ class Stepper {
     attempt->last_seq = drained.last_seq;
     attempt->error = drained.error;
     attempt->log_matches = drained.log_matches;
+    if (attempt->exit.reason.empty()) attempt->exit.reason = drained.note;
     attempt->paused = attempt->paused || drained.paused;
     changed_ = true;
     Advance(drained.fence);

@@ -113,6 +113,7 @@ struct Drained {
   Error error;
   bool paused = false;  // It said that it ended because it was asked to.
   std::vector<uint32_t> log_matches = {};
+  std::string note = {};  // For the reason of its end, when there is no other.
 };
 // What was asked to save has saved, or never will: it cannot be told.
 struct Saved {

@@ -304,15 +304,27 @@ void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
   std::optional<Json> metrics;
   if (line.starts_with(kReportPrefix)) {
     auto json = Json::Parse(line.substr(kReportPrefix.size()));
-    if (json.ok()) metrics = std::move(*json);
+    if (!json.ok()) return Refuse(json.status());
+    metrics = std::move(*json);
   } else if (regex_ && line.size() < 4096) {
     metrics = MatchMetrics(*regex_, regex_metric_, std::string(line));
   }
   if (!metrics) return;
   auto row = AddRow(*metrics, {.stdout_offset = end_offset});
-  if (!row.ok()) {
-    RT_LOG(kWarning) << rt::ToString(fence()) << ": " << MessageOf(row.status());
-  }
+  if (!row.ok()) Refuse(row.status());
+}
+
+void LiveAttempt::Refuse(const absl::Status& why) {
+  RT_LOG(kWarning) << rt::ToString(fence()) << ": a line with a report: " << MessageOf(why);
+  if (lines_refused_++ == 0) first_refused_ = MessageOf(why);
+}
+
+std::string LiveAttempt::WhatWasRefused() const {
+  if (lines_refused_ == 0) return "";
+  const std::string lines = lines_refused_ == 1 ? "a line with a report was"
+                                                : std::to_string(lines_refused_) +
+                                                      " lines with reports were";
+  return lines + " not taken: " + first_refused_;
 }
 
 std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {

@@ -94,6 +94,9 @@ class LiveAttempt {
   // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
   void Hurry();
 
+  // Of its output, what looked like reports and was none; "" when there was nothing of the kind.
+  std::string WhatWasRefused() const;
+
   // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
   // what it reported is still being taken from it.
   std::optional<std::string> WhyHung(bool busy);
@@ -112,6 +115,7 @@ class LiveAttempt {
   bool IsSpooled(uint64_t client_seq) const;
   absl::StatusOr<SpoolRow> RowOf(const Json& metrics, const ReportOptions& options) const;
   void TakeLine(std::string_view line, uint64_t end_offset);
+  void Refuse(const absl::Status& why);
 
   const LaunchBody body_;
   const RunDir dir_;
@@ -132,8 +136,10 @@ class LiveAttempt {
   std::optional<uint64_t> whole_seq_;  // As the head said last.
   ReportPace pace_;  // By SteadyClock().
   uint64_t move_after_ = 0;  // The row that was the newest when it was told.
-  LogReader stdout_;  // The loop's thread only, as is the next.
+  LogReader stdout_;  // The loop's thread only, as are the next.
   std::string partial_;
+  uint64_t lines_refused_ = 0;  // Seen by this daemon.
+  std::string first_refused_;
 };
 
 // The attempts of this daemon, by fence. Thread-safe.

@@ -474,7 +474,8 @@ void WorkerLoop::PumpEnded() {
     Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),
                         live->said_paused(),
                         failed ? FindPatterns(live->dir().path, live->body().log_patterns)
-                               : std::vector<uint32_t>{}});
+                               : std::vector<uint32_t>{},
+                        live->WhatWasRefused()});
   }
 }
 

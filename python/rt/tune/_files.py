@@ -7,9 +7,11 @@ with.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
+import time
 from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
@@ -20,6 +22,8 @@ from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, saved_iterations
 
 SEARCH_FILE = ".rt-search.json"
+RUNNING_FILE = ".rt-running"  # The driver of the search, and where its private cluster lives.
+_LEFT_WITHIN_S = 60.0
 
 
 class FileTrial(AnyTrial):
@@ -132,3 +136,41 @@ def read_search(path: str) -> TrialSet:
     ]
     experiment = {"state": found["state"], "results_dir": path}
     return TrialSet(experiment, trials, found["metric"], found["mode"])
+
+
+def write_running(path: str, cluster: str) -> None:
+    """So that who comes right after this process was killed waits until its state is kept."""
+    with contextlib.suppress(OSError):  # Results that cannot be written are told of elsewhere.
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, RUNNING_FILE), "w", encoding="utf-8") as file:
+            json.dump({"pid": os.getpid(), "cluster": cluster}, file)
+
+
+def remove_running(path: str) -> None:
+    """The search has ended, and leaves nothing to go on with."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(path, RUNNING_FILE))
+
+
+def wait_left(path: str) -> None:
+    """Returns when the private cluster of a driver that is no more has left what it keeps.
+
+    At once where the driver lives, or there is none.
+    """
+    try:
+        with open(os.path.join(path, RUNNING_FILE), encoding="utf-8") as file:
+            known = json.load(file)
+        pid, cluster = int(known["pid"]), str(known["cluster"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    deadline = time.monotonic() + _LEFT_WITHIN_S
+    while os.path.isdir(cluster) and not _lives(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False

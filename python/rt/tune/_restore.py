@@ -12,7 +12,7 @@ from rt import _driver
 from rt._checkpoint import scratch_dir
 from rt._errors import RtError
 from rt._pack import TUNER_FILE
-from rt.tune._files import holds_search, read_search
+from rt.tune._files import holds_search, read_search, wait_left
 from rt.tune._run import KEPT_STATE, Fates, known_trials
 from rt.tune._trials import TrialSet
 
@@ -113,6 +113,7 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
         if found is not None or _on_a_cluster():
             return found
     root = _directory(given, storage_path)
+    wait_left(root)
     if not os.path.isdir(os.path.join(root, KEPT_STATE)):
         return None
     _driver.close()
@@ -167,6 +168,7 @@ def can_find(path: str) -> bool:
         if _search(wanted) is not None:
             return True
     root = _directory(given)
+    wait_left(root)
     kept = os.path.isdir(os.path.join(root, KEPT_STATE))
     return kept or (not _on_a_cluster() and holds_search(root))
 

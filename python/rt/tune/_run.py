@@ -28,7 +28,7 @@ from rt.tune._experiment import (
     pack,
     tell_properties,
 )
-from rt.tune._files import write_search
+from rt.tune._files import remove_running, write_running, write_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
@@ -182,6 +182,7 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     kept = os.path.join(str(created.get("results_dir") or ""), KEPT_STATE)
     if driver.embedded:
         driver.call("local_keep", path=kept)
+        write_running(os.path.dirname(kept), driver.embedded_dir)
     progress = Progress(request.run.verbose, created, driver.embedded)
     advisors = Advisors(ready.advice, ready.table) if "driver" in ready.spec else None
     if advisors is not None:
@@ -204,6 +205,7 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
         if trials.all_done():
             driver.call("local_keep", path="")
             shutil.rmtree(kept, ignore_errors=True)
+            remove_running(os.path.dirname(kept))
     _check_outcome(trials, any(item.get("started_at") for item in items))
     return trials
 
