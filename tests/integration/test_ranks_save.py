@@ -9,7 +9,8 @@ import unittest
 from harness import Cluster, wait_until
 
 # Each rank reports steps; the parts of one step are files of its own. Told to by a file, a rank
-# waits before it saves step 4.
+# waits before it saves step 4. Rank 0 waits there for rank 1's step 3: the head keeps the parts of
+# the newest few steps of one rank that wait for another's.
 RANK = """
 import json, os, pathlib, socket, sys, time
 
@@ -37,12 +38,16 @@ if "RT_CHECKPOINT_DIR" in os.environ:
 for step in range(base + 1, 7):
     while step == 4 and (files / f"hold-{attempt}-{rank}").exists():
         time.sleep(0.02)
+    while base < 3 and step == 4 and rank == 0 and not (files / f"third-{attempt}-1").exists():
+        time.sleep(0.02)
     folder = pathlib.Path(os.environ["RT_TRIAL_DIR"]) / f"step-{step}"
     folder.mkdir()
     (folder / f"shard-{rank}").write_text(str(step))
     (folder / "common").write_text(f"of rank {rank}")
     ask({"op": "report", "seq": step - base, "metrics": {"i": step}, "checkpoint": str(folder),
          "together": True, "commit": True}, "ack")
+    if step == 3:
+        (files / f"third-{attempt}-{rank}").touch()
 (files / f"done-{attempt}-{rank}").touch()
 """
 
