@@ -68,6 +68,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.params = trial.params;
   launch.resources = RequestOf(world, launch.fence.attempt.owner).bundles.at(launch.fence.rank);
   if (!trial.resources.empty()) {  // Its driver cannot know them when it writes the environment.
+    launch.env["RT_RESOURCES"] = trial.resources;
     const int64_t cpus = std::max<int64_t>(1, launch.resources.cpu / kUnit);
     launch.env.try_emplace("OMP_NUM_THREADS", std::to_string(cpus));
   }

@@ -25,18 +25,22 @@ def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path,
     That is a SampleFrom, or None where the head chooses among values that hold domains.
     """
     found: list[tuple[Path, Any]] = []
-    for path, value in [*variables(space), *_grids(space, ())]:
+    chosen = grids(space)
+    for path, value in variables(space):
         if isinstance(value, SampleFrom):
             found.append((path, value))
-        elif head_draws and value.name == "choice" and any(map(variables, value.arguments)):
-            found.append((path, None))
+        elif value.name == "choice":
+            chosen.append((path, value.arguments))
+    if head_draws:
+        found += [(path, None) for path, values in chosen if any(map(variables, values))]
     return found
 
 
-def _grids(value: Any, path: Path) -> list[tuple[Path, Domain]]:
+def grids(value: Any, path: Path = ()) -> list[tuple[Path, list[Any]]]:
+    """The values of the grids inside `value`, with their paths below `path`."""
     if isinstance(value, dict) and list(value) == ["grid_search"]:
-        return [(path, Domain("choice", value["grid_search"]))]
-    return [found for key, item in _items(value) for found in _grids(item, (*path, key))]
+        return [(path, list(value["grid_search"]))]
+    return [found for key, item in _items(value) for found in grids(item, (*path, key))]
 
 
 def _items(value: Any) -> Iterable[tuple[Any, Any]]:

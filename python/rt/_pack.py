@@ -17,7 +17,6 @@ from rt._checkpoint import RESTORE_DIR, scratch_dir
 from rt._sources import Sources
 
 PAYLOAD_FILE = "trainable.pkl"
-PICKLED_APART = ("trainable", "values", "resources_of")  # Read once their sources are installed.
 TUNER_FILE = "tuner.pkl"
 TUNER_BYTES_MAX = 64 << 20  # It is stored once per search.
 PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -123,7 +122,7 @@ def write_payload(
     checkpoint `restore`, if any.
     """
     packed = dict(payload)
-    for key in PICKLED_APART:
+    for key in ("trainable", "values"):  # Read once their sources are installed.
         if packed.get(key) is not None:
             packed[key] = dumps(packed[key])
     packed["sources"] = read_sources()

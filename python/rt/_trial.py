@@ -7,7 +7,6 @@ With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
 
 from __future__ import annotations
 
-import copy
 import inspect
 import json
 import os
@@ -63,7 +62,7 @@ def load_payload() -> dict[str, Any]:
         payload: dict[str, Any] = pickle.load(file)
     _sources.install(payload.pop("sources", None))
     payload["own"] = {}
-    for key in ("values", "resources_of", "trainable"):
+    for key in ("values", "trainable"):
         payload[key], own = _main.loads(payload[key]) if payload.get(key) else (None, {})
         payload["own"].update(own)
     payload["call"] = _wanted_arguments(payload["trainable"])
@@ -80,17 +79,6 @@ def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
     restored = restore_values(numbers(params), payload["values"], strict=True)
     assert isinstance(restored, dict)
     return restored
-
-
-def _resources(payload: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    """What the trial was given, as the driver worked it out of its configuration."""
-    resources_of = payload["resources_of"]
-    asked = resources_of(copy.deepcopy(config)) if resources_of is not None else None
-    if asked is None:
-        return dict(payload.get("resources") or {})
-    from rt._resources import as_request, resources_spec
-
-    return resources_spec(as_request(asked))
 
 
 def run_function(
@@ -220,8 +208,9 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         trainable = payload["trainable"]
         _main.stand_in(payload["own"])
         session.experiment_name = str(payload.get("experiment") or "")
+        given = os.environ.get("RT_RESOURCES")  # Of a trial whose resources are its own.
+        session.resources = json.loads(given) if given else dict(payload.get("resources") or {})
         config = read_config(session, payload)
-        session.resources = _resources(payload, config)
         is_class = isinstance(trainable, type)
         session.handle_signals(raises=not is_class)
         if is_class:

@@ -13,10 +13,11 @@ from rt._space import Domain
 from rt._values import restore_values
 from rt.tune import stopper
 from rt.tune._advice import Advice, Advisors
+from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune._progress import Progress
 from rt.tune.result import SHOULD_CHECKPOINT
 from rt.tune.schedulers import FIFOScheduler, TrialScheduler
-from rt.tune.search import ConcurrencyLimiter, Repeater, Searcher
+from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
 
 
 class Head:
@@ -357,6 +358,20 @@ def test_domains_inside_the_values_of_a_choice_are_drawn_in_the_driver() -> None
     shallow = {"net": "shallow", "x": 3, "grid": encoded["grid"]["grid"][1]}
     found = resolve(restore_values(shallow, table), wanted, random.Random(1))
     assert found["net"] == "shallow" and 5 <= found["grid"] <= 6
+
+
+def test_who_draws_what_is_inside_the_values_of_a_choice() -> None:
+    space = {"net": tune.choice([{"lr": tune.uniform(0, 1)}]), "k": tune.sample_from(lambda: 1)}
+
+    def paths(search: Any) -> list[Any]:
+        request = Request(lambda config: 1, space, tune.TuneConfig(search_alg=search))
+        return [path for path, _ in advice_of(request, build_spec(request)[0]).computed]
+
+    basic = BasicVariantGenerator()
+    for head_draws in (None, basic, ConcurrencyLimiter(basic, 2)):
+        assert paths(head_draws) == [("k",), ("net",)]
+    for searcher_draws in (Seeded(), ConcurrencyLimiter(Seeded(), 2)):
+        assert paths(searcher_draws) == [("k",)]
 
 
 def test_a_function_that_gives_functions_without_end_is_an_error() -> None:

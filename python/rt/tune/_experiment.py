@@ -5,19 +5,20 @@ from __future__ import annotations
 import datetime
 import functools
 import inspect
+import math
 import os
 import sys
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from rt._computed import computed
+from rt._computed import computed, grids
 from rt._config import RunConfig
 from rt._encode import constants, encode_space, has_variables
 from rt._json import clean, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
-from rt._values import ValueTable
+from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
@@ -124,7 +125,6 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         scheduler=None if runs_in_head(scheduler) else scheduler,
         stoppers=[s for s in parts(request.run.stop) if type(s) not in in_head],
         callbacks=asked_callbacks(request.run.callbacks),
-        computed=computed(request.space or {}, head_draws=not isinstance(search, Searcher)),
         seed=spec.get("seed"),
         name_of=request.tune.trial_name_creator,
         directory_of=request.tune.trial_dirname_creator,
@@ -141,6 +141,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         # The head keeps the limit; whatever it wraps is asked itself.
         inner = search.searcher
         advice.searcher = inner if isinstance(inner, Searcher) else None
+    advice.computed = computed(request.space or {}, head_draws=advice.searcher is None)
     return advice
 
 
@@ -150,21 +151,20 @@ def _trials_total(request: Request) -> int:
     if samples < 0:
         return sys.maxsize
     points = getattr(as_search(request.tune.search_alg), "points", [])[:samples]
-    free = (samples - len(points)) * _grid_points(space, {})
-    return free + sum(_grid_points(space, point) for point in points)
+    found = grids(space)
+    free = (samples - len(points)) * _grid_points(found, {})
+    return free + sum(_grid_points(found, point) for point in points)
 
 
-def _grid_points(space: Any, point: Any) -> int:
+def _grid_points(found: list[tuple[Path, list[Any]]], point: Any) -> int:
     """The product of the grids' sizes, without those that `point` fixes."""
-    pairs = space.items() if isinstance(space, dict) else enumerate(space)
-    total = 1
-    for key, value in pairs:
-        fixed = point.get(key) if isinstance(point, dict) else None
-        if isinstance(value, dict) and list(value) == ["grid_search"]:
-            total *= len(value["grid_search"]) if fixed is None else 1
-        elif isinstance(value, (dict, list)):
-            total *= _grid_points(value, fixed)
-    return total
+    return math.prod(len(values) for path, values in found if not _fixes(point, path))
+
+
+def _fixes(point: Any, path: Path) -> bool:
+    for step in path:
+        point = point.get(step) if isinstance(point, dict) else None
+    return point is not None
 
 
 def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
@@ -283,7 +283,6 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
     trainable = lookup(request.trainable)
     at_end = bool(checkpoints and checkpoints.checkpoint_at_end)
     frequency = checkpoints.checkpoint_frequency if checkpoints else 0
-    chosen = _chosen_resources(request)
     if (at_end or frequency) and not inspect.isclass(trainable):
         raise ValueError(
             "checkpoint_frequency and checkpoint_at_end are for class trainables; a function "
@@ -295,7 +294,6 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "values": table,
             "experiment": spec["experiment"] if request.run.name else spec["trainable"],
             "resources": spec["resources"],
-            "resources_of": chosen if callable(chosen) else None,
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
         },
