@@ -119,11 +119,13 @@ absl::Status SyncDirectory(const std::string& path) {
 }
 
 absl::Status RemoveTree(const std::string& path) {
+  constexpr int kTriesMax = 100;
   std::error_code error;
-  // Somebody else may be removing it, too.
-  do std::filesystem::remove_all(path, error);
-  while (error.value() == ENOENT && Exists(path));
-  if (error.value() == ENOENT) error.clear();
+  for (int i = 0; i < kTriesMax; ++i) {
+    std::filesystem::remove_all(path, error);
+    if (error.value() != ENOENT) break;  // Else somebody else is removing it, too.
+    if (!Exists(path)) return absl::OkStatus();
+  }
   return error ? ErrnoStatus(error.value(), "remove " + path) : absl::OkStatus();
 }
 

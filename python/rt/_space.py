@@ -22,11 +22,11 @@ class Domain:
 
     def sample(self, spec: Any = None, size: int = 1) -> Any:
         """One draw, or a list of `size` draws, for trying things out; not what a search draws."""
-        draws = [self.draw(random.Random()) for _ in range(size)]
+        draws = [self.draw(random) for _ in range(size)]
         return draws[0] if size == 1 else draws
 
-    def draw(self, source: random.Random) -> Any:
-        """One draw from that source of random numbers."""
+    def draw(self, source: Any) -> Any:
+        """One draw from that source of random numbers: a random.Random, or the module `random`."""
         return _draw(self.name, self.arguments, source)
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ def _check_numbers(name: str, arguments: list[Any]) -> None:
         raise ValueError(f"{name}: no multiple of {q!r} lies between the bounds")
 
 
-def _draw(name: str, arguments: list[Any], source: random.Random) -> Any:
+def _draw(name: str, arguments: list[Any], source: Any) -> Any:
     if name == "choice":
         return source.choice(arguments)
     if name.endswith("randn"):

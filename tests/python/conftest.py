@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+from fake_world import World, trial
 from rt import _driver, _runtime, _session
 
 
@@ -18,3 +20,13 @@ def clean_process(monkeypatch: pytest.MonkeyPatch) -> object:
     _driver.close()
     _driver.settings.cluster = _driver.settings.cpus = _driver.settings.gpus = None
     _runtime._initialized = False
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """In which a search's only trial has ended."""
+    made = World(tmp_path)
+    for name, value in made.env.items():
+        monkeypatch.setenv(name, value)
+    made.set(trial(0, metrics={"acc": 0.5, "training_iteration": 1}))
+    return made

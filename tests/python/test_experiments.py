@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_world import World, trial
 from rt import tune
 from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune.search import BasicVariantGenerator
-from test_driver import World, objective, trial
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World(tmp_path)
-    for name, value in made.env.items():
-        monkeypatch.setenv(name, value)
-    made.set(trial(0, metrics={"acc": 0.5, "training_iteration": 1}))
-    return made
+from test_driver import objective
 
 
 def test_run_takes_experiments(world: World) -> None:

@@ -127,6 +127,17 @@ def test_texts_and_arrays_arrive_as_what_they_were() -> None:
         assert restore_values(numbers({"g": text}), table)["g"] == value
 
 
+def test_what_is_tried_out_follows_the_seed_of_the_module() -> None:
+    import random
+
+    domains = [tune.uniform(0, 1), tune.choice([1, 2, 3]), tune.qrandint(0, 100, 5), tune.randn()]
+    drawn = []
+    for _ in range(2):
+        random.seed(5)
+        drawn.append([each.sample(size=4) for each in domains])
+    assert drawn[0] == drawn[1]
+
+
 class Point(NamedTuple):
     x: int
     y: int
