@@ -180,6 +180,20 @@ class WarmTest(unittest.TestCase):
         self.place.wait_gone()
         return [attempt for _, attempt, _ in ended]
 
+    def test_resources_of_a_trials_own_need_no_server_of_their_own(self) -> None:
+        said = self.place.said("""
+import json, os
+from rt import tune
+def train(config):
+    given = tune.get_context().get_trial_resources()
+    return {"parent": os.getppid(), "cpu": given["cpu"]}
+asks = tune.with_resources(train, lambda config: {"cpu": config["x"]})
+results = tune.Tuner(asks, param_space={"x": tune.grid_search([0.25, 0.5, 1])}).fit()
+print(json.dumps([[each.metrics["cpu"], each.metrics["parent"]] for each in results]))
+""")
+        self.assertEqual([cpu for cpu, _ in said], [0.25, 0.5, 1])
+        self.assertEqual(len({parent for _, parent in said}), 1, said)
+
     def test_killing_the_server_kills_no_trial(self) -> None:
         process, notes, began = self.begin()
         servers = {parent for _, parent in began.values()}

@@ -31,7 +31,7 @@ constexpr Millis kStopWait = 2'000;
 // Of one attempt, not of a trainable; the child sets them.
 constexpr const char* kOfAttempt[] = {"RT_TRIAL_ID",  "RT_ATTEMPT",        "RT_CONFIG",
                                       "RT_SOCKET",    "RT_TOKEN",          "RT_TRIAL_DIR",
-                                      "RT_TRIAL_NAME", "RT_CHECKPOINT_DIR"};
+                                      "RT_TRIAL_NAME", "RT_CHECKPOINT_DIR", "RT_RESOURCES"};
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.
 constexpr size_t kRoomBytes = 4'096;
