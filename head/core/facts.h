@@ -1,0 +1,132 @@
+// What events, the state and the inputs are made of: inventories, members, outcomes, errors and
+// reported rows. Journalled as parts of events, so the rules of events.h apply here too: meanings
+// never change, fields are only added, and proto/rt/store/journal.proto has the same names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/fields.h"
+#include "common/base/ids.h"
+#include "common/base/time.h"
+#include "common/spec/resources.h"
+
+namespace rt {
+
+// A gpu, or a slice of one (MIG), as a worker found it.
+struct GpuInfo {
+  std::string uuid;    // What CUDA_VISIBLE_DEVICES takes.
+  uint32_t index = 0;  // Its own on the node, for as long as the node is up.
+  std::string name;
+  Bytes memory = 0;
+  std::string trouble;  // Why it takes no work; empty: it does.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, trouble);
+};
+
+// What a worker daemon says of its node when it (re)appears.
+struct NodeInventory {
+  std::string address;  // Where peers reach it; empty when they cannot.
+  Resources resources;
+  std::map<std::string, std::string> labels;
+  std::vector<GpuInfo> gpus;
+  std::string version;
+  std::string boot_id;
+  uint64_t pid = 0;
+  std::string state_dir;  // Of its daemon, on the node.
+  uint64_t incarnation = 0;  // Of the daemon; a later daemon of the node has a greater one.
+  RT_FIELDS(NodeInventory, address, resources, labels, gpus, version, boot_id, pid, state_dir,
+            incarnation);
+};
+
+// Where one rank of an attempt runs, or, beyond the ranks, what else is held for it.
+struct Member {
+  uint32_t rank = 0;  // Its place in the attempt's list, and the bundle that it holds.
+  NodeId node;
+  // Indices of the node's gpus: all of each, or, of a request below one, that share of the one.
+  std::vector<uint32_t> gpus;
+  RT_FIELDS(Member, rank, node, gpus);
+};
+
+// Why an attempt is over.
+enum class AttemptOutcome : uint32_t {
+  kNone = 0,
+  kSucceeded = 1,   // Exit code 0, or ended after it was asked to stop.
+  kFailed = 2,      // Its own fault: counts against max_failures.
+  kLost = 3,        // Its node was lost, or its daemon was not alive to see the exit.
+  kStopped = 4,     // Ended because somebody asked.
+  kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
+  kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
+  kPreempted = 7,     // Ended because a node of it is to go; goes on elsewhere, likewise.
+  kHung = 8,  // Ended by its watchdog: no report for too long. Goes on likewise.
+  kWithdrawn = 9,  // It stood in line for a room, was not started, and waits again (line.h).
+};
+
+// A user's exception, as the process that raised it described it.
+struct ErrorInfo {
+  std::string kind;  // The exception's class.
+  std::string message;
+  std::string traceback;
+  RT_FIELDS(ErrorInfo, kind, message, traceback);
+};
+
+// How the program of one rank ended, where there are several.
+struct RankExit {
+  uint32_t rank = 0;
+  AttemptOutcome outcome = AttemptOutcome::kNone;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  uint64_t last_seq = 0;  // Of the rows that it reported.
+  std::string reason;
+  ErrorInfo error;
+  uint32_t rule = 0;  // Of the experiment's retry rules, from 1: the one that matched; 0: none.
+  RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule);
+};
+
+enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
+enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
+enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
+
+// Who decided that a trial stops. kRule and kDone end it COMPLETED, the others STOPPED.
+enum class StopCause : uint32_t {
+  kNone = 0,
+  kRule = 1,        // A stop rule was met.
+  kEarly = 2,       // Early stopping.
+  kUser = 3,        // `rt trial stop`.
+  kExperiment = 4,  // The experiment was stopped, or failed fast.
+  kBudget = 5,      // The experiment's time budget ran out.
+  kMaxT = 6,        // The scheduler's max_t was reached: COMPLETED.
+};
+
+// Who decided that a trial is not to run for now.
+enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
+
+// The newest accepted row of a rank.
+struct LastReport {
+  uint64_t seq = 0;
+  double iteration = 0;
+  double time_total_s = 0;
+  Millis timestamp = 0;
+  std::string metrics;  // JSON text.
+  RT_FIELDS(LastReport, seq, iteration, time_total_s, timestamp, metrics);
+};
+
+// One reported row, kept beside the events; Apply never reads it.
+struct Row {
+  uint64_t seq = 0;  // Counts from 1 within (attempt, rank).
+  double iteration = 0;
+  double time_total_s = 0;  // Of training, over all attempts of the lineage.
+  Millis timestamp = 0;
+  std::string metrics;  // JSON text.
+  RT_FIELDS(Row, seq, iteration, time_total_s, timestamp, metrics);
+};
+// The kept rows of one ReportsAccepted.
+struct RowBatch {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  std::vector<Row> rows;
+  RT_FIELDS(RowBatch, attempt, rank, rows);
+};
+
+}  // namespace rt
