@@ -10,6 +10,7 @@
 #include "head/core/apply_runs.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
+#include "head/core/news.h"
 
 namespace rt {
 namespace {

@@ -1,7 +1,6 @@
 #include "head/core/index.h"
 
 #include "common/base/check.h"
-#include "common/base/overloaded.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
 #include "head/core/draft.h"
@@ -251,28 +250,6 @@ void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec) {
   if (!experiment.extended) return;
   spec.num_samples = experiment.num_samples;
   spec.time_budget = experiment.time_budget;
-}
-
-void NoteNews(World& world, const Event& event, uint64_t seq) {
-  auto of = [](const Owner& owner) {
-    return owner.is_trial() ? owner.trial().experiment : ExperimentId{};
-  };
-  const ExperimentId id = std::visit(
-      Overloaded{
-          [](const event::TrialCreated& e) { return e.trial.experiment; },
-          [](const event::TrialEnded& e) { return e.trial.experiment; },
-          [](const event::TrialRetried& e) { return e.trial.experiment; },
-          [](const event::ExperimentDecided& e) { return e.experiment; },
-          [&](const event::AttemptStarted& e) { return of(e.attempt.owner); },
-          [&](const event::AttemptEnded& e) { return of(e.attempt.owner); },
-          [&](const event::ReportsAccepted& e) { return of(e.attempt.owner); },
-          [&](const event::CheckpointCommitted& e) { return of(e.attempt.owner); },
-          [&](const event::CheckpointStored& e) { return of(e.owner); },
-          [](const auto&) { return ExperimentId{}; },
-      },
-      event);
-  auto index = world.index.experiments.find(id);
-  if (index != world.index.experiments.end()) index->second.news_seq = seq;
 }
 
 void IndexExperiment(World& world, const Experiment& experiment) {

@@ -25,8 +25,6 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
 // The experiment's best trial after one of its trials' values changed.
 void RefreshBest(World& world, TrialId changed);
-// Remembers that the experiment has a record that its driver wants to read.
-void NoteNews(World& world, const Event& event, uint64_t seq);
 void IndexExperiment(World& world, const Experiment& experiment);
 void IndexJob(World& world, const Job& job);
 void UncountEnd(ExperimentIndex& index, TrialEnd end);

@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
+#include "head/core/news.h"
 #include "head/core/view_parts.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
@@ -25,32 +26,8 @@ struct Reading {
   bool more = false;
 };
 
-ExperimentId OfOwner(const Owner& owner) {
-  return owner.is_trial() ? owner.trial().experiment : ExperimentId{};
-}
-
-ExperimentId ReadBy(const Event& event) {
-  return std::visit(
-      Overloaded{
-          [](const event::TrialCreated& e) { return e.trial.experiment; },
-          [](const event::TrialEnded& e) { return e.trial.experiment; },
-          [](const event::TrialRetried& e) { return e.trial.experiment; },
-          [](const event::TrialResumed& e) { return e.trial.experiment; },
-          [](const event::ExperimentDecided& e) { return e.experiment; },
-          [](const event::DriverAnswered& e) { return e.experiment; },
-          [](const event::AttemptStarted& e) { return OfOwner(e.attempt.owner); },
-          [](const event::AttemptEnded& e) { return OfOwner(e.attempt.owner); },
-          [](const event::CheckpointCommitted& e) { return OfOwner(e.attempt.owner); },
-          [](const event::ReportsAccepted& e) {
-            return e.rank == 0 && e.count > 0 ? OfOwner(e.attempt.owner) : ExperimentId{};
-          },
-          [](const auto&) { return ExperimentId{}; },
-      },
-      event);
-}
-
-absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t after,
-                                    uint64_t until) {
+absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t session,
+                                    uint64_t after, uint64_t until) {
   Reading reading{.through = after};
   size_t bytes = 0;
   while (reading.through < until) {
@@ -67,7 +44,7 @@ absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t 
         return reading;
       }
       reading.through = record.seq;
-      if (ReadBy(record.event) != id) continue;
+      if (!ReaderOf(record.event).Is(id, session)) continue;
       Entry entry{std::move(record), {}};
       if (rows != nullptr) entry.rows = std::move(rows->rows);
       for (const Row& row : entry.rows) bytes += 2 * row.metrics.size() + 400;
@@ -181,23 +158,29 @@ void Operations::AttachDriver(ExperimentId id, const std::string& driver, JsonDo
 }
 
 void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, JsonDone done) {
-  auto check = [id, seen](const Core& core, const HeadFacts&,
-                          bool last) -> std::optional<absl::StatusOr<Json>> {
+  // Up to here there was nothing for this driver. Known to the core thread only.
+  auto quiet = std::make_shared<uint64_t>(seen.after);
+  auto check = [id, seen, quiet](const Core& core, const HeadFacts&,
+                                 bool last) -> std::optional<absl::StatusOr<Json>> {
     auto found = core.world.state.experiments.find(id);
     if (found == core.world.state.experiments.end()) return NotFound("no such experiment");
     if (found->second.drivers.size() != seen.session)
       return absl::FailedPreconditionError("another driver answers this experiment now");
     const bool news = core.world.index.experiments.at(id).news_seq > seen.after;
+    if (!news) *quiet = std::max(*quiet, core.world.state.seq);
     const bool asks = AskedNumbers(core.world, id) != seen.asked;
     if (!news && !asks && !last && !found->second.ended) return std::nullopt;
-    return Json::MakeObject({{"until", core.world.state.seq}, {"news", news}});
+    return Json::MakeObject(
+        {{"from", *quiet}, {"until", core.world.state.seq}, {"news", news}});
   };
   auto answer = [this, id, seen, done](absl::StatusOr<Json> ready) {
     if (!ready.ok()) return done(ready.status());
+    // Only records that were read count as seen: what this answer does not hold is read next time.
+    if (!ready->GetBool("news")) return ShowQuestions(id, {}, seen.after, false, done);
+    const auto from = static_cast<uint64_t>(ready->GetInt("from"));
     const auto until = static_cast<uint64_t>(ready->GetInt("until"));
-    if (!ready->GetBool("news")) return ShowQuestions(id, {}, until, false, done);
-    io_([this, id, after = seen.after, until, done] {
-      absl::StatusOr<Reading> reading = ReadEntries(journal_, id, after, until);
+    io_([this, id, session = seen.session, from, until, done] {
+      absl::StatusOr<Reading> reading = ReadEntries(journal_, id, session, from, until);
       if (!reading.ok()) return done(reading.status());
       auto shared = std::make_shared<Reading>(*std::move(reading));
       auto show = [id, shared](const Core& core) {
