@@ -19,6 +19,22 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return ReadFile(path == "-" ? "/dev/stdin" : path, kTokenBytesMax);
 }
 
+Json ContextView(const Home& home, const std::string& name) {
+  absl::StatusOr<Context> context = home.Load(name);
+  return Json::MakeObject({{"name", name},
+                           {"kind", home.IsLocal(name) ? "local" : "remote"},
+                           {"up", home.IsUp(name)},
+                           {"current", home.Current() == name},
+                           {"address", context.ok() ? context->address : ""}});
+}
+
+// Of a verb that made or chose one.
+int PrintContext(const Invocation& invocation, const Home& home, const std::string& name) {
+  if (invocation.output == Output::kJson) PrintJson(ContextView(home, name));
+  if (invocation.output == Output::kQuiet) std::puts(name.c_str());
+  return kExitOk;
+}
+
 }  // namespace
 
 ExitCode RunContextList(const Invocation& invocation) {
@@ -26,13 +42,10 @@ ExitCode RunContextList(const Invocation& invocation) {
   Json items = Json::MakeArray();
   Table table({"CURRENT", "NAME", "KIND", "UP", "ADDRESS"});
   for (const std::string& name : home.ClusterNames()) {
-    absl::StatusOr<Context> context = home.Load(name);
-    std::string address = context.ok() ? context->address : "";
-    bool current = home.Current() == name;
-    std::string kind = home.IsLocal(name) ? "local" : "remote";
-    items.Append(Json::MakeObject({{"name", name}, {"kind", kind}, {"up", home.IsUp(name)},
-                                   {"current", current}, {"address", address}}));
-    table.Add({current ? "*" : "", name, kind, home.IsUp(name) ? "yes" : "no", address});
+    Json item = ContextView(home, name);
+    table.Add({item.GetBool("current") ? "*" : "", name, item.GetString("kind"),
+               item.GetBool("up") ? "yes" : "no", item.GetString("address")});
+    items.Append(std::move(item));
     if (invocation.output == Output::kQuiet) std::printf("%s\n", name.c_str());
   }
   if (invocation.output == Output::kJson)
@@ -49,7 +62,7 @@ ExitCode RunContextUse(const Invocation& invocation) {
   if (std::find(names.begin(), names.end(), name) == names.end())
     return NotFound("unknown context '" + name + "'", DidYouMean(name, names));
   RT_RETURN_IF_ERROR(home.SetCurrent(name));
-  return kExitOk;
+  return PrintContext(invocation, home, name);
 }
 
 ExitCode RunContextAdd(const Invocation& invocation) {
@@ -69,7 +82,7 @@ ExitCode RunContextAdd(const Invocation& invocation) {
     RT_RETURN_IF_ERROR(home.Add(context));
   }
   if (home.Current().empty()) RT_RETURN_IF_ERROR(home.SetCurrent(FirstWord(invocation)));
-  return kExitOk;
+  return PrintContext(invocation, home, FirstWord(invocation));
 }
 
 }  // namespace rt

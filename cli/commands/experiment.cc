@@ -1,7 +1,7 @@
 // `rt exp show`, `rt exp best`, `rt exp stop`.
 #include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "cli/render/best.h"
 #include "common/base/status.h"
 
@@ -76,20 +76,14 @@ ExitCode RunExperimentBest(const Invocation& invocation) {
 }
 
 ExitCode RunExperimentStop(const Invocation& invocation) {
-  if (invocation.words.empty()) return Invalid("which experiment?", "rt exp stop 3");
-  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
-                      ChooseExperiments(*client, SelectorOf(invocation)));
-  for (uint64_t id : chosen) {
+  const Action stop{"stop", "rt exp stop 3", "is stopping", true};
+  return ActOnExperiments(invocation, stop, [&](HeadClient& client, uint64_t id) {
     v1::StopRequest request;
     request.set_experiment(id);
     request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
-    RT_RETURN_IF_ERROR(
-        (client->Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Stop, request))
-            .status());
-    std::fprintf(stderr, "experiment %llu is stopping\n", static_cast<unsigned long long>(id));
-  }
-  return kExitOk;
+    return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Stop, request)
+        .status();
+  });
 }
 
 }  // namespace rt

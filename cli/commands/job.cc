@@ -1,7 +1,5 @@
 // `rt job show`, `rt job stop`, `rt job logs`.
-#include <cstdio>
-
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -18,18 +16,13 @@ ExitCode RunJobShow(const Invocation& invocation) {
 }
 
 ExitCode RunJobStop(const Invocation& invocation) {
-  if (invocation.words.empty()) return Invalid("which job?", "rt job stop 3");
-  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, SelectorOf(invocation)));
-  for (uint64_t id : chosen) {
+  const Action stop{"stop", "rt job stop 3", "is stopping", true};
+  return ActOnJobs(invocation, stop, [&](HeadClient& client, uint64_t id) {
     v1::StopJobRequest request;
     request.set_job(id);
     request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
-    RT_RETURN_IF_ERROR(
-        (client->Call<v1::JobService>(&v1::JobService::Stub::Stop, request)).status());
-    std::fprintf(stderr, "job %llu is stopping\n", static_cast<unsigned long long>(id));
-  }
-  return kExitOk;
+    return client.Call<v1::JobService>(&v1::JobService::Stub::Stop, request).status();
+  });
 }
 
 ExitCode RunJobLogs(const Invocation& invocation) {

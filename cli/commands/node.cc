@@ -1,8 +1,7 @@
 // `rt node show|logs|drain|undrain`.
 #include <cmath>
-#include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "cli/follow.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -32,22 +31,6 @@ ExitCode RunNodeLogs(const Invocation& invocation) {
   return kExitOk;
 }
 
-namespace {
-
-template <class Do>
-ExitCode ForNodes(const Invocation& invocation, const char* example, const char* said, Do&& act) {
-  if (invocation.words.empty()) return Invalid("which node?", example);
-  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseNodes(*client, SelectorOf(invocation)));
-  for (uint64_t id : chosen) {
-    RT_RETURN_IF_ERROR(act(*client, id));
-    std::fprintf(stderr, "node %llu %s\n", static_cast<unsigned long long>(id), said);
-  }
-  return kExitOk;
-}
-
-}  // namespace
-
 ExitCode RunNodeDrain(const Invocation& invocation) {
   Millis deadline = 0;
   if (!invocation.deadline.empty()) {
@@ -56,29 +39,25 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
       return Invalid("--deadline: not a duration: " + invocation.deadline, "--deadline 2m");
     deadline = static_cast<Millis>(std::ceil(*seconds * 1'000));
   }
-  return ForNodes(invocation, "rt node drain worker-1",
-                  "drains: its trials save and go on elsewhere",
-                  [&](HeadClient& client, uint64_t id) {
-                    v1::DrainNodeRequest request;
-                    request.set_node(id);
-                    request.set_deadline_ms(deadline);
-                    request.set_reason(invocation.reason.empty() ? "drained by a person"
-                                                                 : invocation.reason);
-                    return client
-                        .Call<v1::ClusterService>(&v1::ClusterService::Stub::DrainNode, request)
-                        .status();
-                  });
+  const Action drain{"drain", "rt node drain worker-1",
+                     "drains: its trials save and continue elsewhere"};
+  return ActOnNodes(invocation, drain, [&](HeadClient& client, uint64_t id) {
+    v1::DrainNodeRequest request;
+    request.set_node(id);
+    request.set_deadline_ms(deadline);
+    request.set_reason(invocation.reason.empty() ? "drained by a person" : invocation.reason);
+    return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::DrainNode, request).status();
+  });
 }
 
 ExitCode RunNodeUndrain(const Invocation& invocation) {
-  return ForNodes(invocation, "rt node undrain worker-1", "takes work again",
-                  [&](HeadClient& client, uint64_t id) {
-                    v1::UndrainNodeRequest request;
-                    request.set_node(id);
-                    return client
-                        .Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
-                        .status();
-                  });
+  const Action undrain{"undrain", "rt node undrain worker-1", "takes work again"};
+  return ActOnNodes(invocation, undrain, [&](HeadClient& client, uint64_t id) {
+    v1::UndrainNodeRequest request;
+    request.set_node(id);
+    return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
+        .status();
+  });
 }
 
 }  // namespace rt

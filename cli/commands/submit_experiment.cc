@@ -100,9 +100,13 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
   if (attendance.watcher != nullptr)
     attendance.watcher->Say("experiment " + std::to_string(id));
   if (invocation.detach) {
-    if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"experiment_id", id}}));
-    else std::printf("%s%llu\n", invocation.output == Output::kQuiet ? "" : "experiment ",
-                     static_cast<unsigned long long>(id));
+    if (invocation.output == Output::kJson) {
+      RT_ASSIGN_OR_RETURN(Json experiment, GetExperiment(client, id));
+      PrintJson(experiment);
+    } else {
+      std::printf("%s%llu\n", invocation.output == Output::kQuiet ? "" : "experiment ",
+                  static_cast<unsigned long long>(id));
+    }
     return kExitOk;
   }
   attendance.interrupts.React([&] { StopExperiment(client, id); });

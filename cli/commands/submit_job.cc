@@ -149,10 +149,13 @@ ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invoc
     std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));
     return Attend(client, attendance.interrupts, id);
   }
-  if (invocation.output == Output::kJson) PrintJson(Json::MakeObject({{"job_id", id}}));
-  else if (invocation.output == Output::kQuiet)
-    std::printf("%llu\n", static_cast<unsigned long long>(id));
-  else std::printf("job %llu\n", static_cast<unsigned long long>(id));
+  if (invocation.output == Output::kJson) {
+    RT_ASSIGN_OR_RETURN(Json job, GetJob(client, id));
+    PrintJson(job);
+  } else {
+    std::printf("%s%llu\n", invocation.output == Output::kQuiet ? "" : "job ",
+                static_cast<unsigned long long>(id));
+  }
   return kExitOk;
 }
 

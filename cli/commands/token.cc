@@ -1,12 +1,25 @@
 // `rt token create`, `rt token list`, `rt token revoke`.
 #include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "cli/render/table.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
 namespace rt {
+namespace {
+
+// As the list has it: when it expires is decided by the head.
+absl::StatusOr<Json> TokenOf(HeadClient& client, const std::string& id) {
+  RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ClusterService>(
+                                      &v1::ClusterService::Stub::ListTokens, v1::Empty()));
+  if (const Json* items = reply.Find("items"); items != nullptr && items->is_array())
+    for (const Json& item : items->array())
+      if (item.GetString("id") == id) return item;
+  return Json::MakeObject();  // Used or revoked in between.
+}
+
+}  // namespace
 
 ExitCode RunTokenCreate(const Invocation& invocation) {
   std::optional<double> seconds = ParseDurationSeconds(invocation.ttl);
@@ -21,10 +34,16 @@ ExitCode RunTokenCreate(const Invocation& invocation) {
   request.set_ttl_ms(static_cast<int64_t>(*seconds * 1000));
   RT_ASSIGN_OR_RETURN(auto reply, client->Call<v1::ClusterService>(
                                       &v1::ClusterService::Stub::CreateToken, request));
-  if (invocation.output == Output::kJson)
-    PrintJson(Json::MakeObject({{"id", reply.id()}, {"token", reply.token()}}));
-  else
-    std::printf("%s\n", reply.token().c_str());
+  if (invocation.output == Output::kJson) {
+    RT_ASSIGN_OR_RETURN(Json token, TokenOf(*client, reply.id()));
+    PrintJson(Json::MakeObject({{"id", reply.id()},
+                                {"role", token["role"]},
+                                {"name", token["name"]},
+                                {"expires_at", token["expires_at"]},
+                                {"text", reply.token()}}));
+  } else {
+    std::puts(invocation.output == Output::kQuiet ? reply.id().c_str() : reply.token().c_str());
+  }
   return kExitOk;
 }
 
@@ -54,6 +73,7 @@ ExitCode RunTokenRevoke(const Invocation& invocation) {
   RT_RETURN_IF_ERROR(
       (client->Call<v1::ClusterService>(&v1::ClusterService::Stub::RevokeToken, request))
           .status());
+  PrintActed(invocation, "revoke", {ActedItem(request.id(), "token", "REVOKED")});
   return kExitOk;
 }
 

@@ -1,7 +1,5 @@
 // `rt trial show`, `rt trial stop`, `rt trial logs`.
-#include <cstdio>
-
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -18,19 +16,14 @@ ExitCode RunTrialShow(const Invocation& invocation) {
 }
 
 ExitCode RunTrialStop(const Invocation& invocation) {
-  if (invocation.words.empty()) return Invalid("which trial?", "rt trial stop 1/4");
-  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
-  for (TrialId id : chosen) {
+  const Action stop{"stop", "rt trial stop 1/4", "is stopping", true};
+  return ActOnTrials(invocation, stop, [&](HeadClient& client, const v1::TrialRef& trial) {
     v1::StopTrialRequest request;
-    *request.mutable_trial() = RefOf(id);
+    *request.mutable_trial() = trial;
     request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
-    RT_RETURN_IF_ERROR(
-        (client->Call<v1::ExperimentService>(&v1::ExperimentService::Stub::StopTrial, request))
-            .status());
-    std::fprintf(stderr, "trial %s is stopping\n", ToString(id).c_str());
-  }
-  return kExitOk;
+    return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::StopTrial, request)
+        .status();
+  });
 }
 
 ExitCode RunTrialLogs(const Invocation& invocation) {

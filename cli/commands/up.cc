@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/commands/acting.h"
 #include "cli/local_cluster.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
@@ -83,11 +83,8 @@ ExitCode RunUp(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(invocation.words[0]));
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));
-  if (invocation.output == Output::kJson)
-    PrintJson(Json::MakeObject({{"cluster", spec.cluster_name},
-                                {"started", result.started},
-                                {"workers", result.workers}}));
-  else if (invocation.output == Output::kTable)
+  PrintCluster(invocation, spec.cluster_name, "UP", Json::MakeArray());
+  if (invocation.output == Output::kTable)
     std::fprintf(stderr, "cluster '%s' is up: %zu workers are READY\n",
                  spec.cluster_name.c_str(), result.workers);
   return kExitOk;

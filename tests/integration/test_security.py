@@ -148,9 +148,9 @@ class SecurityTest(unittest.TestCase):
         reply = json.loads(self.site.rt("token", "create", "--role", "worker", "-o", "json").stdout)
         listed = json.loads(self.site.rt("token", "list", "-o", "json").stdout)["items"]
         self.assertIn(reply["id"], [item["id"] for item in listed])
-        self.assertNotIn(reply["token"], json.dumps(listed))
+        self.assertNotIn(reply["text"], json.dumps(listed))
         self.site.rt("token", "revoke", reply["id"])
-        late = self.site.worker("revoked", reply["token"])
+        late = self.site.worker("revoked", reply["text"])
         self.assertEqual(late.wait(30), 1)
         self.assertIn("used, revoked, or has expired", self.site.log("revoked"))
         self.assertNotIn("revoked", self.site.nodes())

@@ -105,7 +105,7 @@ class SubmitTest(ClusterTest):
         self.assertRegex(self.submit("--detach", script).stdout, r"^job \d+\n$")
         self.assertRegex(self.submit("--detach", script, "-o", "quiet").stdout, r"^\d+\n$")
         done = self.submit("--detach", "--name", "fine", script, "-o", "json")
-        number = json.loads(done.stdout)["job_id"]
+        number = json.loads(done.stdout)["id"]
         self.assertEqual(self.wait_job(number, "SUCCEEDED")["name"], "fine")
         self.assertEqual(self.cluster.rt("logs", f"j{number}").stdout, "hello\n")
 
