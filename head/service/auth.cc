@@ -42,6 +42,8 @@ const std::map<std::string, unsigned, std::less<>>& Table() {
       {"ExperimentService/RetryTrial", kPeople},
       {"ExperimentService/ReadRows", kReaders},
       {"ExperimentService/Operate", kPeople},
+      {"ExperimentService/ListResults", kReaders},
+      {"ExperimentService/ReadResult", kReaders},
       {"JobService/Submit", kPeople},
       {"JobService/List", kReaders},
       {"JobService/Get", kReaders},

@@ -108,8 +108,9 @@ class ClusterService final : public v1::ClusterService::CallbackService {
   Reactor* Shutdown(Context* context, const v1::ShutdownRequest* request, v1::Empty*) override {
     return Unary(edge_, context, "ClusterService/Shutdown", [&](auto&, Reactor* reactor) {
       StopRules rules{request->only_if_idle(), request->flush_only()};
-      StopEverything(edge_.loop, edge_.waits, rules, [this, rules, reactor](absl::Status status) {
-        bool ends = !rules.flush_only && (status.ok() || absl::IsDeadlineExceeded(status));
+      const bool stays = rules.flush_only || request->stay();
+      StopEverything(edge_.loop, edge_.waits, rules, [this, stays, reactor](absl::Status status) {
+        bool ends = !stays && (status.ok() || absl::IsDeadlineExceeded(status));
         reactor->Finish(ToGrpc(status));
         if (ends) edge_.end_head();
       });

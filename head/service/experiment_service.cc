@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/service/driver_ops.h"
+#include "head/service/result_calls.h"
 #include "head/service/services.h"
 #include "rt/v1/experiment.grpc.pb.h"
 
@@ -116,7 +117,18 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
                                 AnswerJsonTo(reactor, reply));
     });
   }
-
+  Reactor* ListResults(Context* context, const v1::ListResultsRequest* request,
+                      v1::ListResultsReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/ListResults", [&](auto&, Reactor* reactor) {
+      rt::ListResults(edge_, *request, *reply, Finishing(reactor));
+    });
+  }
+  Reactor* ReadResult(Context* context, const v1::ReadResultRequest* request,
+                     v1::ReadResultReply* reply) override {
+    return Unary(edge_, context, "ExperimentService/ReadResult", [&](auto&, Reactor* reactor) {
+      rt::ReadResult(edge_, *request, *reply, Finishing(reactor));
+    });
+  }
   Reactor* Operate(Context* context, const v1::OperateRequest* request,
                   v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/Operate", [&](auto& who, Reactor* reactor) {
@@ -125,6 +137,9 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   }
 
  private:
+  static StatusDone Finishing(Reactor* reactor) {
+    return [reactor](const absl::Status& status) { reactor->Finish(ToGrpc(status)); };
+  }
   Reactor* Change(Context* context, const char* method, Input input) {
     return Unary(edge_, context, method, [&](auto&, Reactor* reactor) {
       edge_.operations.Change(std::move(input), AnswerTo(reactor));

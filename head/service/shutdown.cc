@@ -1,6 +1,7 @@
 #include "head/service/shutdown.h"
 
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -22,6 +23,35 @@ OpenWork FindOpen(const Core& core) {
   return open;
 }
 
+// "experiments 3 (lr-search), 4 (sweep)"; at most so many are named.
+template <class Ids, class Name>
+std::string Named(const char* noun, const Ids& ids, const Name& name) {
+  constexpr size_t kNamedMax = 5;
+  std::string text = noun + std::string(ids.size() == 1 ? " " : "s ");
+  size_t named = 0;
+  for (const auto& id : ids) {
+    if (named == kNamedMax) return text + " and " + std::to_string(ids.size() - named) + " more";
+    text += (named++ == 0 ? "" : ", ") + std::to_string(id.value) + " (" + name(id) + ")";
+  }
+  return text;
+}
+
+absl::Status NotInTime(const Core& core, const OpenWork& open) {
+  const auto job_name = [&](JobId id) { return core.world.index.jobs.at(id).spec.name; };
+  const auto experiment_name = [&](ExperimentId id) {
+    return core.world.index.experiments.at(id).spec.name;
+  };
+  std::vector<std::string> late;
+  if (!open.jobs.empty()) late.push_back(Named("job", open.jobs, job_name) + " did not end");
+  if (!open.experiments.empty())
+    late.push_back(Named("experiment", open.experiments, experiment_name) + " did not end");
+  if (const auto& unflushed = core.world.index.unflushed_experiments; !unflushed.empty())
+    late.push_back("the result files of " + Named("experiment", unflushed, experiment_name) +
+                   " are not written down");
+  return absl::DeadlineExceededError(
+      ToAbsl("after " + std::to_string(kStopMax / 1'000) + " s: " + Join(late, "; ")));
+}
+
 // An ended job's or experiment's processes are gone: attempts end before their owners do.
 void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
   auto check = [flush_only](const Core& core, const HeadFacts&,
@@ -30,9 +60,7 @@ void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
     bool flushed = core.world.index.unflushed_experiments.empty();
     if (flushed && (flush_only || (open.jobs.empty() && open.experiments.empty()))) return Json();
     if (!last) return std::nullopt;
-    return absl::StatusOr<Json>(absl::DeadlineExceededError(
-        std::to_string(open.jobs.size()) + " jobs and " + std::to_string(open.experiments.size()) +
-        " experiments have not ended in time"));
+    return absl::StatusOr<Json>(NotInTime(core, open));
   };
   waits.Add(std::move(check), kStopMax,
             [done = std::move(done)](const absl::StatusOr<Json>& end) { done(end.status()); });

@@ -11,7 +11,8 @@ struct StopRules {
   bool only_if_idle = false;  // FailedPrecondition while a job or an experiment is open.
   bool flush_only = false;    // Stops nothing, waits for the sinks.
 };
-// `done` follows after 20 s at the latest; DeadlineExceeded when something still runs then.
+// `done` follows after 20 s at the latest; DeadlineExceeded, which names them, when jobs or
+// experiments have not ended then, or the results of experiments are not written down.
 void StopEverything(HeadLoop& loop, Waits& waits, const StopRules& rules, StatusDone done);
 
 }  // namespace rt

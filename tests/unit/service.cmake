@@ -1,1 +1,2 @@
-rt_test(unit_service SOURCES peer_book_test.cc questions_test.cc service_test.cc sweeper_test.cc DEPS rt_head_service rt_head_main)
+rt_test(unit_service SOURCES peer_book_test.cc questions_test.cc result_files_test.cc service_test.cc
+    sweeper_test.cc DEPS rt_head_service rt_head_main)
