@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import cloudpickle
 
+from rt import _pickle
 from rt._checkpoint import RESTORE_DIR, scratch_dir
 from rt._sources import Sources
 
@@ -102,7 +103,7 @@ def dumps_by_value(value: Any) -> bytes:
 def dumps(value: Any) -> bytes:
     """Pickles `value`. ValueError says why not."""
     try:
-        return bytes(cloudpickle.dumps(value))
+        return _pickle.dumps(value)
     except Exception as error:
         name = getattr(value, "__name__", type(value).__name__)
         raise ValueError(
@@ -128,7 +129,7 @@ def write_payload(
     packed["sources"] = read_sources()
     directory = scratch_dir("rt-trainable-")
     with open(os.path.join(directory, PAYLOAD_FILE), "wb") as file:
-        file.write(cloudpickle.dumps(packed))
+        file.write(_pickle.dumps(packed))
     if restore is not None:
         shutil.copytree(restore, os.path.join(directory, RESTORE_DIR))
     try:

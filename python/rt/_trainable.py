@@ -197,9 +197,9 @@ def _pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value)
     except Exception:
-        import cloudpickle
+        from rt import _pickle
 
-        return bytes(cloudpickle.dumps(value))
+        return _pickle.dumps(value)
 
 
 def _path_inside(path: str, root: str) -> str:
