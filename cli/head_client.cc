@@ -101,7 +101,8 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
       NoteEpoch(context);
     }
     if (status.ok() || cancelled()) return status;
-    if (absl::IsDeadlineExceeded(status))
+    // Our own deadline has gRPC's words; the head says what it waited for in vain.
+    if (absl::IsDeadlineExceeded(status) && MessageOf(status) == "Deadline Exceeded")
       return absl::UnavailableError("the head does not answer");
     if (!absl::IsUnavailable(status)) return status;
     // Trying again would not help: whoever answers has no certificate of the context's CA.

@@ -28,6 +28,10 @@ struct Invocation {
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;
   bool failed = false, from_scratch = false;
+  bool no_download = false;  // What exists on the cluster only stays there.
+  bool purge = false;        // Of `rt down`: the history is deleted.
+  int64_t checkpoint_id = 0;
+  bool best = false;
 };
 
 // Exit codes of interface.md.

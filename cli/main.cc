@@ -134,11 +134,18 @@ class CommandLine {
     CLI::App* up = Add(&app_, "up", "Bring a cluster up, or back to health", RunUp,
                        "  rt up cluster.yaml");
     Words(up, "CLUSTER.yaml", "The cluster");
-    CLI::App* down = Add(&app_, "down", "Take a cluster down; nothing is left", RunDown,
-                         "  rt down cluster.yaml\n  rt down -c demo");
+    CLI::App* down = Add(&app_, "down", "Take a cluster down; its history is archived", RunDown,
+                         "  rt down cluster.yaml\n  rt down -c demo\n"
+                         "  rt down demo --purge");
     Words(down, "CLUSTER.yaml", "The cluster's file or name");
+    down->add_flag("--purge", invocation_.purge, "Delete its history instead of archiving it");
+    AddNoDownload(down);
     Add(&app_, "status", "Cluster, nodes, experiments, jobs, and why things wait", RunStatus,
         "  rt status\n  rt status -o json");
+  }
+  void AddNoDownload(CLI::App* app) {
+    app->add_flag("--no-download", invocation_.no_download,
+                  "Leave checkpoints, output and written files on the cluster");
   }
   void AddSubmit() {
     CLI::App* submit =
@@ -149,6 +156,7 @@ class CommandLine {
     submit->add_flag("--start", invocation_.start, "Bring the cluster up if it is not");
     submit->add_flag("--stop", invocation_.stop, "Afterwards take down what --start brought up");
     submit->add_flag("--detach", invocation_.detach, "Print the id and return");
+    AddNoDownload(submit);
     submit->add_option("--name", invocation_.name, "A name for it");
     submit->add_option("--args", invocation_.args, "Arguments as one text, split as a shell does");
   }
@@ -180,6 +188,9 @@ class CommandLine {
     Words(best, "SELECTOR", "An id, a name, or last");
     best->add_option("--limit", invocation_.limit, "So many of them; 1 when not given")
         ->check(kCount);
+    Words(Add(experiment, "download", "Its results, output and checkpoints, into a directory",
+              RunExperimentDownload, "  rt exp download 3\n  rt exp download last results/"),
+          "EXP", "An id, a name, or last; then the directory");
     CLI::App* dump = Add(experiment, "export", "All its trials, for other programs",
                          RunExperimentExport,
                          "  rt exp export last > trials.csv\n"
@@ -187,6 +198,15 @@ class CommandLine {
     Words(dump, "SELECTOR", "An id, a name, or last");
     dump->add_option("--format", invocation_.format, "csv or json; csv when not given");
     dump->add_flag("--rows", invocation_.rows, "Every report instead of one line per trial");
+  }
+  void AddCheckpoint(CLI::App* trial) {
+    CLI::App* checkpoint = Add(trial, "checkpoint", "Fetch its newest checkpoint",
+                               RunTrialCheckpoint, "  rt trial checkpoint 3/1\n"
+                               "  rt trial checkpoint 3/1 model/ --best");
+    Words(checkpoint, "TRIAL", "Its id; then the directory");
+    checkpoint->add_option("--id", invocation_.checkpoint_id, "This one, as trial show lists them")
+        ->check(kCount);
+    checkpoint->add_flag("--best", invocation_.best, "The best by the experiment's metric");
   }
   void AddNouns() {
     CLI::App* experiment = AddNoun("exp", "e", "Experiments");
@@ -216,6 +236,7 @@ class CommandLine {
         ->add_flag("--from-scratch", invocation_.from_scratch, "Without its checkpoints");
     AddOne(trial, "why", "Why it waits, runs or ended", RunTrialWhy);
     AddOne(trial, "logs", "Its output", RunTrialLogs);
+    AddCheckpoint(trial);
     CLI::App* job = AddNoun("job", "j", "Jobs");
     AddList(job, RunJobList);
     AddOne(job, "show", "All that is known of it", RunJobShow);

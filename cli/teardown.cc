@@ -6,8 +6,12 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <set>
 
+#include "cli/archive.h"
+#include "cli/bring_home.h"
 #include "cli/commands/common.h"
+#include "cli/open_work.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
@@ -19,6 +23,7 @@ constexpr Millis kShutdownMax = 60'000;  // Trials stop, sinks flush.
 constexpr Millis kGoneMax = 15'000;
 constexpr Millis kHold = 10'000;
 constexpr int kTriesMax = 5;  // Of the watcher, while the head comes and goes.
+constexpr int kRoundsMax = 3;  // While others go on submitting.
 
 std::string ReadToEnd(int fd) {
   std::string text;
@@ -33,6 +38,9 @@ std::string ReadToEnd(int fd) {
 
 struct Mine {
   uint64_t job = 0, experiment = 0;
+  std::string results_root = ResultsRoot();
+  bool download = true;
+  bool keep = false;
 };
 
 Mine ParseMine(const std::string& text) {
@@ -41,6 +49,9 @@ Mine ParseMine(const std::string& text) {
     if (line.starts_with("job ")) mine.job = std::strtoull(line.c_str() + 4, nullptr, 10);
     if (line.starts_with("experiment "))
       mine.experiment = std::strtoull(line.c_str() + 11, nullptr, 10);
+    if (line.starts_with("results ")) mine.results_root = line.substr(8);
+    if (line == "no-download") mine.download = false;
+    if (line == "keep") mine.keep = true;
   }
   return mine;
 }
@@ -71,53 +82,142 @@ absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster,
       client.Call<v1::ClusterService>(&v1::ClusterService::Stub::Shutdown, request, kShutdownMax)
           .status();
   if (absl::IsFailedPrecondition(asked)) return asked;
+  if (absl::IsDeadlineExceeded(asked)) SayLines("", {MessageOf(asked)});
   // From here on no client may find the head dead and start it again.
   RT_RETURN_IF_ERROR(RemoveTree(cluster.directory() + "/up"));
   return cluster.WaitGone(asked.ok() ? kGoneMax : 0);
 }
 
+// Brings the items home for which `wanted` answers; what did not come, a line each.
+template <class Wanted>
+std::vector<std::string> Bring(HeadClient& client, const std::vector<WorkItem>& work,
+                               const std::string& results_root, const Wanted& wanted) {
+  HomeWish wish{.experiments = {}, .jobs = {}, .results_root = results_root, .job_output = true};
+  for (const WorkItem& item : work)
+    if (wanted(item)) (item.is_job ? wish.jobs : wish.experiments).push_back(item.id);
+  BroughtHome home = BringHome(client, wish);
+  SayLines("", home.said);
+  for (const WorkItem& item : work)
+    if (wanted(item) && item.is_open)
+      home.missing.push_back(ToText(item) + " has not ended, or its result files are not written");
+  return home.missing;
+}
+
+absl::Status NotHome(const std::string& name, const std::vector<std::string>& missing) {
+  SayLines("not brought home: ", missing);
+  return WithHint(
+      absl::FailedPreconditionError(ToAbsl(
+          "cluster '" + name + "' stays up: " + std::to_string(missing.size()) +
+          (missing.size() == 1 ? " thing" : " things") + " could not be brought home")),
+      "mend that and repeat, or fetch it with 'rt exp download EXP DIR -c " + name +
+          "'; 'rt down " + name + " --no-download' takes the cluster down without it");
+}
+
+Json EndedItem(const WorkItem& item, const char* state) {
+  return Json::MakeObject(
+      {{"id", item.id}, {"kind", item.is_job ? "job" : "experiment"}, {"state", state}});
+}
+
+// One round of ending what is open, and what comes home from it. Nothing has been ended when what
+// was over before cannot come home.
+absl::Status EndWork(HeadClient& client, const std::string& name, const TearDownOptions& options,
+                     Json& ended) {
+  RT_ASSIGN_OR_RETURN(std::vector<WorkItem> work, ListWork(client));
+  std::vector<std::string> open;
+  for (const WorkItem& item : work)
+    if (item.is_open) open.push_back(ToText(item));
+  if (options.download) {
+    std::vector<std::string> missing = Bring(client, work, options.results_root,
+                                             [](const WorkItem& item) { return !item.is_open; });
+    if (!missing.empty()) return NotHome(name, missing);
+  }
+  SayLines("ending ", open);
+  for (const WorkItem& item : work)
+    if (item.is_open) ended.Append(EndedItem(item, "STOPPING"));
+  if (open.empty() || !options.download) return absl::OkStatus();
+  if (absl::Status stopped = StopWork(client); absl::IsDeadlineExceeded(stopped))
+    SayLines("", {MessageOf(stopped)});
+  else RT_RETURN_IF_ERROR(stopped);
+  std::set<std::string> were_open(open.begin(), open.end());
+  RT_ASSIGN_OR_RETURN(work, ListWork(client));
+  std::vector<std::string> missing =
+      Bring(client, work, options.results_root,
+            [&](const WorkItem& item) { return were_open.contains(ToText(item)); });
+  return missing.empty() ? absl::OkStatus() : NotHome(name, missing);
+}
+
+absl::Status EndCluster(HeadClient& client, const LocalCluster& cluster, const std::string& name,
+                        const TearDownOptions& options, Json& ended) {
+  for (int round = 0; round < kRoundsMax; ++round) {
+    RT_RETURN_IF_ERROR(EndWork(client, name, options, ended));
+    v1::ShutdownRequest request;
+    request.set_only_if_idle(options.download);  // What came since has not been brought home.
+    absl::Status down = ShutDown(client, cluster, request);
+    if (!absl::IsFailedPrecondition(down)) return down;
+  }
+  return absl::UnavailableError("jobs and experiments come faster than they can be ended");
+}
+
 enum class Use { kIdle, kMine, kOthers };
 
 // Who still lives on the cluster: nobody, only what our own job left behind, or others as well.
-absl::StatusOr<Use> UseOf(HeadClient& client, const Mine& mine) {
-  RT_ASSIGN_OR_RETURN(Json jobs, ListJobs(client));
-  RT_ASSIGN_OR_RETURN(Json experiments, ListExperiments(client));
-  auto is_mine = [](const Json& item, const char* key, uint64_t id) {
-    return id != 0 && item.GetInt(key) == static_cast<int64_t>(id);
-  };
-  if (const Json* items = jobs.Find("items"))
-    for (const Json& job : items->array())
-      if (!IsTerminal(job.GetString("state")) && !is_mine(job, "id", mine.job))
-        return Use::kOthers;
+Use UseOf(const std::vector<WorkItem>& work, const Mine& mine) {
   Use use = Use::kIdle;
-  if (const Json* items = experiments.Find("items"))
-    for (const Json& experiment : items->array()) {
-      if (IsTerminal(experiment.GetString("state"))) continue;
-      bool ours = is_mine(experiment, "id", mine.experiment) ||
-                  is_mine(experiment, "job_id", mine.job);
-      if (!ours) return Use::kOthers;
-      use = Use::kMine;
-    }
+  for (const WorkItem& item : work) {
+    if (!item.is_open) continue;
+    const bool same = item.is_job ? item.id == mine.job
+                                  : item.id == mine.experiment ||
+                                        (item.job != 0 && item.job == mine.job);
+    if (!same) return Use::kOthers;
+    use = Use::kMine;
+  }
   return use;
+}
+
+std::string WhyFile(const std::string& cluster_directory) { return cluster_directory + "/kept"; }
+
+// For who waits for the watcher, and who finds the cluster up later.
+absl::Status NoteWhyKept(const Home& home, const std::string& name,
+                         const std::vector<std::string>& lines) {
+  const std::string directory = home.ClusterDirectory(name);
+  if (Exists(directory))
+    RT_RETURN_IF_ERROR(WriteFileAtomic(WhyFile(directory), Join(lines, "\n"), {.sync = false}));
+  return absl::FailedPreconditionError(ToAbsl(Join(lines, "; ")));
 }
 
 absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
-  if (!home.IsUp(name)) return TearDown(home, name);  // Its client vanished before it was up.
+  const LocalCluster cluster(home.ClusterDirectory(name));
+  if (mine.keep) return absl::OkStatus();
+  if (!home.IsUp(name)) {  // Its client vanished before it was up.
+    RT_RETURN_IF_ERROR(cluster.WaitGone(0));
+    return ArchiveCluster(home, name).status();
+  }
   RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
   RT_RETURN_IF_ERROR(WaitEnded(*client, mine));
-  RT_ASSIGN_OR_RETURN(Use use, UseOf(*client, mine));
+  RT_ASSIGN_OR_RETURN(std::vector<WorkItem> work, ListWork(*client));
+  const Use use = UseOf(work, mine);
   if (use == Use::kOthers) return absl::OkStatus();
-  if (use == Use::kIdle) {
-    // The head itself looks once more: somebody may just have submitted.
-    v1::ShutdownRequest request;
-    request.set_only_if_idle(true);
-    absl::Status down = ShutDown(*client, LocalCluster(home.ClusterDirectory(name)), request);
-    if (absl::IsFailedPrecondition(down)) return absl::OkStatus();
-    RT_RETURN_IF_ERROR(down);
-    return home.Forget(name);
+  if (use == Use::kMine) {
+    absl::Status stopped = StopWork(*client);
+    if (!absl::IsDeadlineExceeded(stopped)) RT_RETURN_IF_ERROR(stopped);
+    RT_ASSIGN_OR_RETURN(work, ListWork(*client));
   }
-  return TearDown(home, name);
+  if (mine.download) {
+    std::vector<std::string> missing =
+        Bring(*client, work, mine.results_root, [](const WorkItem&) { return true; });
+    if (!missing.empty()) {
+      for (std::string& line : missing) line = "not brought home: " + line;
+      return NoteWhyKept(home, name, missing);
+    }
+  }
+  // The head itself looks once more: somebody may just have submitted.
+  v1::ShutdownRequest request;
+  request.set_only_if_idle(mine.download || use == Use::kIdle);
+  absl::Status down = ShutDown(*client, cluster, request);
+  if (absl::IsFailedPrecondition(down)) return absl::OkStatus();
+  RT_RETURN_IF_ERROR(down);
+  return ArchiveCluster(home, name).status();
 }
 
 std::string KeepFile(const std::string& cluster_directory) { return cluster_directory + "/keep"; }
@@ -163,14 +263,44 @@ absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
   return ShutDown(client, cluster, v1::ShutdownRequest());
 }
 
-absl::Status TearDown(const Home& home, const std::string& name) {
-  LocalCluster cluster(home.ClusterDirectory(name));
+absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
+                                  const TearDownOptions& options) {
+  const LocalCluster cluster(home.ClusterDirectory(name));
+  TornDown result;
+  result.was_there = Exists(cluster.directory());
   if (home.IsUp(name)) {
+    RT_RETURN_IF_ERROR(RemoveTree(WhyFile(cluster.directory())));
     absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
-    if (client.ok()) RT_RETURN_IF_ERROR(ShutDown(**client, cluster));
+    if (client.ok()) {
+      RT_RETURN_IF_ERROR(EndCluster(**client, cluster, name, options, result.ended));
+    } else if (options.purge && options.download) {
+      return NotHome(name, {MessageOf(client.status())});
+    } else {
+      SayLines("", {MessageOf(client.status()) + ": nothing of it could be brought home"});
+    }
   }
   RT_RETURN_IF_ERROR(cluster.WaitGone(0));
-  return home.Forget(name);
+  if (options.purge) {
+    RT_RETURN_IF_ERROR(DeleteArchive(home, name).status());
+    RT_RETURN_IF_ERROR(home.Forget(name));
+    return result;
+  }
+  RT_ASSIGN_OR_RETURN(const bool archived, ArchiveCluster(home, name));
+  if (archived) result.archive = ArchiveDirectory(home, name);
+  return result;
+}
+
+absl::Status UndoBringUp(const Home& home, const std::string& name, bool had_history) {
+  const LocalCluster cluster(home.ClusterDirectory(name));
+  absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
+  if (client.ok()) RT_RETURN_IF_ERROR(ShutDown(**client, cluster));
+  RT_RETURN_IF_ERROR(cluster.WaitGone(0));
+  return had_history ? ArchiveCluster(home, name).status() : home.Forget(name);
+}
+
+std::string WhyKept(const Home& home, const std::string& name) {
+  absl::StatusOr<std::string> text = ReadFile(WhyFile(home.ClusterDirectory(name)), 1 << 20);
+  return text.ok() ? *text : "";
 }
 
 absl::StatusOr<Watcher> Watcher::Start(const std::string& verb, const std::string& argument) {
@@ -231,6 +361,10 @@ int RunWatcher(const std::string& verb, const std::string& argument) {
       SleepFor(1'000);
       status = TearDownUnlessUsed(argument, ParseMine(said));
     }
+    // What was not brought home has been noted.
+    if (absl::StatusOr<Home> home = Home::Open(); home.ok() && !status.ok())
+      if (WhyKept(*home, argument).empty())
+        NoteWhyKept(*home, argument, {MessageOf(status)}).IgnoreError();
   } else {
     status = LocalCluster(argument).WaitGone(kGoneMax);
     status.Update(KeepState(argument));

@@ -8,12 +8,29 @@
 #include "cli/head_client.h"
 #include "cli/home.h"
 #include "cli/local_cluster.h"
+#include "common/base/json.h"
 #include "common/run/subprocess.h"
 
 namespace rt {
 
-// Stops trials, jobs and daemons, and forgets the cluster. OK when nothing runs.
-absl::Status TearDown(const Home& home, const std::string& name);
+struct TearDownOptions {
+  bool download = true;  // Bring home what exists on the cluster only.
+  bool purge = false;    // Delete the history instead of archiving it.
+  std::string results_root;  // Absolute.
+};
+struct TornDown {
+  Json ended = Json::MakeArray();  // [{"id","kind","state"}]: what was open.
+  std::string archive;             // Where its history is now; empty: nowhere.
+  bool was_there = false;
+};
+// Says what it ends, brings home what exists on the cluster only, stops trials, jobs and daemons,
+// archives the history and forgets the cluster. OK when nothing runs. FailedPrecondition, and the
+// cluster stays, when something could not be brought home; it has been named on standard error.
+absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
+                                  const TearDownOptions& options);
+// Ends the daemons of a cluster that did not come up. `had_history`: it came from the archive and
+// returns there; else nothing stays of it.
+absl::Status UndoBringUp(const Home& home, const std::string& name, bool had_history);
 // The same for a cluster in a directory of its own.
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster);
 
@@ -28,14 +45,15 @@ absl::Status TakeKeptState(const std::string& path, const std::string& cluster_d
 class Watcher {
  public:
   // After the end of the job or experiment announced with Say: takes the cluster down if no other
-  // job or experiment lives on it.
+  // job or experiment lives on it, once what exists there only was brought home.
   static absl::StatusOr<Watcher> ForCluster(const std::string& name);
   // Waits for the daemons below `directory` to end, then removes it.
   static absl::StatusOr<Watcher> ForDirectory(const std::string& directory);
   Watcher(Watcher&& other) noexcept;
   ~Watcher();
 
-  void Say(const std::string& line);  // "job 3" or "experiment 2".
+  // "job 3", "experiment 2", "results DIR", "no-download"; "keep": the cluster stays.
+  void Say(const std::string& line);
   // Lets it act, and waits for it.
   absl::Status Finish(Millis wait_for);
 
@@ -45,6 +63,9 @@ class Watcher {
   int fd_;
   Subprocess child_;
 };
+
+// Why the watcher left the cluster up; empty when it did not, or is not done.
+std::string WhyKept(const Home& home, const std::string& name);
 
 // The watcher's own main: `rt __teardown cluster|directory ARGUMENT`, the pipe on descriptor 3.
 int RunWatcher(const std::string& verb, const std::string& argument);

@@ -28,7 +28,7 @@ export PATH=$PWD/build/release/bin:$PWD/build/venv/bin:$PATH
 cluster=deploy/quickstart.yaml
 started=$(date +%s)
 say "a local cluster: a head and two workers ($cluster)"
-trap 'rt down "$cluster"' EXIT
+trap 'rt down "$cluster" --purge' EXIT
 rt up "$cluster"
 rt node list
 
@@ -38,7 +38,7 @@ rt trial list
 
 say "the end of the cluster"
 trap - EXIT
-rt down "$cluster"
+rt down "$cluster" --purge
 say "done: the search and its cluster took $(($(date +%s) - started)) s; the results are in ~/rt_results"
 tail -n 2 build/quickstart.out
 cat <<NEXT

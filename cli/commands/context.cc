@@ -2,6 +2,7 @@
 // `rt token create --role user|viewer|admin`.
 #include <cstdio>
 
+#include "cli/archive.h"
 #include "cli/commands/common.h"
 #include "cli/join.h"
 #include "cli/render/table.h"
@@ -28,6 +29,12 @@ Json ContextView(const Home& home, const std::string& name) {
                            {"address", context.ok() ? context->address : ""}});
 }
 
+Json NamesJson(const std::vector<std::string>& names) {
+  Json list = Json::MakeArray();
+  for (const std::string& name : names) list.Append(name);
+  return list;
+}
+
 // Of a verb that made or chose one.
 int PrintContext(const Invocation& invocation, const Home& home, const std::string& name) {
   if (invocation.output == Output::kJson) PrintJson(ContextView(home, name));
@@ -48,9 +55,14 @@ ExitCode RunContextList(const Invocation& invocation) {
     items.Append(std::move(item));
     if (invocation.output == Output::kQuiet) std::printf("%s\n", name.c_str());
   }
+  const std::vector<std::string> archived = ArchiveNames(home);
   if (invocation.output == Output::kJson)
-    PrintJson(Json::MakeObject({{"schema", 1}, {"items", items}, {"next", nullptr}}));
+    PrintJson(Json::MakeObject(
+        {{"schema", 1}, {"items", items}, {"next", nullptr}, {"archived", NamesJson(archived)}}));
   if (invocation.output == Output::kTable) std::fputs(table.Render().c_str(), stdout);
+  if (invocation.output == Output::kTable && !archived.empty())
+    std::fprintf(stderr, "rt: archived (rt up continues, rt down NAME --purge deletes): %s\n",
+                 Join(archived, ", ").c_str());
   return kExitOk;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/bring_home.h"
 #include "cli/commands/up.h"
 #include "cli/shellwords.h"
 #include "common/base/status.h"
@@ -20,7 +21,7 @@
 namespace rt {
 namespace {
 
-constexpr Millis kTearDownMax = 90'000;
+constexpr Millis kTearDownMax = 90'000;  // Once everything is home.
 
 struct Parsed {
   std::optional<ClusterSpec> cluster;
@@ -71,6 +72,23 @@ absl::Status CheckStart(const Invocation& invocation, const Parsed& parsed) {
   if (invocation.start && !parsed.cluster.has_value())
     return Invalid("--start needs a CLUSTER.yaml", "rt submit cluster.yaml --start SCRIPT");
   return absl::OkStatus();
+}
+
+// What --stop does once the work is over. False when the cluster stays up, or is not down yet.
+bool TakeDown(const Home& home, const std::string& name, Watcher& watcher, bool is_home) {
+  if (!is_home) watcher.Say("keep");
+  absl::Status down = watcher.Finish(kTearDownMax);
+  std::string kept = WhyKept(home, name);
+  if (!kept.empty()) SayLines("", Split(kept, '\n'));
+  if (!down.ok() && kept.empty())
+    std::fprintf(stderr, "rt: --stop: %s\n", MessageOf(down).c_str());
+  if (is_home && kept.empty()) return down.ok();
+  std::fprintf(stderr,
+               "rt: cluster '%s' stays up, because not everything could be brought home\n"
+               "hint: mend that and run 'rt down %s', or fetch it with 'rt exp download EXP DIR "
+               "-c %s'; 'rt down %s --no-download' takes the cluster down without it\n",
+               name.c_str(), name.c_str(), name.c_str(), name.c_str());
+  return false;
 }
 
 }  // namespace
@@ -168,23 +186,29 @@ ExitCode RunSubmit(const Invocation& invocation) {
     if (!was_up && invocation.stop) {
       RT_ASSIGN_OR_RETURN(Watcher started, Watcher::ForCluster(name));
       watcher.emplace(std::move(started));
+      watcher->Say(invocation.no_download ? "no-download" : "results " + ResultsRoot());
     }
     // One that is up stays as it is, whatever the file says now.
-    if (!was_up)
-      RT_RETURN_IF_ERROR(BringUp(home, *parsed.cluster, !invocation.stop).status());
+    if (!was_up) {
+      RT_ASSIGN_OR_RETURN(UpResult up, BringUp(home, *parsed.cluster, !invocation.stop));
+      if (up.continues) SayContinues(name);
+    }
   }
   ExitCode code = kExitOk;
+  Attendance attendance{interrupts, watcher.has_value() ? &*watcher : nullptr};
   {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
     auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
-    Attendance attendance{interrupts, watcher.has_value() ? &*watcher : nullptr};
     code = submit(*client, home, invocation, parsed.submission, attendance);
   }
-  if (watcher.has_value() && !invocation.detach) {
-    absl::Status down = watcher->Finish(kTearDownMax);
-    if (!down.ok()) std::fprintf(stderr, "rt: --stop: %s\n", MessageOf(down).c_str());
-  }
-  return code;
+  const bool accepted = attendance.job != 0 || attendance.experiment != 0;
+  bool is_home = true;
+  if (accepted && !invocation.detach && !invocation.no_download)
+    is_home = BringSubmittedHome(home, name, attendance);
+  if (watcher.has_value() && !invocation.detach)
+    is_home = TakeDown(home, name, *watcher, is_home) && is_home;
+  if (is_home || !code.ok()) return code;
+  return *code == kExitOk || watcher.has_value() ? kExitOwnFailure : *code;
 }
 
 }  // namespace rt

@@ -54,15 +54,19 @@ class Interrupts {
   std::thread thread_;
 };
 
-// Of one `rt submit`: both are told what was accepted. `watcher` may be null.
+// Of one `rt submit`: both are told what was accepted, and it is noted. `watcher` may be null.
 struct Attendance {
   Interrupts& interrupts;
   Watcher* watcher;
+  uint64_t job = 0, experiment = 0;  // 0: nothing was accepted yet.
 };
 // Both return the exit code of the command once the work is accepted.
 ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
-                   const Submission& submission, const Attendance& attendance);
+                   const Submission& submission, Attendance& attendance);
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
-                          const Submission& submission, const Attendance& attendance);
+                          const Submission& submission, Attendance& attendance);
+// What exists on the cluster only of what was submitted, brought home. False when some of it did
+// not come; it has been named on standard error.
+bool BringSubmittedHome(const Home& home, const std::string& cluster, const Attendance& attendance);
 
 }  // namespace rt

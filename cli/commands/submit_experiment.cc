@@ -61,7 +61,7 @@ absl::Status CheckMetric(HeadClient& client, const Json& experiment) {
                   "reported: " + Join(reported, ", "));
 }
 
-void PrintOutcome(const Invocation& invocation, const Json& experiment) {
+void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_here) {
   if (invocation.output == Output::kJson) {
     PrintJson(experiment);
     return;
@@ -69,7 +69,8 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment) {
   std::string reason = experiment.GetString("reason");
   if (experiment.GetString("state") == "FAILED")
     std::fprintf(stderr, "rt: the experiment failed: %s\n", reason.c_str());
-  if (std::string results = experiment.GetString("results_dir"); !results.empty())
+  // Elsewhere it is said where they were downloaded to.
+  if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
     std::fprintf(stderr, "rt: results are in %s\n", results.c_str());
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
@@ -89,7 +90,7 @@ void StopExperiment(HeadClient& client, uint64_t id) {
 }  // namespace
 
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
-                          const Submission& submission, const Attendance& attendance) {
+                          const Submission& submission, Attendance& attendance) {
   RT_ASSIGN_OR_RETURN(Json spec, CompleteSpec(submission, invocation, client, home));
   v1::CreateExperimentRequest request;
   request.set_spec(spec.Dump());
@@ -97,6 +98,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
   RT_ASSIGN_OR_RETURN(auto reply, client.Call<v1::ExperimentService>(
                                       &v1::ExperimentService::Stub::Create, request));
   uint64_t id = reply.experiment();
+  attendance.experiment = id;
   if (attendance.watcher != nullptr)
     attendance.watcher->Say("experiment " + std::to_string(id));
   if (invocation.detach) {
@@ -118,7 +120,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
                  static_cast<unsigned long long>(id), MessageOf(outcome.status()).c_str());
     return kExitOwnFailure;
   }
-  PrintOutcome(invocation, *outcome);
+  PrintOutcome(invocation, *outcome, !client.context().local_directory.empty());
   if (absl::Status metric = CheckMetric(client, *outcome); !metric.ok())
     std::fprintf(stderr, "rt: %s\nhint: %s\n", MessageOf(metric).c_str(), HintOf(metric).c_str());
   if (attendance.interrupts.happened()) return kExitInterrupted;

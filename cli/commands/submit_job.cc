@@ -135,7 +135,7 @@ absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission) {
 }
 
 ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
-                   const Submission& submission, const Attendance& attendance) {
+                   const Submission& submission, Attendance& attendance) {
   RT_ASSIGN_OR_RETURN(std::string bundle,
                       PushWorkingDirectory(client, home, {}, invocation.verbose));
   v1::SubmitJobRequest request;
@@ -144,6 +144,7 @@ ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invoc
   RT_ASSIGN_OR_RETURN(v1::SubmitJobReply reply, client.Call<v1::JobService>(
                                                     &v1::JobService::Stub::Submit, request));
   uint64_t id = reply.job();
+  attendance.job = id;
   if (attendance.watcher != nullptr) attendance.watcher->Say("job " + std::to_string(id));
   if (!invocation.detach) {
     std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));

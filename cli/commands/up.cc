@@ -5,6 +5,7 @@
 
 #include <cstdio>
 
+#include "cli/archive.h"
 #include "cli/commands/acting.h"
 #include "cli/local_cluster.h"
 #include "cli/teardown.h"
@@ -60,8 +61,10 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
     return absl::AlreadyExistsError(
         ToAbsl("'" + spec.cluster_name + "' is the context of a cluster elsewhere"));
   LocalCluster cluster(directory);
+  RT_ASSIGN_OR_RETURN(const bool continues, TakeFromArchive(home, spec.cluster_name));
   std::vector<WorkerShape> workers = LocalWorkers(spec, CpuCount());
-  UpResult result{.started = !home.IsUp(spec.cluster_name), .workers = workers.size()};
+  UpResult result{.started = !home.IsUp(spec.cluster_name), .workers = workers.size(),
+                  .continues = continues};
   RT_RETURN_IF_ERROR(cluster.Configure(
       spec.cluster_name, workers,
       Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}})));
@@ -74,8 +77,13 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   absl::Status status = ready();
   if (status.ok()) return result;
   // Nothing half started stays behind.
-  if (result.started) TearDown(home, spec.cluster_name).IgnoreError();
+  if (result.started) UndoBringUp(home, spec.cluster_name, continues).IgnoreError();
   return status;
+}
+
+void SayContinues(const std::string& name) {
+  std::fprintf(stderr, "rt: cluster '%s' continues from its archive\n",
+               name.c_str());
 }
 
 ExitCode RunUp(const Invocation& invocation) {
@@ -84,6 +92,7 @@ ExitCode RunUp(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));
   PrintCluster(invocation, spec.cluster_name, "UP", Json::MakeArray());
+  if (result.continues) SayContinues(spec.cluster_name);
   if (invocation.output == Output::kTable)
     std::fprintf(stderr, "cluster '%s' is up: %zu workers are READY\n",
                  spec.cluster_name.c_str(), result.workers);

@@ -13,10 +13,12 @@ namespace rt {
 struct UpResult {
   bool started = false;  // It was not up before.
   size_t workers = 0;
+  bool continues = false;  // From what the last `rt down` archived.
 };
 // Idempotent: what runs is left alone. Returns when every worker is READY, or with
 // DeadlineExceeded. Makes the cluster the current one when `make_current`.
 absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current);
+void SayContinues(const std::string& name);  // On standard error.
 int CpuCount();  // That this process may use.
 
 }  // namespace rt

@@ -71,7 +71,7 @@ def processes_of(root: pathlib.Path) -> dict[int, str]:
 
 
 class Cluster:
-    """`rt up` on this machine; `rt down` and a check for leftovers in close()."""
+    """`rt up` on this machine; `rt down --purge` and a check for leftovers in close()."""
 
     def __init__(self, workers: int = 2, cpus: int = 2) -> None:
         self.home = pathlib.Path(tempfile.mkdtemp(prefix="rt-it-"))
@@ -210,7 +210,7 @@ class Cluster:
             sockets = self.runtime_dirs()
             if (self.home / "home/clusters/it/up").exists():
                 assert sockets and all(path.is_dir() for path in sockets), sockets
-            self.rt("down", str(self.yaml))
+            self.rt("down", str(self.yaml), "--purge", "--no-download")
             left = {pid: text[:200] for pid, text in self.leftovers().items()}
             assert not left, f"left behind: {left}"
             kept = [path for path in sockets if path.exists()]

@@ -297,7 +297,8 @@ class StartStopTest(unittest.TestCase):
             wait_until("the job runs", up.exists)
             client.send_signal(number)
             client.wait(60)
-            self.assertEqual(self.cluster.json("job", "show", "1", "-c", "it")["state"], "RUNNING")
+            job = self.cluster.json("job", "show", "last", "-c", "it")
+            self.assertEqual(job["state"], "RUNNING")
             go.touch()
             wait_until("the cluster is gone", self.is_gone)
 

@@ -1,0 +1,86 @@
+#include "cli/archive.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/base/status.h"
+#include "common/run/files.h"
+
+namespace rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ArchiveRoot(const Home& home) { return home.root() + "/archive"; }
+
+// What a later head and its workers make anew: who runs, and copies of what the store has.
+absl::Status RemoveTransient(const std::string& directory) {
+  for (const char* name : {"/up", "/kept", "/start-lock"})
+    RT_RETURN_IF_ERROR(RemoveTree(directory + name));
+  std::error_code error;
+  for (const auto& part : fs::directory_iterator(directory, error)) {
+    if (!part.is_directory(error)) continue;
+    for (const char* name : {"/pid", "/cache"})
+      RT_RETURN_IF_ERROR(RemoveTree(part.path().string() + name));
+  }
+  return error ? ErrnoStatus(error.value(), "read " + directory) : absl::OkStatus();
+}
+
+absl::Status Move(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) return ErrnoStatus(error.value(), "rename " + from + " to " + to);
+  RT_RETURN_IF_ERROR(SyncDirectory(fs::path(from).parent_path().string()));
+  return SyncDirectory(fs::path(to).parent_path().string());
+}
+
+}  // namespace
+
+std::string ArchiveDirectory(const Home& home, const std::string& name) {
+  return ArchiveRoot(home) + "/" + name;
+}
+
+std::vector<std::string> ArchiveNames(const Home& home) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(ArchiveRoot(home), error))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name) {
+  const std::string directory = home.ClusterDirectory(name);
+  const std::string archive = ArchiveDirectory(home, name);
+  if (!Exists(directory + "/head/ca")) {
+    RT_RETURN_IF_ERROR(home.Forget(name));
+    return false;
+  }
+  if (Exists(archive))
+    return WithHint(absl::AlreadyExistsError(ToAbsl(archive + " is there already")),
+                    "move it elsewhere, or delete the cluster's history with --purge");
+  RT_RETURN_IF_ERROR(RemoveTransient(directory));
+  RT_RETURN_IF_ERROR(EnsureDirectory(ArchiveRoot(home)));
+  RT_RETURN_IF_ERROR(Move(directory, archive));
+  RT_RETURN_IF_ERROR(home.Forget(name));  // That it is current.
+  return true;
+}
+
+absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name) {
+  const std::string archive = ArchiveDirectory(home, name);
+  const std::string directory = home.ClusterDirectory(name);
+  if (!Exists(archive) || Exists(directory + "/head")) return false;
+  RT_RETURN_IF_ERROR(EnsureDirectory(home.root() + "/clusters"));
+  RT_RETURN_IF_ERROR(RemoveTree(directory));  // Of a cluster that never started.
+  RT_RETURN_IF_ERROR(Move(archive, directory));
+  return true;
+}
+
+absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name) {
+  const std::string archive = ArchiveDirectory(home, name);
+  if (!Exists(archive)) return false;
+  RT_RETURN_IF_ERROR(RemoveTree(archive));
+  return true;
+}
+
+}  // namespace rt

@@ -1,0 +1,22 @@
+// What `rt down` leaves of a cluster of this machine: RT_HOME/archive/<name>, its directory as it
+// was when its daemons had ended. `rt up` of the same name continues from there. There is one
+// archive per name at most, because a cluster that is up again has taken its archive back.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "cli/home.h"
+
+namespace rt {
+
+std::string ArchiveDirectory(const Home& home, const std::string& name);
+std::vector<std::string> ArchiveNames(const Home& home);
+
+// The daemons are gone. A cluster whose head never started is forgotten instead; whether there is
+// an archive now. AlreadyExists when there was one.
+absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name);
+// Before the cluster is configured. Whether there was an archive to continue from.
+absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name);
+// Whether there was one.
+absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name);
+
+}  // namespace rt

@@ -1,0 +1,41 @@
+// The work of one download, which several threads share: what was fetched, what did not come, and
+// the parts that an experiment and a job have in common.
+#pragma once
+
+#include <mutex>
+#include <string>
+
+#include "cli/download/download.h"
+#include "common/cas/blob_store.h"
+
+namespace rt {
+
+class DownloadTally {
+ public:
+  explicit DownloadTally(std::string directory) { result_.directory = std::move(directory); }
+
+  void Fetched(size_t files, Bytes bytes);
+  // Of the same error only the first is listed: a viewer may not read a single checkpoint.
+  void Missing(const std::string& what, const absl::Status& status);
+  void Gone(const std::string& what);
+  bool is_whole() const;
+  Downloaded Take() { return std::move(result_); }
+
+ private:
+  mutable std::mutex mutex_;
+  Downloaded result_;
+  bool denied_ = false;
+};
+
+// The trees of the manifests at `path` (relative to the log's directory).
+absl::Status DownloadTrees(BlobSource& store, const std::vector<std::string>& manifests,
+                           DownloadLog& log, const std::string& path, DownloadTally& tally);
+
+// The files that the head writes, of the whole experiment.
+absl::Status DownloadResultFiles(HeadClient& client, uint64_t experiment, DownloadLog& log,
+                                 DownloadTally& tally);
+
+// Flushes what lies on the directory's file system: what it was copied from may go now.
+absl::Status SyncFileSystem(const std::string& directory);
+
+}  // namespace rt
