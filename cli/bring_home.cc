@@ -5,6 +5,7 @@
 #include "cli/commands/common.h"
 #include "cli/download/download.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -15,9 +16,7 @@ constexpr size_t kLinesMax = 20;
 void Tell(const std::string& name, const std::string& own,
           const absl::StatusOr<Downloaded>& downloaded, BroughtHome& home) {
   if (!downloaded.ok()) {
-    // Somebody removed the results: what belongs to them is not wanted either.
-    auto& lines = absl::IsNotFound(downloaded.status()) ? home.said : home.missing;
-    lines.push_back(name + ": " + MessageOf(downloaded.status()));
+    home.missing.push_back(name + ": " + MessageOf(downloaded.status()));
     return;
   }
   if (downloaded->files > 0 && downloaded->directory != own)
@@ -29,7 +28,7 @@ void Tell(const std::string& name, const std::string& own,
 
 bool HasOutputs(const Json& job) {
   const Json* outputs = job.Find("outputs");
-  return outputs != nullptr && outputs->is_object();
+  return job.GetBool("outputs_pending") || (outputs != nullptr && outputs->is_object());
 }
 
 }  // namespace
@@ -44,7 +43,7 @@ BroughtHome BringHome(HeadClient& client, const HomeWish& wish) {
       Tell(name, "", experiment.status(), home);
       continue;
     }
-    name += " (" + experiment->GetString("name") + ")";
+    name += " (" + EscapeControl(experiment->GetString("name")) + ")";
     Tell(name, experiment->GetString("results_dir"), DownloadExperiment(client, *experiment, place),
          home);
   }
@@ -56,7 +55,7 @@ BroughtHome BringHome(HeadClient& client, const HomeWish& wish) {
       continue;
     }
     if (!wish.job_output && !HasOutputs(*job)) continue;
-    name += " (" + job->GetString("name") + ")";
+    name += " (" + EscapeControl(job->GetString("name")) + ")";
     Tell(name, "", DownloadJob(client, *job, place), home);
   }
   return home;

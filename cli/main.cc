@@ -145,7 +145,7 @@ class CommandLine {
   }
   void AddNoDownload(CLI::App* app) {
     app->add_flag("--no-download", invocation_.no_download,
-                  "Leave checkpoints, output and written files on the cluster");
+                  "Leave checkpoints and output on the cluster");
   }
   void AddSubmit() {
     CLI::App* submit =

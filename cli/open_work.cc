@@ -2,6 +2,7 @@
 
 #include "cli/commands/common.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -32,7 +33,8 @@ absl::StatusOr<std::vector<WorkItem>> ListWork(HeadClient& client) {
 }
 
 std::string ToText(const WorkItem& item) {
-  return (item.is_job ? "job " : "experiment ") + std::to_string(item.id) + " (" + item.name + ")";
+  return (item.is_job ? "job " : "experiment ") + std::to_string(item.id) + " (" +
+         EscapeControl(item.name) + ")";
 }
 
 absl::Status StopWork(HeadClient& client) {

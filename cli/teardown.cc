@@ -292,8 +292,9 @@ absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
 
 absl::Status UndoBringUp(const Home& home, const std::string& name, bool had_history) {
   const LocalCluster cluster(home.ClusterDirectory(name));
-  absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
-  if (client.ok()) RT_RETURN_IF_ERROR(ShutDown(**client, cluster));
+  if (cluster.HeadIsAlive())
+    if (absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name); client.ok())
+      RT_RETURN_IF_ERROR(ShutDown(**client, cluster));
   RT_RETURN_IF_ERROR(cluster.WaitGone(0));
   return had_history ? ArchiveCluster(home, name).status() : home.Forget(name);
 }

@@ -1,7 +1,6 @@
 #include "cli/download/download.h"
 
 #include <cstdio>
-#include <filesystem>
 
 #include "cli/commands/common.h"
 #include "cli/download/download_parts.h"
@@ -19,7 +18,6 @@ namespace rt {
 namespace {
 
 constexpr size_t kTrialsAtOnce = 8;
-constexpr Millis kStoredMax = 60'000;
 constexpr char kCheckpointsFile[] = "/.rt-checkpoints.json";  // As the Python package reads them.
 constexpr char kSearchFile[] = "/.rt-search.json";
 
@@ -34,11 +32,6 @@ Json ValueOf(const Json& object, const char* key) {
   return found == nullptr ? Json() : *found;
 }
 
-// The manifest of what a trial or a job wrote; empty when there is none.
-std::string OutputsOf(const Json& item) {
-  const Json* outputs = item.Find("outputs");
-  return outputs != nullptr && outputs->is_object() ? outputs->GetString("manifest") : "";
-}
 
 // What a trial that is over had when it was downloaded: as long as this is the same, nothing of it
 // has changed.
@@ -125,9 +118,10 @@ class ExperimentDownload {
       for (const std::string& gone : logs->gone)
         tally_.Gone("trial " + ToString(*id) + ": " + gone);
     }
-    if (const std::string outputs = OutputsOf(trial); !outputs.empty())
-      miss(": what it wrote", DownloadTrees(store_, {outputs}, log_, place + "/outputs", tally_));
     RT_RETURN_IF_ERROR(TakeCheckpoints(*id, trial, place, miss));
+    auto ask = [&] { return GetTrial(client_, *id); };
+    miss(": what it wrote", DownloadOutputs({client_, store_, log_, tally_}, ask, std::move(trial),
+                                            "trial " + ToString(*id), place + "/outputs"));
     return RemoveParts(directory);
   }
 
@@ -200,9 +194,7 @@ absl::StatusOr<std::unique_ptr<DownloadLog>> Prepare(const DownloadPlace& place,
   std::string directory = place.directory;
   if (directory.empty()) directory = FreeDownloadDirectory(root, name, source);
   RT_RETURN_IF_ERROR(EnsureDirectory(directory, 0755));
-  const bool begun = Exists(directory + "/.rt-download.json");
-  std::error_code error;
-  if (!begun && !std::filesystem::is_empty(directory, error))
+  if (!Exists(directory + "/.rt-download.json") && !IsFreeForDownload(directory))
     return WithHint(absl::FailedPreconditionError(ToAbsl(directory + " is not empty")),
                     "name a directory that is empty, or that a download made");
   return DownloadLog::Open(directory, source);
@@ -226,7 +218,7 @@ std::vector<std::string> ManifestsOf(const Json& checkpoint) {
 }
 
 absl::StatusOr<Json> AwaitStored(HeadClient& client, TrialId trial, const Json& checkpoint) {
-  const Millis deadline = SteadyMillis() + kStoredMax;
+  const Millis deadline = SteadyMillis() + kDownloadWaitMax;
   Json found = checkpoint;
   while (true) {
     const std::string durability = found.GetString("durability", "DURABLE");
@@ -256,7 +248,12 @@ absl::StatusOr<Downloaded> DownloadExperiment(HeadClient& client, const Json& ex
   const bool in_place = here && (place.directory.empty() || place.directory == own);
   std::unique_ptr<DownloadLog> log;
   if (in_place) {
-    if (!Exists(own)) return NotFound("its results directory " + own + " was removed");
+    if (!Exists(own)) {  // By somebody who wants none of it.
+      Downloaded nothing;
+      nothing.directory = own;
+      nothing.gone.push_back("its results directory " + own + " was removed");
+      return nothing;
+    }
     RT_ASSIGN_OR_RETURN(log, DownloadLog::Open(own, source));
   } else {
     RT_ASSIGN_OR_RETURN(log, Prepare(place, place.results_root, experiment.GetString("name"),
@@ -279,11 +276,10 @@ absl::StatusOr<Downloaded> DownloadJob(HeadClient& client, const Json& job,
     tally.Fetched(logs->files, logs->bytes);
     for (const std::string& gone : logs->gone) tally.Gone(gone);
   }
-  if (const std::string outputs = OutputsOf(job); !outputs.empty()) {
-    RemoteStore store(client.BulkChannel());
-    absl::Status taken = DownloadTrees(store, {outputs}, *log, "outputs", tally);
-    if (!taken.ok()) tally.Missing("what it wrote", taken);
-  }
+  RemoteStore store(client.BulkChannel());
+  auto ask = [&] { return GetJob(client, id.value); };
+  absl::Status taken = DownloadOutputs({client, store, *log, tally}, ask, job, "", "outputs");
+  if (!taken.ok()) tally.Missing("what it wrote", taken);
   RT_RETURN_IF_ERROR(RemoveParts(log->directory()));
   if (tally.is_whole() && !Exists(log->directory() + "/stdout") &&
       !Exists(log->directory() + "/stderr") && !Exists(log->directory() + "/outputs")) {

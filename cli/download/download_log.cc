@@ -1,6 +1,12 @@
 #include "cli/download/download_log.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
 
 #include "cli/local_cluster.h"
 #include "common/base/json.h"
@@ -11,6 +17,7 @@ namespace rt {
 namespace {
 
 constexpr char kName[] = "/.rt-download.json";
+constexpr char kLock[] = ".rt-download.lock";  // Of its own: the log is replaced by renaming.
 constexpr Bytes kBytesMax = Bytes{256} << 20;
 constexpr int64_t kSaveEveryMs = 500;
 constexpr int64_t kAbsent = -1, kDirectory = -2;
@@ -38,13 +45,30 @@ bool IsOf(const Json& log, const DownloadSource& source) {
 absl::StatusOr<std::unique_ptr<DownloadLog>> DownloadLog::Open(const std::string& directory,
                                                                const DownloadSource& source) {
   std::unique_ptr<DownloadLog> log(new DownloadLog(directory, source));
+  RT_RETURN_IF_ERROR(log->Lock());
   RT_RETURN_IF_ERROR(log->Read());
   return log;
 }
 
+DownloadLog::~DownloadLog() {
+  if (lock_fd_ >= 0) ::close(lock_fd_);
+}
+
+absl::Status DownloadLog::Lock() {
+  const std::string path = directory_ + "/" + kLock;
+  lock_fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (lock_fd_ < 0) return ErrnoStatus(errno, "open " + path);
+  while (::flock(lock_fd_, LOCK_EX) != 0)
+    if (errno != EINTR) return ErrnoStatus(errno, "lock " + path);
+  return absl::OkStatus();
+}
+
 absl::Status DownloadLog::Read() {
   absl::StatusOr<Json> json = ReadLog(directory_);
-  if (absl::IsNotFound(json.status())) return absl::OkStatus();
+  if (absl::IsNotFound(json.status())) {
+    is_changed_ = true;
+    return SaveLocked();  // Whoever comes after a kill knows whose directory this is.
+  }
   if (!json.ok()) return json.status();
   if (!IsOf(*json, source_))
     return WithHint(absl::FailedPreconditionError(
@@ -131,6 +155,13 @@ absl::Status DownloadLog::SaveLocked() {
   return absl::OkStatus();
 }
 
+bool IsFreeForDownload(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error))
+    if (entry.path().filename() != kLock) return false;
+  return !error;
+}
+
 std::string FreeDownloadDirectory(const std::string& root, const std::string& name,
                                   const DownloadSource& source) {
   const std::string wanted = root + "/" + name;
@@ -138,6 +169,7 @@ std::string FreeDownloadDirectory(const std::string& root, const std::string& na
   for (int suffix = 2; Exists(path); ++suffix) {
     absl::StatusOr<Json> log = ReadLog(path);
     if (log.ok() && IsOf(*log, source)) break;
+    if (absl::IsNotFound(log.status()) && IsFreeForDownload(path)) break;
     path = wanted + "-" + std::to_string(suffix);
   }
   return path;

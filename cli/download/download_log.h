@@ -1,6 +1,7 @@
 // <directory>/.rt-download.json: whose results a directory holds and which versions of them, so
 // that the next download fetches only what changed. A file that was touched since it was noted
-// counts as changed. Thread-safe.
+// counts as changed. One download at a time works in a directory: the next one waits for it.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,13 @@ struct DownloadSource {
 
 class DownloadLog {
  public:
-  // FailedPrecondition when the directory holds a download of something else.
+  // Of a directory that is there. FailedPrecondition when it holds a download of something else.
   static absl::StatusOr<std::unique_ptr<DownloadLog>> Open(const std::string& directory,
                                                            const DownloadSource& source);
+
+  ~DownloadLog();
+  DownloadLog(const DownloadLog&) = delete;
+  DownloadLog& operator=(const DownloadLog&) = delete;
 
   const std::string& directory() const { return directory_; }
   // Whether `path` (relative) was noted with this version and lies there as it was then.
@@ -53,6 +58,7 @@ class DownloadLog {
       : directory_(std::move(directory)), source_(std::move(source)) {}
   static Entry Look(const std::string& path);
   bool IsAsNoted(const std::string& path, const Entry& entry) const;
+  absl::Status Lock();
   absl::Status Read();
   absl::Status SaveLocked();
 
@@ -60,9 +66,13 @@ class DownloadLog {
   const DownloadSource source_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
+  int lock_fd_ = -1;
   bool is_changed_ = false;
   int64_t saved_at_ms_ = 0;
 };
+
+// Whether nothing lies there but what an earlier download that noted nothing yet has made.
+bool IsFreeForDownload(const std::string& directory);
 
 // Where a download without a directory of its own goes: <root>/<name>, or <name>-2 and so on where
 // that holds something else.

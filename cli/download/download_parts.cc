@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "cli/download/tree_download.h"
+#include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
@@ -43,6 +44,26 @@ absl::Status DownloadTrees(BlobSource& store, const std::vector<std::string>& ma
   log.Note(path, version);
   tally.Fetched(1, bytes);
   return log.SaveSometimes();
+}
+
+absl::Status DownloadOutputs(const DownloadTools& tools,
+                             const std::function<absl::StatusOr<Json>()>& ask, Json item,
+                             const std::string& name, const std::string& path) {
+  const Millis deadline = SteadyMillis() + kDownloadWaitMax;
+  while (item.GetBool("outputs_pending")) {
+    if (SteadyMillis() > deadline || tools.client.cancelled())
+      return absl::DeadlineExceededError("its node has not brought it to the store");
+    SleepFor(200);
+    RT_ASSIGN_OR_RETURN(item, ask());
+  }
+  const Json* outputs = item.Find("outputs");
+  if (outputs == nullptr || !outputs->is_object()) return absl::OkStatus();
+  if (const int64_t files = outputs->GetInt("left_out_files"); files > 0)
+    tools.tally.Gone(name + (name.empty() ? "" : ": ") + std::to_string(files) +
+                     " of the files that it wrote were not kept: 'show' names them");
+  std::vector<std::string> manifests = ManifestsOf(*outputs);
+  if (manifests.back().empty()) return absl::OkStatus();
+  return DownloadTrees(tools.store, manifests, tools.log, path, tools.tally);
 }
 
 absl::Status SyncFileSystem(const std::string& directory) {

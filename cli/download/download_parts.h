@@ -2,6 +2,7 @@
 // the parts that an experiment and a job have in common.
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -30,6 +31,21 @@ class DownloadTally {
 // The trees of the manifests at `path` (relative to the log's directory).
 absl::Status DownloadTrees(BlobSource& store, const std::vector<std::string>& manifests,
                            DownloadLog& log, const std::string& path, DownloadTally& tally);
+
+// What a trial or a job wrote, to `path`. `item`: as `show` has it; while some of it is on its way to
+// the store it is asked for again, bounded. `name` begins the lines of what was left out.
+struct DownloadTools {
+  HeadClient& client;
+  BlobSource& store;
+  DownloadLog& log;
+  DownloadTally& tally;
+};
+absl::Status DownloadOutputs(const DownloadTools& tools,
+                             const std::function<absl::StatusOr<Json>()>& ask, Json item,
+                             const std::string& name, const std::string& path);
+
+// How long a download waits for nodes that bring something to the store.
+inline constexpr Millis kDownloadWaitMax = 60'000;
 
 // The files that the head writes, of the whole experiment.
 absl::Status DownloadResultFiles(HeadClient& client, uint64_t experiment, DownloadLog& log,

@@ -16,6 +16,7 @@ namespace rt {
 namespace {
 
 constexpr Millis kPause = 200;
+constexpr Millis kCallMax = 60'000;  // Then it is asked for the rest again, if anything came.
 constexpr int kTriesMax = 25;  // Without a byte in between: a head that restarts is back by then.
 
 struct Stream {
@@ -76,6 +77,7 @@ absl::Status ReadOnce(HeadClient& client, const Stream& stream, NewFile& file, u
   request.set_stream(stream.name);
   request.set_offset(offset);
   grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(kCallMax));
   HeadClient::Registered registered(client, &context);
   auto reader = v1::JobService::NewStub(client.Channel())->ReadLog(&context, request);
   v1::LogChunk chunk;
@@ -102,7 +104,8 @@ absl::Status ReadWhole(HeadClient& client, const Stream& stream, NewFile& file) 
     absl::Status status = ReadOnce(client, stream, file, offset, whole);
     if (status.ok() && whole) return status;
     if (status.ok()) status = absl::UnavailableError("the log broke off");
-    const bool passes = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+    const bool passes = absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+                        (absl::IsDeadlineExceeded(status) && offset != before);
     tries = offset == before ? tries + 1 : 0;
     if (client.cancelled() || !passes || tries >= kTriesMax) return status;
     SleepFor(kPause);

@@ -17,6 +17,7 @@ namespace {
 
 using Experiments = v1::ExperimentService;
 constexpr size_t kFilesAtOnce = 8;
+constexpr Millis kPieceMax = 45'000;  // On top of an ordinary answer: 1 MiB over a slow line.
 constexpr int kReplacedMax = 10;  // A file that is rewritten while it is read is read again.
 
 std::string VersionOf(const v1::ResultFile& file) {
@@ -46,7 +47,8 @@ absl::StatusOr<Bytes> CopyOnce(HeadClient& client, v1::ReadResultRequest request
   while (true) {
     request.set_offset(static_cast<uint64_t>(bytes));
     RT_ASSIGN_OR_RETURN(v1::ReadResultReply reply,
-                        client.Call<Experiments>(&Experiments::Stub::ReadResult, request));
+                        client.Call<Experiments>(&Experiments::Stub::ReadResult, request,
+                                                 kPieceMax));
     if (bytes == 0 && version.empty()) {
       serial = reply.file().serial();
       version = VersionOf(reply.file());

@@ -41,7 +41,7 @@ def files_of(folder: pathlib.Path) -> dict[str, str]:
     """The text of every file that is no record of a download."""
     return {str(path.relative_to(folder)): path.read_text(errors="replace")
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.name != ".rt-download.json"}
+            if path.is_file() and not path.name.startswith(".rt-download.")}
 
 
 class Results(unittest.TestCase):
@@ -149,6 +149,14 @@ class DownloadTest(Results, ClusterTest):
         refused = self.rt("exp", "download", "x", "results/x", code=1)
         self.assertIn("is not empty", refused.stderr)
         self.rt("exp", "download", "99", code=3)
+
+    def test_two_downloads_into_one_directory_take_turns(self) -> None:
+        self.person("user")
+        clients = [subprocess.Popen([str(BIN / "rt"), "exp", "download", "x", "one"],
+                                    env=self.env(), cwd=self.root, stdin=subprocess.DEVNULL)
+                   for _ in range(4)]
+        self.assertEqual([client.wait(60) for client in clients], [0] * 4)
+        self.check_search(self.root / "one")
 
     def test_a_viewer_reads_all_but_the_store(self) -> None:
         self.person("viewer")
@@ -352,6 +360,18 @@ class TeardownTest(Results):
             self.assertFalse(self.archive.exists())
         self.check_search(self.results / "x")
         self.check_search(self.results / "x-2")
+
+    def test_an_up_that_fails_leaves_the_archive_as_it_was(self) -> None:
+        self.cluster.up()
+        self.cluster.rt("submit", "x.yaml")
+        self.cluster.rt("down")
+        bad = self.cluster.work / "bad.yaml"
+        bad.write_text(self.cluster.yaml.read_text() + "checkpoint_store: {url: /proc/none}\n")
+        self.assertNotEqual(self.cluster.rt("up", "bad.yaml", check=False).returncode, 0)
+        self.assertTrue(self.is_gone())
+        self.assertTrue(self.archive.exists())
+        self.cluster.up()
+        self.assertEqual(self.cluster.json("exp", "show", "1")["state"], "COMPLETED")
 
     def test_results_that_were_removed_do_not_stop_a_teardown(self) -> None:
         self.cluster.up()
