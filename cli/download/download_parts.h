@@ -32,8 +32,8 @@ class DownloadTally {
 absl::Status DownloadTrees(BlobSource& store, const std::vector<std::string>& manifests,
                            DownloadLog& log, const std::string& path, DownloadTally& tally);
 
-// What a trial or a job wrote, to `path`. `item`: as `show` has it; while some of it is on its way to
-// the store it is asked for again, bounded. `name` begins the lines of what was left out.
+// What a trial or a job wrote, to `path`. `item`: as `show` has it; while some of it is on its way
+// to the store it is asked for again, bounded. `name` begins the lines of what was left out.
 struct DownloadTools {
   HeadClient& client;
   BlobSource& store;
