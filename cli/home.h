@@ -4,6 +4,8 @@
 //   RT_HOME/clusters/<name>/head, worker-<n>   state directories of the daemons
 //   RT_HOME/clusters/<name>/context            an added context (`rt context add`)
 //   RT_HOME/clusters/<name>/epoch              the newest head's that has answered
+//   RT_HOME/clusters/<name>/kept               why `--stop` left the cluster up
+//   RT_HOME/archive/<name>                     a cluster that is down (archive.h)
 // Used by one thread; failures are Status with the path.
 #pragma once
 
