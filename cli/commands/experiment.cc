@@ -25,6 +25,8 @@ absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
   Json fields = experiment;
   for (const char* key : {"spec", "rungs", "best"}) fields.Erase(key);
+  if (const Json* warnings = fields.Find("warnings"); warnings && warnings->array().empty())
+    fields.Erase("warnings");
   std::fputs(RenderDetails(fields).c_str(), stdout);
   if (const Json* rungs = experiment.Find("rungs"))
     if (std::string text = RenderRungs(*rungs); !text.empty())

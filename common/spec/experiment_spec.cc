@@ -307,26 +307,6 @@ absl::Status ReadCheckpoints(const Json& json, CheckpointPolicy& policy) {
   return ReadMode(*value, "checkpoints/", "score_order", policy.score_order);
 }
 
-// What the workers will search for, tried here: a slip shows with its line, not in every trial.
-absl::Status CheckReportRegex(const ExperimentSpec& spec) {
-  if (spec.report_regex.empty()) return absl::OkStatus();
-  size_t groups = 0;
-  try {
-    groups = std::regex(spec.report_regex).mark_count();
-  } catch (const std::regex_error& error) {
-    return SpecError("report_regex", std::string("not a regular expression (ECMAScript): ") +
-                                         error.what());
-  }
-  if (groups != 1 && groups != 2)
-    return SpecError("report_regex", "has " + std::to_string(groups) + " groups in parentheses",
-                     "one group for the number of 'metric', or two for a name and its number: "
-                     "'(\\w+)=([-+.\\deE]+)'");
-  if (groups == 1 && spec.metric.empty())
-    return SpecError("report_regex", "one group is the number of 'metric', which is not given",
-                     "add 'metric', or a first group for the name");
-  return absl::OkStatus();
-}
-
 absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadText(json, "experiment", spec.name, limits::kNameBytesMax));
   if (spec.name.empty()) return SpecError("experiment", "the experiment's name is missing");
@@ -410,6 +390,26 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
   (void)unused;
   return spec;
+}
+
+// What the workers will search for, tried here: a slip shows with its line, not in every trial.
+absl::Status CheckReportRegex(const ExperimentSpec& spec) {
+  if (spec.report_regex.empty()) return absl::OkStatus();
+  size_t groups = 0;
+  try {
+    groups = std::regex(spec.report_regex).mark_count();
+  } catch (const std::regex_error& error) {
+    return SpecError("report_regex", std::string("not a regular expression (ECMAScript): ") +
+                                         error.what());
+  }
+  if (groups != 1 && groups != 2)
+    return SpecError("report_regex", "has " + std::to_string(groups) + " groups in parentheses",
+                     "one group for the number of 'metric', or two for a name and its number: "
+                     "'(\\w+)=([-+.\\deE]+)'");
+  if (groups == 1 && spec.metric.empty())
+    return SpecError("report_regex", "one group is the number of 'metric', which is not given",
+                     "add 'metric', or a first group for the name");
+  return absl::OkStatus();
 }
 
 absl::Status SpecError(std::string_view path, std::string_view message, std::string_view hint) {

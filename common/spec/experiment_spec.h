@@ -1,5 +1,6 @@
 // What an experiment is: the one description that YAML files, the Python package and the wire
-// share. It travels as JSON; ParseExperimentSpec is the only place that says what is valid. Its
+// share. It travels as JSON; ParseExperimentSpec is the only place that says what is valid, for
+// what users write (what the journal holds is read by journalled_spec.h). Its
 // errors carry the path of the culprit ("scheduler/asha/max_t") as the file of their Position, so
 // that the YAML layer can turn it into file:line:column.
 //
@@ -131,6 +132,8 @@ struct ExperimentSpec {
 };
 
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);
+// Whether the workers can search for report_regex, and its groups say what is reported.
+absl::Status CheckReportRegex(const ExperimentSpec& spec);
 
 // The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).
 absl::Status SpecError(std::string_view path, std::string_view message,

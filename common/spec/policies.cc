@@ -121,6 +121,7 @@ const char* RetryActionName(RetryAction action) {
 }
 
 bool RetryRule::Matches(int exit_code, bool logged) const {
+  if (off) return false;
   const bool code_fits = exit_codes.empty() || std::find(exit_codes.begin(), exit_codes.end(),
                                                          exit_code) != exit_codes.end();
   return code_fits && (log.empty() || logged);

@@ -25,6 +25,7 @@ struct RetryRule {
   std::vector<int> exit_codes;  // Any of them; 128 + n for signal n. Empty: all.
   std::string log;  // Found in a line of its log's end (LogPattern); empty: not looked at.
   RetryAction then = RetryAction::kRetry;
+  bool off = false;  // It matches nothing: its journalled form could not be read.
 
   // `exit_code` with signals as above; `logged`: the pattern was found.
   bool Matches(int exit_code, bool logged) const;

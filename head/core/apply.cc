@@ -129,7 +129,7 @@ struct Applier {
 
   void operator()(const event::JobSubmitted& e) {
     Job job{.id = e.job, .owner = e.owner, .spec_text = e.spec, .request_key = e.request_key,
-            .created_at = at};
+            .created_at = at, .normal_spec = e.normal_spec, .spec_format = e.spec_format};
     IndexJob(world, state().jobs[e.job] = std::move(job));
     state().next_job = std::max(state().next_job, e.job.value + 1);
     Remember(e.request_key, {.job = e.job});
@@ -154,7 +154,8 @@ struct Applier {
   void operator()(const event::ExperimentCreated& e) {
     Experiment experiment{.id = e.experiment, .owner = e.owner, .job = e.job, .spec_text = e.spec,
                           .request_key = e.request_key, .seed = e.seed,
-                          .results_dir = e.results_dir, .created_at = at, .created_seq = seq};
+                          .results_dir = e.results_dir, .created_at = at, .created_seq = seq,
+                          .normal_spec = e.normal_spec, .spec_format = e.spec_format};
     IndexExperiment(world, state().experiments[e.experiment] = std::move(experiment));
     state().next_experiment = std::max(state().next_experiment, e.experiment.value + 1);
     Remember(e.request_key, {.experiment = e.experiment});
@@ -276,6 +277,8 @@ struct Applier {
     trial.name = e.name;
     trial.directory = e.directory;
     trial.resources = e.resources;
+    trial.normal_resources = e.normal_resources;
+    trial.spec_format = e.spec_format;
     trial.created_at = at;
     experiment.trials.push_back(std::move(trial));
     ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);

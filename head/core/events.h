@@ -93,9 +93,13 @@ struct NodeGone {  // Removed for good: its identity is void.
 struct JobSubmitted {
   JobId job;
   std::string owner;  // The user.
-  std::string spec;   // JSON, as ParseJobSpec reads it.
+  std::string spec;   // JSON, as the user wrote it.
   std::string request_key;
-  RT_FIELDS(JobSubmitted, job, owner, spec, request_key);
+  // What Step made of it, and its format; 0: a release that knew the user's text only. See
+  // common/spec/journalled_spec.h.
+  std::string normal_spec;
+  uint32_t spec_format = 0;
+  RT_FIELDS(JobSubmitted, job, owner, spec, request_key, normal_spec, spec_format);
 };
 struct JobStopRequested {
   JobId job;
@@ -115,11 +119,14 @@ struct ExperimentCreated {
   ExperimentId experiment;
   std::string owner;
   JobId job;  // The driver's job; 0 when the driver is outside.
-  std::string spec;  // JSON, as ParseExperimentSpec reads it.
+  std::string spec;  // JSON, as the user wrote it.
   std::string request_key;
   uint64_t seed = 0;
   std::string results_dir;  // Absolute, unique among experiments.
-  RT_FIELDS(ExperimentCreated, experiment, owner, job, spec, request_key, seed, results_dir);
+  std::string normal_spec;  // As in JobSubmitted.
+  uint32_t spec_format = 0;
+  RT_FIELDS(ExperimentCreated, experiment, owner, job, spec, request_key, seed, results_dir,
+            normal_spec, spec_format);
 };
 struct ExperimentStopRequested {
   ExperimentId experiment;
@@ -147,7 +154,10 @@ struct TrialCreated {
   std::string name;       // As its driver called it; empty: by its number.
   std::string directory;  // The same for its results directory, the last part of its path.
   std::string resources;  // JSON, as its driver asked; empty: as its experiment says.
-  RT_FIELDS(TrialCreated, trial, params, bracket, name, directory, resources);
+  std::string normal_resources;  // As JobSubmitted's normal_spec; empty where `resources` is.
+  uint32_t spec_format = 0;
+  RT_FIELDS(TrialCreated, trial, params, bracket, name, directory, resources, normal_resources,
+            spec_format);
 };
 struct TrialStopRequested {
   TrialId trial;

@@ -3,6 +3,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/spec/journalled_spec.h"
 #include "head/core/draft.h"
 #include "head/decide/asha.h"
 #include "head/search/basic.h"
@@ -25,6 +26,7 @@ std::string UniqueResultsDir(const State& state, const std::string& wanted) {
 
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
   if (experiment.search_finished) return true;
+  if (index.closed && !index.spec.driver.suggests) return true;
   std::optional<uint64_t> total = index.spec.TrialsTotal();
   return total.has_value() && experiment.trials.size() >= *total;
 }
@@ -61,7 +63,8 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   std::string results_dir = UniqueResultsDir(
       state, input.reserved_dir.empty() ? wanted + "/" + spec.name : input.reserved_dir);
   draft.Emit(event::ExperimentCreated{id, input.owner, input.job, input.spec, input.request_key,
-                                      spec.seed.value_or(input.drawn_seed), results_dir});
+                                      spec.seed.value_or(input.drawn_seed), results_dir,
+                                      NormalText(spec), kSpecFormat});
   draft.out.answer.experiment = id;
   draft.out.answer.results_dir = results_dir;
   ProposeTrials(draft, id);
@@ -94,6 +97,7 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const ExperimentSpec& spec = index.spec;
   if (spec.driver.suggests) return;  // Its answers create trials.
+  if (index.closed) return;
   for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
     if (experiment.decided || experiment.paused || experiment.stop_cause != StopCause::kNone)
       return;
@@ -117,8 +121,14 @@ void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string 
     Rng rng(experiment.seed ^ kBracketStream, number);
     bracket = AshaBracket(*spec.asha, rng);
   }
-  draft.Emit(event::TrialCreated{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
-                                 std::move(name), std::move(directory), std::move(resources)});
+  event::TrialCreated created{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
+                              std::move(name), std::move(directory), std::move(resources)};
+  if (!created.resources.empty()) {
+    const SpecReading<ResourceRequest> request = ReadJournalledResources({created.resources});
+    created.normal_resources = NormalText(request.spec);
+    created.spec_format = kSpecFormat;
+  }
+  draft.Emit(std::move(created));
   if (!spec.driver.chooses) return;
   draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)}, PauseCause::kScheduler,
                                 "until its scheduler chooses it"});

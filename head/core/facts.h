@@ -88,7 +88,7 @@ enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFaile
 enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
 enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
 
-// Who decided that a trial stops. kRule and kDone end it COMPLETED, the others STOPPED.
+// Who decided that a trial stops. kRule and kMaxT end it COMPLETED, the others STOPPED.
 enum class StopCause : uint32_t {
   kNone = 0,
   kRule = 1,        // A stop rule was met.

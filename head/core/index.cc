@@ -1,6 +1,7 @@
 #include "head/core/index.h"
 
 #include "common/base/check.h"
+#include "common/spec/journalled_spec.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
 #include "head/core/draft.h"
@@ -133,11 +134,11 @@ void RemoveReady(World& world, const Owner& owner) {
 
 void TakeOwn(ExperimentIndex& index, const Trial& trial) {
   if (!trial.resources.empty()) {
-    auto json = Json::Parse(trial.resources);
-    RT_CHECK(json.ok());
-    auto request = ParseResourceRequest(*json, "resources");
-    RT_CHECK_BECAUSE(request.ok(), "journalled resources must stay valid");
-    index.requests.emplace(trial.id.number, *std::move(request));
+    SpecReading<ResourceRequest> request = ReadJournalledResources(
+        {trial.resources, trial.normal_resources, trial.spec_format});
+    index.requests.emplace(trial.id.number, std::move(request.spec));
+    for (const std::string& warning : request.warnings)
+      index.warnings.push_back("trial " + ToString(trial.id) + ": " + warning);
   }
   for (const std::string& name : {trial.name, trial.directory})
     if (!name.empty()) index.names.insert(name);
@@ -253,12 +254,12 @@ void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec) {
 }
 
 void IndexExperiment(World& world, const Experiment& experiment) {
-  auto json = Json::Parse(experiment.spec_text);
-  RT_CHECK(json.ok());
-  auto spec = ParseExperimentSpec(*json);
-  RT_CHECK_BECAUSE(spec.ok(), "a journalled spec must stay valid");
+  SpecReading<ExperimentSpec> reading = ReadJournalledExperiment(
+      {experiment.spec_text, experiment.normal_spec, experiment.spec_format});
   ExperimentIndex& index = world.index.experiments[experiment.id];
-  index.spec = *std::move(spec);
+  index.spec = std::move(reading.spec);
+  index.warnings = std::move(reading.warnings);
+  index.closed = reading.closed;
   ExtendSpec(experiment, index.spec);
   index.news_seq = world.state.seq;
   if (!experiment.decided) world.index.open_experiments.insert(experiment.id);
@@ -269,11 +270,11 @@ void IndexExperiment(World& world, const Experiment& experiment) {
 }
 
 void IndexJob(World& world, const Job& job) {
-  auto json = Json::Parse(job.spec_text);
-  RT_CHECK(json.ok());
-  auto spec = ParseJobSpec(*json);
-  RT_CHECK_BECAUSE(spec.ok(), "a journalled job must stay valid");
-  world.index.jobs[job.id].spec = *std::move(spec);
+  SpecReading<JobSpec> reading =
+      ReadJournalledJob({job.spec_text, job.normal_spec, job.spec_format});
+  JobIndex& index = world.index.jobs[job.id];
+  index.spec = std::move(reading.spec);
+  index.warnings = std::move(reading.warnings);
 }
 
 void Reindex(World& world) {

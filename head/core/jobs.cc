@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/spec/journalled_spec.h"
 #include "head/core/draft.h"
 
 namespace rt {
@@ -23,7 +24,8 @@ absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input) {
   RT_ASSIGN_OR_RETURN(JobSpec spec, ParseJobSpec(json));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   JobId id{state.next_job};
-  draft.Emit(event::JobSubmitted{id, input.owner, input.spec, input.request_key});
+  draft.Emit(event::JobSubmitted{id, input.owner, input.spec, input.request_key,
+                                 NormalText(spec), kSpecFormat});
   draft.out.answer.job = id;
   return absl::OkStatus();
 }

@@ -39,7 +39,9 @@ uint32_t FindRule(const World& world, const Observed& observed) {
 void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
   if (ended.rule == 0 || !ended.attempt.owner.is_trial()) return;
   const World& world = draft.core.world;
-  const RetryRule& rule = *RuleOf(SpecOf(world, ended.attempt.owner), ended.rule);
+  const RetryRule* found = RuleOf(SpecOf(world, ended.attempt.owner), ended.rule);
+  if (found == nullptr) return;
+  const RetryRule& rule = *found;
   const Runs& runs = *FindRuns(world.state, ended.attempt.owner);
   const bool is_bounded = rule.then != RetryAction::kFail;
   ended.excused = is_bounded && runs.excused < limits::kExcusedMax;

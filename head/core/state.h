@@ -185,9 +185,12 @@ struct Trial {
   std::string name;       // Empty: by its number.
   std::string directory;  // Empty: its name.
   std::string resources;  // JSON, as its driver asked; empty: as its experiment says.
+  std::string normal_resources;  // As TrialCreated has them.
+  uint32_t spec_format = 0;
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
-            ended_at, pause_cause, pause_reason, name, directory, resources);
+            ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
+            spec_format);
 };
 
 // One rung of an early-stopping bracket.
@@ -232,11 +235,13 @@ struct Experiment {
   uint64_t answered_seq = 0;    // The record up to which the drivers have answered.
   bool search_finished = false;
   std::string trainable;  // Stands instead of the spec's input of that name; empty: the spec's.
+  std::string normal_spec;  // As ExperimentCreated has it.
+  uint32_t spec_format = 0;
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, halted_at, halted_total, extended,
             num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
-            trainable);
+            trainable, normal_spec, spec_format);
 };
 
 struct Job {
@@ -254,8 +259,11 @@ struct Job {
   Millis created_at = 0;
   Millis started_at = 0;
   Millis ended_at = 0;
+  std::string normal_spec;  // As JobSubmitted has it.
+  uint32_t spec_format = 0;
   RT_FIELDS(Job, id, owner, spec_text, request_key, runs, stop_reason, stop_requested, end,
-            exit_code, signal, reason, created_at, started_at, ended_at);
+            exit_code, signal, reason, created_at, started_at, ended_at, normal_spec,
+            spec_format);
 };
 
 struct Node {
@@ -300,6 +308,8 @@ struct Request {
 // Reindex after a snapshot is loaded. Everything that a decision needs without scanning all trials.
 struct ExperimentIndex {
   ExperimentSpec spec;
+  std::vector<std::string> warnings;        // What of the journalled spec could not be read.
+  bool closed = false;                      // Therefore the head proposes no more trials of it.
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
   std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
@@ -313,6 +323,7 @@ struct ExperimentIndex {
 };
 struct JobIndex {
   JobSpec spec;
+  std::vector<std::string> warnings;  // As of an experiment.
   std::vector<ExperimentId> experiments;
 };
 struct NodeIndex {

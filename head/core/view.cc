@@ -384,6 +384,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
                                    {"stopped", Json(rung.stopped)}}));
   item.Set("rungs", std::move(rungs));
   item.Set("last_error", LastErrorOf(core, experiment));
+  item.Set("warnings", TextsJson(core.world.index.experiments.at(id).warnings));
   return item;
 }
 
@@ -398,6 +399,7 @@ absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id)
     return NotFound("there is no job " + std::to_string(id.value));
   Json item = JobItem(core, facts, found->second);
   item.Set("attempts", AttemptsOf(core.world.state, found->second.runs));
+  item.Set("warnings", TextsJson(core.world.index.jobs.at(id).warnings));
   return item;
 }
 

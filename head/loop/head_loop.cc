@@ -56,6 +56,22 @@ struct Effect {
   std::function<void(absl::Status)> run;
 };
 
+// What this release could not read in the specs of what is not over yet: it goes on without that.
+void SayWhatWasNotRead(const World& world) {
+  for (const auto& [id, index] : world.index.experiments) {
+    if (world.state.experiments.at(id).ended) continue;
+    for (const std::string& warning : index.warnings) {
+      RT_LOG(kWarning) << "experiment " << id.value << ": " << warning;
+    }
+  }
+  for (const auto& [id, index] : world.index.jobs) {
+    if (world.state.jobs.at(id).end != JobEnd::kNone) continue;
+    for (const std::string& warning : index.warnings) {
+      RT_LOG(kWarning) << "job " << id.value << ": " << warning;
+    }
+  }
+}
+
 // The wall clock at the start plus what a steady clock counted since: it never jumps.
 std::function<Millis()> SteadyWallClock() {
   const Millis ahead = WallClock() - SteadyClock();
@@ -169,6 +185,7 @@ absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) 
   const Millis wall = options_.wall_clock();
   ahead_of_wall_ = StartTime(core_.world.state, wall) - wall;
   CheckInvariants(core_);
+  SayWhatWasNotRead(core_.world);
   ReachFailpoint("head.start.after_replay");
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);

@@ -1,6 +1,8 @@
 #include "tests/scenario/print.h"
 
 #include <map>
+#include <set>
+#include <string_view>
 #include <type_traits>
 
 #include "common/base/strings.h"
@@ -47,6 +49,10 @@ std::string Fields(const T& value) {
   ForEachField(value, [&](const char* name, const auto& field) {
     using Field = std::decay_t<decltype(field)>;
     if (field == Field{} && !std::is_same_v<Field, TrialId>) return;
+    // They follow from the user's text, which a story shows.
+    static const std::set<std::string_view> derived = {"normal_spec", "normal_resources",
+                                                       "spec_format"};
+    if (derived.contains(name)) return;
     text += (text.empty() ? "" : " ") + std::string(name) + "=";
     // A digest says only that there is one: its bytes are the business of a unit test.
     text += std::string_view(name) == "rows_digest" ? "#" : Text(field);

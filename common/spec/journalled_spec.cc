@@ -1,0 +1,380 @@
+// Format 1: read field by field. What is absent keeps its default.
+#include "common/spec/journalled_spec.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/spec/journalled_names.h"
+
+namespace rt {
+namespace {
+
+using Kind = Domain::Kind;
+
+// Reads members of one object. What is absent keeps its default; what has another type than this
+// release writes keeps it too, with a warning; so do members that nobody asked for.
+class Reader {
+ public:
+  Reader(const Json& json, std::string path, std::vector<std::string>& warnings)
+      : json_(json), path_(std::move(path)), warnings_(warnings) {
+    if (!json.is_object()) Warn("", "is not a map");
+  }
+  Reader(const Reader&) = delete;
+  ~Reader() {
+    if (!json_.is_object()) return;
+    for (const auto& [key, value] : json_.object())
+      if (!asked_.contains(key)) Warn(key, "is not known to this release");
+  }
+
+  void Warn(const std::string& key, const std::string& why) {
+    const std::string where = key.empty() || path_.empty() ? path_ + key : path_ + "/" + key;
+    warnings_.push_back(EscapeControl(where) + ": " + why + "; it is ignored");
+  }
+  // Null when it is absent, or null itself.
+  const Json* Find(const std::string& key) {
+    asked_.insert(key);
+    const Json* value = json_.Find(key);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+  void Read(const std::string& key, std::string& out) {
+    if (const Json* value = Find(key); value != nullptr && value->is_string())
+      out = value->AsString();
+    else if (value != nullptr) Warn(key, "is not text");
+  }
+  void Read(const std::string& key, bool& out) {
+    if (const Json* value = Find(key); value != nullptr && value->is_bool()) out = value->AsBool();
+    else if (value != nullptr) Warn(key, "is neither true nor false");
+  }
+  void Read(const std::string& key, double& out) {
+    if (const Json* value = Find(key); value != nullptr && value->HasDouble())
+      out = value->AsDouble();
+    else if (value != nullptr) Warn(key, "is not a number");
+  }
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  void Read(const std::string& key, T& out) {
+    if (const Json* value = Find(key); value != nullptr && value->is_int())
+      out = static_cast<T>(value->AsInt());
+    else if (value != nullptr) Warn(key, "is not a whole number");
+  }
+  // One of a few names.
+  template <class T, class Names>
+  void ReadName(const std::string& key, const Names& all, T& out, auto&& name_of) {
+    std::string name = name_of(out);
+    Read(key, name);
+    for (T one : all)
+      if (name == name_of(one)) {
+        out = one;
+        return;
+      }
+    Warn(key, "is not known to this release: '" + name + "'");
+  }
+  // An empty list when it is absent or no list.
+  const Json::Array& List(const std::string& key) {
+    static const Json::Array none;
+    const Json* value = Find(key);
+    if (value != nullptr && value->is_array()) return value->array();
+    if (value != nullptr) Warn(key, "is not a list");
+    return none;
+  }
+  const Json::Object& Map(const std::string& key) {
+    static const Json::Object none;
+    const Json* value = Find(key);
+    if (value != nullptr && value->is_object()) return value->object();
+    if (value != nullptr) Warn(key, "is not a map");
+    return none;
+  }
+  void Read(const std::string& key, std::map<std::string, std::string>& out) {
+    for (const auto& [name, value] : Map(key))
+      if (value.is_string()) out[name] = value.AsString();
+      else Warn(key + "/" + name, "is not text");
+  }
+  std::string Below(const std::string& key) const {
+    return path_.empty() ? key : path_ + "/" + key;
+  }
+
+ private:
+  const Json& json_;
+  std::string path_;
+  std::vector<std::string>& warnings_;
+  std::set<std::string> asked_;
+};
+
+using Warnings = std::vector<std::string>;
+
+Resources ResourcesFrom(const Json& json, const std::string& path, Warnings& warnings) {
+  Reader reader(json, path, warnings);
+  Resources resources;
+  reader.Read("cpu_units", resources.cpu);
+  reader.Read("gpu_units", resources.gpu);
+  reader.Read("memory_bytes", resources.memory);
+  for (const auto& [name, units] : reader.Map("custom_units"))
+    if (units.is_int() && units.AsInt() > 0) resources.custom[name] = units.AsInt();
+    else reader.Warn("custom_units/" + name, "is not a whole number above 0");
+  return resources;
+}
+
+ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings& warnings) {
+  Reader reader(json, path, warnings);
+  ResourceRequest request;
+  std::vector<Resources> bundles;
+  for (const Json& bundle : reader.List("bundles"))
+    bundles.push_back(ResourcesFrom(bundle, reader.Below("bundles"), warnings));
+  if (bundles.empty()) reader.Warn("bundles", "is empty");
+  else request.bundles = std::move(bundles);
+  reader.Read("ranks", request.ranks);
+  const auto most = static_cast<uint32_t>(request.bundles.size());
+  if (request.ranks < 1 || request.ranks > most) {
+    reader.Warn("ranks", "is not a number from 1 to that of the bundles");
+    request.ranks = most;
+  }
+  reader.ReadName("strategy", kStrategies, request.strategy,
+                  [](Strategy strategy) { return NameOf(strategy); });
+  reader.Read("spread_gpus", request.spread_gpus);
+  return request;
+}
+
+// Whether the skeleton has a place for the variable.
+bool Leads(const Json& skeleton, const std::vector<PathStep>& path) {
+  const Json* at = &skeleton;
+  for (const PathStep& step : path) {
+    if (const auto* key = std::get_if<std::string>(&step)) {
+      at = at->Find(*key);
+    } else {
+      const size_t index = std::get<size_t>(step);
+      at = at->is_array() && index < at->array().size() ? &at->array()[index] : nullptr;
+    }
+    if (at == nullptr) return false;
+  }
+  return !path.empty();
+}
+
+// False: it cannot be drawn from.
+bool VariableFrom(const Json& json, const Json& skeleton, Warnings& warnings, Variable& variable) {
+  Reader reader(json, "space/variables", warnings);
+  for (const Json& step : reader.List("path")) {
+    if (step.is_string()) variable.path.emplace_back(step.AsString());
+    else if (step.is_int() && step.AsInt() >= 0)
+      variable.path.emplace_back(static_cast<size_t>(step.AsInt()));
+  }
+  std::string kind;
+  reader.Read("kind", kind);
+  reader.Read("lower", variable.domain.lower);
+  reader.Read("upper", variable.domain.upper);
+  reader.Read("q", variable.domain.q);
+  variable.domain.values = reader.List("values");
+  const auto& names = KindNames();
+  const auto known = std::find_if(names.begin(), names.end(),
+                                  [&](const auto& item) { return item.second == kind; });
+  if (known != names.end()) variable.domain.kind = known->first;
+  const bool lists = variable.domain.kind == Kind::kChoice || variable.domain.kind == Kind::kGrid;
+  const bool works = known != names.end() && Leads(skeleton, variable.path) &&
+                     !(lists && variable.domain.values.empty());
+  if (!works) reader.Warn("", "has a domain that this release cannot draw from");
+  return works;
+}
+
+// False: it is not whole, so that nothing can be drawn from it.
+bool SpaceFrom(const Json& json, Warnings& warnings, Space& space) {
+  Reader reader(json, "space", warnings);
+  if (const Json* skeleton = reader.Find("skeleton"); skeleton != nullptr && skeleton->is_object())
+    space.skeleton = *skeleton;
+  else reader.Warn("skeleton", "is not a map");
+  bool whole = true;
+  for (const Json& item : reader.List("variables")) {
+    Variable variable;
+    const bool works = VariableFrom(item, space.skeleton, warnings, variable);
+    whole = whole && works;
+    if (!works) continue;
+    if (variable.domain.kind == Kind::kGrid) space.grid_points *= variable.domain.values.size();
+    space.variables.push_back(std::move(variable));
+  }
+  return whole;
+}
+
+void RetryFrom(Reader& reader, Warnings& warnings, std::vector<RetryRule>& rules) {
+  static constexpr RetryAction kActions[] = {RetryAction::kRetry, RetryAction::kFail,
+                                             RetryAction::kExcludeNode};
+  for (const Json& item : reader.List("retry")) {
+    Reader one(item, "retry/" + std::to_string(rules.size()), warnings);
+    RetryRule& rule = rules.emplace_back();
+    for (const Json& code : one.List("exit_codes"))
+      if (code.is_int()) rule.exit_codes.push_back(static_cast<int>(code.AsInt()));
+    one.Read("log", rule.log);
+    one.ReadName("then", kActions, rule.then, RetryActionName);
+    one.Read("off", rule.off);
+    absl::Status pattern;
+    if (!rule.log.empty()) pattern = LogPattern(rule.log).status();
+    if (pattern.ok() && !rule.off) continue;
+    if (!pattern.ok()) one.Warn("log", MessageOf(pattern));
+    rule = RetryRule{.off = true};  // Its place stays: rules are known by their numbers.
+  }
+}
+
+void PoliciesFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
+  RetryFrom(reader, warnings, spec.retry);
+  if (const Json* json = reader.Find("breaker")) {
+    Reader breaker(*json, "breaker", warnings);
+    breaker.Read("trials", spec.breaker.trials);
+    breaker.Read("within_ms", spec.breaker.within);
+  }
+  if (const Json* json = reader.Find("watchdog")) {
+    Reader watchdog(*json, "watchdog", warnings);
+    watchdog.Read("factor", spec.watchdog.factor);
+    watchdog.Read("min_ms", spec.watchdog.min);
+    watchdog.Read("restarts", spec.watchdog.restarts);
+    watchdog.Read("dump", spec.watchdog.dump);
+  }
+  if (const Json* json = reader.Find("checkpoints")) {
+    static constexpr DurableAfter kPlaces[] = {DurableAfter::kStore, DurableAfter::kPeer,
+                                               DurableAfter::kLocal};
+    Reader policy(*json, "checkpoints", warnings);
+    int keep = 0;
+    policy.Read("num_to_keep", keep);
+    if (keep > 0) spec.checkpoints.num_to_keep = keep;
+    policy.Read("score_attribute", spec.checkpoints.score_attribute);
+    policy.ReadName("score_order", kModes, spec.checkpoints.score_order,
+                    [](Mode mode) { return NameOf(mode); });
+    policy.ReadName("durable_after", kPlaces, spec.checkpoints.durable_after, DurableAfterName);
+  }
+}
+
+void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
+  if (const Json* json = reader.Find("asha")) {
+    Reader asha(*json, "asha", warnings);
+    spec.asha.emplace();
+    asha.Read("time_attr", spec.asha->time_attr);
+    asha.Read("max_t", spec.asha->max_t);
+    asha.Read("grace_period", spec.asha->grace_period);
+    asha.Read("reduction_factor", spec.asha->reduction_factor);
+    asha.Read("brackets", spec.asha->brackets);
+    asha.Read("stop_last_trials", spec.asha->stop_last_trials);
+  }
+  for (const Json& item : reader.List("stop")) {
+    Reader one(item, "stop", warnings);
+    StopRule& rule = spec.stop.emplace_back();
+    one.Read("key", rule.key);
+    one.Read("at_most", rule.at_most);
+    one.Read("threshold", rule.threshold);
+  }
+  if (const Json* json = reader.Find("driver")) {
+    Reader driver(*json, "driver", warnings);
+    driver.Read("suggests", spec.driver.suggests);
+    driver.Read("judges", spec.driver.judges);
+    driver.Read("chooses", spec.driver.chooses);
+    driver.Read("watches", spec.driver.watches);
+    driver.Read("search", spec.driver.search);
+    driver.Read("scheduler", spec.driver.scheduler);
+  }
+}
+
+void ScalarsFrom(Reader& reader, ExperimentSpec& spec) {
+  reader.Read("name", spec.name);
+  reader.Read("trainable", spec.trainable);
+  reader.Read("num_samples", spec.num_samples);
+  reader.Read("constant_grid_search", spec.basic.constant_grid_search);
+  reader.Read("metric", spec.metric);
+  reader.ReadName("mode", kModes, spec.mode, [](Mode mode) { return NameOf(mode); });
+  reader.Read("max_concurrent", spec.max_concurrent);
+  reader.Read("limit_cpu", spec.limit_cpu);
+  reader.Read("short_trials", spec.short_trials);
+  reader.Read("priority", spec.priority);
+  reader.Read("max_failures", spec.max_failures);
+  reader.Read("fail_fast", spec.fail_fast);
+  reader.Read("time_budget_ms", spec.time_budget);
+  uint64_t seed = 0;
+  if (reader.Find("seed") != nullptr) {
+    reader.Read("seed", seed);
+    spec.seed = seed;
+  }
+  reader.Read("results_dir", spec.results_dir);
+  reader.Read("report_regex", spec.report_regex);
+  reader.Read("bundle", spec.bundle);
+  reader.Read("cwd", spec.cwd);
+  reader.Read("env", spec.env);
+}
+
+std::vector<std::string> ArgumentsFrom(Reader& reader, const std::string& key) {
+  std::vector<std::string> argv;
+  for (const Json& item : reader.List(key)) argv.push_back(item.is_string() ? item.AsString()
+                                                                            : item.Dump());
+  if (argv.empty()) {
+    reader.Warn(key, "is empty");
+    argv = {"false"};
+  }
+  return argv;
+}
+
+SpecReading<ExperimentSpec> ExperimentFrom(const Json& json) {
+  SpecReading<ExperimentSpec> reading;
+  ExperimentSpec& spec = reading.spec;
+  Reader reader(json, "", reading.warnings);
+  ScalarsFrom(reader, spec);
+  spec.command = ArgumentsFrom(reader, "command");
+  const Json* space = reader.Find("space");
+  reading.closed = space != nullptr && !SpaceFrom(*space, reading.warnings, spec.space);
+  spec.basic.points = reader.List("points");
+  if (const Json* resources = reader.Find("resources"))
+    spec.resources = RequestFrom(*resources, "resources", reading.warnings);
+  SchedulingFrom(reader, reading.warnings, spec);
+  PoliciesFrom(reader, reading.warnings, spec);
+  for (const Json& item : reader.List("inputs"))
+    spec.inputs.push_back({item.GetString("manifest"), item.GetString("env")});
+  if (absl::Status pattern = CheckReportRegex(spec); !pattern.ok()) {
+    reader.Warn("report_regex", MessageOf(pattern));
+    spec.report_regex.clear();
+  }
+  return reading;
+}
+
+SpecReading<JobSpec> JobFrom(const Json& json) {
+  SpecReading<JobSpec> reading;
+  Reader reader(json, "", reading.warnings);
+  reader.Read("name", reading.spec.name);
+  reading.spec.argv = ArgumentsFrom(reader, "argv");
+  reader.Read("bundle", reading.spec.bundle);
+  reader.Read("cwd", reading.spec.cwd);
+  reader.Read("env", reading.spec.env);
+  if (const Json* resources = reader.Find("resources"))
+    reading.spec.resources = RequestFrom(*resources, "resources", reading.warnings);
+  return reading;
+}
+
+Json ParsedOrNull(std::string_view text) {
+  absl::StatusOr<Json> json = Json::Parse(text);
+  return json.ok() ? *std::move(json) : Json();
+}
+
+template <class Reading>
+Reading NotingFormat(const JournalledSpec& journalled, Reading reading) {
+  if (journalled.format > kSpecFormat)
+    reading.warnings.push_back("a later release wrote this in format " +
+                               std::to_string(journalled.format) +
+                               "; it is read as format " + std::to_string(kSpecFormat));
+  return reading;
+}
+
+}  // namespace
+
+SpecReading<ExperimentSpec> ReadJournalledExperiment(const JournalledSpec& journalled) {
+  if (journalled.format == 0) return ReadExperimentText(ParsedOrNull(journalled.text));
+  return NotingFormat(journalled, ExperimentFrom(ParsedOrNull(journalled.normal)));
+}
+
+SpecReading<JobSpec> ReadJournalledJob(const JournalledSpec& journalled) {
+  if (journalled.format == 0) return ReadJobText(ParsedOrNull(journalled.text));
+  return NotingFormat(journalled, JobFrom(ParsedOrNull(journalled.normal)));
+}
+
+SpecReading<ResourceRequest> ReadJournalledResources(const JournalledSpec& journalled) {
+  if (journalled.format == 0)
+    return ReadResourcesText(ParsedOrNull(journalled.text), "resources");
+  SpecReading<ResourceRequest> reading;
+  reading.spec = RequestFrom(ParsedOrNull(journalled.normal), "resources", reading.warnings);
+  return NotingFormat(journalled, std::move(reading));
+}
+
+}  // namespace rt

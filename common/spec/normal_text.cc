@@ -1,0 +1,155 @@
+// Format 1: written field by field, defaults included, so that a later release with other defaults
+// reads what was meant.
+#include "common/spec/journalled_names.h"
+#include "common/spec/journalled_spec.h"
+
+namespace rt {
+namespace {
+
+Json TextsOf(const std::vector<std::string>& texts) {
+  Json list = Json::MakeArray();
+  for (const std::string& text : texts) list.Append(text);
+  return list;
+}
+
+Json MapOf(const std::map<std::string, std::string>& texts) {
+  Json map = Json::MakeObject();
+  for (const auto& [name, text] : texts) map.object().emplace_back(name, text);
+  return map;
+}
+
+Json ToNormal(const Resources& resources) {
+  Json custom = Json::MakeObject();
+  for (const auto& [name, units] : resources.custom) custom.object().emplace_back(name, units);
+  return Json::MakeObject({{"cpu_units", resources.cpu},
+                           {"gpu_units", resources.gpu},
+                           {"memory_bytes", resources.memory},
+                           {"custom_units", std::move(custom)}});
+}
+
+Json ToNormal(const ResourceRequest& request) {
+  Json bundles = Json::MakeArray();
+  for (const Resources& bundle : request.bundles) bundles.Append(ToNormal(bundle));
+  return Json::MakeObject({{"bundles", std::move(bundles)},
+                           {"ranks", request.ranks},
+                           {"strategy", NameOf(request.strategy)},
+                           {"spread_gpus", request.spread_gpus}});
+}
+
+Json ToNormal(const Space& space) {
+  Json variables = Json::MakeArray();
+  for (const Variable& variable : space.variables) {
+    Json path = Json::MakeArray();
+    for (const PathStep& step : variable.path) {
+      if (const auto* key = std::get_if<std::string>(&step)) path.Append(*key);
+      else path.Append(std::get<size_t>(step));
+    }
+    const Domain& domain = variable.domain;
+    variables.Append(Json::MakeObject({{"path", std::move(path)},
+                                       {"kind", KindNames().at(domain.kind)},
+                                       {"lower", domain.lower},
+                                       {"upper", domain.upper},
+                                       {"q", domain.q},
+                                       {"values", Json(Json::Array(domain.values))}}));
+  }
+  return Json::MakeObject({{"skeleton", space.skeleton}, {"variables", std::move(variables)}});
+}
+
+Json ToNormal(const std::vector<RetryRule>& rules) {
+  Json list = Json::MakeArray();
+  for (const RetryRule& rule : rules) {
+    Json codes = Json::MakeArray();
+    for (int code : rule.exit_codes) codes.Append(code);
+    list.Append(Json::MakeObject({{"exit_codes", std::move(codes)},
+                                  {"log", rule.log},
+                                  {"then", RetryActionName(rule.then)},
+                                  {"off", rule.off}}));
+  }
+  return list;
+}
+
+Json ToNormal(const AshaSpec& asha) {
+  return Json::MakeObject({{"time_attr", asha.time_attr},
+                           {"max_t", asha.max_t},
+                           {"grace_period", asha.grace_period},
+                           {"reduction_factor", asha.reduction_factor},
+                           {"brackets", asha.brackets},
+                           {"stop_last_trials", asha.stop_last_trials}});
+}
+
+Json ToNormal(const CheckpointPolicy& policy) {
+  return Json::MakeObject({{"num_to_keep", policy.num_to_keep ? Json(*policy.num_to_keep) : Json()},
+                           {"score_attribute", policy.score_attribute},
+                           {"score_order", NameOf(policy.score_order)},
+                           {"durable_after", DurableAfterName(policy.durable_after)}});
+}
+
+Json ToNormal(const DriverSpec& driver) {
+  return Json::MakeObject({{"suggests", driver.suggests},
+                           {"judges", driver.judges},
+                           {"chooses", driver.chooses},
+                           {"watches", driver.watches},
+                           {"search", driver.search},
+                           {"scheduler", driver.scheduler}});
+}
+
+}  // namespace
+
+std::string NormalText(const ResourceRequest& request) { return ToNormal(request).Dump(); }
+
+std::string NormalText(const JobSpec& spec) {
+  return Json::MakeObject({{"name", spec.name},
+                           {"argv", TextsOf(spec.argv)},
+                           {"bundle", spec.bundle},
+                           {"cwd", spec.cwd},
+                           {"env", MapOf(spec.env)},
+                           {"resources", ToNormal(spec.resources)}})
+      .Dump();
+}
+
+std::string NormalText(const ExperimentSpec& spec) {
+  Json stop = Json::MakeArray(), inputs = Json::MakeArray();
+  for (const StopRule& rule : spec.stop)
+    stop.Append(Json::MakeObject(
+        {{"key", rule.key}, {"at_most", rule.at_most}, {"threshold", rule.threshold}}));
+  for (const InputFile& input : spec.inputs)
+    inputs.Append(Json::MakeObject({{"manifest", input.manifest}, {"env", input.env}}));
+  return Json::MakeObject({{"name", spec.name},
+                           {"trainable", spec.trainable},
+                           {"command", TextsOf(spec.command)},
+                           {"space", ToNormal(spec.space)},
+                           {"num_samples", spec.num_samples},
+                           {"points", Json(Json::Array(spec.basic.points))},
+                           {"constant_grid_search", spec.basic.constant_grid_search},
+                           {"metric", spec.metric},
+                           {"mode", NameOf(spec.mode)},
+                           {"asha", spec.asha ? ToNormal(*spec.asha) : Json()},
+                           {"stop", std::move(stop)},
+                           {"resources", ToNormal(spec.resources)},
+                           {"max_concurrent", spec.max_concurrent},
+                           {"limit_cpu", spec.limit_cpu},
+                           {"short_trials", spec.short_trials},
+                           {"priority", spec.priority},
+                           {"max_failures", spec.max_failures},
+                           {"fail_fast", spec.fail_fast},
+                           {"retry", ToNormal(spec.retry)},
+                           {"breaker", Json::MakeObject({{"trials", spec.breaker.trials},
+                                                         {"within_ms", spec.breaker.within}})},
+                           {"watchdog", Json::MakeObject({{"factor", spec.watchdog.factor},
+                                                          {"min_ms", spec.watchdog.min},
+                                                          {"restarts", spec.watchdog.restarts},
+                                                          {"dump", spec.watchdog.dump}})},
+                           {"time_budget_ms", spec.time_budget},
+                           {"seed", spec.seed ? Json(*spec.seed) : Json()},
+                           {"env", MapOf(spec.env)},
+                           {"results_dir", spec.results_dir},
+                           {"report_regex", spec.report_regex},
+                           {"checkpoints", ToNormal(spec.checkpoints)},
+                           {"driver", ToNormal(spec.driver)},
+                           {"bundle", spec.bundle},
+                           {"inputs", std::move(inputs)},
+                           {"cwd", spec.cwd}})
+      .Dump();
+}
+
+}  // namespace rt
