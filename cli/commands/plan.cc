@@ -4,6 +4,8 @@
 #include "cli/commands/common.h"
 #include "cli/commands/up.h"
 #include "cli/render/plan.h"
+#include "cli/render/plan_space.h"
+#include "cli/written.h"
 #include "common/base/status.h"
 #include "common/yaml/experiment_file.h"
 
@@ -29,7 +31,13 @@ absl::StatusOr<Json> PlanOf(const Invocation& invocation, const YamlDocument& do
     case YamlKind::kExperiment: {
       RT_ASSIGN_OR_RETURN(ExperimentFile file, LoadExperiment(document));
       RT_ASSIGN_OR_RETURN(Json nodes, NodesOf(invocation));
-      return PlanExperiment(file.spec, nodes);
+      RT_RETURN_IF_ERROR(CheckResources(file, nodes));
+      Json plan = PlanExperiment(file.spec, nodes);
+      plan.Set("space", PlanSpace(file.spec.space));
+      Json notes = Json::MakeArray();
+      for (const std::string& note : NotesFor(file, nodes)) notes.Append(note);
+      plan.Set("notes", std::move(notes));
+      return plan;
     }
     case YamlKind::kOther:
       break;

@@ -4,6 +4,7 @@
 
 #include "cli/commands/submit.h"
 #include "cli/live_view.h"
+#include "cli/written.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
@@ -39,6 +40,24 @@ absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation
                                                                invocation.verbose));
   json.Set("bundle", bundle);
   return json;
+}
+
+// What only the nodes can tell is checked; what may be meant otherwise is said.
+absl::Status CheckAndNote(HeadClient& client, const Invocation& invocation,
+                          const ExperimentFile& file) {
+  RT_ASSIGN_OR_RETURN(Json nodes, ListNodes(client));
+  RT_RETURN_IF_ERROR(CheckResources(file, nodes["items"]));
+  if (invocation.output != Output::kTable) return absl::OkStatus();
+  for (const std::string& note : NotesFor(file, nodes["items"]))
+    std::fprintf(stderr, "rt: note: %s\n", EscapeControl(note).c_str());
+  return absl::OkStatus();
+}
+
+// The head names the key that it refused; the file says where that is.
+absl::Status InFile(const YamlDocument& document, const absl::Status& refused) {
+  const Position place = PositionOf(refused);
+  const bool names_key = place.line == 0 && !place.file.empty();
+  return names_key ? document.At(refused, place.file) : refused;
 }
 
 // The names of what the trials did report, when none reported the experiment's metric.
@@ -91,13 +110,14 @@ void StopExperiment(HeadClient& client, uint64_t id) {
 
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
                           const Submission& submission, Attendance& attendance) {
+  RT_RETURN_IF_ERROR(CheckAndNote(client, invocation, *submission.experiment));
   RT_ASSIGN_OR_RETURN(Json spec, CompleteSpec(submission, invocation, client, home));
   v1::CreateExperimentRequest request;
   request.set_spec(spec.Dump());
   request.set_request_key(RandomHex(16));
-  RT_ASSIGN_OR_RETURN(auto reply, client.Call<v1::ExperimentService>(
-                                      &v1::ExperimentService::Stub::Create, request));
-  uint64_t id = reply.experiment();
+  auto reply = client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Create, request);
+  if (!reply.ok()) return InFile(submission.experiment->document, reply.status());
+  uint64_t id = reply->experiment();
   attendance.experiment = id;
   if (attendance.watcher != nullptr)
     attendance.watcher->Say("experiment " + std::to_string(id));

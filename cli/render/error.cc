@@ -57,7 +57,7 @@ std::string RenderError(const absl::Status& status, const Invocation& invocation
     std::string line = LineOf(position);
     if (!line.empty()) {
       size_t column = static_cast<size_t>(std::max(1, position.column));
-      text += "  " + EscapeControl(line) + "\n  " + std::string(column - 1, ' ') + "^\n";
+      text += "  " + EscapeControl(ValidUtf8(line)) + "\n  " + std::string(column - 1, ' ') + "^\n";
     }
   }
   if (!hint.empty()) text += "hint: " + hint + "\n";

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/render/nouns.h"
+#include "cli/render/plan_space.h"
 #include "cli/render/table.h"
 #include "common/base/strings.h"
 #include "common/spec/milestones.h"
@@ -126,7 +127,7 @@ std::string TextOfExperiment(const Json& plan) {
     text += "training      about " + CellText(&percent) +
             "% of what all trials would train to the end\n";
   }
-  return text + TextOfBrackets(plan) + "nothing was started\n";
+  return text + TextOfBrackets(plan) + TextOfSpace(plan) + "nothing was started\n";
 }
 
 std::string TextOfCluster(const Json& plan) {

@@ -148,6 +148,15 @@ struct Walk {
 
 }  // namespace
 
+const std::vector<std::string>& DistributionNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, primitive] : Primitives()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
 std::string PathText(const std::vector<PathStep>& path) {
   std::string text;
   for (const PathStep& step : path) {

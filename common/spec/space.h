@@ -49,6 +49,8 @@ struct Space {
   size_t grid_points = 1;              // Product of the grids' sizes.
 };
 
+// "choice", "grid", "loguniform", …: what the one key of a variable may be.
+const std::vector<std::string>& DistributionNames();
 // "net/width/0".
 std::string PathText(const std::vector<PathStep>& path);
 // Errors name the path below `path` ("space/lr") and what was wrong.

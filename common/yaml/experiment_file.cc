@@ -1,5 +1,7 @@
 #include "common/yaml/experiment_file.h"
 
+#include "common/spec/slips.h"
+
 namespace rt {
 
 absl::StatusOr<ExperimentFile> LoadExperiment(const YamlDocument& document) {
@@ -10,7 +12,9 @@ absl::StatusOr<ExperimentFile> LoadExperiment(const YamlDocument& document) {
     bool about_key = MessageOf(spec.status()).find("unknown key") != std::string::npos;
     return document.At(spec.status(), SpecPathOf(spec.status()), about_key);
   }
-  return ExperimentFile{document.value, *std::move(spec)};
+  if (absl::Status slip = CheckWritten(document.value); !slip.ok())
+    return document.At(slip, SpecPathOf(slip), true);
+  return ExperimentFile{document.value, *std::move(spec), document};
 }
 
 absl::StatusOr<ExperimentFile> LoadExperiment(const std::string& filename) {

@@ -13,6 +13,7 @@ namespace rt {
 struct ExperimentFile {
   Json json;  // As ParseExperimentSpec takes it.
   ExperimentSpec spec;
+  YamlDocument document;  // For the places of what is found out later.
 };
 absl::StatusOr<ExperimentFile> LoadExperiment(const std::string& filename);
 absl::StatusOr<ExperimentFile> LoadExperiment(const YamlDocument& document);

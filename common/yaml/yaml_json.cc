@@ -3,6 +3,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
@@ -203,6 +204,32 @@ absl::Status Refused(const std::string& filename, const YAML::Mark& mark,
                       {.file = filename, .line = mark.line + 1, .column = mark.column + 1});
 }
 
+// The first byte that no text in UTF-8 has, with its line and column (in characters).
+absl::Status CheckText(std::string_view text, const std::string& filename) {
+  size_t bad = text.find('\0');
+  if (!IsValidUtf8(text)) {
+    const std::string mended = ValidUtf8(text);
+    const auto differs = std::mismatch(text.begin(), text.end(), mended.begin(), mended.end());
+    const auto same = static_cast<size_t>(differs.first - text.begin());
+    bad = std::min({bad, same, text.size() - 1});  // A cut U+FFFD differs after its end.
+  }
+  if (bad >= text.size()) return absl::OkStatus();
+  const std::string_view before = text.substr(0, bad);
+  const size_t newline = before.rfind('\n');
+  const std::string_view line =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
+  const auto characters = std::count_if(line.begin(), line.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  });
+  const std::string hex = ToHex(text.substr(bad, 1));
+  return WithPosition(
+      Invalid("not a text in UTF-8: byte 0x" + hex,
+              text[bad] == '\0' ? "" : "save the file as UTF-8: iconv -f latin1 -t utf-8 FILE"),
+      {.file = filename,
+       .line = static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+       .column = static_cast<int>(characters) + 1});
+}
+
 }  // namespace
 
 absl::Status YamlDocument::At(const absl::Status& status, std::string_view path,
@@ -226,8 +253,7 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
   YamlDocument document;
   document.filename = filename;
   if (text.size() > limits::kYamlBytesMax) return Invalid(filename + ": larger than 1 MiB");
-  if (!IsValidUtf8(text) || text.find('\0') != std::string_view::npos)
-    return Invalid(filename + ": not a text in UTF-8");
+  RT_RETURN_IF_ERROR(CheckText(text, filename));
   Builder builder(document);
   try {
     std::istringstream stream{std::string(text)};

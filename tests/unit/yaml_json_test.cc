@@ -37,6 +37,19 @@ TEST_CASE("yaml: places are those of the scalar, or of the key of a map") {
   CHECK(nearest.line == 3);
 }
 
+TEST_CASE("yaml: bytes that are no UTF-8 are named with their place") {
+  auto at = [](std::string_view text) {
+    auto document = ParseYaml(text, "f.yaml");
+    REQUIRE(!document.ok());
+    Position place = PositionOf(document.status());
+    return place.file + ":" + std::to_string(place.line) + ":" + std::to_string(place.column) +
+           ": " + MessageOf(document.status());
+  };
+  CHECK(at("a: 1\nb: \u00e9\xe9x\n") == "f.yaml:2:5: not a text in UTF-8: byte 0xe9");
+  CHECK(at(std::string_view("a: \0", 4)) == "f.yaml:1:4: not a text in UTF-8: byte 0x00");
+  CHECK(at("a: \xef\xbf") == "f.yaml:1:5: not a text in UTF-8: byte 0xbf");
+}
+
 TEST_CASE("yaml: tags, several documents, depth and bombs are refused") {
   CHECK(Dump("a: !!python/object:os.system x").starts_with("error: tags"));
   CHECK(Dump("a: 1\n---\nb: 2\n").find("more than one document") != std::string::npos);

@@ -1,0 +1,75 @@
+#include "cli/written.h"
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/spec/slips.h"
+
+namespace rt {
+namespace {
+
+struct Unknown {
+  std::string name;
+  std::string path;
+  std::string hint;
+};
+
+bool SomeNodeHas(const Json& nodes, const std::string& name) {
+  for (const Json& node : nodes.array()) {
+    const Json* total = node.Find("resources_total");
+    const Json* custom = total == nullptr ? nullptr : total->Find("custom");
+    if (custom != nullptr && custom->GetDouble(name) > 0) return true;
+  }
+  return false;
+}
+
+std::string PathOf(const ExperimentFile& file, const std::string& name, size_t bundle) {
+  for (const std::string& path :
+       {"resources/" + name, "resources/custom/" + name,
+        "resources/bundles/" + std::to_string(bundle) + "/" + name})
+    if (file.document.places.contains(path)) return path;
+  return "resources";
+}
+
+// The custom resources that no known node has and whose name is near to one of rt's own.
+std::vector<Unknown> UnknownResources(const ExperimentFile& file, const Json& nodes) {
+  std::vector<Unknown> unknown;
+  const std::vector<Resources>& bundles = file.spec.resources.bundles;
+  for (size_t i = 0; i < bundles.size(); ++i)
+    for (const auto& [name, units] : bundles[i].custom) {
+      std::string hint = ResourceHint(name);
+      if (hint.empty() || (nodes.is_array() && SomeNodeHas(nodes, name))) continue;
+      unknown.push_back({name, PathOf(file, name, i), std::move(hint)});
+    }
+  return unknown;
+}
+
+bool SomeNodeIsKnown(const Json& nodes) { return nodes.is_array() && !nodes.array().empty(); }
+
+std::string Located(const ExperimentFile& file, const std::string& path, const std::string& text) {
+  const Position place = PositionOf(file.document.At(Invalid(text), path, true));
+  return place.file + ":" + std::to_string(place.line) + ": " + text;
+}
+
+}  // namespace
+
+std::vector<std::string> NotesFor(const ExperimentFile& file, const Json& nodes) {
+  std::vector<std::string> notes;
+  for (const SpecNote& note : NotesOf(file.json))
+    notes.push_back(Located(file, note.path, note.text));
+  if (SomeNodeIsKnown(nodes)) return notes;  // CheckResources refuses them.
+  for (const Unknown& each : UnknownResources(file, nodes))
+    notes.push_back(Located(file, each.path, "'" + each.name + "' is taken for a resource of the "
+                            "cluster's own; " + each.hint));
+  return notes;
+}
+
+absl::Status CheckResources(const ExperimentFile& file, const Json& nodes) {
+  if (!SomeNodeIsKnown(nodes)) return absl::OkStatus();
+  for (const Unknown& each : UnknownResources(file, nodes))
+    return file.document.At(
+        Invalid("no node has the resource '" + EscapeControl(each.name) + "'", each.hint),
+        each.path, true);
+  return absl::OkStatus();
+}
+
+}  // namespace rt

@@ -1,0 +1,87 @@
+#include <catch2/catch.hpp>
+
+#include "cli/render/plan_space.h"
+#include "cli/written.h"
+
+using namespace rt;
+
+namespace {
+
+Json Parsed(const std::string& text) {
+  absl::StatusOr<Json> json = Json::Parse(text);
+  REQUIRE(json.ok());
+  return *json;
+}
+Json Planned(const std::string& space) {
+  auto parsed = ParseSpace(Parsed(space), "space");
+  REQUIRE(parsed.ok());
+  return PlanSpace(*parsed);
+}
+bool Has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+ExperimentFile Loaded(const std::string& text) {
+  auto document = ParseYaml("experiment: e\ncommand: [x]\n" + text, "e.yaml");
+  REQUIRE(document.ok());
+  auto file = LoadExperiment(*document);
+  INFO(file.status().ToString());
+  REQUIRE(file.ok());
+  return *std::move(file);
+}
+
+}  // namespace
+
+TEST_CASE("plan: the space is shown as it was understood, constants marked") {
+  Json space = Planned(R"({"lr":{"loguniform":[1e-4,0.1]},"n":{"qrandint":[2,8,2]},
+      "noise":{"randn":[0,1]},"opt":{"name":{"choice":["adam","sgd"]},"betas":[0.9,0.99]},
+      "seed":{"grid":[1,2]},"layers":[{"choice":[1,2]},64],"width":64})");
+  std::vector<std::string> kinds;
+  for (const Json& parameter : space.array())
+    kinds.push_back(parameter.GetString("name") + " " + parameter.GetString("kind"));
+  CHECK(kinds == std::vector<std::string>{"layers/0 choice", "layers/1 constant", "lr loguniform",
+                                          "n qrandint", "noise randn", "opt/betas constant",
+                                          "opt/name choice", "seed grid", "width constant"});
+  std::string text = TextOfSpace(Json::MakeObject({{"space", space}, {"notes", Json()}}));
+  CHECK(Has(text, "lr         loguniform    from 0.0001 to 0.1\n"));
+  CHECK(Has(text, "from 2 to 8, in steps of 2\n"));
+  CHECK(Has(text, "mean 0, deviation 1\n"));
+  CHECK(Has(text, "opt/name   choice        adam, sgd\n"));
+  CHECK(Has(text, "opt/betas  constant      [0.9,0.99]\n"));
+}
+
+TEST_CASE("plan: notes name the line of the file") {
+  ExperimentFile file = Loaded("space:\n  a: 1\n  lr: [1, 2, 3]\n");
+  std::vector<std::string> notes = NotesFor(file, Json());
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("e.yaml:5: lr is the same list in every trial"));
+  CHECK(Has(notes[0], "{choice: [1,2,3]}"));
+  CHECK(Has(notes[0], "{grid: [1,2,3]}"));
+  CHECK(Has(TextOfSpace(Json::MakeObject({{"notes", Json(Json::Array{notes[0]})}})), "note: e.ya"));
+}
+
+TEST_CASE("a resource that no node has and that resembles one of rt's own is an error") {
+  ExperimentFile file = Loaded("resources:\n  cpus: 1\n");
+  Json without = Parsed(R"([{"resources_total":{"cpu":4,"custom":{}}}])");
+  absl::Status refused = CheckResources(file, without);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(MessageOf(refused) == "no node has the resource 'cpus'");
+  CHECK(HintOf(refused) == "did you mean 'cpu'?");
+  CHECK(PositionOf(refused).line == 4);
+  CHECK(PositionOf(refused).column == 3);
+  CHECK(CheckResources(file, Parsed(R"([{"resources_total":{"custom":{"cpus":1}}}])")).ok());
+  // Where no node is known it is a note.
+  CHECK(CheckResources(file, Json()).ok());
+  CHECK(Has(NotesFor(file, Json())[0], "e.yaml:4: 'cpus' is taken for a resource of the cluster"));
+  CHECK(CheckResources(Loaded("resources: {license: 1}\n"), without).ok());
+}
+
+TEST_CASE("an experiment YAML with a slip is refused at the place of its key") {
+  auto document = ParseYaml("experiment: e\ncommand: [x]\nspace:\n  lr: {loguniorm: [1, 2]}\n",
+                            "e.yaml");
+  REQUIRE(document.ok());
+  absl::Status refused = LoadExperiment(*document).status();
+  REQUIRE_FALSE(refused.ok());
+  CHECK(PositionOf(refused).line == 4);
+  CHECK(PositionOf(refused).column == 8);
+  CHECK(Has(HintOf(refused), "did you mean 'loguniform'?"));
+}
