@@ -12,12 +12,17 @@ import dis
 import functools
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
-_FUNCTIONS_MAX = 1000  # Enough for what a person wrote; libraries are not walked at all.
+from rt._sources import SourceImporter
+
+_FUNCTIONS_MAX = 1000  # Enough for what a person wrote; the code of libraries is not walked.
+_VALUES_MAX = 20_000  # Looked at to find them.
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 def import_all(roots: list[Any]) -> None:
@@ -54,47 +59,71 @@ def _imports_of(code: CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
 
 
 def _functions(roots: list[Any]) -> list[FunctionType]:
-    """The functions reachable from the roots that did not come from a module on disk."""
+    """The functions reachable from the roots that did not come from an installed module."""
     found: dict[int, FunctionType] = {}
+    seen: dict[int, Any] = {}  # Keeps them alive, so that an id stays theirs.
     pending = [root for root in roots if root is not None]
-    seen: set[int] = set()
-    while pending and len(found) < _FUNCTIONS_MAX:
+    while pending and len(found) < _FUNCTIONS_MAX and len(seen) < _VALUES_MAX:
         each = pending.pop()
         if id(each) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, functools.partial):
-            pending += [each.func, *each.args, *each.keywords.values()]
-        elif inspect.ismethod(each):
-            pending += [each.__func__, each.__self__]
-        elif isinstance(each, (staticmethod, classmethod)):
-            pending.append(each.__func__)
-        elif isinstance(each, property):
-            pending += [part for part in (each.fget, each.fset) if part is not None]
-        elif isinstance(each, type):
-            if each.__module__ == "builtins" or each.__module__.split(".")[0] == "rt":
-                continue
-            if _is_users(each.__module__):
-                pending += [*vars(each).values(), *each.__bases__]
-        elif isinstance(each, FunctionType) and _is_users(each.__module__):
+        seen[id(each)] = each
+        if isinstance(each, FunctionType) and _is_users(each.__module__):
             found[id(each)] = each
-            pending += _named_by(each)
-        elif callable(each) and _is_users(type(each).__module__):
-            pending.append(type(each))
+            pending += _globals_of(each)
+        pending += _held_by(each)
     return list(found.values())
 
 
-def _named_by(function: FunctionType) -> list[Any]:
-    """The global and enclosed values that a function's code names, and what it wraps."""
+def _held_by(value: Any) -> list[Any]:
+    """What a callable, or an instance of a user's class, leads to without being called.
+
+    A wrapper is searched whatever module it comes from: with_resources, or a decorator of a
+    library, is installed, and what it wraps is not.
+    """
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if inspect.ismethod(value):
+        return [value.__func__, value.__self__]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, property):
+        return [part for part in (value.fget, value.fset) if part is not None]
+    if isinstance(value, type):
+        return [*vars(value).values(), *value.__bases__] if _is_users(value.__module__) else []
+    if isinstance(value, FunctionType):
+        return _wrapped_by(value)
+    wrapped = _own_attributes(value).get("__wrapped__")  # Of functools.lru_cache and its like.
+    held = [] if wrapped is None else [wrapped]
+    if _is_users(type(value).__module__):
+        held += [type(value), *filter(_leads_on, _own_attributes(value).values())]
+    return held
+
+
+def _wrapped_by(function: FunctionType) -> list[Any]:
+    """What the function's closure has, also in a dict of keyword arguments, and `__wrapped__`."""
+    held = [vars(function).get("__wrapped__")]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # Not assigned yet.
+            value = cell.cell_contents
+            held += value.values() if type(value) is dict else [value]
+    return list(filter(_leads_on, held))
+
+
+def _leads_on(value: Any) -> bool:
+    return callable(value) or _is_users(type(value).__module__)
+
+
+def _own_attributes(value: Any) -> dict[str, Any]:
+    attributes = getattr(value, "__dict__", None)
+    return attributes if type(attributes) is dict else {}
+
+
+def _globals_of(function: FunctionType) -> list[Any]:
+    """The global values that the function's code names."""
     names = set(_names(function.__code__))
     values = [function.__globals__[name] for name in names if name in function.__globals__]
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):
-            values.append(cell.cell_contents)
-    wrapped = getattr(function, "__wrapped__", None)
-    if wrapped is not None:
-        values.append(wrapped)
-    return [value for value in values if callable(value)]
+    return list(filter(_leads_on, values))
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -105,9 +134,13 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_users(module_name: Any) -> bool:
-    """Whether a module is the user's: it travelled by value, or lies beside the script."""
+    """Whether a module is the user's: it travelled with the trainable, or is not installed."""
+    if str(module_name).partition(".")[0] == "rt":
+        return False
     module = sys.modules.get(str(module_name))
     path = getattr(module, "__file__", None)
     if module is None or not path or module_name == "__main__":
+        return module_name not in sys.builtin_module_names
+    if isinstance(getattr(module.__spec__, "loader", None), SourceImporter):
         return True
-    return "-packages" not in path and not path.startswith(sys.base_prefix)
+    return "-packages" + os.sep not in path and not path.startswith(_STANDARD_LIBRARY)

@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from typing import Any
 
+import installed
 from harness import BIN, ROOT, processes_of, wait_until
 
 PYTHON = ROOT / "build/venv/bin/python"
@@ -31,6 +32,13 @@ class Place:
                      "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1",
                      "PYTHONDONTWRITEBYTECODE": "1"}
         self.results = self.root / "rt_results"
+        self.python = PYTHON
+
+    def use_installed(self) -> None:
+        """From here on scripts run in an environment in which the package is installed."""
+        self.python = installed.python()
+        for name in ("PYTHONPATH", "RT_BIN"):
+            self.env.pop(name, None)
 
     def write(self, text: str, name: str = "script.py") -> pathlib.Path:
         path = self.work / name
@@ -40,7 +48,8 @@ class Place:
     def start(self, path: pathlib.Path, *args: str, **more: Any) -> subprocess.Popen[str]:
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "cwd": self.work,
                 "stderr": subprocess.PIPE, "start_new_session": True, **more}
-        return subprocess.Popen([str(PYTHON), str(path), *args], env=self.env, text=True, **more)
+        argv = [str(self.python), str(path), *args]
+        return subprocess.Popen(argv, env=self.env, text=True, **more)
 
     def run(self, text: str, *args: str, code: int = 0, timeout: float = 200,
             **more: Any) -> subprocess.CompletedProcess[str]:

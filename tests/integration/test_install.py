@@ -6,9 +6,9 @@ import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 
+import installed
 from harness import BIN, ROOT
 from script import PYTHON, Place
 
@@ -57,16 +57,7 @@ def interpreters() -> dict[str, str]:
 class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="rt-install-"))
-        env = {**os.environ, "RT_BIN": str(BIN)}
-        subprocess.run([str(PYTHON), "-m", "pip", "wheel", "--quiet", "--no-deps",
-                        "--disable-pip-version-check", str(ROOT / "python"), "-w",
-                        str(cls.folder)], env=env, check=True, stderr=subprocess.DEVNULL)
-        (cls.wheel,) = cls.folder.glob("rt-*.whl")
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        shutil.rmtree(cls.folder)
+        cls.wheel = installed.wheel()
 
     def setUp(self) -> None:
         self.place = Place()

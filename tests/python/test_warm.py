@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from rt import _imports, _session, _warm
+from rt import _imports, _session, _warm, tune
 
 
 def test_imports_are_found_where_the_code_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,6 +39,80 @@ def test_imports_are_found_where_the_code_has_them(monkeypatch: pytest.MonkeyPat
 
     _imports.import_all([functools.partial(train, scale=2), None])
     assert sorted(wanted) == ["first.part", "second", "third"]
+
+
+class Steps:
+    """Whose method is a trainable that calls another one."""
+
+    def run(self, config: dict[str, Any]) -> Any:
+        return self.helper()
+
+    def helper(self) -> Any:
+        import wanted_here
+
+        return wanted_here
+
+
+class Stepper(tune.Trainable):
+    def step(self) -> dict[str, Any]:
+        import wanted_here
+
+        return {"x": wanted_here}
+
+
+def train(config: dict[str, Any], data: Any = None) -> Any:
+    import wanted_here
+
+    return wanted_here
+
+
+def through(config: dict[str, Any], steps: Steps) -> Any:
+    return steps.run(config)
+
+
+TRAINABLES = {
+    "bare": train,
+    "with_resources": tune.with_resources(train, {"cpu": 1}),
+    "with_parameters": tune.with_parameters(train, data=[1]),
+    "nested": tune.with_resources(tune.with_parameters(train, data=[1]), {"cpu": 1}),
+    "nested the other way": tune.with_parameters(tune.with_resources(train, {"cpu": 1}), data=1),
+    "a parameter has it": tune.with_parameters(through, steps=Steps()),
+    "functools.partial": functools.partial(train, data=1),
+    "wrapped partial": tune.with_resources(functools.partial(train, data=1), {"cpu": 1}),
+    "bound method": Steps().run,
+    "wrapped method": tune.with_resources(Steps().run, {"cpu": 1}),
+    "cached": functools.lru_cache(train),
+    "class": Stepper,
+    "class with resources": tune.with_resources(Stepper, {"cpu": 1}),
+}
+
+
+@pytest.mark.parametrize("name", TRAINABLES)
+def test_what_is_wrapped_is_searched(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted: list[str] = []
+    monkeypatch.setattr(_imports.importlib, "import_module", lambda name: wanted.append(name) or os)
+    _imports.import_all([TRAINABLES[name]])
+    assert wanted == ["wanted_here"]
+
+
+def test_what_an_installed_decorator_wraps_is_searched_and_its_own_code_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "lib/python3.9/site-packages"
+    place.mkdir(parents=True)
+    (place / "installed_decorators.py").write_text("""
+def plain(function):
+    def call(*arguments):
+        import of_the_library
+        return function(*arguments)
+    return call
+""")
+    monkeypatch.syspath_prepend(str(place))
+    decorated = importlib.import_module("installed_decorators").plain(train)
+    wanted: list[str] = []
+    monkeypatch.setattr(_imports.importlib, "import_module", lambda name: wanted.append(name) or os)
+    _imports.import_all([decorated])
+    assert wanted == ["wanted_here"]
 
 
 def test_an_import_that_fails_is_left_to_the_user() -> None:

@@ -51,9 +51,9 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         class Parametrised(base):  # type: ignore[misc]
             """The class with the parameters of with_parameters."""
 
-            def setup(self, config: dict[str, Any]) -> None:
-                """Passes the parameters to the user's setup."""
-                super().setup(config, **kwargs)
+            def setup(self, config: dict[str, Any], **more: Any) -> None:
+                """Passes the parameters, and those of a wrapper around it, to the user's setup."""
+                super().setup(config, **{**kwargs, **more})
 
         _rename(Parametrised, base)
         return Parametrised
@@ -97,11 +97,11 @@ def _rename(derived: type, base: type) -> None:
 
 
 def _copied(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
-    def plain(config: dict[str, Any]) -> Any:
-        return function(config, **parameters)
+    def plain(config: dict[str, Any], **more: Any) -> Any:
+        return function(config, **{**parameters, **more})
 
-    def restoring(config: dict[str, Any], checkpoint_dir: Optional[str] = None) -> Any:
-        return function(config, checkpoint_dir=checkpoint_dir, **parameters)
+    def restoring(config: dict[str, Any], checkpoint_dir: Optional[str] = None, **more: Any) -> Any:
+        return function(config, checkpoint_dir=checkpoint_dir, **{**parameters, **more})
 
     wrapper: Any = restoring if takes_checkpoint_dir(function) else plain
     inner = function
