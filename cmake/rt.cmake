@@ -51,6 +51,21 @@ endfunction()
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 rt_prefer_archives()
+# RE2, whose package on Debian 12 has no CMake files. A target of this name is the one that gRPC
+# takes as well, so that a program never holds two copies of it.
+find_package(re2 CONFIG QUIET)
+if(TARGET re2::re2)
+  rt_prefer_archives()
+else()
+  set(names re2)
+  if(RT_ARCHIVES AND RT_MOLD AND NOT RT_SANITIZE)
+    list(PREPEND names libre2.a)
+  endif()
+  find_library(RT_RE2 NAMES ${names} REQUIRED)
+  add_library(re2::re2 UNKNOWN IMPORTED)
+  set_target_properties(re2::re2 PROPERTIES
+      IMPORTED_LOCATION ${RT_RE2} INTERFACE_LINK_LIBRARIES Threads::Threads)
+endif()
 find_package(OpenSSL REQUIRED)
 find_package(SQLite3 REQUIRED)
 

@@ -51,6 +51,16 @@ inline constexpr uint32_t kExcusedMax = 100;
 // Of its log, what those rules' patterns are looked for in, per stream, and the longest line.
 inline constexpr Bytes kPatternLogBytes = 64 << 10;
 inline constexpr size_t kPatternLineBytes = 4'096;
+// A compiled pattern with what its search caches; and its instructions: each may be looked at for
+// each byte of a line.
+inline constexpr int64_t kPatternMemory = 1 << 20;
+inline constexpr int kPatternSteps = 2'000;
+// Processor time that a worker's loop spends on one attempt's patterns: on those of its retry rules
+// at its end, on one line of its output, and on its output in one turn. An ordinary pattern needs
+// less than a hundredth of it.
+inline constexpr Millis kPatternsAtEnd = 250;
+inline constexpr Millis kPatternOfLine = 50;
+inline constexpr Millis kPatternOfTurn = 20;
 // Unacknowledged rows of one attempt on a worker; then report() blocks.
 inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 

@@ -1,12 +1,12 @@
 #include "common/spec/experiment_spec.h"
 
 #include <cmath>
-#include <regex>
 
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/patterns.h"
 
 namespace rt {
 namespace {
@@ -366,7 +366,6 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_RETURN_IF_ERROR(CheckKeys(json, KnownKeys(), ""));
   ExperimentSpec spec;
   RT_RETURN_IF_ERROR(ReadScalars(json, spec));
-  RT_RETURN_IF_ERROR(CheckReportRegex(spec));
   RT_ASSIGN_OR_RETURN(spec.command, ReadCommand(json));
   if (const Json* space = json.Find("space"); space != nullptr && !space->is_null()) {
     RT_ASSIGN_OR_RETURN(spec.space, ParseSpace(*space, "space"));
@@ -389,27 +388,8 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   Json known = spec.space.skeleton;
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
   (void)unused;
+  RT_RETURN_IF_ERROR(CheckPatterns(spec));
   return spec;
-}
-
-// What the workers will search for, tried here: a slip shows with its line, not in every trial.
-absl::Status CheckReportRegex(const ExperimentSpec& spec) {
-  if (spec.report_regex.empty()) return absl::OkStatus();
-  size_t groups = 0;
-  try {
-    groups = std::regex(spec.report_regex).mark_count();
-  } catch (const std::regex_error& error) {
-    return SpecError("report_regex", std::string("not a regular expression (ECMAScript): ") +
-                                         error.what());
-  }
-  if (groups != 1 && groups != 2)
-    return SpecError("report_regex", "has " + std::to_string(groups) + " groups in parentheses",
-                     "one group for the number of 'metric', or two for a name and its number: "
-                     "'(\\w+)=([-+.\\deE]+)'");
-  if (groups == 1 && spec.metric.empty())
-    return SpecError("report_regex", "one group is the number of 'metric', which is not given",
-                     "add 'metric', or a first group for the name");
-  return absl::OkStatus();
 }
 
 absl::Status SpecError(std::string_view path, std::string_view message, std::string_view hint) {

@@ -132,8 +132,6 @@ struct ExperimentSpec {
 };
 
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);
-// Whether the workers can search for report_regex, and its groups say what is reported.
-absl::Status CheckReportRegex(const ExperimentSpec& spec);
 
 // The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).
 absl::Status SpecError(std::string_view path, std::string_view message,

@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 
+#include "common/base/pattern.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/journalled_names.h"
+#include "common/spec/patterns.h"
 
 namespace rt {
 namespace {
@@ -207,7 +209,7 @@ void RetryFrom(Reader& reader, Warnings& warnings, std::vector<RetryRule>& rules
     one.ReadName("then", kActions, rule.then, RetryActionName);
     one.Read("off", rule.off);
     absl::Status pattern;
-    if (!rule.log.empty()) pattern = LogPattern(rule.log).status();
+    if (!rule.log.empty()) pattern = Pattern::Compile(rule.log).status();
     if (pattern.ok() && !rule.off) continue;
     if (!pattern.ok()) one.Warn("log", MessageOf(pattern));
     rule = RetryRule{.off = true};  // Its place stays: rules are known by their numbers.

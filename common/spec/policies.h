@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -23,7 +22,7 @@ const char* RetryActionName(RetryAction action);
 // For an attempt that failed: the first rule that matches says what follows.
 struct RetryRule {
   std::vector<int> exit_codes;  // Any of them; 128 + n for signal n. Empty: all.
-  std::string log;  // Found in a line of its log's end (LogPattern); empty: not looked at.
+  std::string log;  // Found in a line of its log's end (patterns.h); empty: not looked at.
   RetryAction then = RetryAction::kRetry;
   bool off = false;  // It matches nothing: its journalled form could not be read.
 
@@ -53,9 +52,6 @@ struct WatchdogSpec {
   int restarts = 3;       // So often in a trial; then it has failed.
   bool dump = false;      // SIGQUIT first, also to programs that did not say that they handle it.
 };
-
-// ECMAScript, without what a search could take exponential time for: back references.
-absl::StatusOr<std::regex> LogPattern(const std::string& text);
 
 // Of the experiment's JSON. The errors name the path of the culprit, see experiment_spec.h.
 absl::Status ReadRetry(const Json& json, std::vector<RetryRule>& rules);

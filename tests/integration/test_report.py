@@ -212,6 +212,35 @@ echo 'epoch 2: loss=2.5e-1 accuracy=0.875'
                                   r"report_regex: 'val loss: ([-+.\deE]+)'")
         self.assertEqual([row["loss"] for row in rows], [0.5, 0.25])
 
+    def test_nested_repetitions_do_not_stop_the_node(self) -> None:
+        # With a matcher that backtracks the first line takes longer than anybody waits.
+        _, rows = self.run_script(
+            "printf 'a%.0s' $(seq 4000)\necho\necho 'loss=0.5'",
+            r"report_regex: '(?:(?:a+)+)+b|loss=([-+.\deE]+)'")
+        self.assertEqual([row["loss"] for row in rows], [0.5])
+        number = self.cluster.submit("fails", """
+experiment: fails
+command: [sh, -c, "printf 'a%.0s' $(seq 4000) >&2; exit 1"]
+retry:
+  - {log: '(?:(?:a+)+)+b', then: retry}
+  - {log: '^(?:a?){900}$', then: retry}
+  - {exit_code: 1, then: fail}
+""")
+        experiment = self.cluster.wait_experiment(number)
+        trial = self.cluster.json("trial", "show", f"{number}/0")
+        self.assertEqual((experiment["state"], trial["state"]), ("FAILED", "FAILED"))
+        self.assertEqual([one["retry_rule"] for one in trial["attempts"]], [3])
+
+    def test_what_cannot_be_searched_for_is_refused_with_its_place(self) -> None:
+        path = self.cluster.work / "wrong.yaml"
+        for line, why in (("report_regex: 'loss=(?=x)(.*)'", r"\(\?=, at character 6"),
+                          ("retry: [{log: '(?:a?){9000}b', then: fail}]",
+                           r"invalid repetition size: \{9000\}, at character 7")):
+            path.write_text(f"experiment: e\nmetric: m\ncommand: [x]\n{line}\n")
+            done = self.cluster.rt("submit", str(path), check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r"wrong\.yaml:4:\d+: .*" + why)
+
     def test_a_wrong_regular_expression_has_a_place(self) -> None:
         path = self.cluster.work / "wrong.yaml"
         path.write_text("experiment: e\ncommand: [x]\nreport_regex: 'loss=(.*'\n")

@@ -81,11 +81,15 @@ THIRD_PARTY: list[tuple[str, re.Pattern[str], tuple[str, ...]]] = [
     ("yaml-cpp", re.compile(r"^yaml-cpp/"), ("common/yaml/",)),
     ("CLI11", re.compile(r"^CLI/"), ("cli/main.cc",)),
     ("rapidjson", re.compile(r"^rapidjson/"), ("common/base/json.cc",)),
+    ("RE2", re.compile(r"^re2/"), ("common/base/pattern.cc",)),
 ]
 # Files where a test may use what production code may not.
 THIRD_PARTY_FREE = ("tests/",)
 
 SHELL_TOKENS = re.compile(r"(?<![\w.>:])(?:std::|::)?(system|popen)\s*\(")
+# Its time and its stack grow without bound with what users write: common/base/pattern.h.
+REGEX_TOKENS = re.compile(r"std::(?:basic_)?w?regex\w*|#\s*include\s*<regex(?:\.h)?>"
+                          r"|\bregcomp\s*\(")
 MARKS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
 HIDDEN_TEST = re.compile(r'TEST_CASE\([^;{]*?"[^";{]*\[(?:\.|!(?:hide|mayfail|shouldfail))')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
@@ -193,6 +197,14 @@ def check_shell(tree: Tree) -> None:
         code = strip(text)
         for match in SHELL_TOKENS.finditer(code):
             tree.say(path, line_of(code, match.start()), f"{match.group(1)}(): argv, never a shell")
+
+
+def check_regex(tree: Tree) -> None:
+    for path, text in tree.cpp().items():
+        code = strip(text)
+        for match in REGEX_TOKENS.finditer(code):
+            tree.say(path, line_of(code, match.start()),
+                     f"{match.group(0)}: a user's pattern is a Pattern (common/base/pattern.h)")
 
 
 def check_lengths(tree: Tree) -> None:
@@ -306,8 +318,8 @@ def check_events(tree: Tree) -> None:
 
 def check_all(root: Path) -> list[str]:
     tree = Tree(root)
-    for check in (check_layers, check_shell, check_lengths, check_marks, check_hidden_tests,
-                  check_targets, check_events):
+    for check in (check_layers, check_shell, check_regex, check_lengths, check_marks,
+                  check_hidden_tests, check_targets, check_events):
         check(tree)
     return sorted(set(tree.found))
 

@@ -130,3 +130,24 @@ TEST_CASE("history: a node that joins, or whose daemon starts anew, is believed"
   newcomer.node = story.Do(input::UseToken{"tok2", "n2"}).answer.node;
   CHECK(story.Do(newcomer).verdict.ok());
 }
+
+TEST_CASE("core: a pattern that is refused today stops no head that finds it in its journal") {
+  for (const std::string text : {R"x("metric":"m","report_regex":"loss=(\\S+)(?=x)")x",
+                                 R"x("retry":[{"log":"(?:a?){9000}b","then":"fail"}])x"}) {
+    Story story;
+    const std::string spec = R"({"experiment":"e","command":["x"],)" + text + "}";
+    const Outcome refused = story.Do(input::CreateExperiment{
+        .spec = spec, .request_key = "k", .drawn_seed = 9, .results_root = "/r"});
+    CHECK(refused.verdict.code() == absl::StatusCode::kInvalidArgument);
+    CHECK(refused.records.empty());
+    // As a head of before this check has journalled it.
+    World& world = story.core.world;
+    Apply(world, {world.state.seq + 1, story.now,
+                  event::ExperimentCreated{.experiment = {1}, .spec = spec, .seed = 9,
+                                           .results_dir = "/r/e"}});
+    CHECK(world.index.experiments.at({1}).spec.name == "e");
+    World loaded{.state = world.state};
+    Reindex(loaded);
+    CheckInvariants(story.core);
+  }
+}

@@ -27,23 +27,6 @@ void Mark(const std::string& path) {
   }
 }
 
-// "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
-// value of the experiment's metric.
-std::optional<Json> MatchMetrics(const std::regex& regex, const std::string& metric,
-                                 const std::string& line) {
-  Json metrics = Json::MakeObject();
-  for (std::sregex_iterator at(line.begin(), line.end(), regex), end; at != end; ++at) {
-    if (at->size() < 2) continue;
-    const std::string name = at->size() > 2 ? (*at)[1].str() : metric;
-    const std::string text = at->size() > 2 ? (*at)[2].str() : (*at)[1].str();
-    char* rest = nullptr;
-    double value = std::strtod(text.c_str(), &rest);
-    if (rest != text.c_str()) metrics.Set(name, value);
-  }
-  if (metrics.object().empty()) return std::nullopt;
-  return metrics;
-}
-
 }  // namespace
 
 LiveAttempt::LiveAttempt(LaunchBody body, RunDir dir, LiveEvents events)
@@ -61,15 +44,7 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
   if (const uint64_t rows = live->spool_->last_seq(); rows >= kRowsToKnow)
     live->pace_.Assume((WallClock() - live->body_.started_at) / static_cast<Millis>(rows),
                        SteadyClock());
-  if (!live->body_.report_regex.empty()) {
-    try {
-      live->regex_.emplace(live->body_.report_regex);
-      auto control = Json::Parse(live->body_.control);
-      if (control.ok()) live->regex_metric_ = control->GetString("metric", "metric");
-    } catch (const std::regex_error& error) {
-      return Invalid(std::string("report_regex: ") + error.what());
-    }
-  }
+  live->OpenPattern();
   live->said_paused_ = Exists(live->dir_.paused());
   auto control = Json::Parse(live->body_.control);
   live->is_judged_ = control.ok() && control->GetBool("judged");
@@ -80,6 +55,20 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
                          json->GetString("traceback")};
   }
   return live;
+}
+
+void LiveAttempt::OpenPattern() {
+  if (body_.report_regex.empty()) return;
+  absl::StatusOr<Pattern> pattern = Pattern::Compile(body_.report_regex);
+  if (!pattern.ok()) {
+    regex_refused_ = "report_regex, which an earlier release accepted, is switched off: " +
+                     MessageOf(pattern.status());
+    RT_LOG(kWarning) << rt::ToString(fence()) << ": " << regex_refused_;
+    return;
+  }
+  regex_ = *std::move(pattern);
+  auto control = Json::Parse(body_.control);
+  if (control.ok()) regex_metric_ = control->GetString("metric", "metric");
 }
 
 bool LiveAttempt::IsSpooled(uint64_t client_seq) const {
@@ -281,22 +270,53 @@ Error LiveAttempt::LastWords(const ExitFacts& exit) const {
 
 bool LiveAttempt::PumpStdout(bool at_end) {
   if (spool_->IsFull()) return false;
-  std::string bytes = stdout_.Read(kPumpBytes);
+  // What an earlier turn had no time for comes first.
+  const bool has_line = partial_.find('\n') != std::string::npos;
+  const std::string bytes = has_line ? "" : stdout_.Read(kPumpBytes);
   const uint64_t start = stdout_.offset() - bytes.size() - partial_.size();
   std::string text = std::move(partial_) + bytes;
   partial_.clear();
+  const ThreadBudget budget(limits::kPatternOfTurn);
   size_t at = 0;
   for (size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    if (regex_ && budget.IsSpent()) {
+      partial_ = text.substr(at);
+      return false;
+    }
     TakeLine(std::string_view(text).substr(at, end - at), start + end + 1);
   }
   partial_ = text.substr(at);
   if (partial_.size() > kLineBytesMax) partial_.clear();
-  const bool drained = bytes.empty();
+  const bool drained = bytes.empty() && !has_line;
   if (drained && at_end && !partial_.empty()) {
     TakeLine(partial_, stdout_.offset());
     partial_.clear();
   }
   return drained;
+}
+
+// "lr=0.1" in text matched by (\w+)=(\S+): two groups are a name and a value; one group is the
+// value of the experiment's metric.
+std::optional<Json> LiveAttempt::MatchMetrics(std::string_view line) {
+  Json metrics = Json::MakeObject();
+  const ThreadBudget budget(limits::kPatternOfLine);
+  Pattern::Match match;
+  for (size_t at = 0; at <= line.size() && regex_->Find(line, at, match);) {
+    at = match.is_empty ? match.end + 1 : match.end;
+    if (budget.IsSpent()) {
+      Refuse(Invalid("report_regex takes too long in a line of " + std::to_string(line.size()) +
+                     " bytes"));
+      return std::nullopt;
+    }
+    if (match.groups.empty()) continue;
+    const std::string text(match.groups.size() > 1 ? match.groups[1] : match.groups[0]);
+    char* rest = nullptr;
+    const double value = std::strtod(text.c_str(), &rest);
+    if (rest == text.c_str()) continue;
+    metrics.Set(match.groups.size() > 1 ? std::string(match.groups[0]) : regex_metric_, value);
+  }
+  if (metrics.object().empty()) return std::nullopt;
+  return metrics;
 }
 
 void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
@@ -306,8 +326,8 @@ void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
     auto json = Json::Parse(line.substr(kReportPrefix.size()));
     if (!json.ok()) return Refuse(json.status());
     metrics = std::move(*json);
-  } else if (regex_ && line.size() < 4096) {
-    metrics = MatchMetrics(*regex_, regex_metric_, std::string(line));
+  } else if (regex_ && line.size() < limits::kPatternLineBytes) {
+    metrics = MatchMetrics(line);
   }
   if (!metrics) return;
   auto row = AddRow(*metrics, {.stdout_offset = end_offset});
@@ -320,7 +340,7 @@ void LiveAttempt::Refuse(const absl::Status& why) {
 }
 
 std::string LiveAttempt::WhatWasRefused() const {
-  if (lines_refused_ == 0) return "";
+  if (lines_refused_ == 0) return regex_refused_;
   const std::string lines = lines_refused_ == 1 ? "a line with a report was"
                                                 : std::to_string(lines_refused_) +
                                                       " lines with reports were";

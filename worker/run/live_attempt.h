@@ -10,11 +10,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/pattern.h"
 #include "worker/core/worker_core.h"
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
@@ -94,7 +94,8 @@ class LiveAttempt {
   // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
   void Hurry();
 
-  // Of its output, what looked like reports and was none; "" when there was nothing of the kind.
+  // Of its output, what looked like reports and was none, or why its pattern is switched off; ""
+  // when there was nothing of the kind.
   std::string WhatWasRefused() const;
 
   // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
@@ -114,6 +115,8 @@ class LiveAttempt {
   // Whether the trial's report of that number is a row already.
   bool IsSpooled(uint64_t client_seq) const;
   absl::StatusOr<SpoolRow> RowOf(const Json& metrics, const ReportOptions& options) const;
+  void OpenPattern();
+  std::optional<Json> MatchMetrics(std::string_view line);
   void TakeLine(std::string_view line, uint64_t end_offset);
   void Refuse(const absl::Status& why);
 
@@ -124,7 +127,8 @@ class LiveAttempt {
   std::atomic<int> connections_{0};
   std::atomic<bool> listener_closed_{false};
   std::atomic<bool> said_paused_{false};
-  std::optional<std::regex> regex_;
+  std::optional<Pattern> regex_;
+  std::string regex_refused_;
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
   bool is_judged_ = false;  // By the experiment's driver.
   std::mutex adding_;  // One row's iteration follows from the one before it.

@@ -4,9 +4,9 @@
 
 #include "common/base/limits.h"
 #include "common/base/log.h"
+#include "common/base/pattern.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/spec/policies.h"
 #include "worker/run/log_reader.h"
 
 namespace rt::worker {
@@ -22,12 +22,11 @@ std::string TailOf(const std::string& directory, const char* stream) {
   return text;
 }
 
-bool IsInALine(const std::string& text, const std::regex& pattern) {
-  for (size_t at = 0; at < text.size();) {
+// False as well when the budget is spent.
+bool IsInALine(std::string_view text, const Pattern& pattern, const ThreadBudget& budget) {
+  for (size_t at = 0; at < text.size() && !budget.IsSpent();) {
     const size_t end = std::min(text.find('\n', at), text.size());
-    const auto length = static_cast<std::ptrdiff_t>(std::min(end - at, limits::kPatternLineBytes));
-    const auto from = text.begin() + static_cast<std::ptrdiff_t>(at);
-    if (std::regex_search(from, from + length, pattern)) return true;
+    if (pattern.IsIn(text.substr(at, std::min(end - at, limits::kPatternLineBytes)))) return true;
     at = end + 1;
   }
   return false;
@@ -40,13 +39,21 @@ std::vector<uint32_t> FindPatterns(const std::string& directory,
   std::vector<uint32_t> found;
   if (patterns.empty()) return found;
   const std::string texts[] = {TailOf(directory, "stderr"), TailOf(directory, "stdout")};
+  const ThreadBudget budget(limits::kPatternsAtEnd);
   for (uint32_t i = 0; i < patterns.size(); ++i) {
-    const absl::StatusOr<std::regex> pattern = LogPattern(patterns[i]);
-    if (!pattern.ok()) {  // It was checked at submission: by another build, then.
-      RT_LOG(kWarning) << EscapeControl(patterns[i]) << ": " << MessageOf(pattern.status());
+    const absl::StatusOr<Pattern> pattern = Pattern::Compile(patterns[i]);
+    if (!pattern.ok()) {
+      RT_LOG(kWarning) << "a retry rule that an earlier release accepted is switched off: log '"
+                       << EscapeControl(patterns[i]) << "': " << MessageOf(pattern.status());
       continue;
     }
-    if (IsInALine(texts[0], *pattern) || IsInALine(texts[1], *pattern)) found.push_back(i);
+    if (IsInALine(texts[0], *pattern, budget) || IsInALine(texts[1], *pattern, budget))
+      found.push_back(i);
+    if (budget.IsSpent()) {
+      RT_LOG(kWarning) << "the patterns of retry rules take too long in " << directory << ": '"
+                       << EscapeControl(patterns[i]) << "' and what follows are not looked for";
+      break;
+    }
   }
   return found;
 }
