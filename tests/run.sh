@@ -30,7 +30,10 @@ cmake --build --preset release
 step "tests"
 log=build/release/ctest.log
 rm -f build/pytest.xml
+# Most tests wait for daemons most of the time: two for each processor. Those that need the machine
+# for themselves say so (RUN_SERIAL).
 arguments=(--test-dir build/release --output-on-failure --no-tests=error --timeout 900
+  --parallel "$((2 * $(nproc)))"
   --output-junit "$PWD/build/release/ctest.xml" --test-output-size-passed 4000000)
 if [ -n "$quick" ]; then
   echo "left out: the sanitizers and what is labelled slow"

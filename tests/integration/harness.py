@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import json
 import os
@@ -37,11 +38,13 @@ def driver_python() -> str:
         return sys.executable
     folder = ROOT / "build/driver-venv"
     python = folder / "bin/python"
-    if not (folder / ".installed").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet",
-                        "--disable-pip-version-check", "cloudpickle"], check=True)
-        (folder / ".installed").touch()
+    with open(ROOT / "build/driver-venv.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests run side by side.
+        if not (folder / ".installed").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+            subprocess.run([str(python), "-m", "pip", "install", "--quiet",
+                            "--disable-pip-version-check", "cloudpickle"], check=True)
+            (folder / ".installed").touch()
     return str(python)
 
 

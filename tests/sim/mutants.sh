@@ -6,18 +6,22 @@
 # pass. docs/simulator.md has the table.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "${1:-$root/build/release}" && pwd)
+patterns=
+if [ "${1:-}" = --patterns ]; then patterns=1; shift; fi
+build=${1:-$root/build/release}
 seeds_max=${RT_MUTANT_SEEDS:-1000}
 jobs_max=${RT_MUTANT_JOBS:-2}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cd "$build"
-if ! bin/sim 1 "$seeds_max" >"$work/log" 2>&1; then
-  cat "$work/log"
-  echo "the cores fail without a planted bug: nothing can be said"
-  exit 1
+if [ -z "$patterns" ]; then
+  cd "$build"
+  if ! bin/sim 1 "$seeds_max" >"$work/log" 2>&1; then
+    cat "$work/log"
+    echo "the cores fail without a planted bug: nothing can be said"
+    exit 1
+  fi
+  link=$(ninja -t commands bin/sim | tail -1)
 fi
-link=$(ninja -t commands bin/sim | tail -1)
 
 # plant WORK FOLDER FILE NAME PERL: the expression must change the file, and the simulator must fail
 # on a seed. Prints one line.
@@ -31,6 +35,7 @@ plant() {
     echo "$name: the pattern no longer matches $folder/$file"
     return 1
   fi
+  if [ -n "$patterns" ]; then return; fi
   compile=$(ninja -t commands "$folder/CMakeFiles/rt_${folder/\//_}.dir/$file.o" | tail -1 |
     sed "s# -o [^ ]*# -o $at/mutant.o#; s# -MF [^ ]*# -MF $at/mutant.d#; s# -c [^ ]*# -c $copy -w#")
   # The mutant's object stands before the archive, so its member is not taken from there.
