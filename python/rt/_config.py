@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
 
+from rt._slips import refuse_class
+
 
 @dataclass
 class FailureConfig:
@@ -108,3 +110,7 @@ class RunConfig:
     short_trials: bool = False
     limit_cpu: bool = False
     local_dir: Optional[str] = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        refuse_class("failure_config", self.failure_config)
+        refuse_class("checkpoint_config", self.checkpoint_config)

@@ -18,6 +18,7 @@ from rt._json import clean, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
+from rt._slips import Place
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
@@ -62,6 +63,7 @@ class Request:
     run: RunConfig = field(default_factory=RunConfig)
     resources: Any = None  # One request, or a function from a configuration to it.
     restore: Optional[str] = None  # A checkpoint's directory, that every trial begins from.
+    place: Optional[Place] = None  # Where the script asked for it.
 
 
 def trainable_name(trainable: Any) -> str:

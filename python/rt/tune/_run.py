@@ -18,6 +18,7 @@ from rt._errors import RtError, hide_own_frames
 from rt._logs import names_of
 from rt._pack import import_path
 from rt._resources import threads_of
+from rt._slips import check_space, errors_at, notes_of
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
@@ -77,7 +78,8 @@ class _Prepared:
 def _prepare(request: Request) -> _Prepared:
     hide_own_frames()
     request.trainable = lookup(request.trainable)
-    spec, table, dated = build_spec(request)
+    with errors_at(request.place):
+        spec, table, dated = build_spec(request)
     advice = advice_of(request, spec)
     tell_properties(request, advice, spec)
     asked = advice.to_spec()
@@ -93,7 +95,11 @@ def _prepare(request: Request) -> _Prepared:
 
 def run_search(request: Request) -> TrialSet:
     """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
+    hide_own_frames()
+    check_space(request.space, request.place)
     ready = _prepare(request)
+    if request.run.verbose != 0:
+        _say_notes(notes_of(request.space))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
@@ -114,6 +120,17 @@ def run_search(request: Request) -> TrialSet:
         spec["bundle"] = os.environ["RT_BUNDLE"]
     created = _create(driver, spec, ready.dated)
     return _follow(driver, ready, created)
+
+
+_said: set[str] = set()
+
+
+def _say_notes(notes: list[str]) -> None:
+    """Once each, however many searches have the same space."""
+    for note in notes:
+        if note not in _said:
+            _said.add(note)
+            print(f"rt: {note}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

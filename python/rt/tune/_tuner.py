@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
 import sys
 import warnings
@@ -10,7 +11,9 @@ from typing import Any, Optional, Union
 
 from rt._config import CheckpointConfig, FailureConfig, RunConfig
 from rt._errors import TuneError
+from rt._json import shown
 from rt._resources import as_request
+from rt._slips import nearest, place_of_call, refuse_class
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig
 from rt.tune._experiments import Experiment, listed
@@ -40,11 +43,14 @@ class Tuner:
         tune_config: Optional[TuneConfig] = None,
         run_config: Optional[RunConfig] = None,
     ) -> None:
+        _check_kind("tune_config", tune_config, TuneConfig)
+        _check_kind("run_config", run_config, RunConfig)
         self._request = Request(
             trainable=lookup(trainable),
             space=param_space,
             tune=tune_config or TuneConfig(),
             run=run_config or RunConfig(),
+            place=place_of_call(),
         )
         self._results: Optional[ResultGrid] = None
         self._known: Optional[dict[str, Any]] = None  # The experiment that is gone back to.
@@ -127,6 +133,12 @@ class Tuner:
                 raise RuntimeError("there are no results before fit()")
             return ResultGrid(known_trials(self._known, self._request.space))
         return self._results
+
+
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    refuse_class(name, value)
+    if value is not None and not isinstance(value, kind):
+        raise ValueError(f"{name} is a {kind.__name__}, not {shown(value)}")
 
 
 def _as_it_ended(trials: TrialSet, verbose: Optional[int]) -> TrialSet:
@@ -248,6 +260,7 @@ def run(
         ),
         resources=_old_resources(resources_per_trial),
         restore=_restored_from(restore),
+        place=place_of_call(),
     )
     trials = _run_or_resume(request, parse_resume(resume, resume_config))
     if raise_on_failed_trial:
@@ -291,7 +304,9 @@ def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
 def _check_others(others: dict[str, Any]) -> None:
     for key, value in others.items():
         if key not in _IGNORED:
-            raise TypeError(f"run() got an unexpected keyword argument {key!r}")
+            near = nearest(key, inspect.signature(run).parameters)
+            hint = f"; did you mean {near}?" if near else ""
+            raise TypeError(f"run() got an unexpected keyword argument {key!r}{hint}")
         if key in ("loggers", "upload_dir") and value:
             warnings.warn(f"tune.run: {key} is ignored", stacklevel=3)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rt._json import shown
+from rt._slips import refuse_class
 from rt.tune.callback import Callback
 
 
@@ -89,8 +90,11 @@ def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
 
 def asked_callbacks(callbacks: Any) -> list[Callback]:
     """Those that want to be called: not those of what the head always writes. ValueError else."""
+    if callbacks is not None and not isinstance(callbacks, (list, tuple)):
+        raise ValueError(f"callbacks is a list of tune.Callback, not {shown(callbacks)}")
     asked = []
     for callback in callbacks or []:
+        refuse_class("one of callbacks", callback)
         if isinstance(callback, DEFAULT_LOGGERS):
             continue
         if not isinstance(callback, Callback):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pickle
 from typing import Any, Optional, Union
 
+from rt._slips import refuse_class
+
 
 class TrialScheduler:
     """Decides which trials go on. FIFO and ASHA run in the head, other subclasses in the driver.
@@ -163,6 +165,7 @@ def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
         return create_scheduler(scheduler)
     if isinstance(scheduler, TrialScheduler):
         return scheduler
+    refuse_class("scheduler", scheduler)
     raise ValueError(
         f"{type(scheduler).__name__} is not a scheduler of rt; known: fifo, asha, and subclasses "
         "of tune.schedulers.TrialScheduler"

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 
 from rt._encode import json_config
 from rt._json import flatten
+from rt._slips import refuse_class
 
 FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
 
@@ -310,6 +311,7 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
         return create_searcher(search)
     if isinstance(search, SearchAlgorithm):
         return search
+    refuse_class("search_alg", search)
     name = type(search).__name__
     raise ValueError(
         f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, and subclasses of "

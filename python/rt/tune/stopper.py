@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
+from rt._slips import refuse_class
 
 
 def _spread(values: Iterable[float]) -> float:
@@ -225,6 +226,7 @@ def parts(stop: Any) -> list[Stopper]:
         return [part for stopper in stop.stoppers for part in parts(stopper)]
     if isinstance(stop, Stopper):
         return [] if isinstance(stop, NoopStopper) else [stop]
+    refuse_class("stop", stop)
     if isinstance(stop, (list, tuple)):
         return [part for each in stop for part in parts(each)]
     if callable(stop):

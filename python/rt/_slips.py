@@ -1,0 +1,227 @@
+"""What is hardly meant in a search: a misspelt grid_search, a function that was not called, a class
+where an object belongs.
+
+Looked for where a script asks for a search, never where one is resumed: an older release took some
+of it for a constant (common/spec/slips.h does the same for an experiment's YAML).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import inspect
+import linecache
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any, Callable, Optional
+
+from rt import _space
+from rt._json import shown
+from rt._space import Domain, SampleFrom
+from rt._values import Path
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_EXAMPLES = os.path.join(_OWN, "tune", "examples") + os.sep
+_DISTRIBUTIONS = (
+    "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint",
+    "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
+)  # fmt: skip
+_UNCALLED = {getattr(_space, name): name for name in _DISTRIBUTIONS}
+_YAML_ONLY = ("grid", "constant")  # What an experiment's YAML calls grid_search and a constant.
+_DEPTH_MAX = 32
+
+_NAMES = (*_DISTRIBUTIONS, *_YAML_ONLY)
+
+Place = tuple[str, int]  # A file and a line of it.
+
+
+def place_of_call() -> Optional[Place]:
+    """Where the script called into this package."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_OWN) or name.startswith(_EXAMPLES):
+            return name, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def refuse_class(name: str, value: Any) -> None:
+    """Raises ValueError when `value` is a class: `name` takes an object."""
+    if inspect.isclass(value):
+        called = value.__name__
+        raise ValueError(f"{name} is the class {called}; it needs an object: {called}(...)")
+
+
+def nearest(word: str, known: Iterable[str]) -> Optional[str]:
+    """The known word that `word` is a slip for, letters' case and underscores aside; or None."""
+    plain = {_plain(each): each for each in known}
+    found = difflib.get_close_matches(_plain(word), plain, 1, 0.8)
+    return plain[found[0]] if found else None
+
+
+def _plain(word: str) -> str:
+    word = word.rpartition(".")[2]
+    return "".join(letter for letter in word.lower() if letter.isalnum())
+
+
+@contextlib.contextmanager
+def errors_at(place: Optional[Place]) -> Iterator[None]:
+    """Puts `file:line: ` before the text of a ValueError: the call that what is wrong came from."""
+    try:
+        yield
+    except ValueError as error:
+        if place is None:
+            raise
+        raise ValueError(f"{place[0]}:{place[1]}: {error}") from error.__cause__
+
+
+def check_space(space: Any, place: Optional[Place] = None) -> None:
+    """Raises ValueError for what is hardly meant as a constant: file, line, key and what to write.
+
+    `place`: of the call that was given the space.
+    """
+    if not isinstance(space, dict):
+        return  # encode_space says so.
+    for path, value in _constants(space):
+        wrong = _name_slip(value) or _uncalled(value) or _text_slip(value) or _foreign(value)
+        if wrong is not None:
+            raise ValueError(f"{_where(path, place)}{'/'.join(map(str, path))}: {wrong}")
+
+
+def notes_of(space: Any) -> list[str]:
+    """Sentences about what is a constant here and might have been meant as a choice."""
+    notes = []
+    for path, value in _constants(space or {}):
+        name = "/".join(map(str, path))
+        if path[-1] in _NAMES:
+            continue  # Its dict was said.
+        if _is_plain_list(value):
+            text = shown(value)
+            notes.append(
+                f"{name} is the same list in every trial; to draw one of its values write "
+                f"tune.choice({text}), to try each tune.grid_search({text})"
+            )
+        elif isinstance(value, dict) and list(value) != ["grid_search"] and len(value) == 1:
+            key = next(iter(value))
+            if key in _NAMES:
+                called = {"grid": "grid_search", "constant": "choice"}.get(key, key)
+                notes.append(
+                    f"{name} is the dict {shown(value)} in every trial; a distribution is written "
+                    f"tune.{called}(...)"
+                )
+    return notes
+
+
+def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Everything below `value` that is no distribution, with its path."""
+    if len(path) > _DEPTH_MAX or isinstance(value, (Domain, SampleFrom)):
+        return
+    if path:
+        yield path, value
+    if isinstance(value, dict) and list(value) != ["grid_search"]:
+        for key, item in value.items():
+            yield from _constants(item, (*path, key))
+    elif isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _constants(item, (*path, i))
+
+
+def _is_plain_list(value: Any) -> bool:
+    scalar = (bool, int, float, str)
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(v, scalar) for v in value)
+
+
+def _name_slip(value: Any) -> Optional[str]:
+    if not isinstance(value, dict):
+        return None
+    if "grid_search" in value and len(value) > 1:
+        others = ", ".join(repr(key) for key in value if key != "grid_search")
+        return f"grid_search must be the only key of its dict; beside it: {others}"
+    if len(value) != 1:
+        return None
+    ((name, inside),) = value.items()
+    if not isinstance(name, str) or not isinstance(inside, (list, tuple, range)):
+        return None  # No distribution takes anything else.
+    if name in _NAMES:
+        return None
+    near = nearest(name, _DISTRIBUTIONS)
+    if near is None:
+        return None
+    return (
+        f"unknown distribution {name!r}; did you mean tune.{near}(...)? A dict that is meant as it "
+        f"is is written tune.choice([{{{name!r}: [...]}}])"
+    )
+
+
+def _uncalled(value: Any) -> Optional[str]:
+    try:
+        name = _UNCALLED.get(value) if callable(value) else None
+    except TypeError:  # It has no hash.
+        return None
+    if name is None:
+        return None
+    return f"tune.{name} is the function, not a distribution; call it: {_call(value)}"
+
+
+def _call(function: Callable[..., Any]) -> str:
+    required = [
+        name
+        for name, each in inspect.signature(function).parameters.items()
+        if each.default is inspect.Parameter.empty
+    ]
+    return f"tune.{function.__name__}({', '.join(required)})"
+
+
+def _text_slip(value: Any) -> Optional[str]:
+    if not isinstance(value, str) or not value.endswith(")") or "(" not in value:
+        return None
+    before = value.partition("(")[0].strip()
+    name = before.rpartition(".")[2]
+    if name not in _DISTRIBUTIONS or before not in (name, f"tune.{name}", f"ray.tune.{name}"):
+        return None
+    return f"{shown(value)} is a text, not a distribution; write it without quotes"
+
+
+def _foreign(value: Any) -> Optional[str]:
+    if not str(getattr(type(value), "__module__", "")).startswith("ray.tune."):
+        return None
+    return f"{shown(value)} is a distribution of Ray; import tune from rt: from rt import tune"
+
+
+def _where(path: Path, place: Optional[Place]) -> str:
+    """`file:line: ` of the key where the source shows it, else of the call."""
+    if place is None:
+        return ""
+    file, line = place
+    return f"{file}:{_line_of(path, file) or line}: "
+
+
+def _line_of(path: Path, file: str) -> Optional[int]:
+    """The line of the only dict display, in that file, in which the path's keys are nested so."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return None
+    found = [line for node in ast.walk(tree) for line in _lines(node, path)]
+    return found[0] if len(found) == 1 else None
+
+
+def _lines(node: ast.AST, path: Path) -> Iterator[int]:
+    step, rest = path[0], path[1:]
+    pairs: list[tuple[ast.expr, ast.expr]] = []
+    if isinstance(node, ast.Dict) and isinstance(step, str):
+        named = ((key, value) for key, value in zip(node.keys, node.values) if key is not None)
+        pairs = [pair for pair in named if getattr(pair[0], "value", None) == step]
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "dict":
+        pairs = [(each.value, each.value) for each in node.keywords if each.arg == step]
+    elif isinstance(node, ast.List) and isinstance(step, int) and step < len(node.elts):
+        pairs = [(node.elts[step], node.elts[step])]
+    for key, value in pairs:
+        if rest:
+            yield from _lines(value, rest)
+        else:
+            yield key.lineno

@@ -1,0 +1,149 @@
+"""What is hardly meant in a search is said before anything runs."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+from fake_world import World
+from rt import tune
+from rt._slips import check_space, notes_of
+
+
+def text_of(call: Callable[[], Any]) -> str:
+    with pytest.raises(ValueError) as caught:
+        call()
+    return str(caught.value)
+
+
+def line_here() -> int:
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        ({"lr": {"grid_searh": [1, 2]}}, "lr: unknown distribution 'grid_searh'; did you mean "
+         "tune.grid_search(...)?"),
+        ({"lr": {"chioce": [1, 2]}}, "did you mean tune.choice(...)?"),
+        ({"lr": {"log_uniform": (1, 2)}}, "did you mean tune.loguniform(...)?"),
+        ({"net": [1, {"lr": {"Uniform": [0, 1]}}]}, "net/1/lr: unknown distribution 'Uniform'"),
+        ({"lr": {"grid_search": [1], "x": 2}}, "lr: grid_search must be the only key of its dict; "
+         "beside it: 'x'"),
+        ({"lr": tune.uniform}, "lr: tune.uniform is the function, not a distribution; call it: "
+         "tune.uniform(lower, upper)"),
+        ({"net": {"lr": tune.grid_search}}, "net/lr: tune.grid_search is the function"),
+        ({"lr": "tune.loguniform(1e-4, 1e-1)"}, "lr: 'tune.loguniform(1e-4, 1e-1)' is a text, not a"
+         " distribution; write it without quotes"),
+    ],
+)  # fmt: skip
+def test_a_slip_in_a_space_is_an_error_that_names_the_key(space: Any, said: str) -> None:
+    assert said in text_of(lambda: check_space(space))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, 2, 3], {"choice": [1, 2]}, {"range": [0, 1]}, {"grid_points": [1, 2]}, {"uniforn": 3},
+        {"a": [1], "b": [2]}, print, dict, "f(x)", "uniform", (1, 2), None,
+        tune.choice([{"grid_searh": [1]}]), tune.grid_search([{"chioce": [1]}]),
+    ],
+)  # fmt: skip
+def test_what_may_be_meant_as_a_constant_is_one(value: Any) -> None:
+    check_space({"x": value})
+
+
+def test_the_error_has_the_line_of_the_key(world: World) -> None:
+    first = line_here()
+    tuner = tune.Tuner(
+        print,
+        param_space={
+            "a_key_of_this_test": 1,
+            "another_key_of_this_test": {"grid_searh": [1, 2]},
+        },
+    )
+    said = text_of(tuner.fit)
+    assert f"{__file__}:{first + 5}: another_key_of_this_test: unknown" in said
+    assert world.asked("experiment_create") == []
+
+
+def test_the_error_has_the_line_of_the_call_where_the_key_has_none(world: World) -> None:
+    space: dict[str, Any] = {}
+    for key in ("made", "up"):
+        space[key] = tune.uniform
+    line = line_here() + 1
+    assert f"{__file__}:{line}: made: " in text_of(lambda: tune.run(print, config=space))
+
+
+def test_the_error_has_the_line_of_the_call_for_what_is_wrong_elsewhere(world: World) -> None:
+    line = line_here() + 1
+    tuner = tune.Tuner(print, param_space={"a": tune.choice([tune.grid_search([1])])})
+    assert text_of(tuner.fit).startswith(f"{__file__}:{line}: a: ")
+
+
+class Ours(tune.Callback):
+    """A callback."""
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tune.run(print, scheduler=tune.schedulers.FIFOScheduler),
+         "scheduler is the class FIFOScheduler; it needs an object: FIFOScheduler(...)"),
+        (lambda: tune.run(print, search_alg=tune.search.BasicVariantGenerator),
+         "search_alg is the class BasicVariantGenerator"),
+        (lambda: tune.run(print, stop=tune.stopper.MaximumIterationStopper),
+         "stop is the class MaximumIterationStopper"),
+        (lambda: tune.run(print, callbacks=[Ours]), "one of callbacks is the class Ours"),
+        (lambda: tune.run(print, callbacks=Ours()), "callbacks is a list of tune.Callback"),
+        (lambda: tune.Tuner(print, run_config=tune.RunConfig), "run_config is the class RunConfig"),
+        (lambda: tune.Tuner(print, tune_config=tune.RunConfig()), "tune_config is a TuneConfig"),
+        (lambda: tune.RunConfig(failure_config=tune.FailureConfig),
+         "failure_config is the class FailureConfig"),
+        (lambda: tune.RunConfig(checkpoint_config=tune.CheckpointConfig),
+         "checkpoint_config is the class CheckpointConfig"),
+    ],
+)  # fmt: skip
+def test_a_class_where_an_object_belongs_is_an_error(
+    world: World, call: Callable[[], Any], said: str
+) -> None:
+    assert said in text_of(call)
+
+
+def test_a_list_that_is_a_constant_is_said_once(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = {"lr": [1, 2, 3], "one": [1], "deep": {"sizes": [[1, 2], [3]]}}
+    for _ in range(2):
+        tune.run(print, config=space)
+    said = capsys.readouterr().err
+    assert said.count("rt: lr is the same list in every trial") == 1
+    assert "tune.choice([1, 2, 3])" in said and "tune.grid_search([1, 2, 3])" in said
+    assert "rt: one" not in said and "deep/sizes/0 is the same list" in said
+    assert notes_of({"x": {"choice": [1, 2]}, "y": {"grid_search": [1, 2]}}) == [
+        "x is the dict {'choice': [1, 2]} in every trial; a distribution is written "
+        "tune.choice(...)"
+    ]
+
+
+def test_silence_is_kept(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    tune.run(print, config={"kept_silent": [1, 2]}, verbose=0)
+    assert capsys.readouterr().err == ""
+
+
+def test_what_an_older_release_took_for_a_constant_is_resumed(tmp_path: Path, world: World) -> None:
+    from rt.tune._experiment import Request
+    from rt.tune._run import Fates, resume_search
+
+    known = {"id": 1, "results_dir": str(tmp_path), "state": "RUNNING"}
+    request = Request(print, space={"lr": {"grid_searh": [1, 2]}})
+    assert len(list(resume_search(request, known, Fates()))) == 1
+
+
+def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"did you mean num_samples\?"):
+        tune.run(print, num_sample=3)
