@@ -7,10 +7,12 @@ call `ray.init(...)` first. Importing this package starts nothing: the first sea
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rt._errors import RtError, TrialError
+from rt._paths import announce_missing, no_attribute
 from rt._runtime import (
     available_resources,
     cluster_resources,
@@ -41,4 +43,7 @@ def __getattr__(name: str) -> ModuleType:
     """Imports `rt.tune`, `rt.train` and `rt.air` when they are first asked for."""
     if name in ("air", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
-    raise AttributeError(f"module 'rt' has no attribute {name!r}")
+    no_attribute(__name__, name)
+
+
+announce_missing(sys.modules[__name__])

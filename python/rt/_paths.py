@@ -1,4 +1,5 @@
-"""Ray's module paths: modules that only name what lives elsewhere, made from one table each.
+"""Ray's module paths: modules that only name what lives elsewhere, made from one table each; and
+what is said of those that rt does not have yet.
 
 `from rt.tune.tuner import Tuner` finds the entry that `alias` put into sys.modules: importing
 `rt.tune` comes first, and makes them.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from types import ModuleType
+from typing import Any, NoReturn
 
 
 def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> None:
@@ -24,3 +26,61 @@ def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> 
         sys.modules[path] = module
         parent, _, last = path.rpartition(".")
         setattr(sys.modules[parent], last, module)
+
+
+def no_attribute(module: str, name: str) -> NoReturn:
+    """Raises AttributeError, as a module does; of a name of Ray it says what works instead."""
+    from rt._missing import explain
+
+    error = AttributeError(
+        explain(f"{module}.{name}") or f"module {module!r} has no attribute {name!r}"
+    )
+    if hasattr(error, "name"):  # For the interpreter's own suggestions.
+        error.name, error.obj = name, sys.modules[module]
+    raise error
+
+
+class _MissingFinder:
+    """Asked last of all finders: raises for a name of Ray that rt does not have yet."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """None, or ModuleNotFoundError.
+
+        The error carries no name: `from rt import data` would else lose it (importlib takes an
+        error of that very name for the answer to a question).
+        """
+        if not name.startswith("rt.") or _only_asked():
+            return
+        from rt._missing import explain
+
+        text = explain(name)
+        if text is not None:
+            raise ModuleNotFoundError(text)
+
+
+def _only_asked() -> bool:
+    """Whether it is importlib.util.find_spec that looks for a module."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") != "importlib.util":
+        if frame.f_code.co_name == "_find_and_load_unlocked":
+            return False
+        frame = frame.f_back
+    return frame.f_back is not None
+
+
+def announce_missing(*modules: ModuleType) -> None:
+    """Lets these modules say of a missing name of Ray what works instead."""
+    if not any(isinstance(each, _MissingFinder) for each in sys.meta_path):
+        sys.meta_path.append(_MissingFinder())
+    for module in modules:
+        if not hasattr(module, "__path__"):  # Finders are asked for what is in a package only.
+            vars(module)["__path__"] = []
+        if "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = _getattr_of(module.__name__)
+
+
+def _getattr_of(module: str) -> Any:
+    def missing(name: str) -> NoReturn:
+        no_attribute(module, name)
+
+    return missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -159,3 +160,77 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
     save_logs(str(tmp_path), "1/0", str(results))
     assert (results / "stdout").read_text() == "abcd"
     assert not (results / "stderr").exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import rt.data",
+        "from rt import data",
+        "from rt.data import from_items",
+        "import rt.serve as serve",
+        "from rt import rllib",
+        "from rt import get, put",
+        "from rt.util.multiprocessing import Pool",
+        "from rt.tune.search.optuna import OptunaSearch",
+        "import rt.tune.suggest.hyperopt",
+        "from rt.tune.schedulers import PopulationBasedTraining",
+        "from rt.tune.schedulers.pb2 import PB2",
+        "from rt.tune.integration.pytorch_lightning import TuneReportCallback",
+        "from rt.air.integrations.wandb import WandbLoggerCallback",
+        "from rt.train.torch import TorchTrainer, prepare_model",
+        "from rt.train import DataConfig",
+        "from rt.train.xgboost import XGBoostTrainer",
+        "from rt.tune.utils import wait_for_gpu",
+    ],
+)
+def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"rt has no rt\.\S+ yet \(in Ray: .*What works"):
+        exec(code, {})
+    exec(f"try:\n    {code}\nexcept ImportError:\n    pass", {})
+
+
+def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
+    import rt
+
+    for module, name in [(rt, "remote"), (rt, "data"), (rt.train, "torch"), (tune, "utils"),
+                         (tune.schedulers, "PopulationBasedTraining"),
+                         (tune.search, "optuna"), (rt.air, "integrations")]:  # fmt: skip
+        assert not hasattr(module, name) and getattr(module, name, None) is None
+        with pytest.raises(AttributeError, match=rf"rt has no {module.__name__}\.{name} yet"):
+            getattr(module, name)
+
+
+def test_an_algorithm_that_is_not_there_yet_says_what_works() -> None:
+    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pbt yet .*ASHA"):
+        tune.run(print, scheduler="pbt")
+    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.optuna yet .*Searcher"):
+        tune.run(print, search_alg="optuna")
+
+
+def test_names_that_ray_has_not_fail_in_pythons_own_words() -> None:
+    for code, kind, text in [
+        ("import rt.nothing", ModuleNotFoundError, r"No module named 'rt\.nothing'"),
+        ("import rt.tune.search.nothing", ModuleNotFoundError, "No module named"),
+        ("from rt.tune import choise", ImportError, "cannot import name 'choise' from 'rt.tune'"),
+        ("from rt import tune; tune.choise", AttributeError, "module 'rt.tune' has no attribute"),
+        ("import rt; rt.tunes", AttributeError, "module 'rt' has no attribute 'tunes'"),
+    ]:
+        with pytest.raises(kind, match=text):
+            exec(code, {})
+
+
+def test_whether_a_module_is_there_can_be_asked() -> None:
+    from importlib.util import find_spec
+
+    assert find_spec("rt.data") is None and find_spec("rt.tune.search.optuna") is None
+    assert find_spec("rt.tune") is not None
+
+
+def test_no_name_is_said_to_be_missing_that_is_there() -> None:
+    from rt._missing import NAMES
+
+    for full in NAMES:
+        parent, _, name = full.rpartition(".")
+        with pytest.raises(ImportError, match=re.escape(f"rt has no {full} yet")):
+            exec(f"from {parent} import {name}", {})

@@ -4,7 +4,7 @@ import sys
 
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig
-from rt._paths import alias
+from rt._paths import alias, announce_missing
 from rt._resources import ScalingConfig
 from rt.air import session
 from rt.tune._results import Result
@@ -27,3 +27,4 @@ alias(
         "rt.air.result": ["Result"],
     },
 )
+announce_missing(sys.modules[__name__])

@@ -13,7 +13,7 @@ from rt._api import (
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from rt._errors import TrialError, TuneError
-from rt._paths import alias
+from rt._paths import alias, announce_missing
 from rt._resources import PlacementGroupFactory
 from rt._space import (
     choice,
@@ -135,6 +135,7 @@ alias(
         "rt.tune.registry": ["register_trainable"],
         "rt.tune.result_grid": ["ResultGrid"],
         "rt.tune.sample": _PRIMITIVES,
+        "rt.tune.context": ["TuneContext", "get_context"],
         "rt.tune.schedulers.async_hyperband": _SCHEDULERS,
         "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
         "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
@@ -143,10 +144,13 @@ alias(
         "rt.tune.search.sample": _PRIMITIVES,
         "rt.tune.search.searcher": ["Searcher"],
         "rt.tune.search.variant_generator": ["grid_search"],
+        "rt.tune.search.search_algorithm": ["SearchAlgorithm"],
         "rt.tune.suggest": _SEARCHERS,
         "rt.tune.suggest.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.suggest.repeater": ["Repeater"],
         "rt.tune.suggest.suggestion": ["ConcurrencyLimiter", "Searcher"],
+        "rt.tune.syncer": ["SyncConfig"],
+        "rt.tune.trial": ["Trial"],
         "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
         "rt.tune.trainable.trainable": ["Trainable"],
         "rt.tune.trainable.util": ["with_parameters"],
@@ -155,3 +159,4 @@ alias(
         "rt.tune.tuner": ["Tuner"],
     },
 )
+announce_missing(*(each for name, each in sys.modules.items() if name.startswith("rt.tune")))

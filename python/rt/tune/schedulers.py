@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Optional, Union
 
+from rt._missing import explain
 from rt._slips import refuse_class
 
 
@@ -148,8 +149,9 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
     try:
         return _BY_NAME[scheduler.lower()](**arguments)
     except KeyError:
-        known = ", ".join(sorted(_BY_NAME))
-        raise ValueError(f"unknown scheduler {scheduler!r}; known: {known}") from None
+        missing = explain(f"{__name__}.{scheduler.lower()}")
+        known = f"unknown scheduler {scheduler!r}; known: {', '.join(sorted(_BY_NAME))}"
+        raise ValueError(missing or known) from None
 
 
 def runs_in_head(scheduler: TrialScheduler) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, Optional, Union
 
 from rt._encode import json_config
 from rt._json import flatten
+from rt._missing import explain
 from rt._slips import refuse_class
 
 FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
@@ -299,7 +300,9 @@ class _Group:
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     """The algorithm of that name. Raises ValueError that lists the known names."""
     if search_alg.lower() not in ("random", "basic", "variant_generator", "grid"):
-        raise ValueError(f"unknown search algorithm {search_alg!r}; known: basic, random, grid")
+        missing = explain(f"{__name__}.{search_alg.lower()}")
+        known = f"unknown search algorithm {search_alg!r}; known: basic, random, grid"
+        raise ValueError(missing or known)
     return BasicVariantGenerator(**arguments)
 
 
