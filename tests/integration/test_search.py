@@ -117,6 +117,24 @@ print(json.dumps([each.config for each in results]))
         self.assertNotEqual(first, other)
         self.assertEqual(len({each["u"] for each in first}), 6)
 
+    def test_a_search_follows_the_seed_of_the_script(self) -> None:
+        text = """
+import json, random, sys
+import numpy as np
+from rt import tune
+exec(sys.argv[1])
+space = {"u": tune.uniform(0, 1), "c": tune.choice([{"d": tune.uniform(0, 1)}, {"d": 0}])}
+search = lambda: [each.config for each in tune.Tuner(
+    lambda config: 1, param_space=space, tune_config=tune.TuneConfig(num_samples=3)).fit()]
+print(json.dumps([search(), search()]))
+"""
+        once = self.place.said(text, "np.random.seed(5)")
+        self.assertNotEqual(once[0], once[1])
+        self.assertEqual(self.place.said(text, "np.random.seed(5)"), once)
+        by_random = self.place.said(text, "random.seed(5)")
+        self.assertEqual(self.place.said(text, "random.seed(5)"), by_random)
+        self.assertNotEqual(self.place.said(text, ""), self.place.said(text, ""))
+
     def test_a_tag_says_what_was_drawn_and_can_be_a_files_name(self) -> None:
         tags = self.place.said("""
 import json

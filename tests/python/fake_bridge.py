@@ -1,8 +1,8 @@
 """`rt bridge` with a canned search: writes what it is asked to $FAKE_LOG, answers from $FAKE_WORLD.
 
 The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
-"fail": {op: error}}. With "endless" the experiment ends only when it is stopped, with "stubborn"
-not even then.
+"fail": {op: error}, "attached": True, "seed": number}. With "endless" the experiment ends only when
+it is stopped, with "stubborn" not even then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
             pickle.load(file)
         return {"manifest": "m1"}
     if op == "experiment_create":
-        return {"experiment_id": 1, "results_dir": "/results/e", "attached": False}
+        attached = bool(world.get("attached"))
+        return {"experiment_id": 1, "results_dir": "/results/e", "attached": attached}
+    if op == "experiment_get":
+        return {"id": 1, "state": "RUNNING", "seed": world.get("seed")}
     if op == "experiment_stop":
         state["stopped"] = not world.get("stubborn")
     if op == "experiment_wait":

@@ -18,6 +18,7 @@ from rt._errors import RtError, hide_own_frames
 from rt._logs import names_of
 from rt._pack import import_path
 from rt._resources import threads_of
+from rt._seeds import draw_seed
 from rt._slips import check_space, errors_at, notes_of
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
@@ -45,16 +46,21 @@ def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool)
     return f"{driver_id}:{ordinal}:{digest}"
 
 
-def _create(driver: Driver, spec: dict[str, Any], dated: bool) -> dict[str, Any]:
+def _create(driver: Driver, ready: _Prepared) -> dict[str, Any]:
     """Makes the experiment, or goes back to it when this driver, run again, had made it already."""
     ordinal = _driver.next_ordinal()
+    # Not in the key: a driver that is run again draws another one.
+    drawn = {} if ready.seed is None else {"seed": ready.seed}
+
+    def create(name: str) -> dict[str, Any]:
+        key = request_key(name, ordinal, ready.spec, ready.dated)
+        return dict(driver.call("experiment_create", spec={**ready.spec, **drawn}, key=key))
+
     if driver.inside_job or driver.embedded:
-        key = request_key(driver.id, ordinal, spec, dated)
-        return dict(driver.call("experiment_create", spec=spec, key=key))
+        return create(driver.id)
     name = _identity.mine().of(ordinal)
     while True:
-        key = request_key(name, ordinal, spec, dated)
-        created = dict(driver.call("experiment_create", spec=spec, key=key))
+        created = create(name)
         if not created.get("attached"):
             return created
         known = driver.call("experiment_get", experiment_id=int(created["experiment_id"]))
@@ -73,6 +79,7 @@ class _Prepared:
     advice: Advice
     dated: bool
     manifest: str  # Of what its trials unpickle.
+    seed: Optional[int] = None  # Drawn for it where the specification has none.
 
 
 def _prepare(request: Request) -> _Prepared:
@@ -118,7 +125,12 @@ def run_search(request: Request) -> TrialSet:
         spec["cwd"] = os.getcwd()
     elif os.environ.get("RT_BUNDLE"):
         spec["bundle"] = os.environ["RT_BUNDLE"]
-    created = _create(driver, spec, ready.dated)
+    if "seed" not in spec and ready.advice.searcher is None:
+        ready.seed = ready.advice.seed = draw_seed()
+    created = _create(driver, ready)
+    if created.get("attached"):
+        known = driver.call("experiment_get", experiment_id=int(created["experiment_id"]))
+        ready.advice.seed = known.get("seed")
     return _follow(driver, ready, created)
 
 
@@ -190,6 +202,7 @@ def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> Tria
     }
     created["ended"] = not _reopen(driver, known, fates, ready.manifest)
     ready.dated = False
+    ready.advice.seed = known.get("seed")
     return _follow(driver, ready, created)
 
 

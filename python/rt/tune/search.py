@@ -15,6 +15,7 @@ from typing import Any, Optional, Union
 from rt._encode import json_config
 from rt._json import flatten
 from rt._missing import explain
+from rt._seeds import as_seed
 from rt._slips import refuse_class
 
 FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
@@ -32,7 +33,8 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     points_to_evaluate: configurations, or parts of them, that the first samples take as they are.
     constant_grid_search: the points of a grid share one random draw. random_state: an integer seed,
-    or None for a fresh one. Raises ValueError for what Ray has and rt does not.
+    or a generator of NumPy that one is drawn from. With None the search follows np.random.seed or
+    random.seed of the script. Raises ValueError for anything else.
     """
 
     def __init__(
@@ -44,14 +46,12 @@ class BasicVariantGenerator(SearchAlgorithm):
     ) -> None:
         if max_concurrent < 0:
             raise ValueError("max_concurrent must be 0 (no limit) or more")
-        if random_state is not None and (not isinstance(random_state, int) or random_state < 0):
-            raise ValueError("random_state must be a whole number of 0 or more")
         self.points = list(points_to_evaluate or [])
         if not all(isinstance(point, dict) for point in self.points):
             raise ValueError("points_to_evaluate must be a list of dicts")
         self.constant_grid_search = bool(constant_grid_search)
         self.max_concurrent = int(max_concurrent)
-        self.seed = random_state
+        self.seed = as_seed(random_state)
 
     def to_spec(self) -> dict[str, Any]:
         """The `search` of an experiment's specification."""

@@ -1,0 +1,43 @@
+"""A search's seed from the script's own: what np.random.seed or random.seed made reproducible."""
+
+from __future__ import annotations
+
+import random
+import sys
+from typing import Any, Optional
+
+from rt._json import unboxed
+
+_LIMIT = 2**31 - 1
+
+
+def draw_seed() -> int:
+    """A number of 0 or more from the generator that the script seeded; advances that by one draw.
+
+    That is NumPy's global generator, as in Ray, once np.random.seed was called, and the module
+    `random` otherwise: it is seeded by the system unless the script did so.
+    """
+    if _numpy_is_seeded():
+        return int(sys.modules["numpy"].random.randint(_LIMIT))
+    return random.randrange(_LIMIT)
+
+
+def _numpy_is_seeded() -> bool:
+    legacy = sys.modules.get("numpy.random.mtrand")
+    generator = getattr(getattr(legacy, "_rand", None), "_bit_generator", None)
+    # A fresh generator knows the entropy that seeded it; np.random.seed takes that away.
+    return generator is not None and getattr(generator, "_seed_seq", 0) is None
+
+
+def as_seed(random_state: Any) -> Optional[int]:
+    """What Ray takes as a random_state: a whole number, a generator of NumPy, or None.
+
+    Raises ValueError for anything else.
+    """
+    state = unboxed(random_state)
+    if state is None or (isinstance(state, int) and type(state) is not bool and state >= 0):
+        return state
+    for draw in ("integers", "randint"):  # Of np.random.Generator, and of RandomState.
+        if type(state).__module__.startswith("numpy.random") and hasattr(state, draw):
+            return int(getattr(state, draw)(_LIMIT))
+    raise ValueError("random_state must be a whole number of 0 or more, or a generator of NumPy")
