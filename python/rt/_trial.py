@@ -201,6 +201,13 @@ def _report_checkpoint(
         shutil.rmtree(staging, ignore_errors=True)
 
 
+def _choose_directory(trial_dir: bool) -> None:
+    """Ray's variable names where the trial began; with `trial_dir` it leaves for its directory."""
+    os.environ["TUNE_ORIG_WORKING_DIR"] = os.getcwd()
+    if trial_dir:
+        os.chdir(os.environ["RT_TRIAL_DIR"])
+
+
 def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
     """Runs the trial to its end and returns the exit code. `loaded`: what load_payload gave."""
     try:
@@ -211,6 +218,7 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         given = os.environ.get("RT_RESOURCES")  # Of a trial whose resources are its own.
         session.resources = json.loads(given) if given else dict(payload.get("resources") or {})
         config = read_config(session, payload)
+        _choose_directory(bool(payload.get("chdir")))
         is_class = isinstance(trainable, type)
         session.handle_signals(raises=not is_class)
         if is_class:

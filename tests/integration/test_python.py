@@ -143,6 +143,37 @@ print([each.metrics["v"] for each in results])
                          ["ü x", "ü x-2", "ü x-3"])
         place.wait_gone()
 
+    def test_trials_change_into_their_directories_where_that_is_asked_for(self) -> None:
+        (self.place.work / "data.txt").write_text("the data")
+        text = """
+import json, os
+from rt import tune
+
+def objective(config):
+    with open(f"mine-{config['x']}", "w") as file:
+        file.write("written here")
+    origin = os.environ["TUNE_ORIG_WORKING_DIR"]
+    with open(os.path.join(origin, "data.txt")) as file:
+        data = file.read()
+    home = os.path.realpath(tune.get_context().get_trial_dir()) == os.path.realpath(os.getcwd())
+    return {"data": data, "home": home, "files": sorted(os.listdir("."))}
+
+grid = tune.Tuner(objective, param_space={"x": tune.grid_search([1, 2])}).fit()
+print(json.dumps([[each.metrics[key] for key in ("data", "home", "files")] for each in grid]))
+"""
+        for name in ("RT_CHDIR_TO_TRIAL_DIR", "RAY_CHDIR_TO_TRIAL_DIR"):
+            with self.subTest(name=name):
+                self.place.env[name] = "1"
+                self.assertEqual(self.place.said(text), [["the data", True, ["mine-1"]],
+                                                         ["the data", True, ["mine-2"]]])
+                del self.place.env[name]
+        (data, home, files), _ = self.place.said(text)
+        self.assertEqual((data, home), ("the data", False))
+        self.assertLessEqual({"data.txt", "mine-1", "script.py"}, set(files))
+        self.place.env["RT_CHDIR_TO_TRIAL_DIR"] = "yes"
+        done = self.place.run(text, code=1)
+        self.assertIn("RT_CHDIR_TO_TRIAL_DIR must be 0 or 1, not 'yes'", done.stderr)
+
     def test_what_a_module_beside_it_defines_can_be_pickled_in_a_trial(self) -> None:
         self.place.write("""
 class Net:

@@ -68,6 +68,32 @@ def test_a_number_and_a_generator_are_reported(tmp_path: Path) -> None:
     assert metrics(worker, "_metric") == [None, 2.5]
 
 
+@pytest.mark.parametrize("chdir", [True, False])
+def test_a_trial_changes_into_its_directory_where_that_is_asked_for(
+    tmp_path: Path, chdir: bool
+) -> None:
+    class Steps(tune.Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.began = os.getcwd()
+
+        def step(self) -> dict[str, Any]:
+            origin = os.environ["TUNE_ORIG_WORKING_DIR"]
+            return {"at": self.began, "here": os.getcwd(), "origin": origin, "done": True}
+
+    def where(config: dict[str, Any]) -> dict[str, Any]:
+        return {"here": os.getcwd(), "origin": os.environ["TUNE_ORIG_WORKING_DIR"]}
+
+    for trainable in (Steps, where):
+        folder = tmp_path / trainable.__name__
+        folder.mkdir()
+        worker, child = start(folder, trainable, chdir=chdir)
+        assert finish(child) == (0, "")
+        row = worker.reports[-1]["metrics"]
+        expected = str(folder / "trial") if chdir else os.getcwd()
+        assert row["here"] == row.get("at", row["here"]) == expected
+        assert row["origin"] == os.getcwd()
+
+
 def test_values_that_json_lacks_arrive_as_themselves(tmp_path: Path) -> None:
     from rt._encode import encode_space
 

@@ -279,6 +279,15 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
         spec["results_dir"] = os.path.abspath(os.path.expanduser(os.fspath(where)))
 
 
+def _wants_trial_dir() -> bool:
+    """Whether trials change into their directories. Ray's own variable counts where it is set."""
+    names = ("RT_CHDIR_TO_TRIAL_DIR", "RAY_CHDIR_TO_TRIAL_DIR")
+    given = next((os.environ[name] for name in names if os.environ.get(name)), "0")
+    if given not in ("0", "1"):
+        raise ValueError(f"RT_CHDIR_TO_TRIAL_DIR must be 0 or 1, not {given!r}")
+    return given == "1"
+
+
 def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
     """Writes what the trials unpickle, and what Tuner.restore does, into a fresh directory."""
     checkpoints = request.run.checkpoint_config
@@ -298,6 +307,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
+            "chdir": _wants_trial_dir(),
         },
         {"space": request.space, "tune": request.tune, "run": request.run},
         request.restore,
