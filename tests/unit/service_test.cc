@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 #include "head/options.h"
@@ -37,7 +39,48 @@ std::set<std::string> WireMethods() {
   return methods;
 }
 
+// The role table of docs/security.md. "Blob: all" names all methods of a service.
+std::map<std::string, std::set<std::string>> DocumentedRoles() {
+  std::map<std::string, std::set<std::string>> documented;
+  std::vector<std::string> roles;
+  for (const std::string& line : Split(*ReadFile(RT_DOCS "/security.md"), '\n')) {
+    std::vector<std::string> cells = Split(line, '|');
+    for (std::string& cell : cells) cell = std::string(Trim(cell));
+    if (cells.size() != 8) continue;
+    if (cells[1] == "methods") roles.assign(cells.begin() + 2, cells.end() - 1);
+    const size_t colon = cells[1].find(": ");
+    if (roles.empty() || colon == std::string::npos) continue;
+    const std::string service = cells[1].substr(0, colon) + "Service/";
+    std::vector<std::string> methods = Split(cells[1].substr(colon + 2), ',');
+    if (methods[0] == "all") {
+      methods.clear();
+      for (const std::string& method : AuthMethods())
+        if (method.starts_with(service)) methods.push_back(method.substr(service.size()));
+    }
+    for (const std::string& method : methods) {
+      const std::string name(Trim(method.substr(0, method.find(" ("))));
+      std::set<std::string>& known = documented[service + name];
+      for (size_t i = 0; i < roles.size(); ++i)
+        if (cells[i + 2] == "x") known.insert(roles[i]);
+    }
+  }
+  return documented;
+}
+
 }  // namespace
+
+TEST_CASE("auth: the role table of the documentation is the one that is enforced") {
+  const auto documented = DocumentedRoles();
+  CHECK(documented.size() == AuthMethods().size());
+  for (const std::string& method : AuthMethods()) {
+    INFO(method);
+    REQUIRE(documented.contains(method));
+    for (const char* role : {"admin", "user", "viewer", "worker", "join"}) {
+      INFO(role);
+      CHECK(documented.at(method).contains(role) == IsAllowed(method, role));
+    }
+  }
+}
 
 TEST_CASE("auth: every method of the wire has an entry, and every entry a method") {
   std::set<std::string> wire = WireMethods();
