@@ -63,7 +63,7 @@ BroughtHome BringHome(HeadClient& client, const HomeWish& wish) {
 
 void SayLines(const std::string& before, const std::vector<std::string>& lines) {
   for (size_t i = 0; i < lines.size() && i < kLinesMax; ++i)
-    std::fprintf(stderr, "rt: %s%s\n", before.c_str(), lines[i].c_str());
+    std::fprintf(stderr, "rt: %s%s\n", before.c_str(), EscapeControl(lines[i]).c_str());
   if (lines.size() > kLinesMax)
     std::fprintf(stderr, "rt: %sand %zu more\n", before.c_str(), lines.size() - kLinesMax);
 }

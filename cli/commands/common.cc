@@ -157,7 +157,8 @@ absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::strin
 }
 
 void PrintJson(const Json& json) {
-  std::string text = json.Dump() + "\n";
+  // What the JSON text leaves as it is (C1, bidirectional) becomes \uNNNN: the same JSON.
+  std::string text = EscapeControl(ValidUtf8(json.Dump())) + "\n";
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 

@@ -24,7 +24,7 @@ void PrintFinding(const Finding& finding, bool color) {
   std::printf("%s%-4s%s  %-14s  %s\n", color ? ink : "", GradeName(finding.grade),
               color ? "\x1b[0m" : "", EscapeControl(finding.check).c_str(),
               EscapeControl(finding.message).c_str());
-  if (!finding.hint.empty()) std::printf("%22sdo: %s\n", "", finding.hint.c_str());
+  if (!finding.hint.empty()) std::printf("%22sdo: %s\n", "", EscapeControl(finding.hint).c_str());
 }
 
 }  // namespace

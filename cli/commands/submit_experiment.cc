@@ -87,15 +87,15 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_
   }
   std::string reason = experiment.GetString("reason");
   if (experiment.GetString("state") == "FAILED")
-    std::fprintf(stderr, "rt: the experiment failed: %s\n", reason.c_str());
+    std::fprintf(stderr, "rt: the experiment failed: %s\n", EscapeControl(reason).c_str());
   // Elsewhere it is said where they were downloaded to.
   if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
-    std::fprintf(stderr, "rt: results are in %s\n", results.c_str());
+    std::fprintf(stderr, "rt: results are in %s\n", EscapeControl(results).c_str());
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
   if (const Json* value = best->Find("value"))
     std::fprintf(stderr, "rt: best trial %s: %s %s\n", best->GetString("trial_id").c_str(),
-                 experiment.GetString("metric").c_str(), value->Dump().c_str());
+                 EscapeControl(experiment.GetString("metric")).c_str(), value->Dump().c_str());
   if (const Json* params = best->Find("params")) PrintJson(*params);
 }
 
@@ -137,12 +137,14 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
   attendance.interrupts.Clear();
   if (!outcome.ok()) {
     std::fprintf(stderr, "rt: experiment %llu goes on, but: %s\n",
-                 static_cast<unsigned long long>(id), MessageOf(outcome.status()).c_str());
+                 static_cast<unsigned long long>(id),
+                 EscapeControl(MessageOf(outcome.status())).c_str());
     return kExitOwnFailure;
   }
   PrintOutcome(invocation, *outcome, !client.context().local_directory.empty());
   if (absl::Status metric = CheckMetric(client, *outcome); !metric.ok())
-    std::fprintf(stderr, "rt: %s\nhint: %s\n", MessageOf(metric).c_str(), HintOf(metric).c_str());
+    std::fprintf(stderr, "rt: %s\nhint: %s\n", EscapeControl(MessageOf(metric)).c_str(),
+                 EscapeControl(HintOf(metric)).c_str());
   if (attendance.interrupts.happened()) return kExitInterrupted;
   return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;
 }

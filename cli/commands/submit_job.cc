@@ -9,6 +9,7 @@
 #include "cli/follow.h"
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/rpc/identity.h"
 #include "common/run/random.h"
 
@@ -56,7 +57,7 @@ absl::StatusOr<Json> WaitForJob(HeadClient& client, uint64_t id) {
 
 int OwnFailure(const absl::Status& status, uint64_t id) {
   std::fprintf(stderr, "rt: job %llu goes on, but: %s\n", static_cast<unsigned long long>(id),
-               MessageOf(status).c_str());
+               EscapeControl(MessageOf(status)).c_str());
   return kExitOwnFailure;
 }
 
@@ -67,7 +68,7 @@ int CodeOfJob(const Json& job) {
   if (job.GetString("state") == "SUCCEEDED") return kExitOk;
   std::fprintf(stderr, "rt: the job %s: %s\n",
                job.GetString("state") == "STOPPED" ? "was stopped" : "failed",
-               job.GetString("reason").c_str());
+               EscapeControl(job.GetString("reason")).c_str());
   return kExitOwnFailure;
 }
 
@@ -79,7 +80,8 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
     FollowOptions options{.owner = Owner::Of(JobId{id}), .stream = stream, .fd = fd};
     absl::Status status = FollowLog(client, options, finished);
     if (!status.ok() && !client.cancelled())
-      std::fprintf(stderr, "rt: %s of the job: %s\n", stream, MessageOf(status).c_str());
+      std::fprintf(stderr, "rt: %s of the job: %s\n", stream,
+                   EscapeControl(MessageOf(status)).c_str());
     --streaming;
   };
   std::thread out(follow, "stdout", 1), err(follow, "stderr", 2);

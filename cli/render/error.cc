@@ -44,7 +44,7 @@ std::string RenderError(const absl::Status& status, const Invocation& invocation
                                    {"hint", OrNull(hint)}, {"file", OrNull(position.file)},
                                    {"line", OrNull(position.line)},
                                    {"column", OrNull(position.column)}});
-    return Json::MakeObject({{"error", std::move(error)}}).Dump() + "\n";
+    return EscapeControl(Json::MakeObject({{"error", std::move(error)}}).Dump()) + "\n";
   }
   const char* red = invocation.color ? "\x1b[31m" : "";
   const char* plain = invocation.color ? "\x1b[0m" : "";
@@ -60,7 +60,7 @@ std::string RenderError(const absl::Status& status, const Invocation& invocation
       text += "  " + EscapeControl(ValidUtf8(line)) + "\n  " + std::string(column - 1, ' ') + "^\n";
     }
   }
-  if (!hint.empty()) text += "hint: " + hint + "\n";
+  if (!hint.empty()) text += "hint: " + EscapeControl(hint) + "\n";
   return text;
 }
 

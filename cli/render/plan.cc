@@ -206,7 +206,11 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
 
 std::string RenderPlan(const Json& plan) {
   bool experiment = plan.GetString("kind") == "experiment";
-  return experiment ? TextOfExperiment(plan) : TextOfCluster(plan);
+  // Names and warnings are the file's.
+  std::vector<std::string> lines =
+      Split(experiment ? TextOfExperiment(plan) : TextOfCluster(plan), '\n');
+  for (std::string& line : lines) line = EscapeControl(line);
+  return Join(lines, "\n");
 }
 
 }  // namespace rt

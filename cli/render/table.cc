@@ -29,6 +29,10 @@ std::string Fit(const std::string& text, size_t width) {
 
 }  // namespace
 
+Table::Table(std::vector<std::string> header) : rows_{std::move(header)} {
+  for (std::string& cell : rows_[0]) cell = EscapeControl(cell);
+}
+
 void Table::Add(std::vector<std::string> row) {
   RT_CHECK(row.size() == rows_[0].size());
   for (std::string& cell : row) cell = EscapeControl(cell);

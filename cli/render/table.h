@@ -1,5 +1,6 @@
 // Plain text tables: columns padded to their widest cell, the whole at most 100 columns wide (the
-// widest columns are cut, with "…"). Control characters are escaped. Pure.
+// widest columns are cut, with "…"). What could drive a terminal is escaped, also in the header
+// (metrics and parameters have names that users chose). Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@ namespace rt {
 
 class Table {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  explicit Table(std::vector<std::string> header);
   void Add(std::vector<std::string> row);  // As many cells as the header has.
   std::string Render(size_t width_max = 100) const;
 

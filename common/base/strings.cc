@@ -45,6 +45,23 @@ size_t Utf8Length(std::string_view text) {
   return 0;
 }
 
+// Of one valid sequence.
+uint32_t CodePoint(std::string_view sequence) {
+  const unsigned char lead = static_cast<unsigned char>(sequence[0]);
+  if (sequence.size() == 1) return lead;
+  uint32_t point = lead & (0x7fu >> sequence.size());
+  for (char c : sequence.substr(1)) point = point << 6 | (static_cast<unsigned char>(c) & 0x3fu);
+  return point;
+}
+
+// Beyond ASCII: the C1 controls (U+009B begins a sequence as ESC [ does), line and paragraph
+// separators, and the marks that change the direction of the text around them (Unicode TR 36).
+bool DrivesTerminal(uint32_t point) {
+  return (point >= 0x80 && point <= 0x9f) || point == 0x061c || point == 0x200e ||
+         point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
 // Two neighbours that changed places count as one edit (optimal string alignment).
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> before, above, row(b.size() + 1);
@@ -118,15 +135,21 @@ std::string ValidUtf8(std::string_view text, size_t bytes_max) {
 std::string EscapeControl(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (char c : text) {
-    unsigned char byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      out += c;
-    } else {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const uint32_t point = length == 0 ? 0 : CodePoint(text.substr(0, length));
+    if (length > 1 && DrivesTerminal(point)) {
+      out += "\\u";
+      for (int shift = 12; shift >= 0; shift -= 4) out += kHexDigits[(point >> shift) & 15];
+    } else if (length == 0 || point < 0x20 || point == 0x7f) {
+      const unsigned char byte = static_cast<unsigned char>(text[0]);
       out += "\\x";
       out += kHexDigits[byte >> 4];
       out += kHexDigits[byte & 15];
+    } else {
+      out += text.substr(0, length);
     }
+    text.remove_prefix(std::max<size_t>(length, 1));
   }
   return out;
 }

@@ -15,7 +15,9 @@ bool IsValidUtf8(std::string_view text);
 // The first `bytes_max` bytes, or up to 3 less, so that no character is cut in two; each byte that
 // belongs to none is U+FFFD. A proto string that is no UTF-8 cannot be sent.
 std::string ValidUtf8(std::string_view text, size_t bytes_max = std::string_view::npos);
-// Control characters (also ESC) become \xNN, so that no log line or table can drive a terminal.
+// For text of other people that reaches a terminal or a log: control characters (also ESC) and
+// bytes that are no UTF-8 become \xNN; C1 controls and characters that change the direction of the
+// text become \uNNNN. Nothing in the result can drive a terminal or show a line as another one.
 std::string EscapeControl(std::string_view text);
 std::string ToHex(std::string_view bytes);
 std::optional<std::string> FromHex(std::string_view text);

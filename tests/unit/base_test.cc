@@ -89,6 +89,11 @@ TEST_CASE("strings: sizes, durations, near words, base64") {
     CHECK(Base64Decode(Base64Encode(text)) == text);
   CHECK(FromHex(ToHex("\x01\xff")) == "\x01\xff");
   CHECK(EscapeControl("a\x1b[2J") == "a\\x1b[2J");
+  CHECK(EscapeControl("a\xc2\x9b" "2J") == "a\\u009b2J");                     // C1.
+  CHECK(EscapeControl("a\x9b" "2J\xc2") == "a\\x9b2J\\xc2");                  // No UTF-8.
+  CHECK(EscapeControl("a\xe2\x80\xae" "b\xe2\x81\xa6") == "a\\u202eb\\u2066");  // Bidirectional.
+  CHECK(EscapeControl("\xd8\x9c\xe2\x80\xa8\x7f") == "\\u061c\\u2028\\x7f");
+  CHECK(EscapeControl("é – 日本 \xf0\x9f\x98\x80…") == "é – 日本 \xf0\x9f\x98\x80…");
   CHECK(IsValidUtf8("é"));
   CHECK(!IsValidUtf8("\xc0\x80"));
   CHECK(ValidUtf8("caf\xe9.png") == "caf\xef\xbf\xbd.png");

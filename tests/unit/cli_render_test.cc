@@ -16,6 +16,17 @@ TEST_CASE("table: at most 100 columns, and no control character gets through") {
   CHECK(table.Render().find('\x1b') == std::string::npos);
 }
 
+TEST_CASE("table: no name of a metric and no cell drives a terminal or turns its line around") {
+  Table table({"ID", "loss\x1b[2J\xc2\x9b"});
+  table.Add({"1", "\xe2\x80\xae" "fdp.exe"});
+  CHECK(table.Render() == "ID  loss\\x1b[2J\\u009b\n1   \\u202efdp.exe\n");
+}
+
+TEST_CASE("error: neither the message nor the hint drives a terminal") {
+  const std::string text = RenderError(Invalid("a\xc2\x9b" "b", "try \xe2\x80\xae"), Invocation());
+  CHECK(text == "rt: a\\u009bb\nhint: try \\u202e\n");
+}
+
 TEST_CASE("error: exit codes are those of the interface") {
   CHECK(ExitCodeOf(Invalid("x")) == 2);
   CHECK(ExitCodeOf(NotFound("x")) == 3);

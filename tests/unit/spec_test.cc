@@ -52,6 +52,12 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
         "lower bound above 0");
   check(R"({"experiment":"e","command":["x"],"space":{"q":{"quniform":[1,33,4]}}})", "space/q",
         "multiples of q");
+  check(R"({"experiment":"e","command":["x"],"env":{"RT_TOKEN":"1"}})", "env/RT_TOKEN",
+        "is not a name that may be set");
+  check(R"({"experiment":"e","command":["x"],"inputs":[{"manifest":"m","env":"RT_TOKEN"}]})",
+        "inputs/0/env", "is not a name that may be set", "RT_");
+  check(R"({"experiment":"e","command":["x"],"inputs":[{"manifest":"m","env":"RT_TRAINABLE"},
+        {"manifest":"m","env":"A=B"}]})", "inputs/1/env", "is not a name that may be set");
   check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1.5}})", "resources/gpu",
         "whole number");
   check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[]}})", "resources/bundles",
