@@ -33,11 +33,15 @@ def names_of(log_to_file: Any) -> tuple[str, str]:
 
 
 def save_logs(
-    cluster_dir: str, trial_id: str, results_dir: str, names: tuple[str, str] = ("stdout", "stderr")
+    cluster_dir: str,
+    trial_id: str,
+    results_dir: str,
+    names: tuple[str, str] = ("stdout", "stderr"),
+    also_empty: bool = False,
 ) -> None:
-    """Writes the streams of trial "1/0" that are not empty; both may go into one file.
+    """Writes the streams of trial "1/0"; both may go into one file.
 
-    Raises OSError for a full disk.
+    `also_empty`: a file for a stream that nothing was printed to. Raises OSError for a full disk.
     """
     begun: set[str] = set()
     fence = f"t{trial_id.replace('/', '-')}.a*.r0"
@@ -47,7 +51,7 @@ def save_logs(
         parts = glob.glob(os.path.join(workers, "logs", fence, name))
         parts += glob.glob(os.path.join(workers, "attempts", fence, name))
         parts = [part for part in parts if os.path.getsize(part)]
-        if not parts:
+        if not parts and not also_empty:
             continue
         mode = "ab" if name_there in begun else "wb"
         begun.add(name_there)

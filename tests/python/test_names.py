@@ -160,6 +160,8 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
     save_logs(str(tmp_path), "1/0", str(results))
     assert (results / "stdout").read_text() == "abcd"
     assert not (results / "stderr").exists()
+    save_logs(str(tmp_path), "1/0", str(results), ("out.txt", "err.txt"), also_empty=True)
+    assert (results / "out.txt").read_text() == "abcd" and (results / "err.txt").read_text() == ""
 
 
 @pytest.mark.parametrize(

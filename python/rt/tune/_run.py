@@ -15,7 +15,6 @@ from rt import _driver, _identity, _runtime
 from rt._driver import Driver
 from rt._encode import encode_space
 from rt._errors import RtError, hide_own_frames
-from rt._logs import names_of
 from rt._pack import import_path
 from rt._resources import threads_of
 from rt._seeds import draw_seed
@@ -230,7 +229,7 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     trials = TrialSet.of_items(experiment, items, ready.table, metric, mode)
     progress.failures(trials)
     if driver.embedded:
-        trials.save_files(driver.embedded_dir, names_of(request.run.log_to_file))
+        trials.save_files(driver.embedded_dir, request.run.log_to_file)
         _leave_search(trials)
         if trials.all_done():
             driver.call("local_keep", path="")

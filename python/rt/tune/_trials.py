@@ -18,7 +18,7 @@ from rt import _driver
 from rt._checkpoint import Checkpoint
 from rt._errors import RtError, TrialError
 from rt._json import flatten, numbers
-from rt._logs import save_logs
+from rt._logs import names_of, save_logs
 from rt._values import ValueTable, restore_values
 from rt.tune._trial_base import AnyTrial, as_number
 
@@ -217,18 +217,20 @@ class TrialSet:
         ended = self.experiment.get("state") == "COMPLETED"
         return ended and all(trial.state != "FAILED" for trial in self.trials)
 
-    def save_files(self, cluster_dir: str, logs: tuple[str, str]) -> None:
+    def save_files(self, cluster_dir: str, log_to_file: Any = False) -> None:
         """Copies an embedded cluster's logs and checkpoints into the trials' directories.
 
         Under Ray's names: stdout, stderr, checkpoint_000000 and so on; those that an earlier call
         copied, and that were not kept since, go. What cannot be copied is said on standard error.
+        Files that `log_to_file` asks for are there even if nothing was printed.
         """
+        names = names_of(log_to_file)
         for trial in self.trials:
             if not os.path.isdir(trial.path):
                 continue
             try:
                 if cluster_dir:
-                    save_logs(cluster_dir, trial.trial_id, trial.path, logs)
+                    save_logs(cluster_dir, trial.trial_id, trial.path, names, bool(log_to_file))
                 save_checkpoints(trial)
             except (OSError, RtError) as error:
                 print(f"rt: {trial.path}: {error}", file=sys.stderr, flush=True)
