@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Callable, Optional
 
 from rt import _space
-from rt._json import shown
+from rt._json import dump, shown
 from rt._space import Domain, SampleFrom
 from rt._values import Path
 
@@ -31,7 +31,9 @@ _DISTRIBUTIONS = (
 )  # fmt: skip
 _UNCALLED = {getattr(_space, name): name for name in _DISTRIBUTIONS}
 _YAML_ONLY = ("grid", "constant")  # What an experiment's YAML calls grid_search and a constant.
+_RESOURCES = ("cpu", "gpu", "memory", "ranks", "bundles", "strategy", "gpu_sharing")
 _DEPTH_MAX = 32
+_SPEC_BYTES_MAX = 1 << 20  # As the head has it.
 
 _NAMES = (*_DISTRIBUTIONS, *_YAML_ONLY)
 
@@ -90,6 +92,34 @@ def check_space(space: Any, place: Optional[Place] = None) -> None:
         wrong = _name_slip(value) or _uncalled(value) or _text_slip(value) or _foreign(value)
         if wrong is not None:
             raise ValueError(f"{_where(path, place)}{'/'.join(map(str, path))}: {wrong}")
+
+
+def check_size(spec: dict[str, Any]) -> None:
+    """Raises ValueError for a specification that the head would not take, and names its key."""
+    size = len(dump(spec))
+    if size <= _SPEC_BYTES_MAX:
+        return
+    sizes = {key: len(dump(value)) for key, value in spec["space"].items()}
+    key = max(sizes, key=lambda each: sizes[each], default="")
+    raise ValueError(
+        f"the search takes {size / 1e6:.1f} MB as JSON, {sizes.get(key, 0) / 1e6:.1f} MB of it "
+        f"for {key!r}; at most {_SPEC_BYTES_MAX / 1e6:.1f} MB are possible. Give large values to "
+        f"the trials with tune.with_parameters(trainable, {key}=...)"
+    )
+
+
+def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
+    """The head's refusal of a specification, in the words of a script."""
+    text = str(error)
+    if text.startswith("experiment: "):
+        text = "name" + text[len("experiment") :]
+    asked = spec["resources"]
+    names = [name for bundle in asked.get("bundles", [asked]) for name in bundle]
+    for name in names:
+        near = nearest(name, _RESOURCES) if name not in _RESOURCES else None
+        if near and name in text:
+            text += f"; did you mean {near!r} by {name!r}?"
+    return ValueError(text)
 
 
 def notes_of(space: Any) -> list[str]:

@@ -147,3 +147,29 @@ def test_what_an_older_release_took_for_a_constant_is_resumed(tmp_path: Path, wo
 def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:
     with pytest.raises(TypeError, match=r"did you mean num_samples\?"):
         tune.run(print, num_sample=3)
+
+
+@pytest.mark.parametrize(
+    ("resources", "refused", "said"),
+    [
+        ({"cpus": 1}, "asks for 1 cpus; the largest node has 0",
+         "asks for 1 cpus; the largest node has 0; did you mean 'cpu' by 'cpus'?"),
+        ({"gpu": 4}, "asks for 4 gpus; the largest node has 2",
+         "asks for 4 gpus; the largest node has 2"),
+        ({}, "experiment: must not contain '/'", "name: must not contain '/'"),
+    ],
+)  # fmt: skip
+def test_a_refusal_of_the_head_names_the_call_and_what_was_meant(
+    world: World, resources: dict[str, float], refused: str, said: str
+) -> None:
+    world.set(fail={"experiment_create": {"code": "INVALID_ARGUMENT", "message": refused}})
+    line = line_here() + 1
+    text = text_of(lambda: tune.run(print, resources_per_trial=resources))
+    assert text == f"{__file__}:{line}: {said}"
+
+
+def test_a_space_that_is_too_large_names_its_largest_key(world: World) -> None:
+    space = {"small": [1] * 10, "data": list(range(400_000))}
+    said = text_of(lambda: tune.run(print, config=space, verbose=0))
+    assert "MB of it for 'data'; at most 1.0 MB" in said and "with_parameters(trainable, d" in said
+    assert world.asked("experiment_create") == []

@@ -18,7 +18,7 @@ from rt._errors import RtError, hide_own_frames
 from rt._pack import import_path
 from rt._resources import threads_of
 from rt._seeds import draw_seed
-from rt._slips import check_space, errors_at, notes_of
+from rt._slips import check_size, check_space, errors_at, notes_of, refusal
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
@@ -53,7 +53,12 @@ def _create(driver: Driver, ready: _Prepared) -> dict[str, Any]:
 
     def create(name: str) -> dict[str, Any]:
         key = request_key(name, ordinal, ready.spec, ready.dated)
-        return dict(driver.call("experiment_create", spec={**ready.spec, **drawn}, key=key))
+        with errors_at(ready.request.place):
+            try:
+                spec = {**ready.spec, **drawn}
+                return dict(driver.call("experiment_create", spec=spec, key=key))
+            except ValueError as error:
+                raise refusal(error, ready.spec) from None
 
     if driver.inside_job or driver.embedded:
         return create(driver.id)
@@ -126,6 +131,8 @@ def run_search(request: Request) -> TrialSet:
         spec["bundle"] = os.environ["RT_BUNDLE"]
     if "seed" not in spec and ready.advice.searcher is None:
         ready.seed = ready.advice.seed = draw_seed()
+    with errors_at(request.place):
+        check_size(spec)
     created = _create(driver, ready)
     if created.get("attached"):
         known = driver.call("experiment_get", experiment_id=int(created["experiment_id"]))
