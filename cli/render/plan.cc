@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cli/render/nouns.h"
+#include "cli/render/plan_places.h"
 #include "cli/render/plan_space.h"
 #include "cli/render/table.h"
 #include "common/base/strings.h"
@@ -56,37 +57,6 @@ Json Brackets(const AshaSpec& asha, std::optional<uint64_t> trials, double& work
   return brackets;
 }
 
-// Trials side by side on one node of these resources; a gang is counted by its first bundle.
-int64_t Fitting(const Json& total, const Resources& need) {
-  double most = 1e9;
-  auto bound = [&](const char* key, double wanted) {
-    if (wanted > 0) most = std::min(most, std::floor(total.GetDouble(key) / wanted + 1e-9));
-  };
-  bound("cpu", static_cast<double>(need.cpu) / kUnit);
-  bound("gpu", static_cast<double>(need.gpu) / kUnit);
-  bound("memory_bytes", static_cast<double>(need.memory));
-  for (const auto& [name, units] : need.custom) {
-    const Json* custom = total.Find("custom");
-    double have = custom == nullptr ? 0 : custom->GetDouble(name);
-    most = std::min(most, std::floor(have * kUnit / static_cast<double>(units) + 1e-9));
-  }
-  return static_cast<int64_t>(most);
-}
-
-Json Places(const Json& nodes, const Resources& need) {
-  if (!nodes.is_array()) return Json();
-  Json places = Json::MakeArray();
-  for (const Json& node : nodes.array()) {
-    const Json* total = node.Find("resources_total");
-    std::string state = node.GetString("state");
-    if (total == nullptr || (state != "READY" && state != "SUSPECT")) continue;
-    places.Append(Json::MakeObject({{"node", node.GetString("name")},
-                                    {"pool", node.Find("pool") ? *node.Find("pool") : Json()},
-                                    {"trials", Fitting(*total, need)}}));
-  }
-  return places;
-}
-
 std::string TextOfBrackets(const Json& plan) {
   const Json* brackets = plan.Find("brackets");
   if (brackets == nullptr || !brackets->is_array()) return "";
@@ -100,17 +70,26 @@ std::string TextOfBrackets(const Json& plan) {
   return "\n" + table.Render();
 }
 
+bool IsGang(const Json& plan) {
+  const Json* each = plan.Find("resources_per_trial");
+  const Json* bundles = each == nullptr ? nullptr : each->Find("bundles");
+  return bundles != nullptr && bundles->is_array();
+}
+
 std::string TextOfPlaces(const Json& plan) {
   const Json* places = plan.Find("places");
   if (places == nullptr || !places->is_array())
     return "no cluster was asked where they would run: name one with -c\n";
   if (places->array().empty()) return "no node of the cluster is ready\n";
   if (plan.GetInt("side_by_side") == 0)
-    return "side by side  none: no node of the cluster is big enough for one\n";
+    return std::string("side by side  none: ") +
+           (IsGang(plan) ? "the nodes of the cluster cannot hold all bundles of one at once\n"
+                                 : "no node of the cluster is big enough for one\n");
   std::string text = "side by side  " + CellText(plan.Find("side_by_side")) + " (";
   for (size_t i = 0; i < places->array().size() && i < 8; ++i) {
     const Json& place = places->array()[i];
-    text += (i == 0 ? "" : ", ") + place.GetString("node") + ": " + CellText(place.Find("trials"));
+    text += (i == 0 ? "" : ", ") + place.GetString("node") + ": " + CellText(place.Find("bundles"));
+    if (IsGang(plan)) text += place.GetInt("bundles") == 1 ? " bundle" : " bundles";
   }
   return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
 }
@@ -155,14 +134,13 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
   Json share;
   if (spec.asha && trials && *trials > 0)
     share = Json(work / (static_cast<double>(*trials) * spec.asha->max_t));
-  Json places = Places(nodes, spec.resources.one());
-  Json together;
-  if (places.is_array()) {
-    int64_t sum = 0;
-    for (const Json& place : places.array()) sum += place.GetInt("trials");
-    if (spec.max_concurrent > 0) sum = std::min<int64_t>(sum, spec.max_concurrent);
-    if (trials) sum = std::min(sum, static_cast<int64_t>(*trials));
-    together = Json(sum);
+  Json places, together;
+  if (nodes.is_array()) {
+    int64_t most = spec.max_concurrent > 0 ? spec.max_concurrent : kSideBySideMax;
+    if (trials) most = std::min(most, static_cast<int64_t>(*trials));
+    SideBySide count = CountSideBySide(nodes, spec.resources, most);
+    places = std::move(count.places);
+    together = Json(count.trials);
   }
   return Json::MakeObject({{"kind", "experiment"},
                            {"name", spec.name},

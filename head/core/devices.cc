@@ -28,41 +28,4 @@ std::vector<FreeDevice> FreeDevices(const Node& node, const NodeIndex& index) {
   return devices;
 }
 
-int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices) {
-  int64_t whole = 0, share = 0;
-  for (const FreeDevice& device : devices) {
-    if (device.units == kUnit) whole += kUnit;
-    else share = std::max(share, device.units);
-  }
-  return whole + share;
-}
-
-std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& devices, int64_t units,
-                                                 bool spread) {
-  std::vector<uint32_t> chosen;
-  if (units == 0) return chosen;
-  if (units < kUnit) {
-    FreeDevice* best = nullptr;
-    for (FreeDevice& device : devices) {
-      if (device.units < units) continue;
-      if (best == nullptr || (spread ? device.units > best->units : device.units < best->units))
-        best = &device;
-    }
-    if (best == nullptr) return std::nullopt;
-    best->units -= units;
-    chosen.push_back(best->index);
-    return chosen;
-  }
-  std::vector<FreeDevice*> whole;
-  for (FreeDevice& device : devices)
-    if (device.units == kUnit) whole.push_back(&device);
-  const size_t count = static_cast<size_t>(units / kUnit);
-  if (whole.size() < count) return std::nullopt;
-  for (size_t i = 0; i < count; ++i) {
-    whole[i]->units = 0;
-    chosen.push_back(whole[i]->index);
-  }
-  return chosen;
-}
-
 }  // namespace rt

@@ -1,7 +1,6 @@
 #include "head/core/places.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "head/core/draft.h"
 
@@ -15,101 +14,6 @@ Room RoomOn(const World& world, NodeId id) {
   room.free.Subtract(index.used);
   return room;
 }
-
-// Tries bundles on rooms, and remembers where they went.
-class Packing {
- public:
-  explicit Packing(const ResourceRequest& wanted) : wanted_(wanted), order_(wanted.bundles.size()) {
-    std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      const Resources& left = wanted_.bundles[a];
-      const Resources& right = wanted_.bundles[b];
-      return std::tuple(left.gpu, left.cpu, left.memory) >
-             std::tuple(right.gpu, right.cpu, right.memory);
-    });
-    members_.resize(order_.size());
-  }
-  // How many bundles found a place. `rooms` come with the fullest first.
-  size_t Run(std::vector<Room>& rooms) {
-    switch (wanted_.strategy) {
-      case Strategy::kPack: return Pack(rooms);
-      case Strategy::kStrictPack: return FillOne(rooms);
-      case Strategy::kSpread: return Spread(rooms, SIZE_MAX);
-      case Strategy::kStrictSpread: return Spread(rooms, 0);
-    }
-    return 0;
-  }
-  std::vector<Member> Take() { return std::move(members_); }
-
- private:
-  bool Put(Room& room, size_t bundle) {
-    const Resources& resources = wanted_.bundles[bundle];
-    Resources without_gpu = resources;
-    without_gpu.gpu = 0;
-    if (!without_gpu.Fits(room.free)) return false;
-    auto gpus = TakeDevices(room.devices, resources.gpu, wanted_.spread_gpus);
-    if (!gpus.has_value()) return false;
-    room.free.Subtract(without_gpu);
-    ++room.taken;
-    members_[bundle] = {static_cast<uint32_t>(bundle), room.id, *std::move(gpus)};
-    return true;
-  }
-  // Those of `left` that found no place in the room.
-  std::vector<size_t> Fill(Room& room, const std::vector<size_t>& left) {
-    std::vector<size_t> rest;
-    for (size_t bundle : left)
-      if (!Put(room, bundle)) rest.push_back(bundle);
-    return rest;
-  }
-  // The room that takes the most of what is left, and so on: few nodes.
-  size_t Pack(std::vector<Room>& rooms) {
-    std::vector<size_t> left = order_;
-    while (!left.empty()) {
-      Room* best = nullptr;
-      size_t most = 0;
-      for (Room& room : rooms) {
-        if (room.taken > 0) continue;
-        Room trial = room;
-        const size_t count = left.size() - Fill(trial, left).size();
-        if (count > most) {
-          most = count;
-          best = &room;
-        }
-      }
-      if (best == nullptr) break;
-      left = Fill(*best, left);
-    }
-    return order_.size() - left.size();
-  }
-  size_t FillOne(std::vector<Room>& rooms) {
-    size_t most = 0;
-    for (Room& room : rooms) {
-      const size_t count = order_.size() - Fill(room, order_).size();
-      if (count == order_.size()) return count;
-      most = std::max(most, count);
-    }
-    return most;
-  }
-  // Each bundle to the room with the fewest, and of those the emptiest; a room with more than
-  // `shared_max` before it takes none.
-  size_t Spread(std::vector<Room>& rooms, size_t shared_max) {
-    size_t placed = 0;
-    for (size_t bundle : order_) {
-      std::vector<Room*> by_use;
-      for (auto room = rooms.rbegin(); room != rooms.rend(); ++room)
-        if (room->taken <= shared_max) by_use.push_back(&*room);
-      std::stable_sort(by_use.begin(), by_use.end(),
-                       [](const Room* a, const Room* b) { return a->taken < b->taken; });
-      placed += std::any_of(by_use.begin(), by_use.end(),
-                            [&](Room* room) { return Put(*room, bundle); });
-    }
-    return placed;
-  }
-
-  const ResourceRequest& wanted_;
-  std::vector<size_t> order_;  // Of the bundles: the biggest first.
-  std::vector<Member> members_;
-};
 
 // Who may be given the one bundle.
 struct Candidates {
@@ -204,7 +108,10 @@ std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const Resou
   for (Room& room : tried) room.taken = 0;
   Packing packing(wanted);
   if (packing.Run(tried) < wanted.bundles.size()) return std::nullopt;
-  std::vector<Member> members = packing.Take();
+  std::vector<Member> members;
+  for (BundlePlace& place : packing.Take())
+    members.push_back(
+        {static_cast<uint32_t>(members.size()), place.node, std::move(place.gpus)});
   Enter(rooms, wanted, members);
   return members;
 }

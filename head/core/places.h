@@ -23,13 +23,6 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
 // Whether nodes of these sizes could hold it, were they empty.
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
-// What is left of a node while bundles are tried on it.
-struct Room {
-  NodeId id;
-  Resources free;  // Its gpus are those of `devices`.
-  std::vector<FreeDevice> devices;
-  size_t taken = 0;  // Bundles of who is tried now.
-};
 // Those of the nodes that may take work.
 std::vector<Room> RoomsNow(const Core& core, Millis now);
 // As if an attempt with these members had been placed there, or had left.

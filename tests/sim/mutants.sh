@@ -27,7 +27,7 @@ fi
 # on a seed. Prints one line.
 plant() {
   local at=$1 folder=$2 file=$3 name=$4 change=$5 compile said
-  local source=$root/$folder/$file copy=$at/$file
+  local source=$root/$folder/$file copy=$at/$file library=${folder/\//_}
   mkdir -p "$at"
   cp "$source" "$copy"
   perl -0pi -e "$change" "$copy"
@@ -36,7 +36,7 @@ plant() {
     return 1
   fi
   if [ -n "$patterns" ]; then return; fi
-  compile=$(ninja -t commands "$folder/CMakeFiles/rt_${folder/\//_}.dir/$file.o" | tail -1 |
+  compile=$(ninja -t commands "$folder/CMakeFiles/rt_${library#common_}.dir/$file.o" | tail -1 |
     sed "s# -o [^ ]*# -o $at/mutant.o#; s# -MF [^ ]*# -MF $at/mutant.d#; s# -c [^ ]*# -c $copy -w#")
   # The mutant's object stands before the archive, so its member is not taken from there.
   if ! eval "$compile" >"$at/log" 2>&1 ||
@@ -78,8 +78,8 @@ head_core state.cc "a rank starts before it is agreed where to meet" \
   's/if \(rank > 0 && port == 0\) return false;//'
 head_core places.cc "a gang goes without its last bundle" \
   's/  Enter\(rooms, wanted, members\);\n/  members.pop_back();\n/'
-head_core places.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
-head_core places.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
+mutate common/spec packing.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
+mutate common/spec packing.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
@@ -98,7 +98,7 @@ head_core placement.cc "an attempt resumes from the oldest checkpoint" \
   's/runs\.checkpoints\.back\(\)\.id/runs.checkpoints.front().id/'
 head_core devices.cc "a gpu has two holders" \
   's/std::max<int64_t>\(0, capacity - held\)/std::max<int64_t>(0, capacity - 0 * held)/'
-head_core devices.cc "a share is taken from a device without room" \
+mutate common/spec packing.cc "a share is taken from a device without room" \
   's/if \(device\.units < units\) continue;/if (device.units == 0) continue;/'
 head_core devices.cc "a gpu in trouble is given work" \
   's/gpu\.trouble\.empty\(\) && left > 0/true/'

@@ -38,6 +38,33 @@ TEST_CASE("plan: rungs say how many trials would reach them") {
   CHECK(Has(RenderPlan(PlanExperiment(spec, Json())), "no cluster was asked"));
 }
 
+TEST_CASE("plan: trials of several ranks are counted as the head places them") {
+  auto nodes = Json::Parse(R"([
+      {"name":"a","state":"READY","resources_total":{"cpu":10}},
+      {"name":"b","state":"READY","resources_total":{"cpu":6}},
+      {"name":"c","state":"READY","resources_total":{"cpu":3,"gpu":2}}])");
+  auto plan = [&](const std::string& resources, const std::string& more = "") {
+    const std::string text = R"({"experiment":"e","command":["x"],"num_samples":100,)" + more +
+                             R"("resources":)" + resources + "}";
+    return PlanExperiment(SpecOf(text.c_str()), *nodes);
+  };
+  Json ranks = plan(R"({"cpu":1,"ranks":8})");
+  CHECK(ranks.GetInt("side_by_side") == 2);  // 19 cpus.
+  CHECK(Has(ranks.Find("places")->Dump(), R"("node":"a","pool":null,"trials":2,"bundles":10)"));
+  CHECK(Has(RenderPlan(ranks), "side by side  2 (a: 10 bundles, b: 6 bundles, c: 0 bundles)"));
+  CHECK(plan(R"({"cpu":1,"ranks":8,"strategy":"STRICT_PACK"})").GetInt("side_by_side") == 1);
+  CHECK(plan(R"({"cpu":1,"ranks":3,"strategy":"STRICT_SPREAD"})").GetInt("side_by_side") == 3);
+  CHECK(plan(R"({"cpu":1,"ranks":4,"strategy":"STRICT_SPREAD"})").GetInt("side_by_side") == 0);
+  CHECK(plan(R"({"cpu":1,"ranks":4})").GetInt("side_by_side") == 4);
+  CHECK(plan(R"({"cpu":1,"ranks":4})", R"("max_concurrent":3,)").GetInt("side_by_side") == 3);
+  CHECK(plan(R"({"bundles":[{"cpu":9},{"cpu":5}]})").GetInt("side_by_side") == 1);
+  Json none = plan(R"({"cpu":1,"ranks":20})");
+  CHECK(none.GetInt("side_by_side") == 0);
+  CHECK(Has(RenderPlan(none), "cannot hold all bundles of one at once"));
+  // Shares lie on one device: of two gpus four trials get 0.4, not five.
+  CHECK(plan(R"({"cpu":0.1,"gpu":0.4})").GetInt("side_by_side") == 4);
+}
+
 TEST_CASE("plan: a search without end or early stopping has no rungs") {
   ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"num_samples":-1})");
   Json plan = PlanExperiment(spec, Json::MakeArray());

@@ -1,0 +1,156 @@
+#include "common/spec/packing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace rt {
+
+int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices) {
+  int64_t whole = 0, share = 0;
+  for (const FreeDevice& device : devices) {
+    if (device.units == kUnit) whole += kUnit;
+    else share = std::max(share, device.units);
+  }
+  return whole + share;
+}
+
+std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& devices, int64_t units,
+                                                 bool spread) {
+  std::vector<uint32_t> chosen;
+  if (units == 0) return chosen;
+  if (units < kUnit) {
+    FreeDevice* best = nullptr;
+    for (FreeDevice& device : devices) {
+      if (device.units < units) continue;
+      if (best == nullptr || (spread ? device.units > best->units : device.units < best->units))
+        best = &device;
+    }
+    if (best == nullptr) return std::nullopt;
+    best->units -= units;
+    chosen.push_back(best->index);
+    return chosen;
+  }
+  std::vector<FreeDevice*> whole;
+  for (FreeDevice& device : devices)
+    if (device.units == kUnit) whole.push_back(&device);
+  const size_t count = static_cast<size_t>(units / kUnit);
+  if (whole.size() < count) return std::nullopt;
+  for (size_t i = 0; i < count; ++i) {
+    whole[i]->units = 0;
+    chosen.push_back(whole[i]->index);
+  }
+  return chosen;
+}
+
+Packing::Packing(const ResourceRequest& wanted)
+    : wanted_(wanted), order_(wanted.bundles.size()), places_(wanted.bundles.size()) {
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
+    const Resources& left = wanted_.bundles[a];
+    const Resources& right = wanted_.bundles[b];
+    return std::tuple(left.gpu, left.cpu, left.memory) >
+           std::tuple(right.gpu, right.cpu, right.memory);
+  });
+}
+
+size_t Packing::Run(std::vector<Room>& rooms) {
+  switch (wanted_.strategy) {
+    case Strategy::kPack: return Pack(rooms);
+    case Strategy::kStrictPack: return FillOne(rooms);
+    case Strategy::kSpread: return Spread(rooms, SIZE_MAX);
+    case Strategy::kStrictSpread: return Spread(rooms, 0);
+  }
+  return 0;
+}
+
+bool Packing::Put(Room& room, size_t bundle) {
+  const Resources& resources = wanted_.bundles[bundle];
+  Resources without_gpu = resources;
+  without_gpu.gpu = 0;
+  if (!without_gpu.Fits(room.free)) return false;
+  auto gpus = TakeDevices(room.devices, resources.gpu, wanted_.spread_gpus);
+  if (!gpus.has_value()) return false;
+  room.free.Subtract(without_gpu);
+  ++room.taken;
+  places_[bundle] = {room.id, *std::move(gpus)};
+  return true;
+}
+
+// Those of `left` that found no place in the room.
+std::vector<size_t> Packing::Fill(Room& room, const std::vector<size_t>& left) {
+  std::vector<size_t> rest;
+  for (size_t bundle : left)
+    if (!Put(room, bundle)) rest.push_back(bundle);
+  return rest;
+}
+
+// The room that takes the most of what is left, and so on: few nodes.
+size_t Packing::Pack(std::vector<Room>& rooms) {
+  std::vector<size_t> left = order_;
+  while (!left.empty()) {
+    Room* best = nullptr;
+    size_t most = 0;
+    for (Room& room : rooms) {
+      if (room.taken > 0) continue;
+      Room trial = room;
+      const size_t count = left.size() - Fill(trial, left).size();
+      if (count > most) {
+        most = count;
+        best = &room;
+      }
+    }
+    if (best == nullptr) break;
+    left = Fill(*best, left);
+  }
+  return order_.size() - left.size();
+}
+
+size_t Packing::FillOne(std::vector<Room>& rooms) {
+  size_t most = 0;
+  for (Room& room : rooms) {
+    const size_t count = order_.size() - Fill(room, order_).size();
+    if (count == order_.size()) return count;
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+// Each bundle to the room with the fewest, and of those the emptiest; a room with more than
+// `shared_max` before it takes none.
+size_t Packing::Spread(std::vector<Room>& rooms, size_t shared_max) {
+  size_t placed = 0;
+  for (size_t bundle : order_) {
+    std::vector<Room*> by_use;
+    for (auto room = rooms.rbegin(); room != rooms.rend(); ++room)
+      if (room->taken <= shared_max) by_use.push_back(&*room);
+    std::stable_sort(by_use.begin(), by_use.end(),
+                     [](const Room* a, const Room* b) { return a->taken < b->taken; });
+    placed += std::any_of(by_use.begin(), by_use.end(),
+                          [&](Room* room) { return Put(*room, bundle); });
+  }
+  return placed;
+}
+
+std::optional<std::vector<BundlePlace>> PackAll(std::vector<Room>& rooms,
+                                                const ResourceRequest& wanted) {
+  std::vector<Room> tried = rooms;
+  for (Room& room : tried) room.taken = 0;
+  Packing packing(wanted);
+  if (packing.Run(tried) < wanted.bundles.size()) return std::nullopt;
+  std::vector<BundlePlace> places = packing.Take();
+  for (size_t i = 0; i < places.size(); ++i) {
+    const Resources& bundle = wanted.bundles[i];
+    const std::vector<uint32_t>& gpus = places[i].gpus;
+    Room& room = *std::find_if(rooms.begin(), rooms.end(),
+                               [&](const Room& one) { return one.id == places[i].node; });
+    room.free.Subtract(bundle);
+    for (FreeDevice& device : room.devices)
+      if (std::find(gpus.begin(), gpus.end(), device.index) != gpus.end())
+        device.units -= UnitsPerDevice(bundle);
+  }
+  return places;
+}
+
+}  // namespace rt

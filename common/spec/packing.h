@@ -1,0 +1,78 @@
+// How the bundles of a request are put into what nodes have free: all of them, or as many as fit.
+// The head places attempts with it, and `rt plan` counts what runs side by side. Pure.
+//
+// A request below one gpu lies on one device; whole gpus take whole devices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/spec/resource_request.h"
+
+namespace rt {
+
+struct FreeDevice {
+  uint32_t index = 0;
+  int64_t units = 0;  // Free, at most kUnit.
+};
+
+// The largest gpu request that can be met now. With w whole devices free and p units on the fullest
+// of the others it is w * kUnit + p, and exactly the requests not above it fit: a share needs p or
+// a whole device, n whole ones need w >= n.
+int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices);
+
+// Takes `units` out of `devices` and says where; nullopt when they do not fit. A share goes to the
+// fullest device that has room, or, with `spread`, to the emptiest; the lower index wins a tie.
+std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& devices, int64_t units,
+                                                 bool spread);
+
+// What each device of a bundle gives to it.
+inline int64_t UnitsPerDevice(const Resources& bundle) {
+  return bundle.gpu < kUnit ? bundle.gpu : kUnit;
+}
+
+// What is left of a node while bundles are tried on it.
+struct Room {
+  NodeId id;
+  Resources free;  // Its gpus are those of `devices`.
+  std::vector<FreeDevice> devices;
+  size_t taken = 0;  // Bundles of who is tried now.
+};
+
+// Where one bundle went.
+struct BundlePlace {
+  NodeId node;
+  std::vector<uint32_t> gpus;  // Indices of its devices.
+};
+
+// Tries the bundles of a request on rooms, the biggest first, and remembers where they went.
+class Packing {
+ public:
+  explicit Packing(const ResourceRequest& wanted);
+  // How many bundles found a place. `rooms` come with the fullest first and `taken` 0; what was
+  // tried is missing in them afterwards, also where not all bundles fit.
+  size_t Run(std::vector<Room>& rooms);
+  std::vector<BundlePlace> Take() { return std::move(places_); }  // By bundle.
+
+ private:
+  bool Put(Room& room, size_t bundle);
+  std::vector<size_t> Fill(Room& room, const std::vector<size_t>& left);
+  size_t Pack(std::vector<Room>& rooms);
+  size_t FillOne(std::vector<Room>& rooms);
+  size_t Spread(std::vector<Room>& rooms, size_t shared_max);
+
+  const ResourceRequest& wanted_;
+  std::vector<size_t> order_;  // Of the bundles: the biggest first.
+  std::vector<BundlePlace> places_;
+};
+
+// Puts all bundles into the rooms, which then have that much less. nullopt: there is no place for
+// all of them, and no room has less.
+std::optional<std::vector<BundlePlace>> PackAll(std::vector<Room>& rooms,
+                                                const ResourceRequest& wanted);
+
+}  // namespace rt
