@@ -19,10 +19,12 @@ import digits
 import light
 import loss
 import reports
+import rt_cluster
 import slow_store
 import spread
 import start
 import trials
+import wrapped
 from rt_cluster import BIN, ROOT
 
 BENCHES = {
@@ -32,6 +34,7 @@ BENCHES = {
     "python_trials": trials.python_trials,
     "python_trials_1s": trials.python_trials_1s,
     "digits": digits.digits,
+    "wrapped": wrapped.wrapped,
     "submit": start.submit,
     "idle": start.idle,
     "dispatch": light.dispatch,
@@ -95,6 +98,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--peers", action="store_true", help="measure Ray in the same run")
+    parser.add_argument("--wheel", action="store_true",
+                        help="measure the package as installed from its wheel, not the source tree")
     parser.add_argument("--repeats", type=int, default=loss.repeats,
                         help="of each loss of a node (default %(default)s)")
     parser.add_argument("--overload-s", type=float, default=loss.overload_s,
@@ -105,11 +110,17 @@ def main() -> None:
     if args.fsync_delay_ms > 0 and "RT_BENCH_SYNC_DELAY_US" not in os.environ:
         slow_down(args.fsync_delay_ms)
     loss.repeats, loss.overload_s = args.repeats, args.overload_s
+    rt_cluster.installed_package = args.wheel
+    if args.wheel:  # Else a package or programs that the caller prefers would be measured.
+        for name in ("PYTHONPATH", "RT_BIN"):
+            os.environ.pop(name, None)
     unknown = set(args.names) - {*BENCHES, *PROGRAMS}
     if unknown:
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are "
                      f"{', '.join([*BENCHES, *PROGRAMS])}")
     header()
+    if args.wheel:
+        print(f"# the package installed from its wheel: {rt_cluster.interpreter()}", flush=True)
     # What one figure leaves is removed after the last: it would slow the next one down.
     with tempfile.TemporaryDirectory(prefix="rt-bench-") as folder:
         tempfile.tempdir = folder

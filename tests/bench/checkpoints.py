@@ -20,10 +20,9 @@ import pathlib
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 
-from rt_cluster import BIN, ROOT, BenchCluster, note, print_bench
+from rt_cluster import BIN, BenchCluster, interpreter, note, print_bench, python_env
 
 FILES, FILE_BYTES = 8, 256 << 20
 TOTAL = FILES * FILE_BYTES
@@ -70,9 +69,8 @@ def checkpoints(with_peers: bool) -> None:
     with BenchCluster(workers=1, cpus=1) as cluster:
         go = cluster.home / "go"
         (cluster.work / "save.py").write_text(PROGRAM)
-        env = {**cluster.env, "RT_CLUSTER": "it", "RT_BIN": str(BIN),
-               "PYTHONPATH": str(ROOT / "python")}
-        driver = subprocess.Popen([sys.executable, "save.py", str(go)], env=env,
+        env = {**cluster.env, **python_env(), "RT_CLUSTER": "it"}
+        driver = subprocess.Popen([interpreter(), "save.py", str(go)], env=env,
                                   cwd=cluster.work, stdin=subprocess.DEVNULL)
         try:
             first = committed(cluster, 1)

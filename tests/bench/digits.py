@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import peers
-from rt_cluster import BIN, ROOT, note, print_bench, wall_of
+from rt_cluster import ROOT, interpreter, note, print_bench, python_env, wall_of
 
 TRIALS, EPOCHS, SLOTS = 48, 27, 2
 SINGLES = 5  # Searches of one trial: the median counts.
@@ -43,9 +43,9 @@ def digits(with_peers: bool) -> None:
     """From nothing to nothing; the bare loop trains each trial's own configuration and epochs."""
     home = pathlib.Path(tempfile.mkdtemp(prefix="rt-bench-"))
     env = {**os.environ, "RT_HOME": str(home / "home"), "RT_RESULTS": str(home / "results"),
-           "RT_BIN": str(BIN), "RT_CLUSTER": "", "PYTHONPATH": str(ROOT / "python")}
+           "RT_CLUSTER": "", **python_env()}
     try:
-        script = [*two_cores(), sys.executable, str(ROOT / "examples/digits/digits.py"),
+        script = [*two_cores(), interpreter(), str(ROOT / "examples/digits/digits.py"),
                   "--epochs", str(EPOCHS), "--samples"]
         took = wall_of([*script, str(TRIALS)], home, env)
         work = [(len(path.read_text().splitlines()), path.parent / "params.json")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import os
 import pathlib
-import sys
 
 import peers
-from rt_cluster import BIN, BenchCluster, ROOT, cpu_note, note, print_bench
+from rt_cluster import (
+    BIN, BenchCluster, cpu_note, interpreter, note, print_bench, python_env,
+)
 
 TRIALS = 8
 REPORTS = 25_000  # Of each trial.
@@ -75,8 +76,8 @@ def from_python(cluster: BenchCluster) -> None:
     script = cluster.work / "reports.py"
     script.write_text(PYTHON_DRIVER.format(folder=str(folder), trials=TRIALS,
                                            reports=PYTHON_REPORTS))
-    cluster.env["PYTHONPATH"] = str(ROOT / "python")
-    cluster.env["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    cluster.env.update(python_env())
+    cluster.env["PATH"] = f"{pathlib.Path(interpreter()).parent}:{os.environ['PATH']}"
     cluster.rt("submit", str(script), timeout=600)
     number = max(item["id"] for item in cluster.json("exp", "list")["items"])
     trials = cluster.trials(number)

@@ -11,9 +11,23 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/integration"))
 
+import installed  # noqa: E402
 from harness import BIN, Cluster  # noqa: E402
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+installed_package = False  # bench.py --wheel: not the one of the source tree.
+
+
+def interpreter() -> str:
+    """The Python that runs scripts: one that has the package installed, or this one."""
+    return str(installed.python(pathlib.Path(sys.prefix))) if installed_package else sys.executable
+
+
+def python_env() -> dict[str, str]:
+    """What that interpreter needs to find the package and its programs."""
+    if installed_package:
+        return {}
+    return {"RT_BIN": str(BIN), "PYTHONPATH": str(ROOT / "python")}
 
 
 class BenchCluster(Cluster):
@@ -46,9 +60,8 @@ class BenchCluster(Cluster):
                    timeout_s: float = 600) -> dict:
         """The same for a search in Python, with trials that take so long."""
         script = pathlib.Path(__file__).resolve().parent / "tune_search.py"
-        env = {**self.env, "RT_CLUSTER": "it", "RT_BIN": str(BIN),
-               "PYTHONPATH": str(ROOT / "python")}
-        argv = [sys.executable, str(script), name, str(count), str(seconds), *options]
+        env = {**self.env, **python_env(), "RT_CLUSTER": "it"}
+        argv = [interpreter(), str(script), name, str(count), str(seconds), *options]
         done = subprocess.run(argv, env=env, cwd=self.work, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, timeout=timeout_s)
         if done.returncode != 0:
@@ -107,4 +120,5 @@ def wall_of(argv: list[str], cwd: pathlib.Path, env: dict[str, str]) -> float:
     return took
 
 
-__all__ = ["BIN", "BenchCluster", "ROOT", "cpu_note", "note", "print_bench", "wall_of"]
+__all__ = ["BIN", "BenchCluster", "ROOT", "cpu_note", "interpreter", "note", "print_bench",
+           "python_env", "wall_of"]
