@@ -96,6 +96,13 @@ class ExamplesTest(unittest.TestCase):
         self.assertIn("failed: 0", done.stdout)
         self.place.wait_gone()
 
+    def test_listings_searched_with_the_installed_package(self) -> None:
+        for name, said in (("tuner_objective", "'a'"), ("init_first", "'x'")):
+            with self.subTest(name=name):
+                done = self.place.run_file(ROOT / f"examples/listings/{name}.py")
+                self.assertIn(said, done.stdout)
+        self.place.wait_gone()
+
 
 if __name__ == "__main__":
     unittest.main()
