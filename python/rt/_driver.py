@@ -79,7 +79,12 @@ class BridgeDriver:
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
         except OSError as error:
-            raise RtError(f"{argv[0]} cannot be started: {error}", "UNAVAILABLE") from error
+            hint = "RT_BIN names it; unset it, or name the directory of rt's programs"
+            raise RtError(
+                f"{argv[0]} cannot be started: {error.strerror}",
+                "UNAVAILABLE",
+                hint if os.environ.get("RT_BIN") else "",
+            ) from None
         os.register_at_fork(after_in_child=self._forget_in_child)
         self.hello = self.call("hello") or {}
         if embedded:
@@ -277,12 +282,23 @@ def open_driver() -> Driver:
         return SocketDriver(path, token)
     cluster = settings.cluster or os.environ.get("RT_CLUSTER")
     if cluster:
-        return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
+        return _open_named(cluster)
     argv = [find_binary(), "bridge", "--local", "--cpus", str(settings.cpus or cpus_here())]
     if settings.gpus is not None:
         argv += ["--gpus", str(settings.gpus)]
     state, settings.state = settings.state, None
     return BridgeDriver([*argv, "--state", state] if state else argv, embedded=True)
+
+
+def _open_named(cluster: str) -> BridgeDriver:
+    try:
+        return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
+    except RtError as error:
+        if error.hint or error.code == "UNAVAILABLE":
+            raise
+        named = "rt.init(address=...)" if settings.cluster else "RT_CLUSTER"
+        hint = f"{named} names it; rt context list shows the clusters that this account knows"
+        raise RtError(str(error), error.code, hint) from None
 
 
 _current: Optional[Driver] = None

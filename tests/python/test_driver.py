@@ -244,6 +244,31 @@ def test_a_bridge_that_cannot_load_its_libraries_says_what_to_do(world: World) -
         tune.run(objective, config={"lr": 1})
 
 
+def test_a_cluster_that_is_unknown_says_who_named_it_and_who_knows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.set(fail={"hello": {"code": "NOT_FOUND", "message": "unknown cluster 'lob'"}})
+    monkeypatch.setenv("RT_CLUSTER", "lob")
+    with pytest.raises(rt.RtError, match=r"'lob' \(RT_CLUSTER names it; rt context list shows"):
+        rt.cluster_resources()
+    rt.init(address="lob")
+    with pytest.raises(rt.RtError, match=r"'lob' \(rt\.init\(address=\.\.\.\) names it; rt con"):
+        rt.cluster_resources()
+    known = {"code": "NOT_FOUND", "message": "unknown cluster 'lob'", "hint": "did you mean 'lab'?"}
+    world.set(fail={"hello": known})
+    with pytest.raises(rt.RtError, match=r"'lob' \(did you mean 'lab'\?\)"):
+        rt.cluster_resources()
+
+
+def test_programs_that_are_not_where_rt_bin_says_are_said_in_a_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RT_BIN", str(tmp_path / "gone"))
+    with pytest.raises(rt.RtError, match="No such file or directory .RT_BIN names it") as caught:
+        rt.cluster_resources()
+    assert caught.value.__cause__ is None
+
+
 def test_a_killed_driver_leaves_no_bridge(world: World, tmp_path: Path) -> None:
     child = start_script(world, tmp_path, stubborn=True)
     child.kill()
