@@ -1,8 +1,8 @@
 """`rt bridge` with a canned search: writes what it is asked to $FAKE_LOG, answers from $FAKE_WORLD.
 
 The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
-"fail": {op: error}, "attached": True, "seed": number}. With "endless" the experiment ends only when
-it is stopped, with "stubborn" not even then.
+"fail": {op: error}, "attached": True, "seed": number, "warnings": [...]}. With "endless" the
+experiment ends only when it is stopped, with "stubborn" not even then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
         attached = bool(world.get("attached"))
         return {"experiment_id": 1, "results_dir": "/results/e", "attached": attached}
     if op == "experiment_get":
-        return {"id": 1, "state": "RUNNING", "seed": world.get("seed")}
+        warnings = world.get("warnings", [])
+        return {"id": 1, "state": "RUNNING", "seed": world.get("seed"), "warnings": warnings}
     if op == "experiment_stop":
         state["stopped"] = not world.get("stubborn")
     if op == "experiment_wait":
@@ -37,7 +38,7 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
     if op == "trial_list":
         return {"schema": 1, "items": world["trials"], "next": None}
     if op == "trial_rows":
-        rows = world["rows"][args["trial_id"]]
+        rows = world.get("rows", {}).get(args["trial_id"], [])
         left = [row for row in rows if row["training_iteration"] > args["after_iteration"]]
         return {"rows": left[:2], "more": len(left) > 2}
     if op == "trial_get":

@@ -87,6 +87,12 @@ def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
     return metric, mode
 
 
+def is_strict() -> bool:
+    """Whether a row without the metric fails its trial, as in Ray."""
+    names = ("RT_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING")
+    return not any(os.environ.get(name) == "1" for name in names)
+
+
 def _stop_rules(stop: Any) -> dict[str, Any]:
     """The `stop` of a specification. Raises ValueError for what is no number."""
     rules: dict[str, Any] = {}

@@ -25,12 +25,14 @@ from rt.tune._experiment import (
     Request,
     advice_of,
     build_spec,
+    is_strict,
     metric_and_mode,
     pack,
     tell_properties,
 )
 from rt.tune._files import remove_running, write_running, write_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
+from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -39,7 +41,7 @@ KEPT_STATE = ".rt-state"  # What an embedded cluster leaves of a search that is 
 
 def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool) -> str:
     """The same for the same call of a driver that is run again: it re-attaches."""
-    left_out = {"inputs", "env", "cwd"} | ({"experiment"} if dated else set())
+    left_out = {"inputs", "env", "cwd", "strict_metric"} | ({"experiment"} if dated else set())
     kept = {key: value for key, value in spec.items() if key not in left_out}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
     return f"{driver_id}:{ordinal}:{digest}"
@@ -235,6 +237,10 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
     metric, mode = metric_and_mode(request.tune)
     trials = TrialSet.of_items(experiment, items, ready.table, metric, mode)
     progress.failures(trials)
+    if request.run.verbose != 0:
+        known = driver.call("experiment_get", experiment_id=experiment_id)
+        for warning in known.get("warnings") or []:
+            progress.say(f"warning: {warning}")
     if driver.embedded:
         trials.save_files(driver.embedded_dir, request.run.log_to_file)
         _leave_search(trials)
@@ -288,11 +294,16 @@ def _check_outcome(trials: TrialSet, any_ran: bool) -> None:
     if experiment.get("state") == "FAILED" and not any_ran:
         raise ValueError(str(experiment.get("reason") or "the search could not run"))
     metric = trials.metric
-    if not metric or os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") == "1":
+    if not metric or not is_strict():
         return
     for trial in trials:
-        if trial.state == "COMPLETED" and trial.value(metric, "max", "last", False) is None:
-            known = trials.reported_text()
-            raise ValueError(
-                f"trial {trial.trial_id} ended without the metric {metric!r}; reported: {known}"
-            )
+        if trial.state == "COMPLETED" and not _has_value(trial, metric):
+            known = trials.reported_text(metric)
+            raise ValueError(f"trial {trial.trial_id} ended without the metric {metric!r}; {known}")
+
+
+def _has_value(trial: AnyTrial, metric: str) -> bool:
+    """Whether a row has it. The last may have come with a checkpoint only."""
+    if trial.value(metric, "max", "last", False) is not None:
+        return True
+    return trial.value(metric, "max", "all", False) is not None

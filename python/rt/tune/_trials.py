@@ -19,6 +19,7 @@ from rt._checkpoint import Checkpoint
 from rt._errors import RtError, TrialError
 from rt._json import flatten, numbers
 from rt._logs import names_of, save_logs
+from rt._slips import nearest
 from rt._values import ValueTable, restore_values
 from rt.tune._trial_base import AnyTrial, as_number
 
@@ -252,23 +253,38 @@ class TrialSet:
             names.update(flatten(row))
         return sorted(names - _NEVER_METRICS)
 
-    def reported_text(self) -> str:
-        """Those names as a sentence has them; what rt filled in comes after the trials' own."""
+    def reported_text(self, metric: str = "") -> str:
+        """Those names, "reported: loss"; what rt filled in comes after the trials' own.
+
+        `metric`: one that is missed. What it may have been meant by it is added.
+        """
         names = self.reported_metrics()
-        own = ", ".join(name for name in names if name not in FILLED_IN) or "nothing"
+        own = [name for name in names if name not in FILLED_IN]
         filled = ", ".join(name for name in names if name in FILLED_IN)
-        return f"{own} (filled in by rt: {filled})" if filled else own
+        text = f"reported: {', '.join(own) or 'nothing'}"
+        text += f" (filled in by rt: {filled})" if filled else ""
+        if metric in own:
+            return f"{text}; no value of {metric!r} is a number"
+        inside = [name for name in own if name.endswith(f"/{metric}")]
+        near = inside[0] if inside else nearest(metric, own) if metric else None
+        return f"{text}; did you mean {near!r}?" if near else text
 
     def missing(self, metric: str) -> ValueError:
         """The error for a metric that nobody reported."""
-        known = self.reported_text()
-        return ValueError(f"no trial reported the metric {metric!r}; reported: {known}")
+        text = f"no trial reported the metric {metric!r}; {self.reported_text(metric)}"
+        failed = [trial for trial in self.trials if trial.state == "FAILED"]
+        error = failed[0].error if failed else None
+        if error is not None:
+            text += " " if text.endswith("?") else ". "
+            text += f"{len(failed)} of {len(self.trials)} trials failed; the first, trial "
+            text += f"{error.trial_id}: {error.message or error.kind}"
+        return ValueError(text)
 
     def chosen_metric(self, metric: Optional[str]) -> str:
         """`metric`, or the experiment's. Raises ValueError when there is neither."""
         chosen = metric or self.metric
         if not chosen:
-            raise ValueError(f"name a metric; the trials reported: {self.reported_text()}")
+            raise ValueError(f"name a metric; {self.reported_text()}")
         return chosen
 
     def best(

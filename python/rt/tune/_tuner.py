@@ -152,7 +152,9 @@ def _raise_failed(trials: TrialSet) -> None:
     if failed:
         names = ", ".join(trial.trial_name for trial in failed[:10])
         more = f" and {len(failed) - 10} more" if len(failed) > 10 else ""
-        raise TuneError(f"trials did not complete: {names}{more}") from failed[0].error
+        reason = str(trials.experiment.get("reason") or "")  # The breaker's, for one.
+        why = f"; {reason}" if reason else ""
+        raise TuneError(f"trials did not complete: {names}{more}{why}") from failed[0].error
 
 
 _OLD_RESOURCES = {"extra_cpu", "extra_gpu", "custom_resources"}
