@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Callable, Optional, Union
 
 _METADATA = ".metadata.json"
+DICT_FILE = "_dict_checkpoint.pkl"
 RESTORE_DIR = "restore"  # Beside a trainable: the checkpoint that all its trials begin from.
 _scratch: list[str] = []
 
@@ -47,6 +48,37 @@ class Checkpoint:
         return cls(path)
 
     @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Checkpoint:
+        """The older way, of Ray 2.0 to 2.6: a checkpoint that `to_dict` gives `data` back from."""
+        from rt._trainable import pickled
+
+        if not isinstance(data, dict):
+            raise ValueError(f"from_dict takes a dict, not {type(data).__name__}")
+        content = pickled(data)
+
+        def write(target: str) -> None:
+            with open(os.path.join(target, DICT_FILE), "wb") as file:
+                file.write(content)
+
+        checkpoint = cls._remote(write)
+        checkpoint.is_given = True  # Whoever wants the files once more gets new ones.
+        return checkpoint
+
+    def to_dict(self) -> dict[str, Any]:
+        """What from_dict, or a class's save_checkpoint, made the checkpoint of.
+
+        Raises ValueError when it consists of other files.
+        """
+        from rt._main import load_value
+
+        try:
+            with open(os.path.join(self.path, DICT_FILE), "rb") as file:
+                return dict(load_value(file.read()))
+        except FileNotFoundError:
+            names = ", ".join(sorted(os.listdir(self.path))[:10])
+            raise ValueError(f"no dict was saved in this checkpoint; it holds {names}") from None
+
+    @classmethod
     def _remote(cls, fetch: Callable[[str], None]) -> Checkpoint:
         checkpoint = cls(os.curdir)
         checkpoint._path = None
@@ -56,8 +88,11 @@ class Checkpoint:
     @property
     def path(self) -> str:
         """A local directory with the files; raises RtError when they cannot be fetched."""
+        if self._path is not None and self._fetch is not None and not os.path.isdir(self._path):
+            self._path = None  # It was given away.
         if self._path is None:
-            self._fetch_to(scratch_dir("rt-checkpoint-"))
+            own = os.environ.get("RT_TRIAL_DIR") if self.is_given else None
+            self._fetch_to(scratch_dir(".checkpoint-" if own else "rt-checkpoint-", own))
         assert self._path is not None
         return self._path
 

@@ -16,7 +16,8 @@ import shutil
 import tempfile
 from typing import Any, Callable, Optional, Union
 
-_DICT_FILE = "_dict_checkpoint.pkl"
+from rt._checkpoint import DICT_FILE
+
 _NOTES_FILE = ".rt_trainable.json"
 
 
@@ -150,8 +151,8 @@ class Trainable:
         notes: dict[str, Any] = {"iteration": self._iteration, "kind": "directory"}
         if isinstance(saved, dict):
             notes["kind"] = "dict"
-            with open(os.path.join(target, _DICT_FILE), "wb") as file:
-                file.write(_pickled(saved))
+            with open(os.path.join(target, DICT_FILE), "wb") as file:
+                file.write(pickled(saved))
         elif saved is not None:
             notes["kind"] = "path"
             notes["path"] = _path_inside(os.fspath(saved), target)
@@ -169,7 +170,7 @@ class Trainable:
             notes = {"kind": "directory"}
         self._iteration = int(notes.get("iteration", 0))
         if notes["kind"] == "dict":
-            with open(os.path.join(root, _DICT_FILE), "rb") as file:
+            with open(os.path.join(root, DICT_FILE), "rb") as file:
                 self.load_checkpoint(pickle.load(file))
         elif notes["kind"] == "path":
             self.load_checkpoint(os.path.normpath(os.path.join(root, notes["path"])))
@@ -192,7 +193,7 @@ def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
         return False
 
 
-def _pickled(value: Any) -> bytes:
+def pickled(value: Any) -> bytes:
     """The value's pickle; with cloudpickle where classes of the script, or functions, are in it."""
     try:
         return pickle.dumps(value)

@@ -173,6 +173,31 @@ print(json.dumps([[each.metrics["experiment_tag"], each._trial.evaluated_params]
         self.assertTrue(checkpoint.startswith(folder), checkpoint)
         self.assertTrue((pathlib.Path(checkpoint) / "_dict_checkpoint.pkl").exists())
 
+    def test_checkpoints_of_dicts_are_stored_and_restored(self) -> None:
+        self.assertEqual(self.place.said("""
+import json, os
+from rt import tune
+from rt.air import CheckpointConfig, FailureConfig, RunConfig, session
+from rt.air.checkpoint import Checkpoint
+
+def train(config):
+    start = session.get_checkpoint()
+    first = start.to_dict()["epoch"] + 1 if start else 0
+    for epoch in range(first, 4):
+        session.report({"epoch": epoch, "first": first},
+                       checkpoint=Checkpoint.from_dict({"epoch": epoch}))
+        if epoch == 1 and not start:
+            raise RuntimeError("once")
+    left = [name for name in os.listdir(os.environ["RT_TRIAL_DIR"]) if name[0] != "."]
+    tune.report({"epoch": 9, "first": first, "left": left})
+
+result = tune.Tuner(train, run_config=RunConfig(
+    name="dicts", failure_config=FailureConfig(max_failures=1),
+    checkpoint_config=CheckpointConfig(num_to_keep=2))).fit()[0]
+kept = [one.to_dict()["epoch"] for one, _ in result.best_checkpoints]
+print(json.dumps([kept, result.metrics["first"], result.metrics["left"], result.log_dir.name]))
+"""), [[2, 3], 2, [], "train_1_00000"])
+
     def test_an_older_function_goes_on_from_its_checkpoint_dir(self) -> None:
         ended = self.place.said("""
 import json, os

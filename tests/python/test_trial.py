@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -171,6 +172,26 @@ class NewSpelling(tune.Trainable):
 
 
 STOP_AT_5 = {"stop": [{"key": "training_iteration", "at_most": False, "threshold": 5}]}
+
+
+def test_a_checkpoint_of_a_dict_gives_it_back(tmp_path: Path) -> None:
+    data = {"epoch": 3, "own": Own(7)}
+    made = tune.Checkpoint.from_dict(data)
+    assert made.to_dict()["epoch"] == 3
+    shutil.rmtree(made.path)  # As the worker takes it.
+    assert made.to_dict()["own"].value == 7 and os.path.isdir(made.path)
+    (tmp_path / "weights").write_text("")
+    with pytest.raises(ValueError, match="no dict was saved in this checkpoint; it holds weights"):
+        tune.Checkpoint(tmp_path).to_dict()
+    with pytest.raises(ValueError, match="from_dict takes a dict, not list"):
+        tune.Checkpoint.from_dict([1])  # type: ignore[arg-type]
+
+
+class Own:
+    """Of the script."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
 
 
 def test_a_class_is_stepped_and_checkpointed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Optional
 
 from rt._checkpoint import Checkpoint
@@ -43,6 +44,11 @@ class Result:
     def path(self) -> str:
         """The trial's results directory, on the machine of the head."""
         return self._trial.path
+
+    @property
+    def log_dir(self) -> Path:
+        """The older name of `path`."""
+        return Path(self.path)
 
     @property
     def checkpoint(self) -> Optional[Checkpoint]:
