@@ -78,7 +78,7 @@ def errors_at(place: Optional[Place]) -> Iterator[None]:
     except ValueError as error:
         if place is None:
             raise
-        raise ValueError(f"{place[0]}:{place[1]}: {error}") from error.__cause__
+        raise ValueError(f"{_shown(*place)}: {error}") from error.__cause__
 
 
 def check_space(space: Any, place: Optional[Place] = None) -> None:
@@ -227,7 +227,14 @@ def _where(path: Path, place: Optional[Place]) -> str:
     if place is None:
         return ""
     file, line = place
-    return f"{file}:{_line_of(path, file) or line}: "
+    return f"{_shown(file, _line_of(path, file) or line)}: "
+
+
+def _shown(file: str, line: int) -> str:
+    """`file:line`; the cell of a notebook has no file that a person could look into."""
+    if file.startswith("<") or os.path.exists(file):
+        return f"{file}:{line}"
+    return f"line {line} of the cell"
 
 
 def _line_of(path: Path, file: str) -> Optional[int]:

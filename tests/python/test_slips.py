@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import linecache
 from pathlib import Path
 from typing import Any, Callable
 
@@ -83,6 +84,16 @@ def test_the_error_has_the_line_of_the_call_for_what_is_wrong_elsewhere(world: W
     line = line_here() + 1
     tuner = tune.Tuner(print, param_space={"a": tune.choice([tune.grid_search([1])])})
     assert text_of(tuner.fit).startswith(f"{__file__}:{line}: a: ")
+
+
+def test_the_error_has_the_line_of_a_notebooks_cell(world: World) -> None:
+    cell = "space = {\n  'z': 1,\n  'a_key_of_a_cell': {'grid_searh': [1]},\n}\n"
+    cell += "tuner = tune.Tuner(print, param_space=space)"
+    name = "/tmp/ipykernel_1/2.py"
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+    made: dict[str, Any] = {"tune": tune}
+    exec(compile(cell, name, "exec"), made)
+    assert text_of(made["tuner"].fit).startswith("line 3 of the cell: a_key_of_a_cell: unknown")
 
 
 class Ours(tune.Callback):
