@@ -182,8 +182,8 @@ def _name_slip(value: Any) -> Optional[str]:
     if near is None:
         return None
     return (
-        f"unknown distribution {name!r}; did you mean tune.{near}(...)? A dict that is meant as it "
-        f"is is written tune.choice([{{{name!r}: [...]}}])"
+        f"unknown distribution {name!r}; did you mean tune.{near}(...)? Write "
+        f"tune.choice([{{{name!r}: [...]}}]) for a dict that is a constant"
     )
 
 
