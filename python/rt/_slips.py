@@ -33,6 +33,7 @@ _UNCALLED = {getattr(_space, name): name for name in _DISTRIBUTIONS}
 _YAML_ONLY = ("grid", "constant")  # What an experiment's YAML calls grid_search and a constant.
 _RESOURCES = ("cpu", "gpu", "memory", "ranks", "bundles", "strategy", "gpu_sharing")
 _DEPTH_MAX = 32
+_LOOKED_INTO = 100  # Items of a list of numbers and texts; a longer one is data.
 _SPEC_BYTES_MAX = 1 << 20  # As the head has it.
 
 _NAMES = (*_DISTRIBUTIONS, *_YAML_ONLY)
@@ -101,11 +102,13 @@ def check_size(spec: dict[str, Any]) -> None:
         return
     sizes = {key: len(dump(value)) for key, value in spec["space"].items()}
     key = max(sizes, key=lambda each: sizes[each], default="")
-    raise ValueError(
-        f"the search takes {size / 1e6:.1f} MB as JSON, {sizes.get(key, 0) / 1e6:.1f} MB of it "
-        f"for {key!r}; at most {_SPEC_BYTES_MAX / 1e6:.1f} MB are possible. Give large values to "
-        f"the trials with tune.with_parameters(trainable, {key}=...)"
-    )
+    text = f"the search takes {size / 1e6:.1f} MB as JSON; at most {_SPEC_BYTES_MAX / 1e6:.1f} MB"
+    if 2 * sizes.get(key, 0) > size:
+        text += f" are possible, and {key!r} alone takes {sizes[key] / 1e6:.1f} MB. Give large "
+        text += f"values to the trials with tune.with_parameters(trainable, {key}=...)"
+    else:
+        text += " are possible"
+    raise ValueError(text)
 
 
 def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
@@ -155,7 +158,7 @@ def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if isinstance(value, dict) and list(value) != ["grid_search"]:
         for key, item in value.items():
             yield from _constants(item, (*path, key))
-    elif isinstance(value, list):
+    elif isinstance(value, list) and not (len(value) > _LOOKED_INTO and _is_plain_list(value)):
         for i, item in enumerate(value):
             yield from _constants(item, (*path, i))
 

@@ -204,8 +204,13 @@ def _report_checkpoint(
 def _choose_directory(trial_dir: bool) -> None:
     """Ray's variable names where the trial began; with `trial_dir` it leaves for its directory."""
     os.environ["TUNE_ORIG_WORKING_DIR"] = os.getcwd()
-    if trial_dir:
-        os.chdir(os.environ["RT_TRIAL_DIR"])
+    if not trial_dir:
+        return
+    path = os.environ.get("PYTHONPATH")
+    if path:  # For what the trial starts: it may be relative to where the trial began.
+        parts = [os.path.abspath(part) for part in path.split(os.pathsep) if part]
+        os.environ["PYTHONPATH"] = os.pathsep.join(parts)
+    os.chdir(os.environ["RT_TRIAL_DIR"])
 
 
 def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:

@@ -113,6 +113,13 @@ class Ours(tune.Callback):
         (lambda: tune.run(print, callbacks=Ours()), "callbacks is a list of tune.Callback"),
         (lambda: tune.Tuner(print, run_config=tune.RunConfig), "run_config is the class RunConfig"),
         (lambda: tune.Tuner(print, tune_config=tune.RunConfig()), "tune_config is a TuneConfig"),
+        (lambda: tune.with_resources(print, tune.PlacementGroupFactory),
+         "resources is the class PlacementGroupFactory"),
+        (lambda: tune.search.ConcurrencyLimiter(tune.search.BasicVariantGenerator, 2),
+         "searcher is the class BasicVariantGenerator"),
+        (lambda: tune.search.Repeater(tune.search.Searcher, 2), "searcher is the class Searcher"),
+        (lambda: tune.stopper.CombinedStopper(tune.stopper.NoopStopper),
+         "one of the stoppers is the class NoopStopper"),
         (lambda: tune.RunConfig(failure_config=tune.FailureConfig),
          "failure_config is the class FailureConfig"),
         (lambda: tune.RunConfig(checkpoint_config=tune.CheckpointConfig),
@@ -182,5 +189,10 @@ def test_a_refusal_of_the_head_names_the_call_and_what_was_meant(
 def test_a_space_that_is_too_large_names_its_largest_key(world: World) -> None:
     space = {"small": [1] * 10, "data": list(range(400_000))}
     said = text_of(lambda: tune.run(print, config=space, verbose=0))
-    assert "MB of it for 'data'; at most 1.0 MB" in said and "with_parameters(trainable, d" in said
+    assert "at most 1.0 MB are possible, and 'data' alone takes 2.7 MB. Give" in said
+    assert "with_parameters(trainable, data=...)" in said
+    points = [{"small": "x" * 1000}] * 2000
+    search = tune.search.BasicVariantGenerator(points_to_evaluate=points)
+    said = text_of(lambda: tune.run(print, config={"small": 1}, search_alg=search, verbose=0))
+    assert said.endswith("the search takes 2.0 MB as JSON; at most 1.0 MB are possible")
     assert world.asked("experiment_create") == []

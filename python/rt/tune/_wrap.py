@@ -7,6 +7,7 @@ import inspect
 from typing import Any, Callable, Optional
 
 from rt._resources import as_request
+from rt._slips import refuse_class
 from rt._trainable import Trainable, takes_checkpoint_dir
 
 _registry: dict[str, Any] = {}
@@ -68,6 +69,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
     ValueError for anything else.
     """
     trainable = lookup(trainable)
+    refuse_class("resources", resources)
     request = resources if callable(resources) else as_request(resources)
     if inspect.isclass(trainable):
         base: Any = trainable

@@ -166,6 +166,7 @@ class ConcurrencyLimiter(Searcher):
     """
 
     def __init__(self, searcher: SearchAlgorithm, max_concurrent: int, batch: bool = False) -> None:
+        refuse_class("searcher", searcher)
         if not isinstance(searcher, SearchAlgorithm):
             raise ValueError(f"{type(searcher).__name__} is not a search algorithm of rt")
         if max_concurrent < 1:
@@ -241,6 +242,7 @@ class Repeater(Searcher):
     """
 
     def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:
+        refuse_class("searcher", searcher)
         if not isinstance(searcher, Searcher):
             raise ValueError(f"{type(searcher).__name__} is not a Searcher")
         if repeat < 1:

@@ -203,6 +203,7 @@ class CombinedStopper(Stopper):
 
     def __init__(self, *stoppers: Stopper) -> None:
         for stopper in stoppers:
+            refuse_class("one of the stoppers", stopper)
             if not isinstance(stopper, Stopper):
                 raise ValueError(f"{type(stopper).__name__} is not a Stopper")
         self.stoppers = list(stoppers)
