@@ -118,8 +118,10 @@ absl::Status TreeStorer::AddDirectory(const std::string& directory, const std::s
     RT_RETURN_IF_ERROR(
         AddEntry(directory + "/" + name, relative.empty() ? name : relative + "/" + name));
   rules_.Truncate(rules_before);
-  // A bundle, like git, has no empty directories: what was left out must not show in its digest.
-  if (!is_bundle_ && !relative.empty() && manifest_.entries.size() == entries_before)
+  // Of a bundle, a directory that holds something is left out with all that it holds: what is left
+  // out must not show in the digest.
+  const bool is_kept = !is_bundle_ || names.empty();
+  if (is_kept && !relative.empty() && manifest_.entries.size() == entries_before)
     manifest_.entries.push_back({.path = relative, .kind = ManifestEntry::Kind::kDirectory});
   return absl::OkStatus();
 }

@@ -102,13 +102,34 @@ TEST_CASE("tree: a bundle leaves out what is ignored, and a checkpoint takes eve
       store, from.path, {.honour_ignore_files = true, .exclude = {from.path + "/home"}});
   REQUIRE(bundle.ok());
   CHECK(PathsOf(store, *bundle) ==
-        std::vector<std::string>{".gitignore", ".rtignore", "keep.log", "main.py",
+        std::vector<std::string>{".gitignore", ".rtignore", "empty", "keep.log", "main.py",
                                  "sub/.gitignore", "sub/data/d"});
   CHECK(!StoreTree(store, from.path, {}).ok());  // The link that leads outside.
   fs::remove(from.path + "/absolute");
   auto all = StoreTree(store, from.path, {});
   REQUIRE(all.ok());
   CHECK(all->files == 12);
+}
+
+TEST_CASE("tree: a bundle keeps empty directories, and what is left out does not show in it") {
+  Folder from;
+  from.Write(".gitignore", "*.log\n");
+  from.Write("main.py", "x");
+  MemStore store;
+  auto digest = [&] {
+    return StoreTree(store, from.path, {.honour_ignore_files = true})->manifest;
+  };
+  const std::string without = digest();
+  fs::create_directories(from.path + "/logs");
+  from.Write("logs/a.log", "x");
+  CHECK(digest() == without);
+  fs::remove(from.path + "/logs/a.log");
+  const std::string with = digest();
+  CHECK(with != without);
+  Folder to;
+  const std::string target = to.path + "/target";
+  REQUIRE(RestoreTree(store, with, target).ok());
+  CHECK(fs::is_directory(target + "/logs"));
 }
 
 TEST_CASE("tree: a restore never writes through a link that lies in its way") {
