@@ -141,7 +141,9 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
     if (found == known.end()) {
       std::vector<std::string> names;
       for (const auto& [name, value] : known) names.push_back(name);
-      return Invalid("unknown flag " + word + DidYouMean(word.substr(0, equals), names));
+      const std::string near = DidYouMean(word.substr(0, equals), names);
+      return Invalid("unknown flag '" + word.substr(0, equals) + "'" +
+                     (near.empty() ? "" : ": " + near));
     }
     if (equals == std::string::npos && i + 1 >= argc) return Invalid(word + " needs a value");
     *found->second = equals == std::string::npos ? argv[++i] : word.substr(equals + 1);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/base/status.h"
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -14,58 +15,65 @@ enum Role : unsigned {
 constexpr unsigned kReaders = kAdmin | kUser | kViewer;
 constexpr unsigned kPeople = kAdmin | kUser;
 
-const std::map<std::string, unsigned, std::less<>>& Table() {
-  static const std::map<std::string, unsigned, std::less<>> table = {
-      {"ClusterService/Status", kReaders},
-      {"ClusterService/ListNodes", kReaders},
-      {"ClusterService/GetNode", kReaders},
-      {"ClusterService/DrainNode", kAdmin},
-      {"ClusterService/UndrainNode", kAdmin},
-      {"ClusterService/CreateToken", kAdmin},
-      {"ClusterService/ListTokens", kAdmin},
-      {"ClusterService/RevokeToken", kAdmin},
-      {"ClusterService/Join", kJoin},
-      {"ClusterService/Shutdown", kAdmin},
-      {"ExperimentService/Create", kPeople},
-      {"ExperimentService/List", kReaders},
-      {"ExperimentService/Get", kReaders},
-      {"ExperimentService/Stop", kPeople},
-      {"ExperimentService/Wait", kReaders},
-      {"ExperimentService/ListTrials", kReaders},
-      {"ExperimentService/GetTrial", kReaders},
-      {"ExperimentService/StopTrial", kPeople},
-      {"ExperimentService/Pause", kPeople},
-      {"ExperimentService/Resume", kPeople},
-      {"ExperimentService/Extend", kPeople},
-      {"ExperimentService/PauseTrial", kPeople},
-      {"ExperimentService/ResumeTrial", kPeople},
-      {"ExperimentService/RetryTrial", kPeople},
-      {"ExperimentService/ReadRows", kReaders},
-      {"ExperimentService/Operate", kPeople},
-      {"ExperimentService/ListResults", kReaders},
-      {"ExperimentService/ReadResult", kReaders},
-      {"JobService/Submit", kPeople},
-      {"JobService/List", kReaders},
-      {"JobService/Get", kReaders},
-      {"JobService/Stop", kPeople},
-      {"JobService/Wait", kReaders},
-      {"JobService/ReadLog", kReaders},
-      {"WorkerService/Sync", kWorker},
-      {"WorkerService/Report", kWorker},
-      {"WorkerService/CommitCheckpoint", kWorker},
-      {"WorkerService/SendLog", kWorker},
-      {"WorkerService/DriverCall", kWorker},
-      {"WorkerService/FindSources", kWorker},
-      {"WorkerService/HoldTrees", kWorker},
-      {"WorkerService/KeepCheckpoint", kWorker},
-      {"WorkerService/FindHolder", kWorker},
-      {"BlobService/FindMissing", kPeople | kWorker},
-      {"BlobService/PushChunks", kPeople | kWorker},
-      {"BlobService/PullChunks", kPeople | kWorker},
-      {"BlobService/PutManifest", kPeople | kWorker},
-      {"BlobService/GetManifest", kPeople | kWorker},
-      {"PeerService/PullChunks", kWorker},  // Served by workers, not here.
-      {"PeerService/HoldTree", kWorker},
+struct Entry {
+  unsigned roles;      // Those that may call it.
+  const char* action;  // What a refusal names: "may not drain nodes".
+};
+
+const std::map<std::string, Entry, std::less<>>& Table() {
+  static const std::map<std::string, Entry, std::less<>> table = {
+      {"ClusterService/Status", {kReaders, "read the status"}},
+      {"ClusterService/ListNodes", {kReaders, "list nodes"}},
+      {"ClusterService/GetNode", {kReaders, "read about nodes"}},
+      {"ClusterService/DrainNode", {kAdmin, "drain nodes"}},
+      {"ClusterService/UndrainNode", {kAdmin, "end a drain"}},
+      {"ClusterService/CreateToken", {kAdmin, "create tokens"}},
+      {"ClusterService/ListTokens", {kAdmin, "list tokens"}},
+      {"ClusterService/RevokeToken", {kAdmin, "revoke tokens"}},
+      {"ClusterService/Join", {kJoin, "join the cluster"}},
+      {"ClusterService/Shutdown", {kAdmin, "take the cluster down"}},
+      {"ExperimentService/Create", {kPeople, "submit experiments"}},
+      {"ExperimentService/List", {kReaders, "list experiments"}},
+      {"ExperimentService/Get", {kReaders, "read about experiments"}},
+      {"ExperimentService/Stop", {kPeople, "stop experiments"}},
+      {"ExperimentService/Wait", {kReaders, "watch experiments"}},
+      {"ExperimentService/ListTrials", {kReaders, "list trials"}},
+      {"ExperimentService/GetTrial", {kReaders, "read about trials"}},
+      {"ExperimentService/StopTrial", {kPeople, "stop trials"}},
+      {"ExperimentService/Pause", {kPeople, "pause experiments"}},
+      {"ExperimentService/Resume", {kPeople, "resume experiments"}},
+      {"ExperimentService/Extend", {kPeople, "extend experiments"}},
+      {"ExperimentService/PauseTrial", {kPeople, "pause trials"}},
+      {"ExperimentService/ResumeTrial", {kPeople, "resume trials"}},
+      {"ExperimentService/RetryTrial", {kPeople, "retry trials"}},
+      {"ExperimentService/ReadRows", {kReaders, "read reports"}},
+      {"ExperimentService/Operate", {kPeople, "run a driver"}},
+      {"ExperimentService/ListResults", {kReaders, "list result files"}},
+      {"ExperimentService/ReadResult", {kReaders, "read result files"}},
+      {"JobService/Submit", {kPeople, "submit jobs"}},
+      {"JobService/List", {kReaders, "list jobs"}},
+      {"JobService/Get", {kReaders, "read about jobs"}},
+      {"JobService/Stop", {kPeople, "stop jobs"}},
+      {"JobService/Wait", {kReaders, "watch jobs"}},
+      {"JobService/ReadLog", {kReaders, "read logs"}},
+      {"WorkerService/Sync", {kWorker, "act as a node"}},
+      {"WorkerService/Report", {kWorker, "report for trials"}},
+      {"WorkerService/CommitCheckpoint", {kWorker, "commit checkpoints"}},
+      {"WorkerService/SendLog", {kWorker, "send logs"}},
+      {"WorkerService/DriverCall", {kWorker, "pass on a driver's calls"}},
+      {"WorkerService/FindSources", {kWorker, "find bytes on nodes"}},
+      {"WorkerService/HoldTrees", {kWorker, "hold files for others"}},
+      {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
+      {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
+      {"BlobService/FindMissing", {kPeople | kWorker, "write to the store"}},
+      {"BlobService/PushChunks", {kPeople | kWorker, "write to the store"}},
+      {"BlobService/PullChunks", {kPeople | kWorker,
+        "read checkpoints and bundles from the store"}},
+      {"BlobService/PutManifest", {kPeople | kWorker, "write to the store"}},
+      {"BlobService/GetManifest", {kPeople | kWorker,
+        "read checkpoints and bundles from the store"}},
+      {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
+      {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
   };
   return table;
 }
@@ -80,27 +88,37 @@ unsigned RoleBit(std::string_view role) {
   return 0;
 }
 
+// "the role 'viewer' may not stop trials; that needs the role admin or user"
+std::string Refusal(std::string_view method, const std::string& role) {
+  auto entry = Table().find(method);
+  if (entry == Table().end()) return "there is no call " + std::string(method);
+  std::vector<std::string> needed;
+  for (const char* other : {"admin", "user", "viewer", "worker", "join", "head"})
+    if ((entry->second.roles & RoleBit(other)) != 0) needed.push_back(other);
+  return "the role '" + role + "' may not " + entry->second.action + "; that needs the role " +
+         Join(needed, " or ");
+}
+
 }  // namespace
 
 bool HasAuthEntry(std::string_view method) { return Table().find(method) != Table().end(); }
 
 std::vector<std::string> AuthMethods() {
   std::vector<std::string> methods;
-  for (const auto& [method, roles] : Table()) methods.push_back(method);
+  for (const auto& [method, entry] : Table()) methods.push_back(method);
   return methods;
 }
 
 bool IsAllowed(std::string_view method, std::string_view role) {
   auto entry = Table().find(method);
-  return entry != Table().end() && (entry->second & RoleBit(role)) != 0;
+  return entry != Table().end() && (entry->second.roles & RoleBit(role)) != 0;
 }
 
 absl::Status Authorize(std::string_view method, const Identity& who, std::string_view cluster_id) {
   if (who.cluster_id != cluster_id)
     return absl::UnauthenticatedError("this certificate belongs to another cluster");
   if (!IsAllowed(method, who.role)) {
-    return WithHint(absl::PermissionDeniedError("the role '" + who.role + "' may not call " +
-                                                std::string(method)),
+    return WithHint(absl::PermissionDeniedError(Refusal(method, who.role)),
                     "ask an admin for a context with another role");
   }
   return absl::OkStatus();
