@@ -1,6 +1,11 @@
 // Read models of the cluster, experiments, jobs and nodes. Trials are in view_trials.cc.
 #include "head/core/view.h"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
 #include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/view_parts.h"
@@ -199,39 +204,84 @@ Json StoreOf(const StoreFacts& store) {
        {"reason", store.refuses ? Json(store.reason) : Json()}});
 }
 
-Json PendingOf(const Core& core, const HeadFacts& facts) {
-  constexpr size_t kShownMax = 100;  // The rest waits for the same reasons.
-  Json pending = Json::MakeArray();
+// Of an experiment that asks its driver in vain.
+void AddAsking(const Core& core, Millis now, Json& list) {
   for (ExperimentId id : core.world.index.open_experiments) {
-    const std::string reason = WhyAsking(core, id, facts.now);
+    const std::string reason = WhyAsking(core, id, now);
     if (reason.empty()) continue;
     auto heard = core.soft.drivers.find(id);
     const Millis since = heard == core.soft.drivers.end()
                              ? core.world.state.experiments.at(id).created_at
                              : heard->second;
-    pending.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
-                                     {"reason", reason},
-                                     {"needs", Json()},
-                                     {"since", TimeOrNull(since)}}));
+    list.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
+                                  {"reason", reason},
+                                  {"needs", Json()},
+                                  {"since", TimeOrNull(since)}}));
   }
+}
+
+Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& resources,
+                 const std::string& reason) {
+  const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
+  const Job* job = trial != nullptr ? nullptr : &core.world.state.jobs.at(owner.job());
+  const Runs& runs = trial != nullptr ? trial->runs : job->runs;
+  Millis since = trial != nullptr ? trial->created_at : job->created_at;
+  if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
+  return Json::MakeObject(
+      {{"id", trial != nullptr ? ToString(trial->id) : "job " + std::to_string(owner.group)},
+       {"reason", reason},
+       {"needs", ToJson(resources)},
+       {"since", TimeOrNull(since)}});
+}
+
+// What waits: the first hundred one by one, and all of it counted by experiment (or job) and needs.
+// The trials of one experiment that ask for the same and avoid the same nodes wait for the same
+// reason, so that the nodes are looked at once for all of them.
+struct WaitLists {
+  Json pending = Json::MakeArray(), waiting = Json::MakeArray();
+};
+struct WaitGroup {
+  Json first;
+  uint64_t count = 0;
+};
+WaitLists WaitsOf(const Core& core, const HeadFacts& facts) {
+  constexpr size_t kShownMax = 100;
+  WaitLists waits;
+  AddAsking(core, facts.now, waits.pending);
+  waits.waiting = waits.pending;
+  for (Json& item : waits.waiting.array()) item.Set("count", 1);
   for (const auto& [resources, queue] : core.world.index.ready) {
+    std::map<std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>, WaitGroup> groups;
     for (const auto& [turn, owner] : queue.by_turn) {
-      if (pending.array().size() >= kShownMax) return pending;
-      const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
-      const Job* job = trial != nullptr ? nullptr : &core.world.state.jobs.at(owner.job());
-      const Runs& runs = trial != nullptr ? trial->runs : job->runs;
-      Millis since = trial != nullptr ? trial->created_at : job->created_at;
-      if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
-      std::string id = trial != nullptr ? ToString(trial->id)
-                                        : "job " + std::to_string(owner.group);
-      pending.Append(
-          Json::MakeObject({{"id", id},
-                            {"reason", WhyWaiting(core, owner, facts.now).reason},
-                            {"needs", ToJson(resources)},
-                            {"since", TimeOrNull(since)}}));
+      WaitGroup& group =
+          groups[{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded}];
+      if (group.count++ == 0)
+        group.first =
+            PendingItem(core, owner, resources, WhyWaiting(core, owner, facts.now).reason);
+      if (waits.pending.array().size() < kShownMax)
+        waits.pending.Append(PendingItem(core, owner, resources, group.first.GetString("reason")));
+    }
+    for (auto& [whose, group] : groups) {
+      group.first.Set("count", group.count);
+      waits.waiting.Append(std::move(group.first));
     }
   }
-  return pending;
+  return waits;
+}
+
+bool HasStarted(const Runs& runs) {
+  const bool some = std::any_of(runs.attempts.begin(), runs.attempts.end(),
+                                [](const Attempt& attempt) { return attempt.started_at != 0; });
+  return some || runs.next_attempt > runs.attempts.size() + 1;  // The first ones are dropped.
+}
+
+// Trials of a search that was ended before their turn came. The scan is for such searches only.
+uint64_t NeverStarted(const Core& core, const Experiment& experiment) {
+  uint64_t never = 0;
+  if (core.world.index.experiments.at(experiment.id).stopped > 0)
+    for (const Trial& trial : experiment.trials)
+      never += trial.end == TrialEnd::kStopped && !HasStarted(trial.runs) ? 1 : 0;
+  return never;
 }
 
 // The failure that is newest. The scan is for the few experiments in which something failed.
@@ -330,6 +380,7 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
                                    {"rolled_back", RolledBackOf(core)},
                                    {"started_at", TimeOrNull(state.started_at)},
                                    {"uptime_s", ToSeconds(facts.now - state.started_at)}});
+  WaitLists waits = WaitsOf(core, facts);
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
@@ -338,7 +389,8 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
        {"resources", UseOf(core)},
        {"experiments", ExperimentListView(core, facts)["items"]},
        {"jobs", JobListView(core, facts)["items"]},
-       {"pending", PendingOf(core, facts)},
+       {"pending", std::move(waits.pending)},
+       {"waiting", std::move(waits.waiting)},
        {"checkpoint_store", StoreOf(facts.store)},
        {"journal", Json::MakeObject({{"seq", Json(state.seq)},
                                      {"durable_seq", Json(facts.durable_seq)},
@@ -384,6 +436,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
                                    {"stopped", Json(rung.stopped)}}));
   item.Set("rungs", std::move(rungs));
   item.Set("last_error", LastErrorOf(core, experiment));
+  item.Set("trials_never_started", NeverStarted(core, experiment));
   item.Set("warnings", TextsJson(core.world.index.experiments.at(id).warnings));
   return item;
 }
