@@ -1,5 +1,6 @@
 // `rt submit EXPERIMENT.yaml`: creates the experiment and waits for it.
 #include <cstdio>
+#include <filesystem>
 #include <set>
 
 #include "cli/commands/submit.h"
@@ -42,6 +43,18 @@ absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation
   return json;
 }
 
+// A script below the working directory travels with it, so it must be there.
+absl::Status CheckScript(const ExperimentFile& file) {
+  const std::string script = file.json.GetString("script");
+  std::error_code error;
+  if (script.empty() || script[0] == '/' || std::filesystem::exists(script, error))
+    return absl::OkStatus();
+  return file.document.At(Invalid("script: there is no file '" + script +
+                                      "' in the working directory",
+                                  "rt submit takes along what lies below the directory where it "
+                                  "is called"), "script");
+}
+
 // What only the nodes can tell is checked; what may be meant otherwise is said.
 absl::Status CheckAndNote(HeadClient& client, const Invocation& invocation,
                           const ExperimentFile& file) {
@@ -80,14 +93,25 @@ absl::Status CheckMetric(HeadClient& client, const Json& experiment) {
                   "reported: " + Join(reported, ", "));
 }
 
+// Of a traceback it says most.
+std::string LastLineOf(const std::string& message) {
+  const std::string text(Trim(message));
+  const size_t newline = text.rfind('\n');
+  return newline == std::string::npos ? text : text.substr(newline + 1);
+}
+
 void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_here) {
   if (invocation.output == Output::kJson) {
     PrintJson(experiment);
     return;
   }
   std::string reason = experiment.GetString("reason");
-  if (experiment.GetString("state") == "FAILED")
+  if (experiment.GetString("state") == "FAILED") {
     std::fprintf(stderr, "rt: the experiment failed: %s\n", EscapeControl(reason).c_str());
+    if (const Json* error = experiment.Find("last_error"); error != nullptr && error->is_object())
+      std::fprintf(stderr, "rt: trial %s failed: %s\n", error->GetString("trial_id").c_str(),
+                   EscapeControl(LastLineOf(error->GetString("message"))).c_str());
+  }
   // Elsewhere it is said where they were downloaded to.
   if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
     std::fprintf(stderr, "rt: results are in %s\n", EscapeControl(results).c_str());
@@ -110,6 +134,7 @@ void StopExperiment(HeadClient& client, uint64_t id) {
 
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
                           const Submission& submission, Attendance& attendance) {
+  RT_RETURN_IF_ERROR(CheckScript(*submission.experiment));
   RT_RETURN_IF_ERROR(CheckAndNote(client, invocation, *submission.experiment));
   RT_ASSIGN_OR_RETURN(Json spec, CompleteSpec(submission, invocation, client, home));
   v1::CreateExperimentRequest request;

@@ -61,6 +61,15 @@ int OwnFailure(const absl::Status& status, uint64_t id) {
   return kExitOwnFailure;
 }
 
+// Why its last attempt ran nothing, which looks like a script that ended with 127; "" when it ran.
+std::string WhyNotStarted(HeadClient& client, uint64_t id) {
+  absl::StatusOr<Json> job = GetJob(client, id);
+  const Json* attempts = job.ok() ? job->Find("attempts") : nullptr;
+  if (attempts == nullptr || !attempts->is_array() || attempts->array().empty()) return "";
+  const Json& last = attempts->array().back();
+  return last.GetString("outcome") == "LAUNCH_FAILED" ? last.GetString("reason") : "";
+}
+
 int CodeOfJob(const Json& job) {
   const Json* code = job.Find("exit_code");
   if (int64_t signal = job.GetInt("signal"); signal > 0) return static_cast<int>(128 + signal);
@@ -91,6 +100,7 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
     StopJob(client, id);
   });
   absl::StatusOr<Json> job = WaitForJob(client, id);
+  const std::string not_started = job.ok() ? WhyNotStarted(client, id) : "";
   finished = true;
   Millis deadline = SteadyMillis() + (job.ok() ? kDrainMax : 0);
   while (streaming > 0 && SteadyMillis() < deadline) SleepFor(5);
@@ -99,6 +109,9 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
   err.join();
   interrupts.Clear();
   if (interrupts.happened()) return kExitInterrupted;
+  if (!not_started.empty())
+    std::fprintf(stderr, "rt: the job could not be started: %s\n",
+                 EscapeControl(not_started).c_str());
   return job.ok() ? CodeOfJob(*job) : OwnFailure(job.status(), id);
 }
 

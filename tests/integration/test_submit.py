@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -85,6 +86,21 @@ class SubmitTest(ClusterTest):
             self.submit("sh", "--", "-c", f"kill -{int(number)} $$", code=128 + number)
         self.assertEqual(self.last_job()["signal"], 11)
 
+    def test_what_cannot_be_started_says_why(self) -> None:
+        script = self.write("lost.sh", "#!/no/such/shell -e\necho said\n", 0o755)
+        why = "program not found: /no/such/shell, the interpreter of ./lost.sh"
+        done = self.submit(script, code=127)
+        self.assertIn(f"rt: the job could not be started: {why}", done.stderr)
+        self.assertEqual(self.last_job()["reason"], why)
+        done = self.submit(self.write("own.sh", "#!/bin/sh\nexit 127\n", 0o755), code=127)
+        self.assertNotIn("could not be started", done.stderr)
+        self.write("lost.yaml", "experiment: lost\ncommand: [./lost.sh]\n")
+        self.assertRegex(self.submit("lost.yaml", code=1).stderr,
+                         rf"rt: trial \d+/0 failed: {re.escape(why)}")
+        self.write("absent.yaml", "experiment: absent\nscript: ./absent.sh\n")
+        error = self.submit("absent.yaml", code=2).stderr
+        self.assertRegex(error, r"absent.yaml:2:\d+: script: there is no file './absent.sh'")
+
     def test_any_executable_with_exact_arguments(self) -> None:
         args = ["a b", "it's", '"q"', "$HOME", "new\nline", "", "*", "--flag", "-x", "\\", "é"]
         self.write("bin/show", "#!/bin/sh\nfor a; do printf '%s\\0' \"$a\"; done\n", 0o755)
@@ -118,9 +134,9 @@ class SubmitTest(ClusterTest):
         (tree / ".gitignore").write_text("*.log\n/data/\n")
         (tree / ".rtignore").write_text("big.bin\n")
         (tree / "link").symlink_to("kept.txt")
-        (tree / "home").mkdir()
+        (tree / "outputs/empty").mkdir(parents=True)
         (tree / "list.py").write_text(
-            "import os\nfor d, _, fs in os.walk('.'):\n  for f in fs:\n"
+            "import os\nfor d, ds, fs in os.walk('.'):\n  for f in fs or ([] if ds else ['']):\n"
             "    print(os.path.relpath(os.path.join(d, f)))\n")
         (tree / "list.py").chmod(0o755)
         with socket.socket(socket.AF_UNIX) as listener:
@@ -133,7 +149,7 @@ class SubmitTest(ClusterTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.splitlines()),
                          sorted([".gitignore", ".rtignore", "kept.txt", "sub/kept.py", "link",
-                                 "a link's target", "list.py"]))
+                                 "a link's target", "list.py", "outputs/empty"]))
 
     def test_rt_home_inside_the_directory_stays_out(self) -> None:
         env = {**self.cluster.env, "RT_HOME": str(self.work / "home")}

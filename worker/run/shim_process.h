@@ -238,12 +238,33 @@ inline pid_t ForkInto(const std::string& cgroup, int status) {
   ::_exit(127);
 }
 
+// The interpreter that the first line of a script asks for; "" when it asks for none.
+inline std::string InterpreterOf(const std::string& script) {
+  char line[256];
+  const int fd = ::open(script.c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t count = fd < 0 ? 0 : ::read(fd, line, sizeof line);
+  if (fd >= 0) ::close(fd);
+  const std::string text(line, count > 0 ? static_cast<size_t>(count) : 0);
+  if (text.compare(0, 2, "#!") != 0) return "";
+  const size_t from = text.find_first_not_of(" \t", 2);
+  const size_t to = text.find_first_of(" \t\r\n", from);
+  return from == std::string::npos || to == from ? "" : text.substr(from, to - from);
+}
+
 inline std::string ToString(const StartFailure& failure, const Spec& spec) {
   const char* why = std::strerror(failure.error_number);
   if (failure.step == 1) return "working directory " + spec.cwd + ": " + why;
   if (failure.step == 3) return "cgroup " + spec.cgroup + ": " + why;
-  return (failure.error_number == ENOENT ? "program not found: " : "cannot run ") + spec.argv[0] +
-         ": " + why;
+  const std::string& program = spec.argv[0];
+  const std::string path = program[0] == '/' ? program : spec.cwd + "/" + program;
+  // What exec does not find may be what the file asks for, not the file.
+  if (failure.error_number == ENOENT && ::access(path.c_str(), F_OK) == 0) {
+    const std::string interpreter = InterpreterOf(path);
+    return "program not found: " + (interpreter.empty() ? "the loader" : interpreter) +
+           ", the interpreter of " + program;
+  }
+  return (failure.error_number == ENOENT ? "program not found: " : "cannot run ") + program + ": " +
+         why;
 }
 
 // What exec takes, made before the fork: a child of vfork must not allocate in its parent.
