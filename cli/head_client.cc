@@ -1,13 +1,38 @@
 #include "cli/head_client.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "cli/local_cluster.h"
+#include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 
 namespace rt {
+namespace {
+
+constexpr Millis kLookEvery = 100;
+
+// Until the channel is connected, has failed to connect, or `until`.
+absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
+                             const std::function<bool()>& cancelled) {
+  while (!cancelled()) {
+    const grpc_connectivity_state state = channel.GetState(true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) break;
+    const Millis left = until - SteadyMillis();
+    if (left <= 0) return absl::UnavailableError("it does not answer");
+    channel.WaitForStateChange(state, std::chrono::system_clock::now() +
+                                          std::chrono::milliseconds(std::min(left, kLookEvery)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NotReached(const Context& context, const absl::Status& status) {
+  return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
+}
+
+}  // namespace
 
 absl::Status HeadClient::Connect() { return Refresh(); }
 
@@ -79,6 +104,7 @@ void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
       !absl::SimpleAtoi(absl::string_view(found->second.data(), found->second.size()), &epoch))
     return;
   std::unique_lock lock(mutex_);
+  answered_ = true;
   if (epoch <= context_.seen_epoch) return;
   context_.seen_epoch = epoch;
   const Context context = context_;
@@ -86,36 +112,56 @@ void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
   if (remember_) remember_(context);
 }
 
+// A head of this machine was alive when it was located: it is slow, not dead.
+Millis HeadClient::GiveUpAt(Millis asked_at, Millis failed_at) {
+  std::lock_guard lock(mutex_);
+  const bool known = answered_ || !context_.local_directory.empty();
+  return known ? failed_at + kRetryFor : asked_at + kFirstContactMax;
+}
+
+absl::Status HeadClient::TryOnce(Millis hold, const Attempt& attempt, Millis give_up_at) {
+  const std::shared_ptr<grpc::Channel> channel = Channel();
+  RT_RETURN_IF_ERROR(AwaitConnection(*channel, give_up_at, [this] { return cancelled(); }));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(kAnswerMax + hold));
+  context.AddMetadata(kEpochHeader, std::to_string(SeenEpoch()));
+  Registered registered(*this, &context);
+  absl::Status status = FromGrpc(attempt(channel, &context));
+  NoteEpoch(context);
+  return status;
+}
+
 absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
-  Millis give_up_at = 0;
+  absl::Status located = Channel() == nullptr ? Refresh() : absl::OkStatus();
+  const Millis asked_at = SteadyMillis();
+  std::optional<Millis> failed_at;
   while (true) {
-    absl::Status status = absl::OkStatus();
-    if (Channel() == nullptr) status = Refresh();
-    if (status.ok()) {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() +
-                           std::chrono::milliseconds(kAnswerMax + hold));
-      context.AddMetadata(kEpochHeader, std::to_string(SeenEpoch()));
-      Registered registered(*this, &context);
-      status = FromGrpc(attempt(Channel(), &context));
-      NoteEpoch(context);
-    }
+    absl::Status status = located;
+    const Millis give_up_at = GiveUpAt(asked_at, failed_at.value_or(SteadyMillis()));
+    if (Channel() != nullptr) status = TryOnce(hold, attempt, give_up_at);
     if (status.ok() || cancelled()) return status;
     // Our own deadline has gRPC's words; the head says what it waited for in vain.
     if (absl::IsDeadlineExceeded(status) && MessageOf(status) == "Deadline Exceeded")
-      return absl::UnavailableError("the head does not answer");
+      return NotReached(context(), status);
     if (!absl::IsUnavailable(status)) return status;
     // Trying again would not help: whoever answers has no certificate of the context's CA.
     if (MessageOf(status).find("certificate verify failed") != std::string::npos)
       return absl::UnauthenticatedError(
           ToAbsl(context().address + " is not the head of '" + context().name + "'"));
-    Millis now = SteadyMillis();
-    if (give_up_at == 0) give_up_at = now + kRetryFor;
-    if (now > give_up_at)
-      return Annotate(status, "the head of '" + context().name + "' cannot be reached");
+    if (!failed_at.has_value()) failed_at = SteadyMillis();
+    if (SteadyMillis() >= GiveUpAt(asked_at, *failed_at))
+      return located.ok() ? NotReached(context(), status) : located;
     SleepFor(200);
-    Refresh().IgnoreError();  // A failure shows in the next try.
+    located = Refresh();  // A failure shows in the next try.
   }
+}
+
+absl::Status HeadClient::Reach() {
+  // An answer of any kind will do; no job is 0.
+  absl::StatusOr<v1::JsonReply> answer =
+      Call<v1::JobService>(&v1::JobService::Stub::Get, v1::JobRef());
+  return absl::IsNotFound(answer.status()) ? absl::OkStatus() : answer.status();
 }
 
 absl::StatusOr<std::unique_ptr<HeadClient>> ConnectTo(const Home& home, const std::string& flag) {

@@ -1,6 +1,7 @@
 // The head as the command line and the bridge see it: typed calls that survive a restart of the
-// head. UNAVAILABLE is retried with a bound; before each try `locate` finds the head again (and,
-// for a local cluster, starts a dead one). Thread-safe. Cancel() ends every call in flight.
+// head. UNAVAILABLE is retried with a bound, which is short until the head has answered once;
+// before each try `locate` finds the head again (and, for a local cluster, starts a dead one).
+// Thread-safe. Cancel() ends every call in flight.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -26,6 +27,8 @@ class HeadClient {
   using Locate = std::function<absl::StatusOr<Context>()>;
   static constexpr Millis kAnswerMax = 15'000;  // One call that does not wait by design.
   static constexpr Millis kRetryFor = 15'000;   // From the first UNAVAILABLE on.
+  // The same for a head of another machine that has not answered yet: it may well be dead.
+  static constexpr Millis kFirstContactMax = 3'000;
 
   // `remember`: the context, when a head of a later epoch than before has answered.
   using Remember = std::function<void(const Context&)>;
@@ -34,6 +37,8 @@ class HeadClient {
 
   // Finds the head, so that a wrong context shows at once.
   absl::Status Connect();
+  // Waits for an answer; Unavailable when there is none within the bound of a first contact.
+  absl::Status Reach();
   Context context();
   std::shared_ptr<grpc::Channel> BulkChannel();
   std::shared_ptr<grpc::Channel> Channel();
@@ -83,6 +88,8 @@ class HeadClient {
   using Attempt =
       std::function<grpc::Status(std::shared_ptr<grpc::Channel>, grpc::ClientContext*)>;
   absl::Status Retry(Millis hold, const Attempt& attempt);
+  absl::Status TryOnce(Millis hold, const Attempt& attempt, Millis give_up_at);
+  Millis GiveUpAt(Millis asked_at, Millis failed_at);
   uint64_t SeenEpoch();
   void NoteEpoch(const grpc::ClientContext& answered);
 
@@ -94,6 +101,7 @@ class HeadClient {
   std::shared_ptr<grpc::Channel> channel_;
   std::set<grpc::ClientContext*> in_flight_;
   bool cancelled_ = false;
+  bool answered_ = false;  // A head has answered a call.
 };
 
 // The client of the cluster that -c, RT_CLUSTER or the current context names.

@@ -13,7 +13,8 @@ struct Invocation {
   std::string cluster;  // -c
   Output output = Output::kTable;
   bool verbose = false;
-  bool color = false;  // Decided from --color, NO_COLOR and the terminal.
+  bool color = false;  // Of standard error: decided from --color, NO_COLOR and the terminal.
+  bool color_out = false;  // The same of standard output.
 
   std::vector<std::string> words;      // Positional arguments of the verb.
   std::vector<std::string> arguments;  // After "--", untouched.
@@ -32,6 +33,9 @@ struct Invocation {
   bool purge = false;        // Of `rt down`: the history is deleted.
   int64_t checkpoint_id = 0;
   bool best = false;
+  // Of lists: only these states, in which order, and after which id; of status: everything.
+  std::string state_filter, sort, after;
+  bool all = false;
 };
 
 // Exit codes of interface.md.

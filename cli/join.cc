@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
@@ -9,13 +10,32 @@
 
 namespace rt {
 namespace {
+
 constexpr auto kAnswerMax = std::chrono::seconds(15);
+constexpr char kAnother[] = "ask an admin for another: rt token create --role user";
+
+// A head that closes a connection that stood does so because of the certificate: by its clock, the
+// token has expired.
+absl::Status Refused(const absl::Status& status, const std::string& address) {
+  if (!absl::IsUnavailable(status)) return Annotate(status, "the head at " + address);
+  const std::string reason = TransportReason(MessageOf(status));
+  if (reason == TransportReason("Socket closed"))
+    return WithHint(absl::UnauthenticatedError(ToAbsl("the head at " + address +
+                                                      " refused the token: it has expired")),
+                    kAnother);
+  return WithHint(absl::UnavailableError(
+                      ToAbsl("the head at " + address + " cannot be reached: " + reason)),
+                  "check that rt-head runs there and that its port is open; the token can still "
+                  "be used");
+}
+
 }  // namespace
 
 absl::StatusOr<Context> RedeemToken(const std::string& text, const std::string& address,
                                     const std::string& name) {
   RT_ASSIGN_OR_RETURN(JoinToken token, DecodeJoinToken(std::string(Trim(text))));
-  RT_RETURN_IF_ERROR(Annotate(CheckOwnCertificate(token.credentials), "the token"));
+  if (absl::Status usable = CheckOwnCertificate(token.credentials); !usable.ok())
+    return WithHint(Annotate(usable, "the token"), kAnother);
   RT_ASSIGN_OR_RETURN(std::string key, CreateKey());
   v1::JoinRequest request;
   RT_ASSIGN_OR_RETURN(*request.mutable_csr_pem(), CreateCsr(key));
@@ -24,7 +44,7 @@ absl::StatusOr<Context> RedeemToken(const std::string& text, const std::string& 
   context.set_deadline(std::chrono::system_clock::now() + kAnswerMax);
   v1::JoinReply reply;
   grpc::Status status = v1::ClusterService::NewStub(channel)->Join(&context, request, &reply);
-  if (!status.ok()) return Annotate(FromGrpc(status), "the head at " + address);
+  if (!status.ok()) return Refused(FromGrpc(status), address);
   RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(reply.certificate_pem()));
   if (identity.kind != "user")
     return absl::PermissionDeniedError("this token is for a worker; it is used up now");

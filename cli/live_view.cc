@@ -57,7 +57,7 @@ absl::StatusOr<LiveFacts> AskLiveFacts(HeadClient& client, Json experiment) {
 }
 
 LiveView::LiveView(HeadClient& client, int fd, const Invocation& invocation, std::string prefix)
-    : client_(client), fd_(fd), color_(invocation.color),
+    : client_(client), fd_(fd), color_(fd == 1 ? invocation.color_out : invocation.color),
       json_(fd == 1 && invocation.output == Output::kJson),
       paints_(invocation.output == Output::kTable && CanPaint(fd)), prefix_(std::move(prefix)),
       started_at_(SteadyMillis()) {}
@@ -70,13 +70,19 @@ void LiveView::Show(const Json& experiment) {
   if (!over && shown_at_ != 0 && SteadyMillis() - shown_at_ < kFrameEvery) return;
   absl::StatusOr<LiveFacts> facts = AskLiveFacts(client_, experiment);
   if (!facts.ok()) return;  // The next Wait says what is wrong.
-  Paint(RenderExperimentFrame(*facts, SizeOf(fd_, color_)));
+  Paint(RenderExperimentFrame(*facts, Size()));
 }
 
 absl::Status LiveView::ShowCluster() {
   RT_ASSIGN_OR_RETURN(LiveFacts facts, AskLiveFacts(client_, Json()));
-  Paint(RenderClusterFrame(facts, SizeOf(fd_, color_)));
+  Paint(RenderClusterFrame(facts, Size()));
   return absl::OkStatus();
+}
+
+FrameSize LiveView::Size() const {
+  FrameSize size = SizeOf(fd_, color_);
+  size.quits = quits_;
+  return size;
 }
 
 void LiveView::Paint(std::vector<std::string> lines) {
@@ -98,7 +104,8 @@ void LiveView::Print(const Json& experiment, bool over) {
   shown_at_ = now;
 }
 
-absl::StatusOr<Json> WatchExperiment(HeadClient& client, uint64_t id, LiveView& view) {
+absl::StatusOr<Json> WatchExperiment(HeadClient& client, uint64_t id, LiveView& view,
+                                     const std::function<bool()>& quit) {
   std::string seen;
   while (true) {
     v1::WaitRequest request;
@@ -111,7 +118,7 @@ absl::StatusOr<Json> WatchExperiment(HeadClient& client, uint64_t id, LiveView& 
     if (const Json* version = reply.Find("version"))
       seen = version->is_string() ? version->AsString() : version->Dump();
     view.Show(reply);
-    if (IsTerminal(reply.GetString("state"))) return reply;
+    if (IsTerminal(reply.GetString("state")) || (quit && quit())) return reply;
   }
 }
 

@@ -2,6 +2,7 @@
 // second; a line per change elsewhere, coalesced when changes are many. Used by one thread.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/head_client.h"
@@ -27,8 +28,10 @@ class LiveView {
   absl::Status ShowCluster();  // The cluster's screen; for terminals.
   bool paints() const { return paints_; }
   Millis hold() const;         // How long the next Wait may be held.
+  void SayItQuits(bool quits) { quits_ = quits; }  // The frames say that q ends the screen.
 
  private:
+  FrameSize Size() const;
   void Paint(std::vector<std::string> lines);
   void Print(const Json& experiment, bool over);
 
@@ -36,13 +39,15 @@ class LiveView {
   const int fd_;
   const bool color_, json_, paints_;
   const std::string prefix_;
+  bool quits_ = false;
   Millis shown_at_ = 0;
   const Millis started_at_;
   std::vector<size_t> widths_;  // Of the lines of the frame that stands there.
   std::string line_, mark_;        // Printed last.
 };
 
-// Shows the experiment until it is terminal, and returns it.
-absl::StatusOr<Json> WatchExperiment(HeadClient& client, uint64_t id, LiveView& view);
+// Shows the experiment until it is terminal or `quit` says so, and returns it.
+absl::StatusOr<Json> WatchExperiment(HeadClient& client, uint64_t id, LiveView& view,
+                                     const std::function<bool()>& quit = nullptr);
 
 }  // namespace rt

@@ -57,6 +57,16 @@ absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
   return std::vector<uint64_t>(chosen.begin(), chosen.end());
 }
 
+std::string WithoutKind(std::string_view text, char kind) {
+  std::string plain;
+  for (const std::string& part : Split(text, ',')) {
+    const bool is_id = part.size() > 1 && part[0] == kind && part[1] != '-' &&
+                       part.find_first_not_of("0123456789-", 1) == std::string::npos;
+    plain += (plain.empty() ? "" : ",") + (is_id ? part.substr(1) : part);
+  }
+  return plain;
+}
+
 bool SelectsMany(std::string_view text) {
   if (text.find(',') != std::string_view::npos) return true;
   for (const std::string& part : Split(text, '/')) {

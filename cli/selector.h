@@ -11,6 +11,9 @@
 
 namespace rt {
 
+// "j3,j5-8" -> "3,5-8" for the kind 'j': ids as `rt logs` takes them. Other texts stay as they are.
+std::string WithoutKind(std::string_view text, char kind);
+
 // Whether the selector is one for several, however many there are: all, a range, a list.
 bool SelectsMany(std::string_view text);
 

@@ -142,6 +142,8 @@ void BlockBridgeSignals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
+Json BridgeRefusal(const absl::Status& status) { return Answer(Json(), status); }
+
 absl::Status ServeBridge(HeadClient& client, const std::function<void()>& tick) {
   sigset_t set = EndSignals();
   int signals = signalfd(-1, &set, SFD_CLOEXEC);

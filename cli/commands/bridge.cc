@@ -10,6 +10,7 @@
 #include "cli/commands/common.h"
 #include "cli/commands/up.h"
 #include "cli/local_cluster.h"
+#include "cli/render/error.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
@@ -53,8 +54,12 @@ ExitCode RunBridge(const Invocation& invocation) {
   signal(SIGPIPE, SIG_IGN);
   BlockBridgeSignals();
   if (invocation.local) return ServeLocal(invocation);
-  RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_RETURN_IF_ERROR(ServeBridge(*client, [] {}));
+  absl::StatusOr<std::unique_ptr<HeadClient>> client = ClientFor(invocation);
+  if (!client.ok()) {
+    PrintJson(BridgeRefusal(client.status()));
+    return ExitCodeOf(client.status());
+  }
+  RT_RETURN_IF_ERROR(ServeBridge(**client, [] {}));
   return kExitOk;
 }
 

@@ -52,7 +52,9 @@ bool IsTerminal(std::string_view state) {
 
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
-  return ConnectTo(home, invocation.cluster);
+  RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, invocation.cluster));
+  RT_RETURN_IF_ERROR(client->Reach());
+  return client;
 }
 
 absl::StatusOr<Json> ListExperiments(HeadClient& client) {
@@ -122,12 +124,13 @@ absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std:
 
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
-  return SelectNumbers(ByName(std::move(selector), reply), IdsOf(reply), "job");
+  const std::string text = WithoutKind(ByName(std::move(selector), reply), 'j');
+  return SelectNumbers(text, IdsOf(reply), "job");
 }
 
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
   std::set<TrialId> trials;
-  for (const TrialSelector& selector : SplitTrialSelectors(text)) {
+  for (const TrialSelector& selector : SplitTrialSelectors(WithoutKind(text, 't'))) {
     if (!text.empty() && selector.numbers.empty())
       return Invalid("'" + text + "' names no trial", "write 3/0, 3/last or 3/all");
     RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
@@ -141,7 +144,8 @@ absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std:
 absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json list, ListNodes(client));
   std::vector<uint64_t> known;
-  bool name = selector != "last" && selector != "all" &&
+  const bool is_id = WithoutKind(selector, 'n') != selector;
+  bool name = !is_id && selector != "last" && selector != "all" &&
               selector.find_first_not_of("0123456789,-") != std::string::npos;
   bool found = false;
   if (selector.empty()) selector = "last";
@@ -153,7 +157,7 @@ absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::strin
       found = true;
     }
   if (name && !found) return NotFound("there is no node '" + selector + "'");
-  return SelectNumbers(selector, known, "node");
+  return SelectNumbers(found ? selector : WithoutKind(selector, 'n'), known, "node");
 }
 
 void PrintJson(const Json& json) {
@@ -162,22 +166,18 @@ void PrintJson(const Json& json) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-int PrintList(const Invocation& invocation, Noun noun, Json reply) {
-  Json* items = reply.Find("items");
-  if (items == nullptr || !items->is_array()) {
-    PrintJson(reply);
+void SayMore(const Json& list) {
+  if (const std::string next = list.GetString("next"); !next.empty())
+    std::fprintf(stderr, "rt: there are more: --after %s\n", next.c_str());
+}
+
+int PrintList(const Invocation& invocation, Noun noun, const Json& list) {
+  if (invocation.output == Output::kJson) {
+    PrintJson(list);
     return kExitOk;
   }
-  size_t most = static_cast<size_t>(invocation.limit);
-  if (invocation.limit > 0 && items->array().size() > most) {
-    const Json& following = items->array()[most];
-    Json next = following.Find("id") == nullptr ? Json() : *following.Find("id");
-    items->array().resize(most);
-    reply.Set("next", std::move(next));
-    items = reply.Find("items");
-  }
-  if (invocation.output == Output::kJson) PrintJson(reply);
-  else std::fputs(RenderItems(noun, items->array(), invocation).c_str(), stdout);
+  std::fputs(RenderItems(noun, list.Find("items")->array(), invocation).c_str(), stdout);
+  if (invocation.output == Output::kTable) SayMore(list);
   return kExitOk;
 }
 

@@ -16,6 +16,7 @@
 
 namespace rt {
 
+// Of the cluster that the invocation chooses, connected.
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation);
 absl::StatusOr<Json> ListExperiments(HeadClient& client);
 absl::StatusOr<Json> ListJobs(HeadClient& client);
@@ -38,8 +39,9 @@ absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std:
 absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector);
 bool IsTerminal(std::string_view state);
 
-// Prints a reply: JSON as it is, ids only, or a table.
-int PrintList(const Invocation& invocation, Noun noun, Json reply);
+// Prints a list with `items` and `next`: JSON as it is, ids only, or a table.
+int PrintList(const Invocation& invocation, Noun noun, const Json& list);
+void SayMore(const Json& list);  // On standard error, how to go on where `next` is not null.
 int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items);
 void PrintJson(const Json& json);
 std::string FirstWord(const Invocation& invocation);

@@ -4,6 +4,7 @@
 
 #include "cli/archive.h"
 #include "cli/commands/common.h"
+#include "cli/head_probe.h"
 #include "cli/join.h"
 #include "cli/render/table.h"
 #include "common/base/status.h"
@@ -20,11 +21,13 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return ReadFile(path == "-" ? "/dev/stdin" : path, kTokenBytesMax);
 }
 
-Json ContextView(const Home& home, const std::string& name) {
+// `trouble`: why its head does not answer; "" when it does.
+Json ContextView(const Home& home, const std::string& name, const std::string& trouble) {
   absl::StatusOr<Context> context = home.Load(name);
   return Json::MakeObject({{"name", name},
                            {"kind", home.IsLocal(name) ? "local" : "remote"},
-                           {"up", home.IsUp(name)},
+                           {"up", trouble.empty()},
+                           {"reason", trouble.empty() ? Json() : Json(trouble)},
                            {"current", home.Current() == name},
                            {"address", context.ok() ? context->address : ""}});
 }
@@ -37,7 +40,8 @@ Json NamesJson(const std::vector<std::string>& names) {
 
 // Of a verb that made or chose one.
 int PrintContext(const Invocation& invocation, const Home& home, const std::string& name) {
-  if (invocation.output == Output::kJson) PrintJson(ContextView(home, name));
+  if (invocation.output == Output::kJson)
+    PrintJson(ContextView(home, name, ProbeHeads(home, {name})[name]));
   if (invocation.output == Output::kQuiet) std::puts(name.c_str());
   return kExitOk;
 }
@@ -47,11 +51,11 @@ int PrintContext(const Invocation& invocation, const Home& home, const std::stri
 ExitCode RunContextList(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   Json items = Json::MakeArray();
-  Table table({"CURRENT", "NAME", "KIND", "UP", "ADDRESS"});
-  for (const std::string& name : home.ClusterNames()) {
-    Json item = ContextView(home, name);
+  Table table({"CURRENT", "NAME", "KIND", "UP", "ADDRESS", "REASON"});
+  for (const auto& [name, trouble] : ProbeHeads(home, home.ClusterNames())) {
+    Json item = ContextView(home, name, trouble);
     table.Add({item.GetBool("current") ? "*" : "", name, item.GetString("kind"),
-               item.GetBool("up") ? "yes" : "no", item.GetString("address")});
+               item.GetBool("up") ? "yes" : "no", item.GetString("address"), trouble});
     items.Append(std::move(item));
     if (invocation.output == Output::kQuiet) std::printf("%s\n", name.c_str());
   }

@@ -199,6 +199,7 @@ ExitCode RunSubmit(const Invocation& invocation) {
   Attendance attendance{interrupts, watcher.has_value() ? &*watcher : nullptr};
   {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
+    RT_RETURN_IF_ERROR(client->Reach());
     auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
     code = submit(*client, home, invocation, parsed.submission, attendance);
   }

@@ -1,9 +1,12 @@
-// `rt watch [EXP]`: the live screen of an experiment until it ends, or of the cluster until Ctrl-C.
+// `rt watch [EXP]`: the live screen of an experiment until it ends, or of the cluster, until Ctrl-C
+// or the key q.
 #include <map>
+#include <optional>
 
 #include "cli/commands/common.h"
 #include "cli/live_view.h"
 #include "cli/local_cluster.h"
+#include "cli/quit_key.h"
 #include "common/base/status.h"
 
 namespace rt {
@@ -39,18 +42,22 @@ ExitCode FollowCluster(HeadClient& client, const Invocation& invocation) {
 ExitCode RunWatch(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   LiveView view(*client, 1, invocation, "");
+  std::optional<QuitKey> key;
+  if (view.paints()) key.emplace();
+  view.SayItQuits(key.has_value() && key->works());
   if (invocation.words.empty()) {
     if (!view.paints()) return FollowCluster(*client, invocation);
     while (true) {
       RT_RETURN_IF_ERROR(view.ShowCluster());
-      SleepFor(kLookEvery);
+      if (key->Pressed(kLookEvery)) return kExitOk;
     }
   }
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
                       ChooseExperiments(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("watch one experiment, or all without a selector",
                                          "rt watch last");
-  RT_ASSIGN_OR_RETURN(Json experiment, WatchExperiment(*client, chosen[0], view));
+  const auto quit = [&] { return key.has_value() && key->Pressed(0); };
+  RT_ASSIGN_OR_RETURN(Json experiment, WatchExperiment(*client, chosen[0], view, quit));
   return experiment.GetString("state") == "FAILED" ? kExitFailed : kExitOk;
 }
 

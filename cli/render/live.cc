@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 
 #include "cli/render/nouns.h"
 #include "cli/render/spans.h"
+#include "cli/render/waits.h"
 #include "common/base/strings.h"
 
 namespace rt {
@@ -22,19 +22,14 @@ int64_t CountOf(const Json& experiment, const char* state) {
   return counts == nullptr ? 0 : counts->GetInt(state);
 }
 
+// Those that ended before they ran are not done.
 int64_t DoneOf(const Json& experiment) {
   return CountOf(experiment, "COMPLETED") + CountOf(experiment, "STOPPED") +
-         CountOf(experiment, "FAILED");
+         CountOf(experiment, "FAILED") - experiment.GetInt("trials_never_started");
 }
 
 bool IsOver(const std::string& state) {
   return state == "COMPLETED" || state == "STOPPED" || state == "FAILED";
-}
-
-Ink InkOf(const std::string& state) {
-  if (state == "FAILED" || state == "LOST") return Ink::kRed;
-  if (state == "COMPLETED" || state == "READY" || state == "RUNNING") return Ink::kGreen;
-  return Ink::kYellow;
 }
 
 std::string Pad(std::string text, size_t width) {
@@ -82,7 +77,7 @@ Spans Title(const Json& experiment) {
   Spans line = {{"experiment " + CellText(experiment.Find("id")) + " ", Ink::kPlain},
                 {experiment.GetString("name"), Ink::kBold},
                 {"  ", Ink::kPlain},
-                {state, InkOf(state)},
+                {state, InkOfState(state)},
                 {"  " + DurationText(experiment.GetDouble("elapsed_s")), Ink::kPlain}};
   if (std::string reason = experiment.GetString("reason"); !reason.empty())
     line.push_back({"  " + reason, Ink::kFaint});
@@ -101,7 +96,9 @@ Spans ProgressBar(const Json& experiment, size_t columns) {
   Spans line = Labelled("");
   if (way.share.has_value()) {
     size_t width = std::clamp<size_t>(columns / 3, 10, kBarMax);
-    line.push_back({Bar(*way.share, width) + " ", Ink::kGreen});
+    const std::string state = experiment.GetString("state");
+    const Ink ink = IsOver(state) ? InkOfState(state) : Ink::kGreen;
+    line.push_back({Bar(*way.share, width) + " ", ink});
     line.push_back({std::to_string(static_cast<int>(*way.share * 100)) + "%  ", Ink::kPlain});
   }
   line.push_back({CountText(experiment), Ink::kPlain});
@@ -117,8 +114,10 @@ Spans Counts(const Json& experiment) {
   for (const auto& [state, count] : counts->object()) {
     if (!count.is_int() || count.AsInt() == 0) continue;
     if (line.size() > 1) line.push_back({"  ", Ink::kPlain});
-    line.push_back({count.Dump() + " " + state, InkOf(state)});
+    line.push_back({count.Dump() + " " + state, InkOfState(state)});
   }
+  if (const int64_t never = experiment.GetInt("trials_never_started"); never > 0)
+    line.push_back({" (" + std::to_string(never) + " never started)", Ink::kFaint});
   return line;
 }
 
@@ -173,7 +172,7 @@ std::string UseText(const Json& node, const char* kind) {
 Spans NodeLine(const Json& node, size_t name_width) {
   std::string state = node.GetString("state");
   Spans line = {{Pad(node.GetString("name"), name_width) + "  ", Ink::kPlain},
-                {Pad(state, 9), InkOf(state)}};
+                {Pad(state, 9), InkOfState(state)}};
   const Json* total = node.Find("resources_total");
   const Json* used = node.Find("resources_used");
   double cpus = total == nullptr ? 0 : total->GetDouble("cpu");
@@ -217,30 +216,19 @@ void AddNodes(const Json& nodes, size_t most, std::vector<Spans>& lines) {
 
 // What waits and why, the most frequent reasons first. `prefix`: "3/" for one experiment.
 void AddWaiting(const Json& status, const std::string& prefix, std::vector<Spans>& lines) {
-  const Json* pending = status.Find("pending");
-  if (pending == nullptr || !pending->is_array()) return;
-  std::map<std::string, std::pair<size_t, std::string>> reasons;  // Count, and the first id.
-  for (const Json& item : pending->array()) {
-    std::string id = item.GetString("id");
-    if (!id.starts_with(prefix)) continue;
-    auto& [count, first] = reasons[item.GetString("reason")];
-    if (count++ == 0) first = id;
-  }
-  std::vector<std::pair<size_t, std::string>> sorted;
-  for (const auto& [reason, found] : reasons) {
-    std::string who = found.second;
-    if (found.first > 1) who += " and " + std::to_string(found.first - 1) + " more";
-    sorted.push_back({found.first, who + ": " + reason});
-  }
-  std::sort(sorted.rbegin(), sorted.rend());
-  if (sorted.size() > kReasonsMax) sorted.resize(kReasonsMax);
-  const char* label = "waits";
-  for (const auto& [count, text] : sorted) {
-    Spans line = Labelled(label);
-    line.push_back({text, Ink::kYellow});
+  const std::vector<WaitGroup> groups = GroupWaits(status, prefix);
+  const size_t shown = std::min(groups.size(), kReasonsMax);
+  for (size_t i = 0; i < shown; ++i) {
+    Spans line = Labelled(i == 0 ? "waits" : "");
+    line.push_back({WhoWaits(groups[i]) + ": " + groups[i].reason, Ink::kYellow});
     lines.push_back(std::move(line));
-    label = "";
   }
+  if (shown == groups.size()) return;
+  Spans line = Labelled("");
+  const size_t left = groups.size() - shown;
+  line.push_back({"and " + std::to_string(left) + " other reason" + (left == 1 ? "" : "s") +
+                      ": rt status", Ink::kFaint});
+  lines.push_back(std::move(line));
 }
 
 void AddError(const Json& experiment, std::vector<Spans>& lines) {
@@ -255,14 +243,41 @@ void AddError(const Json& experiment, std::vector<Spans>& lines) {
   lines.push_back(std::move(line));
 }
 
-std::vector<std::string> Fit(const std::vector<Spans>& lines, const FrameSize& size) {
-  std::vector<std::string> frame;
+// What is cut off is counted, where there is a line for it.
+Spans CutMark(size_t lines) {
+  return {{"… " + std::to_string(lines) + " more line" + (lines == 1 ? "" : "s"), Ink::kFaint}};
+}
+
+void CutTo(size_t most, std::vector<Spans>& lines) {
+  if (lines.size() <= most) return;
+  const size_t whole = lines.size();
+  lines.resize(most);
+  if (most > 1) lines.back() = CutMark(whole - most + 1);
+}
+
+std::vector<std::string> Fit(std::vector<Spans> lines, const FrameSize& size) {
   // The last column stays free: a terminal that has just filled it behaves in its own way.
   size_t width = std::max<size_t>(size.columns, 2) - 1;
   size_t rows = std::max<size_t>(size.rows, 2) - 1;
-  for (const Spans& line : lines)
-    if (frame.size() < rows) frame.push_back(RenderSpans(line, width, size.color));
+  const bool says_how_to_end = size.quits && rows > kLeastRows;
+  CutTo(says_how_to_end ? rows - 1 : rows, lines);
+  if (says_how_to_end) lines.push_back({{"q quits", Ink::kFaint}});
+  std::vector<std::string> frame;
+  for (const Spans& line : lines) frame.push_back(RenderSpans(line, width, size.color));
   return frame;
+}
+
+// Those that run first, then what else is open; the newest of each first.
+std::vector<const Json*> OpenExperiments(const Json& status) {
+  std::vector<const Json*> open;
+  const Json* items = status.Find("experiments");
+  if (items == nullptr || !items->is_array()) return open;
+  for (auto item = items->array().rbegin(); item != items->array().rend(); ++item)
+    if (!IsOver(item->GetString("state"))) open.push_back(&*item);
+  std::stable_partition(open.begin(), open.end(), [](const Json* item) {
+    return CountOf(*item, "RUNNING") + CountOf(*item, "STARTING") > 0;
+  });
+  return open;
 }
 
 }  // namespace
@@ -270,6 +285,7 @@ std::vector<std::string> Fit(const std::vector<Spans>& lines, const FrameSize& s
 std::vector<std::string> RenderExperimentFrame(const LiveFacts& facts, const FrameSize& size) {
   const Json& experiment = facts.experiment;
   size_t rows = std::max<size_t>(size.rows, 2) - 1;
+  if (size.quits && rows > kLeastRows) --rows;
   std::vector<Spans> top = {Title(experiment), ProgressBar(experiment, size.columns),
                             Counts(experiment)};
   AddBest(experiment, size.columns, top);
@@ -283,9 +299,9 @@ std::vector<std::string> RenderExperimentFrame(const LiveFacts& facts, const Fra
   // What is short of room loses its middle first: the newest error outlives the nodes.
   top.insert(top.end(), rungs.begin(), rungs.end());
   size_t room = rows > bottom.size() ? rows - bottom.size() : 1;
-  if (top.size() > room) top.resize(room);
+  CutTo(room, top);
   top.insert(top.end(), bottom.begin(), bottom.end());
-  return Fit(top, size);
+  return Fit(std::move(top), size);
 }
 
 std::vector<std::string> RenderClusterFrame(const LiveFacts& facts, const FrameSize& size) {
@@ -300,15 +316,13 @@ std::vector<std::string> RenderClusterFrame(const LiveFacts& facts, const FrameS
   AddNodes(facts.nodes, std::max<size_t>(2, rows / 3), lines);
   AddWaiting(facts.status, "", lines);
   bool some = false;
-  if (const Json* items = facts.status.Find("experiments"); items && items->is_array())
-    for (auto item = items->array().rbegin(); item != items->array().rend(); ++item) {
-      if (IsOver(item->GetString("state"))) continue;
-      lines.push_back(Title(*item));
-      lines.push_back(ProgressBar(*item, size.columns));
-      lines.push_back(Counts(*item));
-      AddBest(*item, size.columns, lines);
-      some = true;
-    }
+  for (const Json* item : OpenExperiments(facts.status)) {
+    lines.push_back(Title(*item));
+    lines.push_back(ProgressBar(*item, size.columns));
+    lines.push_back(Counts(*item));
+    AddBest(*item, size.columns, lines);
+    some = true;
+  }
   if (const Json* items = facts.status.Find("jobs"); items && items->is_array())
     for (const Json& job : items->array()) {
       std::string state = job.GetString("state");
@@ -316,12 +330,12 @@ std::vector<std::string> RenderClusterFrame(const LiveFacts& facts, const FrameS
       lines.push_back({{"job " + CellText(job.Find("id")) + " ", Ink::kPlain},
                        {job.GetString("name"), Ink::kBold},
                        {"  ", Ink::kPlain},
-                       {state, InkOf(state)},
+                       {state, InkOfState(state)},
                        {"  " + DurationText(job.GetDouble("runtime_s")), Ink::kPlain}});
       some = true;
     }
   if (!some) lines.push_back({{"no experiment and no job is open", Ink::kFaint}});
-  return Fit(lines, size);
+  return Fit(std::move(lines), size);
 }
 
 std::string ProgressLine(const Json& experiment) {

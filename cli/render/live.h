@@ -18,6 +18,7 @@ struct FrameSize {
   size_t columns = 80;
   size_t rows = 24;  // The frame has at most one line less, so that its top never scrolls away.
   bool color = false;
+  bool quits = false;  // The key q ends the screen, which says so where there is room.
 };
 
 // Lines without a newline, none wider than the screen; escape sequences only when coloured.

@@ -1,16 +1,20 @@
 #include "cli/render/nouns.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 
 #include "cli/render/table.h"
+#include "cli/render/waits.h"
 #include "common/base/strings.h"
 
 namespace rt {
 namespace {
 
 constexpr double kNearlyFull = 0.9;  // Of a quota: from there on people are warned.
+constexpr size_t kColumns = 100;
+constexpr size_t kRecentMax = 5;  // Of what is over, as status shows it.
 
 }  // namespace
 
@@ -98,11 +102,34 @@ const Json* Deep(const Json& json, const char* first, const char* second) {
   return inner == nullptr ? nullptr : inner->Find(second);
 }
 
+bool IsOver(const Json& item) {
+  const std::string state = item.GetString("state");
+  return state == "COMPLETED" || state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED";
+}
+
+// What is open and the newest of what is over; with --all everything.
 std::string ItemsOf(const Json& status, const char* key, Noun noun,
                     const Invocation& invocation) {
   const Json* items = status.Find(key);
   if (items == nullptr || !items->is_array() || items->array().empty()) return "";
-  return "\n" + RenderItems(noun, items->array(), invocation);
+  std::vector<Json> shown;
+  size_t over = 0;
+  for (auto item = items->array().rbegin(); item != items->array().rend(); ++item)
+    if (!IsOver(*item) || ++over <= kRecentMax || invocation.all) shown.push_back(*item);
+  std::reverse(shown.begin(), shown.end());
+  std::string text = "\n" + RenderItems(noun, shown, invocation);
+  if (const size_t hidden = items->array().size() - shown.size(); hidden > 0)
+    text += "and " + std::to_string(hidden) + " older that are over: rt status --all\n";
+  return text;
+}
+
+std::string WaitsOf(const Json& status, const Invocation& invocation) {
+  const std::vector<WaitGroup> groups = GroupWaits(status, "");
+  if (groups.empty()) return "";
+  Table table({"WAITS", "REASON", "NEEDS", "SINCE"});
+  for (const WaitGroup& group : groups)
+    table.Add({WhoWaits(group), group.reason, CellText(&group.needs), AgeText(&group.since)});
+  return "\n" + table.Render(kColumns, invocation.color_out);
 }
 
 }  // namespace
@@ -159,7 +186,7 @@ std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocat
   }
   Table table(Header(noun));
   for (const Json& item : items) table.Add(Row(noun, item));
-  return table.Render();
+  return table.Render(kColumns, invocation.color_out);
 }
 
 std::string RenderStatus(const Json& status, const Invocation& invocation) {
@@ -180,14 +207,7 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
   if (!store.empty()) text += "store   " + store + "\n";
   text += ItemsOf(status, "experiments", Noun::kExperiment, invocation);
   text += ItemsOf(status, "jobs", Noun::kJob, invocation);
-  const Json* pending = status.Find("pending");
-  if (pending != nullptr && pending->is_array() && !pending->array().empty()) {
-    Table table({"WAITS", "REASON", "NEEDS", "SINCE"});
-    for (const Json& item : pending->array())
-      table.Add({CellText(item.Find("id")), CellText(item.Find("reason")),
-                 CellText(item.Find("needs")), AgeText(item.Find("since"))});
-    text += "\n" + table.Render();
-  }
+  text += WaitsOf(status, invocation);
   return text;
 }
 

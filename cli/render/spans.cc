@@ -55,11 +55,20 @@ std::string RenderSpans(const Spans& spans, size_t width, bool color) {
     std::string text = Cut(EscapeControl(span.text), left);
     left -= CharactersOf(text);
     bool inked = color && span.ink != Ink::kPlain && !text.empty();
-    line += inked ? CodeOf(span.ink) + text + "\x1b[0m" : text;
+    line += inked ? Inked(text, span.ink) : text;
   }
   if (cut) return line + "…";
   while (line.ends_with(' ')) line.pop_back();
   return line;
+}
+
+std::string Inked(const std::string& text, Ink ink) { return CodeOf(ink) + text + "\x1b[0m"; }
+
+Ink InkOfState(const std::string& state) {
+  if (state == "FAILED" || state == "LOST") return Ink::kRed;
+  if (state == "COMPLETED" || state == "SUCCEEDED" || state == "READY" || state == "RUNNING")
+    return Ink::kGreen;
+  return Ink::kYellow;
 }
 
 size_t VisibleWidth(const std::string& line) {

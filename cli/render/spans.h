@@ -17,6 +17,10 @@ using Spans = std::vector<Span>;
 // escaped; the only escape sequences are those of the inks, and none without `color`.
 std::string RenderSpans(const Spans& spans, size_t width, bool color);
 size_t VisibleWidth(const std::string& line);  // Characters, without the sequences of the inks.
+// The text with the sequences of its ink around it.
+std::string Inked(const std::string& text, Ink ink);
+// Of a state of any noun: red for what failed, green for what goes well or went well.
+Ink InkOfState(const std::string& state);
 // "8s", "3m 05s", "2h 10m", "4d 02h".
 std::string DurationText(double seconds);
 

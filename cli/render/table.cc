@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/render/spans.h"
 #include "common/base/check.h"
 #include "common/base/strings.h"
 
@@ -33,13 +34,19 @@ Table::Table(std::vector<std::string> header) : rows_{std::move(header)} {
   for (std::string& cell : rows_[0]) cell = EscapeControl(cell);
 }
 
+std::string Table::InkedCell(const std::vector<std::string>& row, size_t column,
+                             const std::string& cell) const {
+  if (&row == &rows_[0]) return Inked(cell, Ink::kBold);
+  return rows_[0][column] == "STATE" ? Inked(cell, InkOfState(row[column])) : cell;
+}
+
 void Table::Add(std::vector<std::string> row) {
   RT_CHECK(row.size() == rows_[0].size());
   for (std::string& cell : row) cell = EscapeControl(cell);
   rows_.push_back(std::move(row));
 }
 
-std::string Table::Render(size_t width_max) const {
+std::string Table::Render(size_t width_max, bool color) const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
@@ -53,8 +60,8 @@ std::string Table::Render(size_t width_max) const {
   for (const auto& row : rows_) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      std::string cell = Fit(row[i], widths[i]);
-      line += cell;
+      const std::string cell = Fit(row[i], widths[i]);
+      line += color ? InkedCell(row, i, cell) : cell;
       if (i + 1 < row.size()) line.append(widths[i] - Width(cell) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);

@@ -12,9 +12,13 @@ class Table {
  public:
   explicit Table(std::vector<std::string> header);
   void Add(std::vector<std::string> row);  // As many cells as the header has.
-  std::string Render(size_t width_max = 100) const;
+  // With `color` the header is bold, and what stands in the column STATE has the ink of its state.
+  std::string Render(size_t width_max = 100, bool color = false) const;
 
  private:
+  std::string InkedCell(const std::vector<std::string>& row, size_t column,
+                        const std::string& cell) const;
+
   std::vector<std::vector<std::string>> rows_;
 };
 

@@ -155,9 +155,61 @@ resources: {{cpu: 2}}
         self.assertEqual(ids("trial", "list", "--exp", "1"), ["1/0", "1/1", "1/2"])
         self.assertEqual(ids("j", "list"), ["1"])
         self.assertEqual(ids("n", "show", "worker-1"), ids("node", "show", "worker-1"))
-        limited = self.cluster.json("trial", "list", "--limit", "2")
-        self.assertEqual([item["id"] for item in limited["items"]], ["1/0", "1/1"])
-        self.assertEqual(limited["next"], "1/2")
+        self.assertEqual(ids("job", "show", "j1"), ["1"])
+        self.assertEqual(ids("trial", "show", "t3"), ["2/3"])
+        self.assertEqual(ids("node", "show", "n1"), ["1"])
+
+    def test_lists_come_in_pages_in_an_order_and_by_state(self) -> None:
+        def page(*args: str) -> tuple[list[object], object]:
+            reply = self.cluster.json(*args)
+            return [item["id"] for item in reply["items"]], reply["next"]
+
+        # Of the last experiment, unless said otherwise; `next` is a text, and --after takes it.
+        self.assertEqual(page("trial", "list"), ([f"2/{number}" for number in range(4)], None))
+        self.assertEqual(page("trial", "list", "--exp", "1", "--limit", "2"),
+                         (["1/0", "1/1"], "1/1"))
+        self.assertEqual(page("trial", "list", "--exp", "1", "--limit", "2", "--after", "1/1"),
+                         (["1/2"], None))
+        self.assertEqual(page("trial", "list", "--exp", "all", "--after", "1/1", "--limit", "2"),
+                         (["1/2", "2/0"], "2/0"))
+        self.assertEqual(page("trial", "list", "--exp", "1", "--limit", "3")[1], None)
+        self.assertEqual(page("exp", "list", "--limit", "1"), ([1], "1"))
+        self.assertEqual(page("exp", "list", "--after", "1"), ([2], None))
+        self.assertEqual(page("job", "list", "--after", "1"), ([], None))
+        self.assertEqual(page("exp", "list", "--state", "completed"), ([1], None))
+        self.assertEqual(page("trial", "list", "--state", "RUNNING", "--limit", "1"),
+                         (["2/0"], "2/0"))
+        self.assertEqual(page("trial", "list", "--exp", "1", "--sort", "loss")[0],
+                         ["1/1", "1/2", "1/0"])
+        self.assertEqual(page("trial", "list", "--exp", "1", "--sort", "-x", "--limit", "1"),
+                         (["1/0"], None))
+        self.assertEqual(self.fail_json(2, "trial", "list", "--exp", "1", "--sort", "los")["hint"],
+                         "did you mean 'loss'?")
+        self.assertEqual(self.fail_json(2, "exp", "list", "--state", "RUNING")["hint"],
+                         "did you mean 'RUNNING'?")
+        self.assertIn("--after", self.fail_json(2, "exp", "list", "--after", "x")["message"])
+
+    def test_a_list_of_trials_has_a_column_per_parameter_and_one_for_the_metric(self) -> None:
+        listed = self.cluster.rt("trial", "list", "--exp", "1", "--sort", "loss")
+        lines = listed.stdout.splitlines()
+        self.assertEqual(lines[0].split(), "ID STATE STEP x loss RUNTIME REASON".split())
+        self.assertEqual(lines[1].split()[:5], ["1/1", "COMPLETED", "1", "1", "1"])
+        self.assertEqual(lines[4], "without a column: long (rt trial show has them)")
+        more = self.cluster.rt("trial", "list", "--exp", "1", "--limit", "1")
+        self.assertIn("--after 1/0", more.stderr)
+        self.cluster.env.pop("NO_COLOR")
+        self.addCleanup(self.cluster.env.update, NO_COLOR="1")
+        self.assertNotIn("\x1b", self.cluster.rt("trial", "list", "--exp", "1").stdout)
+        for words in (["trial", "list", "--exp", "1"], ["exp", "list"], ["status"]):
+            self.assertIn("\x1b[32mCOMPLETED\x1b[0m",
+                          self.cluster.rt(*words, "--color", "always").stdout)
+
+    def test_equal_waits_are_one_line(self) -> None:
+        waiting = [item for item in self.cluster.json("status")["waiting"]]
+        self.assertEqual([(item["id"], item["count"]) for item in waiting],
+                         [(f"{self.waits}/2", 2)])
+        self.assertRegex(self.cluster.rt("status").stdout,
+                         rf"(?m)^{self.waits}/2 and 1 more +waits for 2 cpus")
 
     def test_global_flags_stand_before_and_after_the_verb(self) -> None:
         for words in (["-c", "it", "-o", "json", "exp", "list"], ["exp", "list", "--output=json"],

@@ -189,6 +189,32 @@ class LiveTest(ClusterTest):
         self.assertRegex(self.cluster.rt("watch", str(number)).stdout,
                          rf"^experiment {number} COMPLETED  6/6 trials; best loss 2 ")
 
+    def test_q_ends_watch_and_gives_the_terminal_back(self) -> None:
+        number = self.cluster.submit(self.name, pathlib.Path(self.search("2, 4")).read_text())
+        for words in (["watch"], ["watch", str(number)]):
+            terminal = self.terminal(*words, size=(100, 30))
+            terminal.wait_for("it says how it ends", lambda lines: "q quits" in lines)
+            self.assertFalse(terminal.echoes())
+            terminal.type("q")
+            self.assertEqual(terminal.end(), 0)
+            self.assertTrue(terminal.echoes())
+        terminal = self.terminal("watch", size=(100, 30))
+        terminal.wait_for("it says how it ends", lambda lines: "q quits" in lines)
+        terminal.interrupt()
+        terminal.end()
+        self.assertTrue(terminal.echoes())
+        self.cluster.rt("exp", "stop", str(number))
+        self.cluster.wait_experiment(number)
+
+    def test_trials_that_never_started_are_not_done(self) -> None:
+        terminal = self.terminal("submit", self.search(", ".join(str(x) for x in range(4, 24, 2))),
+                                 size=(100, 30))
+        terminal.wait_for("it runs", lambda lines: any("4 RUNNING" in line for line in lines))
+        terminal.interrupt()
+        self.assertEqual(terminal.end(), 130)
+        self.assertRegex(terminal.text(), r"\] 40%  4/10 trials")
+        self.assertIn("10 STOPPED (6 never started)", terminal.text())
+
     def python(self, script: str, *args: str, size: tuple[int, int] = (90, 40)) -> Terminal:
         path = self.cluster.work / f"{self.name}.py"
         path.write_text(script)

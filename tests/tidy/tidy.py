@@ -79,7 +79,7 @@ THIRD_PARTY: list[tuple[str, re.Pattern[str], tuple[str, ...]]] = [
     ("libpq", re.compile(r"^libpq"), ("head/journal/",)),
     ("zstd", re.compile(r"^zstd"), ("head/journal/", "common/cas/")),
     ("yaml-cpp", re.compile(r"^yaml-cpp/"), ("common/yaml/",)),
-    ("CLI11", re.compile(r"^CLI/"), ("cli/main.cc",)),
+    ("CLI11", re.compile(r"^CLI/"), ("cli/line/",)),
     ("rapidjson", re.compile(r"^rapidjson/"), ("common/base/json.cc",)),
     ("RE2", re.compile(r"^re2/"), ("common/base/pattern.cc",)),
 ]

@@ -78,6 +78,50 @@ TEST_CASE("live: a time budget bounds what is left, and without a total there is
   CHECK(Has(text, "\n         10 trials\n"));
 }
 
+TEST_CASE("live: trials that never started are not done, and what was stopped is not green") {
+  LiveFacts facts = Facts();
+  facts.experiment.Set("state", "STOPPED");
+  facts.experiment.Set("trials_total", 20);
+  facts.experiment.Set("trials_by_state", Parsed(R"({"COMPLETED":5,"STOPPED":15})"));
+  facts.experiment.Set("trials_never_started", 15);
+  const std::string text =
+      Join(RenderExperimentFrame(facts, {.columns = 100, .color = true}), "\n");
+  CHECK(Has(text, "25%  5/20 trials"));
+  CHECK(Has(text, "(15 never started)"));
+  CHECK(Has(text, "\x1b[33m[==="));
+  CHECK(Has(ProgressLine(facts.experiment), "5/20 trials"));
+}
+
+TEST_CASE("live: what is cut off is counted, and so are other reasons for waiting") {
+  LiveFacts facts = Facts();
+  Json waiting = Json::MakeArray();
+  for (int i = 0; i < 5; ++i)
+    waiting.Append(Json::MakeObject({{"id", "3/2" + std::to_string(i)},
+                                     {"reason", "reason " + std::to_string(i)},
+                                     {"count", 1}}));
+  facts.status.Set("waiting", std::move(waiting));
+  std::string text = Join(RenderExperimentFrame(facts, {.columns = 80, .rows = 40}), "\n");
+  CHECK(Has(text, "and 3 other reasons: rt status"));
+  text = Join(RenderExperimentFrame(facts, {.columns = 80, .rows = 8}), "\n");
+  CHECK(Has(text, " more lines"));
+}
+
+TEST_CASE("live: the cluster's screen has what runs first, and says how it is ended") {
+  LiveFacts facts = Facts();
+  facts.status.Set("experiments", Parsed(R"([
+      {"id":1,"name":"runs","state":"RUNNING","trials_by_state":{"RUNNING":2}},
+      {"id":2,"name":"over","state":"COMPLETED","trials_by_state":{"COMPLETED":2}},
+      {"id":3,"name":"waits","state":"PENDING","trials_by_state":{"PENDING":2}}])"));
+  facts.nodes = Json::MakeArray();
+  const std::string text =
+      Join(RenderClusterFrame(facts, {.columns = 80, .rows = 40, .quits = true}), "\n");
+  CHECK(text.find("runs") < text.find("experiment 3"));
+  CHECK_FALSE(Has(text, "over"));
+  CHECK(text.ends_with("q quits"));
+  for (size_t rows = 2; rows < 20; ++rows)
+    CHECK(RenderClusterFrame(facts, {.columns = 80, .rows = rows, .quits = true}).size() < rows);
+}
+
 TEST_CASE("live: control characters of names and errors drive no terminal") {
   LiveFacts facts = Facts();
   facts.experiment.Set("name", "\x1b[2J");
