@@ -201,9 +201,13 @@ def _report_checkpoint(
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _choose_directory(trial_dir: bool) -> None:
-    """Ray's variable names where the trial began; with `trial_dir` it leaves for its directory."""
-    os.environ["TUNE_ORIG_WORKING_DIR"] = os.getcwd()
+def _choose_directory(drivers: str, trial_dir: bool) -> None:
+    """Ray's variable names where the script's files are; with `trial_dir` the trial leaves that.
+
+    They are where it began, except those of a plain script that asks a cluster on its machine.
+    """
+    elsewhere = not os.environ.get("RT_BUNDLE") and os.path.isdir(drivers)
+    os.environ["TUNE_ORIG_WORKING_DIR"] = drivers if elsewhere else os.getcwd()
     if not trial_dir:
         return
     path = os.environ.get("PYTHONPATH")
@@ -223,7 +227,7 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
         given = os.environ.get("RT_RESOURCES")  # Of a trial whose resources are its own.
         session.resources = json.loads(given) if given else dict(payload.get("resources") or {})
         config = read_config(session, payload)
-        _choose_directory(bool(payload.get("chdir")))
+        _choose_directory(str(payload.get("cwd") or ""), bool(payload.get("chdir")))
         is_class = isinstance(trainable, type)
         session.handle_signals(raises=not is_class)
         if is_class:

@@ -95,6 +95,21 @@ def test_a_trial_changes_into_its_directory_where_that_is_asked_for(
         assert row["origin"] == os.getcwd()
 
 
+def test_a_trial_knows_the_directory_of_a_script_on_its_machine(tmp_path: Path) -> None:
+    def where(config: dict[str, Any]) -> dict[str, Any]:
+        return {"origin": os.environ["TUNE_ORIG_WORKING_DIR"]}
+
+    for name, cwd, env, origin in [
+        ("plain", str(tmp_path), {}, str(tmp_path)),
+        ("elsewhere", str(tmp_path / "gone"), {}, os.getcwd()),
+        ("bundle", str(tmp_path), {"RT_BUNDLE": "m"}, os.getcwd()),
+    ]:
+        (tmp_path / name).mkdir()
+        worker, child = start(tmp_path / name, where, cwd=cwd, env=env)
+        assert finish(child) == (0, "")
+        assert metrics(worker, "origin") == [origin], name
+
+
 def test_values_that_json_lacks_arrive_as_themselves(tmp_path: Path) -> None:
     from rt._encode import encode_space
 

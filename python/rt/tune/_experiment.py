@@ -314,6 +314,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
             "chdir": _wants_trial_dir(),
+            "cwd": os.getcwd(),
         },
         {"space": request.space, "tune": request.tune, "run": request.run},
         request.restore,
