@@ -17,9 +17,11 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/self_probe.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/io_pool.h"
+#include "common/run/open_files.h"
 #include "common/run/service_manager.h"
 #include "head/blob_home.h"
 #include "head/config.h"
@@ -103,6 +105,7 @@ struct Head {
   std::unique_ptr<ResultSinks> sinks;
   std::unique_ptr<HeadServer> server;
   std::unique_ptr<MetricsServer> metrics;
+  std::unique_ptr<SelfProbe> probe;
   std::unique_ptr<LocalProvider> provider;
   std::unique_ptr<BlobSweeper> sweeper;
   Reached reached;
@@ -149,10 +152,39 @@ absl::Status ServeMetrics(const HeadOptions& options, const Credentials& credent
   std::filesystem::remove(path, ignored);
   if (options.metrics.empty()) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(HostPort wanted, ParseHostPort(options.metrics));
-  RT_ASSIGN_OR_RETURN(head.metrics, MetricsServer::Start(*head.loop, *head.settings, credentials,
-                                                         wanted.host, wanted.port));
+  RT_ASSIGN_OR_RETURN(
+      head.metrics,
+      MetricsServer::Start(*head.loop, *head.settings, credentials, wanted.host, wanted.port,
+                           [server = head.server.get()] {
+                             return std::map<std::string, PortCounters>{
+                                 {"head", server->port_counters()}};
+                           }));
   wanted.port = head.metrics->port();
   return WriteFileAtomic(path, ToString(wanted) + "\n");
+}
+
+// Where this machine's own processes reach what listens there.
+HostPort OnThisMachine(HostPort listen) {
+  if (listen.host == "0.0.0.0") listen.host = "127.0.0.1";
+  if (listen.host == "[::]") listen.host = "[::1]";
+  return listen;
+}
+
+// A head whose port is dead is started again by systemd, or by the next command.
+std::unique_ptr<SelfProbe> ProbeOwnPort(const ClusterCa& ca, const Credentials& credentials,
+                                        const std::string& state_dir, const HostPort& listen) {
+  SelfProbeOptions options;
+  options.server_name = HeadName(ca.cluster_id);
+  options.method = "/rt.v1.ClusterService/Status";  // Refused to us, but answered.
+  options.address = ToString(OnThisMachine(listen));
+  if (const char* text = std::getenv("RT_PROBE_MS"); text != nullptr)  // For tests.
+    options.every = options.timeout = std::max(50, std::atoi(text));
+  return std::make_unique<SelfProbe>(options, credentials, [state_dir](const std::string& why) {
+    RT_LOG(kError) << "the port of this head is dead (" << why << "): ending, to be started again";
+    RemovePid(state_dir);
+    std::fflush(nullptr);
+    _exit(1);
+  });
 }
 
 absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
@@ -183,6 +215,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   if (advertise.port == 0) advertise.port = head.server->port();
   head.reached.advertise = advertise;
   head.settings->set_address(ToString(advertise));
+  head.probe = ProbeOwnPort(ca, credentials, options.state_dir, head.reached.listen);
   return ServeMetrics(options, credentials, head);
 }
 
@@ -216,9 +249,7 @@ void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& he
   if (config.workers.empty()) return;
   std::string cluster_dir = std::filesystem::path(options.state_dir).parent_path().string();
   RemoveUnnamedWorkers(cluster_dir, config, head);
-  HostPort local = head.reached.listen;
-  if (local.host == "0.0.0.0") local.host = "127.0.0.1";
-  if (local.host == "[::]") local.host = "[::1]";
+  const HostPort local = OnThisMachine(head.reached.listen);
   auto make_token = [&head]() -> absl::StatusOr<std::string> {
     std::promise<absl::StatusOr<NewToken>> made;
     CreateToken(*head.loop, head.io(), *head.settings, {.role = "worker"},
@@ -267,6 +298,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   RT_RETURN_IF_ERROR(ReserveSpace(options.state_dir));
   RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
   Ends ends = PrepareEnds(options.lifeline);
+  RaiseOpenFiles();
   PrepareGrpc();
   Head head;
   RT_ASSIGN_OR_RETURN(head.home, JournalHome::Make(config.journal, options.state_dir));
@@ -308,6 +340,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   });
 
   End end = *AwaitEnd(ends, -1);
+  head.probe.reset();
   manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);

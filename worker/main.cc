@@ -19,6 +19,7 @@
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "common/run/open_files.h"
 #include "common/run/runtime_dir.h"
 #include "common/run/service_manager.h"
 #include "worker/checkpoint/pusher.h"
@@ -292,6 +293,7 @@ int Main(int argc, char** argv) {
   ::umask(077);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+  RaiseOpenFiles();
   ::signal(SIGPIPE, SIG_IGN);
   sigset_t signals;
   sigemptyset(&signals);

@@ -2,7 +2,6 @@
 
 #include <grpc/grpc_security_constants.h>
 
-#include <malloc.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -11,6 +10,8 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/rpc/freed_memory.h"
+#include "common/rpc/port_limits.h"
 
 namespace rt {
 namespace {
@@ -19,6 +20,7 @@ namespace {
 // connected, a vanished one is found well before TCP would. Leases, not pings, decide who is lost.
 constexpr int kKeepaliveTimeMs = 2'000;
 constexpr int kKeepaliveTimeoutMs = 4'000;
+static_assert(kServerUserTimeout == kKeepaliveTimeoutMs);
 // Pings that the server tolerates: everybody here is authenticated, nobody is struck off.
 constexpr int kPingIntervalMinMs = 100;
 // A head that restarts is found again within half a second.
@@ -27,8 +29,9 @@ constexpr int kReconnectMaxMs = 500;
 constexpr int kConnectTimeoutMs = 5'000;
 // A status message, its hint and its position, percent-encoded.
 constexpr int kMetadataBytesMax = 64 << 10;
-constexpr int kKeptByMalloc = 32 << 20;
-constexpr int kArenasMax = 8;
+// Read at once from a connection: every stream that is begun in it is begun before anybody can say
+// that it was one too many.
+constexpr int kReadBytesMax = 16 << 10;
 
 // "10.0.0.1:7070" of the first address of "host:port", in that family; empty when there is none.
 std::string Resolve(const std::string& address, int family) {
@@ -72,11 +75,7 @@ void PrepareGrpc() {
   ::setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", 0);
   // Its own lines would mix with ours on standard error; every failure comes back as a status.
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
-  // Chunks of 4 MiB come and go: as the C library does it by itself each is memory that the kernel
-  // hands out, clears and takes back. The price is that much per arena that stays with the process.
-  ::mallopt(M_MMAP_THRESHOLD, kKeptByMalloc);
-  ::mallopt(M_TRIM_THRESHOLD, kKeptByMalloc);
-  ::mallopt(M_ARENA_MAX, kArenasMax);
+  KeepFreedMemory();
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
@@ -121,8 +120,15 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials
 }
 
 void ConfigureServer(grpc::ServerBuilder& builder) {
-  // Two heads on one port would each get half of the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             static_cast<int>(limits::kHandshakeMax));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(limits::kStreamsMax));
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytesMax);
+  grpc::ResourceQuota quota("server");
+  quota.Resize(static_cast<size_t>(limits::kServerBytesMax));
+  quota.SetMaxThreads(limits::kServerThreadsMax);
+  builder.SetResourceQuota(quota);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -26,6 +26,7 @@ inline constexpr bool kCanFail = true;
 inline constexpr FailpointInfo kFailpoints[] = {
     {"head.start.before_replay"},
     {"head.start.after_replay"},          // Before its first record.
+    {"head.port.before_accept"},          // A connection, or several, that ask for it.
     {"head.loop.before_append"},          // Decided and applied; the journal has not seen it.
     {"head.loop.before_answer"},          // Durable; nobody was told.
     {"head.loop.after_answer"},

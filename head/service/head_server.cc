@@ -5,6 +5,8 @@
 #include <charconv>
 
 #include "common/base/status.h"
+#include "common/rpc/grpc_port.h"
+#include "common/run/failpoint.h"
 #include "head/service/services.h"
 
 namespace rt {
@@ -36,23 +38,26 @@ class GrpcHeadServer final : public HeadServer {
   }
 
   absl::Status Listen(const Credentials& credentials, const std::string& listen) {
+    absl::StatusOr<std::unique_ptr<GrpcPort>> bound = GrpcPort::Listen(
+        {.address = listen, .before_accept = [] { ReachFailpoint("head.port.before_accept"); }});
+    if (!bound.ok()) return Annotate(bound.status(), "cannot listen at " + listen);
+    port_ = std::move(*bound);
     grpc::ServerBuilder builder;
-    ConfigureServer(builder);
-    // Two heads on one port would share its connections.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port_);
+    port_->AddTo(builder, credentials);
     for (auto& service : services_) builder.RegisterService(service.get());
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0)
-      return absl::UnavailableError("cannot listen at " + listen);
+    if (server_ == nullptr) return absl::InternalError("the gRPC server did not start");
+    port_->Start();
     return absl::OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return port_->port(); }
+  PortCounters port_counters() const override { return port_->counters(); }
   Waits& waits() override { return waits_; }
   void Stop(Millis grace) override {
     if (server_ == nullptr) return;
     waits_.Close();
+    port_->Stop();
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace));
     server_.reset();
   }
@@ -70,8 +75,8 @@ class GrpcHeadServer final : public HeadServer {
   Edge edge_;
   std::shared_ptr<Alive> alive_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
+  std::unique_ptr<GrpcPort> port_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
 };
 
 // Workers say it in their messages.

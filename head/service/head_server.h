@@ -9,6 +9,7 @@
 #include "common/base/time.h"
 #include "common/cas/blob_store.h"
 #include "common/rpc/identity.h"
+#include "common/rpc/port_listener.h"
 #include "head/journal/journal.h"
 #include "head/service/settings.h"
 
@@ -32,6 +33,7 @@ class HeadServer {
                                                            std::function<void()> end_head);
   virtual ~HeadServer() = default;
   virtual int port() const = 0;
+  virtual PortCounters port_counters() const = 0;
   virtual Waits& waits() = 0;
   // Refuses new calls, lets running ones end for up to `grace` ms, then cancels them and closes the
   // connections, which otherwise idle clients keep open until they notice. Idempotent.

@@ -176,4 +176,27 @@ std::string MetricsPage(const Core& core, const HeadFacts& facts) {
   return page.Take();
 }
 
+std::string PortMetrics(const std::map<std::string, PortCounters>& ports) {
+  Page page;
+  auto family = [&](const char* name, const char* type, const char* help,
+                    uint64_t PortCounters::*count) {
+    page.Family(name, type, help);
+    for (const auto& [port, counters] : ports)
+      page.Sample({{"port", port}}, static_cast<double>(counters.*count));
+  };
+  family("rt_port_connections", "gauge", "Open connections.", &PortCounters::open);
+  family("rt_port_pending_connections", "gauge",
+         "Open connections that have not shown who they are.", &PortCounters::pending);
+  family("rt_port_accepted_total", "counter", "Connections accepted.", &PortCounters::accepted);
+  family("rt_port_refused_total", "counter",
+         "Connections closed because there was no capacity, or because they did not speak TLS.",
+         &PortCounters::refused);
+  family("rt_port_timed_out_total", "counter",
+         "Connections closed because they did not show in time who they are.",
+         &PortCounters::timed_out);
+  family("rt_port_cut_off_total", "counter", "Connections cut off because of what they sent.",
+         &PortCounters::cut_off);
+  return page.Take();
+}
+
 }  // namespace rt

@@ -2,12 +2,16 @@
 // holds a trial's id: the number of series follows the number of experiments and nodes.
 #pragma once
 
+#include <map>
 #include <string>
 
+#include "common/rpc/port_listener.h"
 #include "head/core/view.h"
 
 namespace rt {
 
 std::string MetricsPage(const Core& core, const HeadFacts& facts);
+// Its part about the head's ports, by their names.
+std::string PortMetrics(const std::map<std::string, PortCounters>& ports);
 
 }  // namespace rt

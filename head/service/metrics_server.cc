@@ -1,29 +1,42 @@
 #include "head/service/metrics_server.h"
 
-#include <httplib.h>
+#include <fcntl.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <condition_variable>
 #include <future>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "common/base/status.h"
+#include "common/rpc/tcp_socket.h"
 #include "head/service/metrics_page.h"
 
 namespace rt {
 namespace {
 
-constexpr size_t kThreads = 2;
-constexpr time_t kSecondsMax = 5;  // For a request to arrive, or an answer to be taken.
+constexpr size_t kConnectionsMax = 128;
+constexpr size_t kHandshakesMax = 32;
+constexpr time_t kSecondsMax = 5;  // For the answer to be taken; the listener bounds the rest.
+constexpr size_t kRequestBytesMax = 8 << 10;
 
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(X509* certificate) const { X509_free(certificate); }
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* tls) const { SSL_free(tls); }
 };
 using Bio = std::unique_ptr<BIO, Free>;
 using Certificate = std::unique_ptr<X509, Free>;
 using Key = std::unique_ptr<EVP_PKEY, Free>;
+using TlsContext = std::unique_ptr<SSL_CTX, Free>;
+using Tls = std::unique_ptr<SSL, Free>;
 
 Bio BioOf(const std::string& pem) {
   return Bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
@@ -58,36 +71,91 @@ bool Configure(SSL_CTX& context, const Credentials& credentials) {
          X509_STORE_add_cert(SSL_CTX_get_cert_store(&context), ca.get()) == 1;
 }
 
+void SetBlocking(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+  const timeval most{.tv_sec = kSecondsMax, .tv_usec = 0};
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+}
+
+// The first line of a request whose headers have all arrived.
+std::optional<std::string> ReadRequest(SSL* tls) {
+  std::string request;
+  while (request.find("\r\n\r\n") == std::string::npos) {
+    char bytes[1'024];
+    const int count = SSL_read(tls, bytes, sizeof bytes);
+    if (count <= 0 || request.size() > kRequestBytesMax) return std::nullopt;
+    request.append(bytes, static_cast<size_t>(count));
+  }
+  return request.substr(0, request.find("\r\n"));
+}
+
+std::string Response(const char* status, const std::string& body) {
+  return std::string("HTTP/1.1 ") + status +
+         "\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: " +
+         std::to_string(body.size()) + "\r\nConnection: close\r\n\r\n" + body;
+}
+
 class Server final : public MetricsServer {
  public:
-  Server(HeadLoop& loop, const Settings& settings, const Credentials& credentials)
-      : loop_(loop), settings_(settings),
-        server_([&](SSL_CTX& context) { return Configure(context, credentials); }) {}
+  Server(HeadLoop& loop, const Settings& settings, PortFacts ports)
+      : loop_(loop), settings_(settings), ports_(std::move(ports)),
+        context_(SSL_CTX_new(TLS_server_method())) {}
   ~Server() override {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
+    if (listener_ != nullptr) listener_->Stop();
+    std::unique_lock lock(mutex_);
+    for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
+    ended_.wait(lock, [this] { return open_.empty(); });
   }
 
-  absl::Status Listen(const std::string& host, int port) {
-    if (!server_.is_valid()) return absl::InternalError("metrics: the certificate is of no use");
-    server_.new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
-    server_.set_read_timeout(kSecondsMax);
-    server_.set_write_timeout(kSecondsMax);
-    server_.set_payload_max_length(0);
-    server_.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(Page(), "text/plain; version=0.0.4; charset=utf-8");
+  absl::Status Listen(const Credentials& credentials, const std::string& address) {
+    if (context_ == nullptr || !Configure(*context_, credentials))
+      return absl::InternalError("metrics: the certificate is of no use");
+    auto listener = PortListener::Listen({.address = address, .connections_max = kConnectionsMax,
+                                          .handshakes_max = kHandshakesMax});
+    if (!listener.ok()) return Annotate(listener.status(), "metrics: cannot listen on " + address);
+    listener_ = std::move(*listener);
+    listener_->Start([this](int fd) {
+      {
+        std::lock_guard lock(mutex_);
+        open_.insert(fd);
+      }
+      std::thread([this, fd] {
+        Serve(fd);
+        std::lock_guard lock(mutex_);
+        open_.erase(fd);
+        ::shutdown(fd, SHUT_RDWR);  // The listener has a duplicate.
+        ::close(fd);
+        ended_.notify_all();
+      }).detach();
     });
-    port_ = port == 0 ? server_.bind_to_any_port(host) : port;
-    const bool bound = port == 0 ? port_ > 0 : server_.bind_to_port(host, port);
-    if (!bound)
-      return absl::UnavailableError("metrics: cannot listen on " + host + ":" +
-                                    std::to_string(port));
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
     return absl::OkStatus();
   }
-  int port() const override { return port_; }
+  int port() const override { return listener_->port(); }
 
  private:
+  // Until the request is there the listener may end the connection at any time, and so unblocks us.
+  void Serve(int fd) {
+    SetBlocking(fd);
+    const Tls tls(SSL_new(context_.get()));
+    if (tls == nullptr || SSL_set_fd(tls.get(), fd) != 1 || SSL_accept(tls.get()) != 1) return;
+    const std::optional<std::string> request = ReadRequest(tls.get());
+    if (!request) return;
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return;
+    const std::shared_ptr<PeerConnection> connection = listener_->Find(PeerName(peer));
+    if (connection == nullptr) return;
+    connection->admitted = true;
+    const bool is_get = request->starts_with("GET ");
+    const bool is_page = request->starts_with("GET /metrics ") ||
+                         request->starts_with("GET /metrics?");
+    const std::string response = is_page  ? Response("200 OK", Page())
+                                 : is_get ? Response("404 Not Found", "only /metrics is here\n")
+                                          : Response("405 Method Not Allowed", "only GET\n");
+    SSL_write(tls.get(), response.data(), static_cast<int>(response.size()));
+    SSL_shutdown(tls.get());
+  }
   std::string Page() {
     auto page = std::make_shared<std::string>();
     auto read = std::make_shared<std::promise<void>>();
@@ -96,23 +164,28 @@ class Server final : public MetricsServer {
         [this, page](const Core& core) { *page = MetricsPage(core, settings_.FactsNow(loop_)); },
         [read](const absl::Status&) { read->set_value(); });
     done.wait();
-    return *page;
+    std::map<std::string, PortCounters> ports = ports_();
+    ports["metrics"] = listener_->counters();
+    return *page + PortMetrics(ports);
   }
 
   HeadLoop& loop_;
   const Settings& settings_;
-  httplib::SSLServer server_;
-  int port_ = 0;
-  std::thread thread_;
+  const PortFacts ports_;
+  const TlsContext context_;
+  std::unique_ptr<PortListener> listener_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::set<int> open_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     HeadLoop& loop, const Settings& settings, const Credentials& credentials,
-    const std::string& host, int port) {
-  auto server = std::make_unique<Server>(loop, settings, credentials);
-  RT_RETURN_IF_ERROR(server->Listen(host, port));
+    const std::string& host, int port, PortFacts ports) {
+  auto server = std::make_unique<Server>(loop, settings, std::move(ports));
+  RT_RETURN_IF_ERROR(server->Listen(credentials, host + ":" + std::to_string(port)));
   return server;
 }
 

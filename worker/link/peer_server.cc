@@ -14,6 +14,7 @@
 #include "common/base/status.h"
 #include "common/cas/digest.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/grpc_port.h"
 #include "common/run/failpoint.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
@@ -140,6 +141,7 @@ struct PeerServer::Impl {
       : service(options, std::move(cluster_id), trees) {}
   Service service;
   std::string address;
+  std::unique_ptr<GrpcPort> port;
   std::unique_ptr<grpc::Server> server;
 };
 
@@ -151,20 +153,24 @@ absl::StatusOr<std::unique_ptr<PeerServer>> PeerServer::Start(const PeerServerOp
   const bool is_v6 = options.host.find(':') != std::string::npos;
   const std::string host = is_v6 ? "[" + options.host + "]" : options.host;
   const std::string wanted = host + ":" + std::to_string(options.port);
-  int port = 0;
+  absl::StatusOr<std::unique_ptr<GrpcPort>> bound = GrpcPort::Listen({.address = wanted});
+  if (!bound.ok()) return Annotate(bound.status(), "cannot listen at " + wanted);
+  impl->port = std::move(*bound);
   grpc::ServerBuilder builder;
-  ConfigureServer(builder);
-  builder.AddListeningPort(wanted, MakeServerCredentials(credentials), &port);
+  impl->port->AddTo(builder, credentials);
   builder.RegisterService(&impl->service);
   impl->server = builder.BuildAndStart();
-  if (impl->server == nullptr || port == 0)
-    return absl::UnavailableError(ToAbsl("cannot listen at " + wanted));
-  impl->address = host + ":" + std::to_string(port);
+  if (impl->server == nullptr) return absl::InternalError("the gRPC server did not start");
+  impl->port->Start();
+  impl->address = host + ":" + std::to_string(impl->port->port());
   return std::unique_ptr<PeerServer>(new PeerServer(std::move(impl)));
 }
 
 PeerServer::PeerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-PeerServer::~PeerServer() { impl_->server->Shutdown(std::chrono::system_clock::now()); }
+PeerServer::~PeerServer() {
+  impl_->port->Stop();
+  impl_->server->Shutdown(std::chrono::system_clock::now());
+}
 std::string PeerServer::address() const { return impl_->address; }
 Bytes PeerServer::served() const { return impl_->service.served(); }
 

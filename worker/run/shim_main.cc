@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/signalfd.h>
 
+#include "common/run/open_files.h"
 #include "worker/run/shim_group.h"
 #include "worker/run/shim_nursery.h"
 #include "worker/run/shim_process.h"
@@ -130,6 +131,7 @@ int main(int argc, char** argv) {
                  "(started by rt-worker)\n");
     return 2;
   }
+  rt::GiveBackOpenFiles();
   if (nursery) {
     const std::string directory = rt::worker::RunNursery(argc, argv);
     return directory.empty() ? 0 : rt::worker::ShimMain(directory, "");

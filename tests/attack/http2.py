@@ -1,0 +1,165 @@
+"""HTTP/2 frames by hand: enough of RFC 9113 and RFC 7541 to call gRPC, and to break both rules."""
+
+from __future__ import annotations
+
+import pathlib
+import socket
+import ssl
+import struct
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
+    0, 1, 3, 4, 6, 7, 8, 9)
+END_STREAM, ACK, END_HEADERS = 1, 1, 4
+STATIC_TABLE_SIZE = 61  # RFC 7541, appendix A.
+# The names of that table which a gRPC server uses in its answers.
+STATIC = {8: (":status", "200"), 14: (":status", "500"), 31: ("content-type", "")}
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
+
+
+def literal(name: str, value: str, indexed: bool = False) -> bytes:
+    """A header field, without Huffman coding; `indexed`: the peer's table remembers it."""
+    out = b"\x40" if indexed else b"\x00"
+    for text in (name.encode(), value.encode()):
+        assert len(text) < 127
+        out += bytes([len(text)]) + text
+    return out
+
+
+def request_headers(path: str, indexed: bool = False) -> bytes:
+    fields = [(":method", "POST"), (":scheme", "https"), (":path", path), (":authority", "rt"),
+              ("te", "trailers"), ("content-type", "application/grpc")]
+    return b"".join(literal(name, value, indexed) for name, value in fields)
+
+
+# What the fields of request_headers(…, indexed=True) are afterwards: the newest has the index 62.
+REMEMBERED = bytes(0x80 | (STATIC_TABLE_SIZE + 6 - k) for k in range(6))
+
+
+class HeaderReader:
+    """The peer's header fields; its table lives as long as the connection."""
+
+    def __init__(self) -> None:
+        self.table: list[tuple[str, str]] = []
+
+    def read(self, block: bytes) -> dict[str, str]:
+        fields: dict[str, str] = {}
+        at = 0
+
+        def number(bits: int) -> int:
+            nonlocal at
+            value = block[at] & ((1 << bits) - 1)
+            at += 1
+            if value == (1 << bits) - 1:
+                shift = 0
+                while True:
+                    byte = block[at]
+                    at += 1
+                    value += (byte & 127) << shift
+                    shift += 7
+                    if byte < 128:
+                        break
+            return value
+
+        def text() -> str:
+            nonlocal at
+            huffman = block[at] & 128
+            size = number(7)
+            at += size
+            raw = block[at - size:at]
+            return "(huffman)" if huffman else raw.decode(errors="replace")
+
+        def entry(index: int) -> tuple[str, str]:
+            if index <= STATIC_TABLE_SIZE:
+                return STATIC.get(index, (f"(static {index})", ""))
+            return self.table[index - STATIC_TABLE_SIZE - 1]
+
+        while at < len(block):
+            first = block[at]
+            if first & 0x80:
+                name, value = entry(number(7))
+            elif first & 0xe0 == 0x20:
+                number(5)
+                continue
+            else:
+                index = number(6 if first & 0x40 else 4)
+                name = entry(index)[0] if index else text()
+                value = text()
+                if first & 0x40:
+                    self.table.insert(0, (name, value))
+            fields[name] = value
+        return fields
+
+
+def tls_context(credentials: pathlib.Path | None, ca: pathlib.Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(ca))
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    if credentials is not None:
+        context.load_cert_chain(credentials / "cert.pem", credentials / "key.pem")
+    return context
+
+
+class Connection:
+    """One connection with TLS and the preface sent. Errors are ssl.SSLError and OSError."""
+
+    def __init__(self, address: str, context: ssl.SSLContext, timeout: float = 10) -> None:
+        host, port = address.rsplit(":", 1)
+        plain = socket.create_connection((host, int(port)), timeout=timeout)
+        try:
+            self.socket = context.wrap_socket(plain, server_hostname="rt")
+        except BaseException:
+            plain.close()
+            raise
+        self.headers = HeaderReader()
+        self.rest = b""
+        self.next_stream = 1
+        self.send(PREFACE + frame(SETTINGS, 0, 0))
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def receive(self, size: int) -> bytes:
+        while len(self.rest) < size:
+            more = self.socket.recv(65536)
+            if not more:
+                raise ConnectionError("closed by the server")
+            self.rest += more
+        taken, self.rest = self.rest[:size], self.rest[size:]
+        return taken
+
+    def next_frame(self) -> tuple[int, int, int, bytes]:
+        head = self.receive(9)
+        size = int.from_bytes(head[:3], "big")
+        return head[3], head[4], int.from_bytes(head[5:], "big"), self.receive(size)
+
+    def call(self, path: str, message: bytes = b"") -> int:
+        """An unary call; returns the gRPC status."""
+        stream = self.next_stream
+        self.next_stream += 2
+        body = b"\x00" + struct.pack(">I", len(message)) + message
+        self.send(frame(HEADERS, END_HEADERS, stream, request_headers(path)) +
+                  frame(DATA, END_STREAM, stream, body))
+        while True:
+            kind, flags, number, payload = self.next_frame()
+            if kind == SETTINGS and not flags & ACK:
+                self.send(frame(SETTINGS, ACK, 0))
+            elif kind == PING and not flags & ACK:
+                self.send(frame(PING, ACK, 0, payload))
+            elif kind == GOAWAY:
+                raise ConnectionError("the server goes away")
+            elif kind == RST_STREAM and number == stream:
+                raise ConnectionError("the server reset the stream")
+            elif kind == HEADERS:
+                fields = self.headers.read(payload)
+                if number == stream and flags & END_STREAM:
+                    return int(fields.get("grpc-status", "-1"))
