@@ -6,6 +6,7 @@
 #include "cli/commands/common.h"
 #include "cli/home.h"
 #include "cli/live_view.h"
+#include "cli/render/unreachable.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -72,6 +73,19 @@ absl::StatusOr<Json> ExperimentScreen(HeadClient& client, const Json& request) {
                            {"widths", std::move(widths)}});
 }
 
+// Runs `work` over the head's store. A head that is away is known within the bound of every other
+// call, and named in the same words.
+template <class Work>
+absl::StatusOr<Json> OnStore(HeadClient& client, Work work) {
+  RT_RETURN_IF_ERROR(client.Reach());
+  RemoteStore store(client.BulkChannel(), HeadClient::kRetryFor);
+  absl::StatusOr<Json> done = work(store);
+  if (!absl::IsUnavailable(done.status())) return done;
+  const Context context = client.context();
+  return Unreachable({context.name, context.address, context.local_directory},
+                     MessageOf(done.status()));
+}
+
 absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
   std::string path = request.GetString("path");
   if (path.empty()) return Invalid("path is required");
@@ -82,17 +96,19 @@ absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
     options.exclude.push_back(ResultsRoot());
     std::erase(options.exclude, AbsolutePath(path));
   }
-  RemoteStore store(client.BulkChannel());
-  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, AbsolutePath(path), options));
-  return Json::MakeObject({{"manifest", tree.manifest}});
+  return OnStore(client, [&](RemoteStore& store) -> absl::StatusOr<Json> {
+    RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, AbsolutePath(path), options));
+    return Json::MakeObject({{"manifest", tree.manifest}});
+  });
 }
 
 absl::StatusOr<Json> BlobPullDir(HeadClient& client, const Json& request) {
   std::string manifest = request.GetString("manifest"), target = request.GetString("target");
   if (manifest.empty() || target.empty()) return Invalid("manifest and target are required");
-  RemoteStore store(client.BulkChannel());
-  RT_RETURN_IF_ERROR(RestoreTree(store, manifest, AbsolutePath(target)));
-  return Json::MakeObject();
+  return OnStore(client, [&](RemoteStore& store) -> absl::StatusOr<Json> {
+    RT_RETURN_IF_ERROR(RestoreTree(store, manifest, AbsolutePath(target)));
+    return Json::MakeObject();
+  });
 }
 
 // Where a private cluster's journal and checkpoints go when it ends; "" or absent: nowhere.

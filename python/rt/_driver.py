@@ -294,7 +294,7 @@ def _open_named(cluster: str) -> BridgeDriver:
     try:
         return BridgeDriver([find_binary(), "-c", cluster, "bridge"], embedded=False)
     except RtError as error:
-        if error.hint or error.code == "UNAVAILABLE":
+        if error.hint or not str(error).startswith("unknown cluster"):
             raise
         named = "rt.init(address=...)" if settings.cluster else "RT_CLUSTER"
         hint = f"{named} names it; rt context list shows the clusters that this account knows"

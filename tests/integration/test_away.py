@@ -89,6 +89,39 @@ class AwayTest(unittest.TestCase):
         done = self.timed(1, [driver_python(), str(script)], ANSWER_MAX_S + 3)
         self.assertIn(f"the head of 'refuses' at {self.refuses} cannot be reached", done.stderr)
 
+    def test_a_head_that_dies_under_a_script_is_named_when_files_are_sent(self) -> None:
+        state = self.root / "mortal"
+        head = subprocess.Popen([str(BIN / "rt-head"), "--state-dir", str(state), "--listen",
+                                 "127.0.0.1:0"], stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(head.wait)
+        self.addCleanup(head.kill)
+        wait_until("the head serves", (state / "address").exists)
+        address = (state / "address").read_text().strip()
+        subprocess.run([str(BIN / "rt"), "context", "add", "mortal", "--from",
+                        str(state / "admin")], env=self.env, check=True, capture_output=True)
+        bridge = subprocess.Popen([str(BIN / "rt"), "-c", "mortal", "bridge"], env=self.env,
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(bridge.wait)
+        self.addCleanup(bridge.stdout.close)
+        self.addCleanup(bridge.stdin.close)
+
+        def ask(**request: object) -> dict:
+            bridge.stdin.write(json.dumps(request) + "\n")
+            bridge.stdin.flush()
+            return json.loads(bridge.stdout.readline())
+
+        self.assertTrue(ask(id=1, op="cluster_status")["ok"])
+        head.kill()
+        head.wait()
+        # As long as any call to a head that answered before: it may be on its way back.
+        began = time.monotonic()
+        answer = ask(id=2, op="blob_push_dir", path=str(state / "admin"))
+        self.assertLess(time.monotonic() - began, 22)
+        self.assertIn(f"the head of 'mortal' at {address} cannot be reached: the connection was "
+                      "refused", answer["error"]["message"])
+        self.assertIn("rt doctor -c mortal", answer["error"]["hint"])
+
     def test_the_bridge_answers_what_is_asked_first_with_the_reason(self) -> None:
         done = self.rt(4, "-c", "refuses", "bridge")
         answer = json.loads(done.stdout)

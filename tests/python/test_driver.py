@@ -247,7 +247,7 @@ def test_a_bridge_that_cannot_load_its_libraries_says_what_to_do(world: World) -
 def test_a_cluster_that_is_unknown_says_who_named_it_and_who_knows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.set(fail={"hello": {"code": "NOT_FOUND", "message": "unknown cluster 'lob'"}})
+    world.set(fail={"hello": {"code": "UNAVAILABLE", "message": "unknown cluster 'lob'"}})
     monkeypatch.setenv("RT_CLUSTER", "lob")
     with pytest.raises(rt.RtError, match=r"'lob' \(RT_CLUSTER names it; rt context list shows"):
         rt.cluster_resources()
