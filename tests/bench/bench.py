@@ -120,7 +120,8 @@ def main() -> None:
                      f"{', '.join([*BENCHES, *PROGRAMS])}")
     header()
     if args.wheel:
-        print(f"# the package installed from its wheel: {rt_cluster.interpreter()}", flush=True)
+        rt_cluster.interpreter()  # Makes the wheel, if it is not there.
+        print("# the package installed from its wheel", flush=True)
     # What one figure leaves is removed after the last: it would slow the next one down.
     with tempfile.TemporaryDirectory(prefix="rt-bench-") as folder:
         tempfile.tempdir = folder
