@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/numbers.h"
+#include "cli/connection.h"
 #include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
@@ -12,21 +13,8 @@
 namespace rt {
 namespace {
 
-constexpr Millis kLookEvery = 100;
-
-// Until the channel is connected, has failed to connect, or `until`.
-absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
-                             const std::function<bool()>& cancelled) {
-  while (!cancelled()) {
-    const grpc_connectivity_state state = channel.GetState(true);
-    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) break;
-    const Millis left = until - SteadyMillis();
-    if (left <= 0) return absl::UnavailableError("it does not answer");
-    channel.WaitForStateChange(state, std::chrono::system_clock::now() +
-                                          std::chrono::milliseconds(std::min(left, kLookEvery)));
-  }
-  return absl::OkStatus();
-}
+// Of a context that names several heads: one of them may be about to lead.
+constexpr Millis kTakeoverMax = 10'000;
 
 absl::Status NotReached(const Context& context, const absl::Status& status) {
   return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
@@ -115,8 +103,9 @@ void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
 // A head of this machine was alive when it was located: it is slow, not dead.
 Millis HeadClient::GiveUpAt(Millis asked_at, Millis failed_at) {
   std::lock_guard lock(mutex_);
-  const bool known = answered_ || !context_.local_directory.empty();
-  return known ? failed_at + kRetryFor : asked_at + kFirstContactMax;
+  if (answered_ || !context_.local_directory.empty()) return failed_at + kRetryFor;
+  const bool has_standby = context_.address.find(',') != std::string::npos;
+  return asked_at + (has_standby ? kTakeoverMax : kFirstContactMax);
 }
 
 absl::Status HeadClient::TryOnce(Millis hold, const Attempt& attempt, Millis give_up_at) {

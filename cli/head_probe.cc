@@ -1,5 +1,6 @@
 #include "cli/head_probe.h"
 
+#include "cli/connection.h"
 #include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
@@ -9,7 +10,7 @@
 namespace rt {
 namespace {
 
-using TimePoint = std::chrono::system_clock::time_point;
+constexpr auto kFailureMax = std::chrono::milliseconds(500);
 
 // A channel that connects meanwhile, or why there is nothing to connect to.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> BeginProbe(const Home& home,
@@ -25,9 +26,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> BeginProbe(const Home& home,
 }
 
 // Why the channel could not connect: a call on it fails at once, and says so.
-std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel, TimePoint until) {
+std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(until);
+  context.set_deadline(std::chrono::system_clock::now() + kFailureMax);
   v1::JsonReply reply;
   absl::Status status =
       FromGrpc(v1::JobService::NewStub(channel)->Get(&context, v1::JobRef(), &reply));
@@ -36,21 +37,17 @@ std::string FailureOf(const std::shared_ptr<grpc::Channel>& channel, TimePoint u
   return TransportReason(MessageOf(status));
 }
 
-std::string FinishProbe(const std::shared_ptr<grpc::Channel>& channel, TimePoint until) {
-  while (true) {
-    const grpc_connectivity_state state = channel->GetState(true);
-    if (state == GRPC_CHANNEL_READY) return "";
-    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE) return FailureOf(channel, until);
-    if (!channel->WaitForStateChange(state, until)) return "it does not answer";
-  }
+std::string FinishProbe(const std::shared_ptr<grpc::Channel>& channel, Millis until) {
+  if (absl::Status connected = AwaitConnection(*channel, until); !connected.ok())
+    return MessageOf(connected);
+  return channel->GetState(false) == GRPC_CHANNEL_READY ? "" : FailureOf(channel);
 }
 
 }  // namespace
 
 std::map<std::string, std::string> ProbeHeads(const Home& home,
                                               const std::vector<std::string>& names) {
-  const TimePoint until =
-      std::chrono::system_clock::now() + std::chrono::milliseconds(kProbeMax);
+  const Millis until = SteadyMillis() + kProbeMax;
   std::map<std::string, absl::StatusOr<std::shared_ptr<grpc::Channel>>> begun;
   for (const std::string& name : names) begun.emplace(name, BeginProbe(home, name));
   std::map<std::string, std::string> answers;

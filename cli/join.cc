@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "cli/connection.h"
+#include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -11,6 +13,7 @@
 namespace rt {
 namespace {
 
+constexpr Millis kConnectMax = 3'000;
 constexpr auto kAnswerMax = std::chrono::seconds(15);
 constexpr char kAnother[] = "ask an admin for another: rt token create --role user";
 
@@ -40,6 +43,9 @@ absl::StatusOr<Context> RedeemToken(const std::string& text, const std::string& 
   v1::JoinRequest request;
   RT_ASSIGN_OR_RETURN(*request.mutable_csr_pem(), CreateCsr(key));
   auto channel = MakeChannel(address, token.credentials, token.cluster_id, false);
+  if (absl::Status connected = AwaitConnection(*channel, SteadyMillis() + kConnectMax);
+      !connected.ok())
+    return Refused(connected, address);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAnswerMax);
   v1::JoinReply reply;

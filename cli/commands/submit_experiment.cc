@@ -43,12 +43,14 @@ absl::StatusOr<Json> CompleteSpec(const Submission& submission, const Invocation
   return json;
 }
 
-// A script below the working directory travels with it, so it must be there.
+// A script below the working directory travels with it, so it must be there. What is found by the
+// PATH, by `cwd` or by an absolute path is looked for on the nodes.
 absl::Status CheckScript(const ExperimentFile& file) {
   const std::string script = file.json.GetString("script");
+  const bool is_path = script.find('/') != std::string::npos || script.ends_with(".py");
+  const bool travels = is_path && script[0] != '/' && file.json.GetString("cwd").empty();
   std::error_code error;
-  if (script.empty() || script[0] == '/' || std::filesystem::exists(script, error))
-    return absl::OkStatus();
+  if (!travels || std::filesystem::exists(script, error)) return absl::OkStatus();
   return file.document.At(Invalid("script: there is no file '" + script +
                                       "' in the working directory",
                                   "rt submit takes along what lies below the directory where it "

@@ -65,11 +65,11 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"WorkerService/HoldTrees", {kWorker, "hold files for others"}},
       {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
       {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
-      {"BlobService/FindMissing", {kPeople | kWorker, "write to the store"}},
-      {"BlobService/PushChunks", {kPeople | kWorker, "write to the store"}},
+      {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
+      {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/PullChunks", {kPeople | kWorker,
         "read checkpoints and bundles from the store"}},
-      {"BlobService/PutManifest", {kPeople | kWorker, "write to the store"}},
+      {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/GetManifest", {kPeople | kWorker,
         "read checkpoints and bundles from the store"}},
       {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
@@ -88,15 +88,18 @@ unsigned RoleBit(std::string_view role) {
   return 0;
 }
 
-// "the role 'viewer' may not stop trials; that needs the role admin or user"
+// "the role 'viewer' may not stop trials; that needs the role admin or user". Every entry of the
+// table has a role.
 std::string Refusal(std::string_view method, const std::string& role) {
   auto entry = Table().find(method);
   if (entry == Table().end()) return "there is no call " + std::string(method);
   std::vector<std::string> needed;
   for (const char* other : {"admin", "user", "viewer", "worker", "join", "head"})
     if ((entry->second.roles & RoleBit(other)) != 0) needed.push_back(other);
+  const std::string last = needed.back();
+  needed.pop_back();
   return "the role '" + role + "' may not " + entry->second.action + "; that needs the role " +
-         Join(needed, " or ");
+         Join(needed, ", ") + (needed.empty() ? "" : " or ") + last;
 }
 
 }  // namespace

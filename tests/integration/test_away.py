@@ -148,11 +148,17 @@ class AwayTest(unittest.TestCase):
                         str(token)).stderr
         self.assertIn(f"the head at {self.refuses} cannot be reached: the connection was refused",
                       error)
+        error = self.rt(4, "context", "add", "new", "--head", self.silent, "--token-file",
+                        str(token)).stderr
+        self.assertIn(f"the head at {self.silent} cannot be reached: it does not answer", error)
         self.rt(0, "context", "add", "new", "--head",
                 (self.root / "head/address").read_text().strip(), "--token-file", str(token))
         self.addCleanup(shutil.rmtree, self.root / "home/clusters/new")
         error = self.rt(5, "-c", "new", "token", "create").stderr
         self.assertIn("the role 'viewer' may not create tokens; that needs the role admin", error)
+        error = self.rt(5, "-c", "new", "submit", "/bin/true").stderr
+        self.assertIn("the role 'viewer' may not submit code or store files; that needs the role "
+                      "admin, user or worker", error)
 
     def test_a_token_that_has_expired_says_so_and_what_to_do(self) -> None:
         made = json.loads(self.rt(0, "-c", "alive", "token", "create", "--role", "user", "--ttl",

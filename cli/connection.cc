@@ -1,0 +1,25 @@
+#include "cli/connection.h"
+
+#include <algorithm>
+
+#include "cli/local_cluster.h"
+
+namespace rt {
+namespace {
+constexpr Millis kLookEvery = 100;
+}  // namespace
+
+absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
+                             const std::function<bool()>& cancelled) {
+  while (cancelled == nullptr || !cancelled()) {
+    const grpc_connectivity_state state = channel.GetState(true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) break;
+    const Millis left = until - SteadyMillis();
+    if (left <= 0) return absl::UnavailableError("it does not answer");
+    channel.WaitForStateChange(state, std::chrono::system_clock::now() +
+                                          std::chrono::milliseconds(std::min(left, kLookEvery)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rt
