@@ -1,7 +1,6 @@
 // `rt submit EXPERIMENT.yaml`: creates the experiment and waits for it.
 #include <cstdio>
 #include <filesystem>
-#include <set>
 
 #include "cli/commands/submit.h"
 #include "cli/live_view.h"
@@ -75,24 +74,13 @@ absl::Status InFile(const YamlDocument& document, const absl::Status& refused) {
   return names_key ? document.At(refused, place.file) : refused;
 }
 
-// The names of what the trials did report, when none reported the experiment's metric.
-absl::Status CheckMetric(HeadClient& client, const Json& experiment) {
-  std::string metric = experiment.GetString("metric");
-  const Json* best = experiment.Find("best");
-  if (metric.empty() || (best != nullptr && best->is_object())) return absl::OkStatus();
-  std::set<std::string> names;
-  uint64_t id = static_cast<uint64_t>(experiment.GetInt("id"));
-  RT_RETURN_IF_ERROR(EachTrialPage(client, id, [&](Json::Array& items) {
-    for (const Json& trial : items)
-      if (const Json* metrics = trial.Find("metrics"); metrics != nullptr && metrics->is_object())
-        for (const auto& [name, value] : metrics->object())
-          if (value.is_number()) names.insert(name);
-    return absl::OkStatus();
-  }));
-  std::vector<std::string> reported(names.begin(), names.end());
-  if (reported.empty()) return absl::OkStatus();
-  return NotFound("no trial reported the metric '" + metric + "'",
-                  "reported: " + Join(reported, ", "));
+// What the head warns of: names in the spec that no row had, trials that reported nothing.
+void PrintWarnings(const Json& experiment) {
+  const Json* warnings = experiment.Find("warnings");
+  if (warnings == nullptr || !warnings->is_array()) return;
+  for (const Json& warning : warnings->array())
+    if (warning.is_string())
+      std::fprintf(stderr, "rt: warning: %s\n", EscapeControl(warning.AsString()).c_str());
 }
 
 // Of a traceback it says most.
@@ -169,9 +157,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
     return kExitOwnFailure;
   }
   PrintOutcome(invocation, *outcome, !client.context().local_directory.empty());
-  if (absl::Status metric = CheckMetric(client, *outcome); !metric.ok())
-    std::fprintf(stderr, "rt: %s\nhint: %s\n", EscapeControl(MessageOf(metric)).c_str(),
-                 EscapeControl(HintOf(metric)).c_str());
+  PrintWarnings(*outcome);
   if (attendance.interrupts.happened()) return kExitInterrupted;
   return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;
 }

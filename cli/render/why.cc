@@ -64,6 +64,7 @@ void AddError(const Json& trial, std::vector<std::string>& lines) {
   const Json* error = trial.Find("error");
   if (error == nullptr || !error->is_object()) return;
   std::string kind = error->GetString("class"), text = error->GetString("message");
+  if (text == trial.GetString("reason")) return;  // It has been said.
   lines.push_back("error: " + (kind.empty() ? "" : kind + ": ") + text);
   if (std::string trace = error->GetString("traceback"); !trace.empty()) lines.push_back(trace);
 }

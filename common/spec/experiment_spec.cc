@@ -18,7 +18,7 @@ const std::vector<std::string>& KnownKeys() {
       "max_failures", "time_budget",  "seed",        "env",         "results_dir", "report_regex",
       "checkpoints",  "trainable",    "bundle",      "inputs",      "cwd",         "fail_fast",
       "driver",       "retry",        "breaker",     "watchdog",    "priority",
-      "short_trials", "limit_cpu"};
+      "short_trials", "limit_cpu",    "strict_metric"};
   return keys;
 }
 
@@ -346,6 +346,8 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
       return SpecError("seed", "must be a whole number of 0 or more");
     spec.seed = static_cast<uint64_t>(seed->AsInt());
   }
+  spec.strict_metric = true;
+  RT_RETURN_IF_ERROR(ReadBool(json, "", "strict_metric", spec.strict_metric));
   RT_RETURN_IF_ERROR(ReadBool(json, "", "short_trials", spec.short_trials));
   RT_RETURN_IF_ERROR(ReadBool(json, "", "limit_cpu", spec.limit_cpu));
   return ReadBool(json, "", "fail_fast", spec.fail_fast);

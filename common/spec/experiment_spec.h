@@ -7,6 +7,7 @@
 // JSON form (every key optional unless marked):
 //   experiment* name                      command  [argv…] with ${param}     script  path
 //   space {…}                             num_samples 1                    metric, mode "max"|"min"
+//   strict_metric true (a row without the metric fails its trial)
 //   search {"basic": {"points": [{…}], "constant_grid_search": false}}
 //   scheduler {"fifo": {}} | {"asha": {…}}
 //   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
@@ -102,6 +103,8 @@ struct ExperimentSpec {
   BasicSpec basic;
   std::string metric;       // Empty: none.
   Mode mode = Mode::kMax;
+  // A row without the metric fails its trial. Users' specs: true unless they say otherwise.
+  bool strict_metric = false;
   std::optional<AshaSpec> asha;  // Absent: FIFO.
   std::vector<StopRule> stop;
   ResourceRequest resources;

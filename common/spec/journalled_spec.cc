@@ -280,6 +280,7 @@ void ScalarsFrom(Reader& reader, ExperimentSpec& spec) {
   reader.Read("constant_grid_search", spec.basic.constant_grid_search);
   reader.Read("metric", spec.metric);
   reader.ReadName("mode", kModes, spec.mode, [](Mode mode) { return NameOf(mode); });
+  reader.Read("strict_metric", spec.strict_metric);
   reader.Read("max_concurrent", spec.max_concurrent);
   reader.Read("limit_cpu", spec.limit_cpu);
   reader.Read("short_trials", spec.short_trials);

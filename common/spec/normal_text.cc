@@ -123,6 +123,7 @@ std::string NormalText(const ExperimentSpec& spec) {
                            {"constant_grid_search", spec.basic.constant_grid_search},
                            {"metric", spec.metric},
                            {"mode", NameOf(spec.mode)},
+                           {"strict_metric", spec.strict_metric},
                            {"asha", spec.asha ? ToNormal(*spec.asha) : Json()},
                            {"stop", std::move(stop)},
                            {"resources", ToNormal(spec.resources)},

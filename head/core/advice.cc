@@ -16,10 +16,6 @@ namespace {
 
 constexpr size_t kTrialNameMax = 200;  // It becomes a file's name: 255 bytes with what is added.
 
-bool IsOpen(const Experiment& experiment) {
-  return !experiment.decided && !experiment.paused && experiment.stop_cause == StopCause::kNone;
-}
-
 absl::StatusOr<const Experiment*> FindAsking(const Draft& draft, ExperimentId id) {
   const auto& all = draft.core.world.state.experiments;
   auto found = all.find(id);
@@ -185,7 +181,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
                 FreeName(draft.core.world, *experiment, suggestion.directory),
                 suggestion.resources);
   }
-  if (input.search_finished && !experiment->search_finished && IsOpen(*experiment))
+  if (input.search_finished && !experiment->search_finished && experiment->is_searching())
     draft.Emit(event::SearchFinished{id});
   if (input.stop_all) StopExperiment(draft, id, StopCause::kRule, input.stop_all_reason);
   DecideIfOver(draft, id);
@@ -197,7 +193,8 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   const ExperimentIndex& index = world.index.experiments.at(id);
   const ExperimentSpec& spec = index.spec;
   std::vector<uint32_t> numbers;
-  if (!spec.driver.suggests || !IsOpen(experiment) || experiment.search_finished) return numbers;
+  const bool asks = spec.driver.suggests && experiment.is_searching();
+  if (!asks || experiment.search_finished) return numbers;
   // A searcher learns from what ended before: it is not asked ahead of the room there is.
   const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
   const size_t waiting = WaitingTrials(world, id);
@@ -227,7 +224,7 @@ Json AskedView(const Core& core, ExperimentId id) {
 
 std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   const Experiment& experiment = core.world.state.experiments.at(id);
-  if (!IsOpen(experiment) || !IsAway(core, id, now)) return "";
+  if (!experiment.is_searching() || !IsAway(core, id, now)) return "";
   const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
   if (!asked.empty())
     return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));

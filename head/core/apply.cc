@@ -203,7 +203,7 @@ struct Applier {
     Experiment& experiment = state().experiments.at(e.experiment);
     experiment.paused = false;
     experiment.pause_reason.clear();
-    GoOn(experiment);
+    if (!experiment.search.over) GoOn(experiment);
     for (uint32_t number : world.index.experiments.at(e.experiment).pending)
       AddIfWanted(experiment, experiment.trials[number]);
   }
@@ -216,6 +216,12 @@ struct Applier {
   }
   void operator()(const event::ExperimentReopened& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
+    if (!e.retries_only) {
+      experiment.search = {};
+      GoOn(experiment);
+    } else if (!experiment.search.over) {
+      experiment.search = {true, experiment.stop_cause, experiment.end, experiment.stop_reason};
+    }
     experiment.decided = experiment.ended = experiment.paused = false;
     experiment.end = ExperimentEnd::kNone;
     experiment.stop_cause = StopCause::kNone;
@@ -225,7 +231,6 @@ struct Applier {
     experiment.ended_at = 0;
     if (!e.trainable.empty()) experiment.trainable = e.trainable;
     ExtendSpec(experiment, world.index.experiments.at(e.experiment).spec);
-    GoOn(experiment);
     world.index.unflushed_experiments.erase(e.experiment);
     world.index.open_experiments.insert(e.experiment);
   }
@@ -376,6 +381,10 @@ struct Applier {
         return true;
       });
     }
+  }
+  void operator()(const event::StopKeyReported& e) {
+    std::vector<std::string>& keys = state().experiments.at(e.experiment).keys_reported;
+    keys.insert(std::lower_bound(keys.begin(), keys.end(), e.key), e.key);
   }
   void operator()(const event::SearchFinished& e) {
     state().experiments.at(e.experiment).search_finished = true;

@@ -7,14 +7,17 @@ namespace {
 constexpr size_t kShownBytesMax = 500;
 
 bool IsAlike(const Trial& a, const Trial& b) {
+  if (a.stop_cause != b.stop_cause) return false;
+  if (a.stop_cause == StopCause::kMetric) return true;
   const Attempt& left = a.runs.attempts.back();
   const Attempt& right = b.runs.attempts.back();
   return left.outcome == right.outcome && left.exit_code == right.exit_code &&
          left.signal == right.signal && a.error.kind == b.error.kind;
 }
 
-// No attempt of it lasted longer.
+// No attempt of it lasted longer; or it failed by its first row, however late that came.
 bool FailedWithin(const Trial& trial, Millis within) {
+  if (trial.stop_cause == StopCause::kMetric) return true;
   if (trial.runs.attempts.empty()) return false;
   for (const Attempt& attempt : trial.runs.attempts) {
     if (attempt.outcome == AttemptOutcome::kWithdrawn) continue;
@@ -43,11 +46,15 @@ void TryBreaker(Draft& draft, ExperimentId id) {
   }
   if (first == nullptr) return;
   std::string why = first->reason;
-  if (!first->error.kind.empty()) why += ": " + first->error.kind;
-  if (!first->error.message.empty()) why += ": " + first->error.message;
+  if (first->error.message != first->reason) {
+    if (!first->error.kind.empty()) why += ": " + first->error.kind;
+    if (!first->error.message.empty()) why += ": " + first->error.message;
+  }
   StopExperiment(draft, id, StopCause::kExperiment,
                  "breaker: its first " + std::to_string(wanted) +
-                     " trials all failed alike, each soon after its start: " +
+                     " trials all failed alike, " +
+                     (first->stop_cause == StopCause::kMetric ? "by what they report: "
+                                                              : "each soon after its start: ") +
                      why.substr(0, kShownBytesMax));
 }
 

@@ -331,7 +331,15 @@ struct ExperimentExtended {
 struct ExperimentReopened {
   ExperimentId experiment;
   std::string trainable;  // The manifest that its trials unpickle from now on; empty: as before.
-  RT_FIELDS(ExperimentReopened, experiment, trainable);
+  bool retries_only = false;  // The search stays over: only trials that are retried run.
+  RT_FIELDS(ExperimentReopened, experiment, trainable, retries_only);
+};
+// A row had a value for this key of a stop rule, or for the scheduler's time attribute, for the
+// first time in the experiment.
+struct StopKeyReported {
+  ExperimentId experiment;
+  std::string key;
+  RT_FIELDS(StopKeyReported, experiment, key);
 };
 // It is not to run until TrialResumed; a live attempt is being suspended.
 struct TrialPaused {
@@ -386,7 +394,7 @@ using Event = std::variant<
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
-    event::CheckpointReleased>;
+    event::CheckpointReleased, event::StopKeyReported>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -1,9 +1,11 @@
 // Experiments: from the spec to trials, and when they are over.
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/spec/journalled_spec.h"
+#include "common/spec/slips.h"
 #include "head/core/draft.h"
 #include "head/decide/asha.h"
 #include "head/search/basic.h"
@@ -22,6 +24,32 @@ std::string UniqueResultsDir(const State& state, const std::string& wanted) {
   std::string path = wanted;
   for (int suffix = 2; taken(path); ++suffix) path = wanted + "-" + std::to_string(suffix);
   return path;
+}
+
+// What ended the search, whatever its retried trials have done since. `end` is kNone where its
+// trials decide: at the algorithm's end.
+SearchEnd SearchEndOf(const Experiment& experiment) {
+  SearchEnd search = experiment.search;
+  if (!search.over) search = {false, experiment.stop_cause, {}, experiment.stop_reason};
+  switch (search.cause) {
+    case StopCause::kUser:
+    case StopCause::kBudget:
+      // A budget's end was COMPLETED in release 0.1.0, and stays that.
+      if (!search.over) search.end = ExperimentEnd::kStopped;
+      return search;
+    case StopCause::kExperiment:  // fail_fast, or the breaker.
+      search.end = ExperimentEnd::kFailed;
+      return search;
+    case StopCause::kNone:
+    case StopCause::kRule:
+      search.end = ExperimentEnd::kNone;
+      return search;
+    case StopCause::kEarly:
+    case StopCause::kMaxT:
+    case StopCause::kMetric:
+      break;
+  }
+  RT_CHECK_BECAUSE(false, "the cause ends trials, not searches");
 }
 
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
@@ -56,6 +84,8 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
       return absl::FailedPreconditionError("the job is over");
   }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
+  if (const Json* space = json.Find("space"); space != nullptr && space->is_object())
+    RT_RETURN_IF_ERROR(CheckSpaceNames(*space, "space"));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   ExperimentId id{state.next_experiment};
@@ -99,8 +129,7 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   if (spec.driver.suggests) return;  // Its answers create trials.
   if (index.closed) return;
   for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
-    if (experiment.decided || experiment.paused || experiment.stop_cause != StopCause::kNone)
-      return;
+    if (!experiment.is_searching()) return;
     size_t open = index.pending.size() + index.live.size();
     if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
     if (index.pending.size() >= limits::kPendingTrialsMax) return;
@@ -138,19 +167,17 @@ void DecideIfOver(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
   if (experiment.decided || !index.pending.empty() || !index.live.empty()) return;
-  bool stopping = experiment.stop_cause != StopCause::kNone;
-  if (!stopping && !Exhausted(experiment, index)) return;
-  uint64_t total = experiment.trials.size();
-  ExperimentEnd end = ExperimentEnd::kCompleted;
-  std::string reason = experiment.stop_reason;
-  if (experiment.stop_cause == StopCause::kUser) {
-    end = ExperimentEnd::kStopped;
-  } else if (experiment.stop_cause == StopCause::kExperiment) {
-    end = ExperimentEnd::kFailed;  // fail_fast
-  } else if (total > 0 && index.failed == total) {
+  const bool stopping = experiment.stop_cause != StopCause::kNone;
+  if (!stopping && !experiment.search.over && !Exhausted(experiment, index)) return;
+  const SearchEnd search = SearchEndOf(experiment);
+  const uint64_t total = experiment.trials.size();
+  ExperimentEnd end = search.end;
+  std::string reason = search.reason;
+  if (end == ExperimentEnd::kNone && total > 0 && index.failed == total) {
     end = ExperimentEnd::kFailed;
     reason = total == 1 ? "its only trial failed" : "all trials failed";
   }
+  if (end == ExperimentEnd::kNone) end = ExperimentEnd::kCompleted;
   draft.Emit(event::ExperimentDecided{id, end, reason});
 }
 

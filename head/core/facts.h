@@ -88,7 +88,8 @@ enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFaile
 enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
 enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
 
-// Who decided that a trial stops. kRule and kMaxT end it COMPLETED, the others STOPPED.
+// Who decided that a trial stops. kRule and kMaxT end it COMPLETED, kMetric FAILED, the others
+// STOPPED.
 enum class StopCause : uint32_t {
   kNone = 0,
   kRule = 1,        // A stop rule was met.
@@ -97,6 +98,7 @@ enum class StopCause : uint32_t {
   kExperiment = 4,  // The experiment was stopped, or failed fast.
   kBudget = 5,      // The experiment's time budget ran out.
   kMaxT = 6,        // The scheduler's max_t was reached: COMPLETED.
+  kMetric = 7,      // A row without the search's metric: FAILED, and not tried again.
 };
 
 // Who decided that a trial is not to run for now.

@@ -153,7 +153,8 @@ void CheckInvariants(const Core& core) {
         for (NodeId holder : one.held_by) ++checkpoints[holder];
     }
     RT_CHECK(!experiment.ended || experiment.decided);
-    RT_CHECK((experiment.halted_at != 0) == (experiment.paused || experiment.decided));
+    const bool halts = experiment.paused || experiment.decided || experiment.search.over;
+    RT_CHECK((experiment.halted_at != 0) == halts);
     RT_CHECK(ready == index.ready);
     const auto most = static_cast<uint64_t>(index.spec.max_concurrent);
     RT_CHECK(most == 0 || ready == 0 || ready + index.live.size() <= most);

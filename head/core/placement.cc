@@ -3,10 +3,12 @@
 // when it does). places.h finds the
 // nodes: best fit, and cpu work stays off gpu nodes while others have room.
 #include <algorithm>
+#include <set>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/slips.h"
 #include "head/core/draft.h"
 #include "head/core/line.h"
 #include "head/core/places.h"
@@ -244,7 +246,24 @@ const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 
+// A resource that no known node has, and whose name resembles one of rt's own: nobody waits for it.
+static absl::Status CheckNames(const Core& core, const ResourceRequest& wanted) {
+  std::set<std::string> known;
+  auto learn = [&](const Resources& resources) {
+    for (const auto& [name, units] : resources.custom) known.insert(name);
+  };
+  for (const auto& [id, node] : core.world.state.nodes) learn(node.inventory.resources);
+  for (const Resources& type : core.soft.node_types) learn(type);
+  if (core.world.state.nodes.empty() && core.soft.node_types.empty()) return absl::OkStatus();
+  for (const Resources& bundle : wanted.bundles)
+    for (const auto& [name, units] : bundle.custom)
+      if (const std::string hint = ResourceHint(name); !hint.empty() && !known.contains(name))
+        return SpecError("resources/" + name, "no node has the resource '" + name + "'", hint);
+  return absl::OkStatus();
+}
+
 absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted) {
+  RT_RETURN_IF_ERROR(CheckNames(core, wanted));
   return core.soft.node_types.empty() ? absl::OkStatus() : CheckFits(core, wanted);
 }
 

@@ -1,9 +1,11 @@
 // Reports: rows beside the journal, and what they decide as events. Rows are settled in order of
 // seq; a row after the one that stopped the trial is settled but not kept.
+#include <algorithm>
 #include <cmath>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/reported.h"
 #include "head/core/draft.h"
 #include "head/core/rows_digest.h"
 #include "head/decide/asha.h"
@@ -38,6 +40,32 @@ Decision DecideAsha(Draft& draft, const Trial& trial, const ExperimentSpec& spec
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *milestone, *value, stops});
   if (!stops) return {};
   return {StopCause::kEarly, "below the cut at milestone " + NumberText(*milestone)};
+}
+
+// The keys without which a stop rule or the scheduler sees nothing in a row.
+void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                  const RowView& view) {
+  const ExperimentId id = trial.id.experiment;
+  auto note = [&](const std::string& key) {
+    const auto& known = draft.state().experiments.at(id).keys_reported;
+    if (IsCounter(key) || std::binary_search(known.begin(), known.end(), key)) return;
+    if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
+  };
+  for (const StopRule& rule : spec.stop) note(rule.key);
+  if (spec.asha.has_value()) note(spec.asha->time_attr);
+}
+
+// With a report_regex each line is a row, and the metric may be in another line: a trial fails once
+// it has this many rows and the metric was in none.
+constexpr uint64_t kLinesWithoutMetric = 20;
+
+std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpec& spec,
+                                         const RowView& view,
+                                         const event::ReportsAccepted& accepted) {
+  if (!spec.strict_metric) return std::nullopt;
+  const bool waits = accepted.has_best || trial.reports + accepted.count < kLinesWithoutMetric;
+  if (!spec.report_regex.empty() && waits) return std::nullopt;
+  return MetricProblem(view, spec.metric);
 }
 
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
@@ -87,7 +115,10 @@ void Judge(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const R
   Json empty = Json::MakeObject();
   RowView view{metrics.ok() ? *metrics : empty, row.iteration, row.time_total_s};
   NoteBest(spec, view, acceptance.event);
-  acceptance.decision = DecideRow(draft, trial, spec, view);
+  NoteStopKeys(draft, trial, spec, view);
+  std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
+  acceptance.decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
+                                : DecideRow(draft, trial, spec, view);
 }
 
 }  // namespace

@@ -203,6 +203,15 @@ struct Rung {
   RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped);
 };
 
+// How a search ended whose trials are retried. The search stays over; what it runs are retries.
+struct SearchEnd {
+  bool over = false;
+  StopCause cause = StopCause::kNone;  // kNone: the algorithm's end.
+  ExperimentEnd end = ExperimentEnd::kNone;
+  std::string reason;
+  RT_FIELDS(SearchEnd, over, cause, end, reason);
+};
+
 struct Experiment {
   ExperimentId id;
   std::string owner;
@@ -225,7 +234,7 @@ struct Experiment {
   Millis ended_at = 0;
   bool paused = false;  // None of its trials is to run.
   std::string pause_reason;
-  Millis halted_at = 0;    // While it is paused or decided: since when.
+  Millis halted_at = 0;  // While it is paused, decided or only retries trials: since when.
   Millis halted_total = 0;  // How long it was, before; its time budget does not count it.
   bool extended = false;    // The next two stand instead of the spec's.
   int64_t num_samples = 0;
@@ -237,11 +246,18 @@ struct Experiment {
   std::string trainable;  // Stands instead of the spec's input of that name; empty: the spec's.
   std::string normal_spec;  // As ExperimentCreated has it.
   uint32_t spec_format = 0;
+  SearchEnd search;
+  std::vector<std::string> keys_reported;  // Of stop rules and the time attribute, ascending.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, halted_at, halted_total, extended,
             num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
-            trainable, normal_spec, spec_format);
+            trainable, normal_spec, spec_format, search, keys_reported);
+
+  // It may create trials: the search was not ended, nor stopped, nor paused.
+  bool is_searching() const {
+    return !decided && !paused && !search.over && stop_cause == StopCause::kNone;
+  }
 };
 
 struct Job {

@@ -38,6 +38,14 @@ absl::Status CheckOpen(const Experiment& experiment) {
   return absl::OkStatus();
 }
 
+// Refuses to open the search again while retried trials run: they would become its own.
+absl::Status CheckNoRetries(const Experiment& experiment) {
+  if (!experiment.search.over || experiment.decided) return absl::OkStatus();
+  const std::string id = std::to_string(experiment.id.value);
+  return Refuse("the search of experiment " + id + " is over, and only retried trials run",
+                "wait until they have ended, or end them with rt exp stop " + id);
+}
+
 // Ended with its experiment, not by what it did itself.
 bool WasCutOff(const Trial& trial) {
   return trial.end == TrialEnd::kStopped &&
@@ -60,7 +68,7 @@ Fate FateOf(const Trial& trial, const input::ResumeExperiment& input) {
 
 // The search is open again, and those of its trials that are to run again wait for nodes.
 void Reopen(Draft& draft, const input::ResumeExperiment& input) {
-  draft.Emit(event::ExperimentReopened{input.experiment, input.trainable});
+  draft.Emit(event::ExperimentReopened{input.experiment, input.trainable, false});
   const Experiment& experiment = draft.state().experiments.at(input.experiment);
   for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
     const Trial& trial = experiment.trials[number];
@@ -112,6 +120,7 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
   RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
   if (!experiment->decided) {
     RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+    if (!experiment->paused) RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
     if (!experiment->paused)
       return Refuse("experiment " + std::to_string(input.experiment.value) + " is not paused", "");
     draft.Emit(event::ExperimentResumed{input.experiment});
@@ -132,6 +141,7 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
 absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& input) {
   RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
   if (!experiment->decided) RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+  RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
   const ExperimentSpec& spec = draft.index().experiments.at(input.experiment).spec;
   if (input.add_samples < 0 || input.add_time < 0 || input.add_samples + input.add_time == 0)
     return Invalid("extends by nothing", "add trials or time");
@@ -191,10 +201,8 @@ absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input) {
                   "");
   if (experiment.stop_cause != StopCause::kNone && !experiment.decided)
     return CheckOpen(experiment);
-  if (experiment.decided) {
-    RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, experiment));
-    draft.Emit(event::ExperimentReopened{input.trial.experiment, ""});
-  }
+  if (experiment.decided)
+    draft.Emit(event::ExperimentReopened{input.trial.experiment, "", /*retries_only=*/true});
   Retry(draft, *trial, input.from_scratch);
   return absl::OkStatus();
 }

@@ -12,6 +12,8 @@ TrialEnd EndFor(StopCause cause) {
     case StopCause::kRule:
     case StopCause::kMaxT:
       return TrialEnd::kCompleted;
+    case StopCause::kMetric:
+      return TrialEnd::kFailed;
     case StopCause::kNone:
     case StopCause::kEarly:
     case StopCause::kUser:
@@ -45,7 +47,9 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
   auto end = [&](TrialEnd how, const std::string& reason, const ErrorInfo& error = {}) {
     draft.Emit(event::TrialEnded{id, how, reason, error});
   };
-  if (trial.stop_cause != StopCause::kNone) {
+  if (trial.stop_cause == StopCause::kMetric) {
+    end(TrialEnd::kFailed, trial.stop_reason, {"MetricError", trial.stop_reason, ""});
+  } else if (trial.stop_cause != StopCause::kNone) {
     end(EndFor(trial.stop_cause), trial.stop_reason);
   } else {
     switch (ended.outcome) {
@@ -81,6 +85,8 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
         RT_CHECK(false);
     }
   }
+  if (draft.state().experiments.at(id.experiment).search.over)
+    return DecideIfOver(draft, id.experiment);  // It was retried: the search is over already.
   if (trial.end == TrialEnd::kFailed && spec.fail_fast)
     StopExperiment(draft, id.experiment, StopCause::kExperiment,
                    "fail_fast: trial " + ToString(id) + " failed");

@@ -60,6 +60,10 @@ Json BestOf(const Core& core, const Experiment& experiment) {
 std::string ReasonOf(const Experiment& experiment) {
   if (!experiment.reason.empty()) return experiment.reason;
   if (!experiment.stop_reason.empty()) return experiment.stop_reason;
+  if (experiment.search.over && !experiment.decided && !experiment.paused) {
+    const std::string why = experiment.search.reason;
+    return "runs retried trials only; its search is over" + (why.empty() ? why : ": " + why);
+  }
   if (!experiment.paused) return "";
   return experiment.pause_reason.empty() ? "paused" : "paused: " + experiment.pause_reason;
 }
@@ -437,7 +441,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("rungs", std::move(rungs));
   item.Set("last_error", LastErrorOf(core, experiment));
   item.Set("trials_never_started", NeverStarted(core, experiment));
-  item.Set("warnings", TextsJson(core.world.index.experiments.at(id).warnings));
+  item.Set("warnings", TextsJson(WarningsOf(core.world, experiment)));
   return item;
 }
 

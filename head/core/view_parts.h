@@ -28,6 +28,8 @@ inline Json TextsJson(const std::vector<std::string>& texts) {
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
 }
+// view_warnings.cc
+std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment);
 Json AttemptsOf(const State& state, const Runs& runs);
 // What its losses cost: gpus, times the seconds from the newest checkpoint before each.
 inline double LostGpuSeconds(const ResourceRequest& request, const Trial& trial) {

@@ -21,6 +21,10 @@ class TuneError(RtError):
     """A search as a whole failed: some trials did not complete, for one."""
 
 
+class MetricError(TuneError, ValueError):
+    """Trials failed because they do not report the metric of their search."""
+
+
 class TrialError(RtError):
     """What ended one trial. Shown with the traceback of the user's own frames, if it has one."""
 

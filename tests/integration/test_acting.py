@@ -58,6 +58,25 @@ class ActingTest(ClusterTest):
         quiet = self.cluster.rt("trial", "stop", f"{number}/1", "-o", "quiet")
         self.assertEqual((quiet.stdout, quiet.stderr), (f"{number}/1\n", ""))
 
+    def test_a_retry_in_a_stopped_search_opens_nothing_else(self) -> None:
+        flag = self.cluster.work / "flag"
+        (self.cluster.work / "wait.yaml").write_text(
+            f"experiment: wait\ncommand: [sh, -c, 'test -e {flag} || sleep 600']\n"
+            "num_samples: 50\nmax_concurrent: 2\n")
+        number = json.loads(self.cluster.rt("submit", "wait.yaml", "--detach", "-o",
+                                            "json").stdout)["id"]
+        self.cluster.rt("exp", "stop", str(number))
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "STOPPED")
+        flag.touch()
+        self.act("trial", "retry", f"{number}/1")
+
+        def state() -> Any:
+            return self.cluster.json("trial", "show", f"{number}/1")["state"]
+        wait_until("the trial is over", lambda: state() == "COMPLETED")
+        again = self.cluster.wait_experiment(number)
+        self.assertEqual((again["state"], again["trials_by_state"]["STOPPED"],
+                          again["trials_by_state"]["COMPLETED"]), ("STOPPED", 1, 1))
+
     def test_stopping_what_is_over_says_so_and_is_no_error(self) -> None:
         number = self.sleeps("over")
         self.cluster.rt("exp", "stop", str(number))

@@ -207,8 +207,37 @@ class ClusterTest(unittest.TestCase):
         self.cluster.up()
         done = self.submit("experiment: e\nmetric: accuracy\n"
                            "command: [echo, 'RT_REPORT {\"loss\": 1}']\n")
-        self.assertIn("accuracy", done.stderr)
-        self.assertIn("loss", done.stderr)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("warning: metric: no row has a number for 'accuracy'; reported: loss\n",
+                      done.stderr)
+        trial = self.cluster.json("trial", "show", "1/0")
+        self.assertEqual((trial["state"], trial["reason"]),
+                         ("FAILED", "a row does not have the metric 'accuracy'; reported: loss"))
+        # Each trial would go on for long: the first ones end the search.
+        done = self.submit("experiment: e\nmetric: loss\nmode: min\nnum_samples: 40\n"
+                           "max_failures: 5\nbreaker: {trials: 2}\n"
+                           "command: [sh, -c, 'echo \"RT_REPORT {\\\"lss\\\": 1}\"; sleep 600']\n")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("breaker: its first 2 trials all failed alike, by what they report: a row "
+                      "does not have the metric 'loss'; reported: lss; did you mean 'lss'?",
+                      done.stderr)
+        ran = [trial for trial in self.cluster.trials(2) if trial["attempt"]]
+        self.assertLess(len(ran), 10)
+
+    def test_names_that_no_row_has(self) -> None:
+        self.cluster.up()
+        done = self.submit("experiment: e\nstop: {acc: 1}\n"
+                           "command: [echo, 'RT_REPORT {\"accuracy\": 1}']\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: stop: no row has 'acc', so that this rule never applies; "
+                      "reported: accuracy; did you mean 'accuracy'?\n", done.stderr)
+        done = self.submit("experiment: e\nmetric: loss\ncommand: [/bin/true]\n")
+        self.assertIn("warning: no trial has reported anything", done.stderr)
+        warnings = self.cluster.json("exp", "show", "2")["warnings"]
+        self.assertEqual(len(warnings), 1)
+        done = self.submit("experiment: e\nmetric: loss\nstrict_metric: false\n"
+                           "command: [echo, 'RT_REPORT {\"lss\": 1}']\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def test_run_raises_what_the_first_trial_failed_with(world: World) -> None:
     with pytest.raises(tune.TuneError, match="breaker: its first 3 trials: a row") as caught:
         tune.run(objective, metric="loss", mode="min", verbose=0)
     assert PROBLEM in str(caught.value.__cause__)
+    assert isinstance(caught.value, ValueError)  # Of what a script gave: the name of the metric.
 
 
 def test_a_name_inside_a_map_is_meant(world: World) -> None:
@@ -76,8 +77,10 @@ def test_the_check_can_be_switched_off(
     world.set(trial(0, metrics={"lss": 1}))
     with pytest.raises(ValueError, match="without the metric 'loss'"):
         fit()
+    assert "strict_metric" not in world.spec()
     monkeypatch.setenv(f"{name}_DISABLE_STRICT_METRIC_CHECKING", "1")
     assert len(fit()) == 1
+    assert world.spec()["strict_metric"] is False
 
 
 def test_what_the_head_warns_of_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,6 +183,7 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
       Must(experiment.halted_at == 0, "a clock that stands still runs out of nothing");
       break;
     case StopCause::kExperiment:
+      Must(!experiment.search_over, "retried trials end no search");
       CheckBreaker(experiment);
       break;
     case StopCause::kRule:
@@ -191,6 +192,7 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
     case StopCause::kNone:
     case StopCause::kEarly:
     case StopCause::kMaxT:
+    case StopCause::kMetric:
       Must(false, "no cause that stops an experiment");
   }
   experiment.stop_requested = true;
@@ -204,16 +206,19 @@ void Auditor::On(const event::ExperimentDecided& e) {
   for (const TrialBook& trial : experiment.trials) {
     Must(trial.runs.over, "every trial of a decided experiment has ended");
   }
-  Must(experiment.stop_requested || experiment.search_finished ||
+  Must(experiment.stop_requested || experiment.search_finished || experiment.search_over ||
            experiment.trials.size() == experiment.spec.trials_total,
        "an experiment that nobody stopped has all its trials");
   const bool all_failed =
       !experiment.trials.empty() && experiment.failed_trials == experiment.trials.size();
-  const ExperimentEnd end = experiment.cause == StopCause::kUser ? ExperimentEnd::kStopped
-                            : experiment.cause == StopCause::kExperiment || all_failed
+  // What ended the search, not what its retried trials did.
+  const StopCause cause = experiment.search_over ? experiment.search_cause : experiment.cause;
+  const bool by_order = cause == StopCause::kUser || cause == StopCause::kBudget;
+  const ExperimentEnd end = by_order ? ExperimentEnd::kStopped
+                            : cause == StopCause::kExperiment || all_failed
                                 ? ExperimentEnd::kFailed
                                 : ExperimentEnd::kCompleted;
-  Must(e.end == end, "the experiment ends as its trials and its stop say");
+  Must(e.end == end, "the experiment ends as what ended its search says");
 }
 void Auditor::On(const event::ExperimentEnded& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
@@ -289,7 +294,8 @@ void Auditor::CheckStart(TrialId id) {
   if (experiment.started_at == 0) experiment.started_at = at_;
   const Millis may_know = std::max(experiment.started_at + experiment.halted_total + budget,
                                    truth_->head_awake_since);
-  Must(budget == 0 || at_ <= may_know + kBudgetSlack, "nothing starts after the time budget");
+  Must(budget == 0 || experiment.search_over || at_ <= may_know + kBudgetSlack,
+       "nothing starts after the time budget");
   ++experiment.live;
   Must(experiment.spec.max_concurrent == 0 || experiment.live <= experiment.spec.max_concurrent,
        "max_concurrent holds");
@@ -353,87 +359,6 @@ void Auditor::CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerB
     Must(run.asked_to_stop || owner.stop_requested || (run.exit_code == 0 && run.signal == 0),
          "a success is exit 0");
   }
-}
-
-// --- pausing, and going on ----------------------------------------------------------------------
-
-bool Auditor::Asked(const std::string& what, const std::string& id) const {
-  return truth_->asked.contains(what + " " + id);
-}
-void Auditor::On(const event::ExperimentPaused& e) {
-  ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.decided && !experiment.stop_requested && !experiment.paused,
-       "an open search is paused");
-  Must(Asked("pause", std::to_string(e.experiment.value)), "somebody asked for the pause");
-  experiment.paused = true;
-  experiment.halted_at = at_;
-  for (TrialBook& trial : experiment.trials) trial.runs.suspending |= trial.runs.live;
-}
-void Auditor::On(const event::ExperimentResumed& e) {
-  ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(experiment.paused && !experiment.decided, "a paused search is resumed");
-  Must(Asked("resume", std::to_string(e.experiment.value)), "somebody asked it to go on");
-  experiment.paused = false;
-  experiment.halted_total += at_ - experiment.halted_at;
-  experiment.halted_at = 0;
-}
-void Auditor::On(const event::ExperimentExtended& e) {
-  ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(Asked("extend", std::to_string(e.experiment.value)), "somebody asked for more");
-  const uint64_t total = experiment.spec.grid * static_cast<uint64_t>(e.num_samples);
-  Must(total >= *experiment.spec.trials_total, "an extended search loses no trial");
-  Must(e.time_budget >= experiment.spec.time_budget, "nor time");
-  experiment.spec.trials_total = total;
-  experiment.spec.time_budget = e.time_budget;
-}
-void Auditor::On(const event::ExperimentReopened& e) {
-  ExperimentBook& experiment = ExperimentOf(e.experiment);
-  const std::string id = std::to_string(e.experiment.value);
-  Must(experiment.decided, "only what is over is opened again");
-  Must(Asked("extend", id) || Asked("resume", id) || Asked("retry a trial of", id),
-       "somebody asked for more");
-  experiment.decided = experiment.ended = experiment.stop_requested = experiment.paused = false;
-  experiment.cause = StopCause::kNone;
-  experiment.halted_total += at_ - experiment.halted_at;
-  experiment.halted_at = 0;
-}
-void Auditor::On(const event::TrialRetried& e) {
-  TrialBook& trial = TrialOf(e.trial);
-  ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
-  Must(trial.runs.over && trial.end != TrialEnd::kCompleted,
-       "who failed or was stopped is retried");
-  Must(!experiment.decided, "nothing runs in a search that is over");
-  if (trial.end == TrialEnd::kFailed) --experiment.failed_trials;
-  trial.runs.over = trial.runs.stop_requested = trial.runs.paused = false;
-  trial.runs.failures = 0;
-  trial.runs.excluded.clear();
-  trial.runs.hangs = 0;
-  trial.runs.must_fail = false;
-  trial.end = TrialEnd::kNone;
-  trial.cause = StopCause::kNone;
-  trial.must_stop = trial.may_stop = trial.discarded = false;
-  if (Asked("restart", ToString(e.trial))) {
-    const auto& all = trial.runs.checkpoints;
-    const bool any = std::any_of(all.begin(), all.end(), [](auto& c) { return !c.retired; });
-    if (!any) trial.runs.checkpoints.clear();
-  }
-}
-std::vector<TrialId> Auditor::PausedTrials() const {
-  std::vector<TrialId> paused;
-  for (const auto& [id, experiment] : experiments_) {
-    for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
-      const OwnerBook& runs = experiment.trials[number].runs;
-      if (runs.paused && !runs.over) paused.push_back({id, number});
-    }
-  }
-  return paused;
-}
-std::vector<ExperimentId> Auditor::PausedExperiments() const {
-  std::vector<ExperimentId> paused;
-  for (const auto& [id, experiment] : experiments_) {
-    if (experiment.paused && !experiment.decided) paused.push_back(id);
-  }
-  return paused;
 }
 
 // --- the end ------------------------------------------------------------------------------------

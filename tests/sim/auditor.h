@@ -41,6 +41,8 @@ struct AuditedSpec {
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
+  bool strict = true;  // A row without loss fails its trial.
+  std::set<std::string> stop_keys;  // Of the other stop rules.
   int64_t keep = 0;    // Checkpoints; 0: all.
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
   std::string durable_after = "store";
@@ -157,6 +159,7 @@ class Auditor {
     TrialEnd end = TrialEnd::kNone;
     bool discarded = false;                // A row was settled and not kept.
     bool reached_end = false;              // A kept row met max_t or the stop rule.
+    bool lacks_metric = false;             // A kept row has no loss, which is an error.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -169,6 +172,9 @@ class Auditor {
     Millis halted_at = 0, halted_total = 0;
     uint64_t session = 0, answered = 0;
     bool search_finished = false;
+    bool search_over = false;  // Only retried trials run, or ran last.
+    StopCause search_cause = StopCause::kNone;
+    std::set<std::string> keys_reported;  // Of stop_keys.
     int live = 0;
     uint64_t failed_trials = 0;
   };
@@ -222,6 +228,7 @@ class Auditor {
   void On(const event::DriverAttached& e);
   void On(const event::DriverAnswered& e);
   void On(const event::SearchFinished& e);
+  void On(const event::StopKeyReported& e);
 
   uint32_t RuleFor(const Fence& fence) const;
   void CheckRule(const event::AttemptEnded& e, OwnerBook& owner);
@@ -259,6 +266,7 @@ class Auditor {
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
   void CheckStart(TrialId id);
   void CheckKept(const Owner& owner);
+  void CheckKeys(ExperimentId id, const TrialBook& trial);
   void JudgeTrial(ExperimentBook& experiment, TrialBook& trial);
   void EndTransaction();
   void CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const;
@@ -292,6 +300,7 @@ class Auditor {
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   std::map<AttemptId, AttemptId> line_before_, line_next_;  // Who stands in line, and behind whom.
+  std::set<std::pair<ExperimentId, std::string>> new_keys_;  // Noted in this transaction.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
   // Owners in it whose kept checkpoints may have to change: one was committed, holders had news, or
   // ranks began or ended.

@@ -64,7 +64,12 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
       spec.brackets = asha->GetInt("brackets", 1);
     }
   }
-  if (const Json* stop = json->Find("stop")) spec.stop_at = stop->GetDouble("training_iteration");
+  spec.strict = json->GetBool("strict_metric", true);
+  if (const Json* stop = json->Find("stop")) {
+    spec.stop_at = stop->GetDouble("training_iteration");
+    for (const auto& [key, threshold] : stop->object())
+      if (key != "training_iteration") spec.stop_keys.insert(key);
+  }
   if (const Json* keep = json->Find("checkpoints")) {
     spec.keep = keep->GetInt("num_to_keep");
     spec.durable_after = keep->GetString("durable_after", "store");
@@ -93,6 +98,7 @@ std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
 void Auditor::On(const event::TrialCreated& e) {
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   Must(!experiment.decided && !experiment.stop_requested, "only an open search proposes");
+  Must(!experiment.search_over, "a search that is over proposes nothing");
   Must(!experiment.paused, "a search that is paused proposes nothing");
   Must(e.trial.number == experiment.trials.size(), "trials count up");
   Must(!experiment.spec.trials_total || e.trial.number < *experiment.spec.trials_total,
@@ -132,6 +138,8 @@ void Auditor::On(const event::TrialStopRequested& e) {
   Must((e.cause != StopCause::kRule && e.cause != StopCause::kMaxT) || trial.reached_end ||
            (is_advised && e.cause == StopCause::kRule),
        "a rule stops only who met it");
+  Must((e.cause == StopCause::kMetric) == trial.lacks_metric,
+       "who leaves the metric out is stopped for that, and nobody else");
   trial.runs.stop_requested = true;
   trial.cause = e.cause;
 }
@@ -144,6 +152,8 @@ void Auditor::On(const event::TrialEnded& e) {
   trial.runs.over = true;
   trial.end = e.end;
   const bool by_rule = trial.cause == StopCause::kRule || trial.cause == StopCause::kMaxT;
+  const bool by_metric = trial.cause == StopCause::kMetric;
+  Must(e.end == TrialEnd::kFailed || !by_metric, "who leaves the metric out is FAILED");
   const int64_t allowed = experiment.spec.max_failures;
   switch (e.end) {
     case TrialEnd::kNone: Must(false, "a trial ends somehow"); break;
@@ -157,7 +167,7 @@ void Auditor::On(const event::TrialEnded& e) {
       break;
     case TrialEnd::kFailed:
       ++experiment.failed_trials;
-      if (trial.runs.last_outcome == AttemptOutcome::kLaunchFailed) break;
+      if (trial.runs.last_outcome == AttemptOutcome::kLaunchFailed || by_metric) break;
       Must(trial.runs.must_fail ||
                (trial.runs.last_outcome == AttemptOutcome::kHung &&
                 trial.runs.hangs > static_cast<uint64_t>(experiment.spec.hangs_allowed)) ||
@@ -226,10 +236,12 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     Must(row.iteration > trial->runs.base_iteration,
          "no step before a committed checkpoint is repeated");
     if (e.rank != 0) continue;  // Only rank 0's rows are judged.
-    Must(!trial->reached_end, "rows after the end are not kept");
+    Must(!trial->reached_end && !trial->lacks_metric, "rows after the end are not kept");
     const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
-    if (spec.stop_at > 0 && row.iteration >= spec.stop_at) trial->reached_end = true;
     const std::optional<double> loss = LossOf(row);
+    trial->lacks_metric = spec.strict && !loss;
+    if (spec.stop_at > 0 && row.iteration >= spec.stop_at && !trial->lacks_metric)
+      trial->reached_end = true;
     if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
     trial->kept.push_back({e.attempt.number, row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
@@ -295,10 +307,12 @@ void Auditor::EndTransaction() {
   for (const TrialId& id : touched_) {
     TrialBook& trial = TrialOf(id);
     JudgeTrial(ExperimentOf(id.experiment), trial);
+    CheckKeys(id.experiment, trial);
     trial.batch_rows.clear();
     trial.batch_rungs.clear();
   }
   touched_.clear();
+  Must(new_keys_.empty(), "a key is noted with a row that has it");
   CheckBroken();
   CheckDrains();
   for (const Owner& owner : committed_) CheckKept(owner);
@@ -306,9 +320,31 @@ void Auditor::EndTransaction() {
   Must(abandoned_.empty(), "what nobody has is given up only by who goes on without it");
 }
 
+void Auditor::On(const event::StopKeyReported& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  Must(experiment.spec.stop_keys.contains(e.key), "a key that a stop rule reads is noted");
+  Must(experiment.keys_reported.insert(e.key).second, "a key is noted once");
+  new_keys_.insert({e.experiment, e.key});
+}
+
+// Each key of a stop rule that the trial's new rows have was noted.
+void Auditor::CheckKeys(ExperimentId id, const TrialBook& trial) {
+  const ExperimentBook& experiment = ExperimentOf(id);
+  for (const Row& row : trial.batch_rows) {
+    const auto json = Json::Parse(row.metrics);
+    for (const std::string& key : experiment.spec.stop_keys) {
+      if (!json.ok() || json->Find(key) == nullptr) continue;
+      Must(experiment.keys_reported.contains(key), "a key that a row has is noted");
+      new_keys_.erase({id, key});
+    }
+  }
+}
+
 void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
   Must(!trial.must_stop || trial.runs.stop_requested || trial.runs.over,
        "who is below the cutoff is stopped");
+  Must(!trial.lacks_metric || trial.runs.stop_requested || trial.runs.over,
+       "who leaves the metric out is stopped");
   Must(!trial.reached_end || trial.runs.stop_requested || trial.runs.over,
        "who met a rule is stopped");
   Must(!trial.discarded || trial.runs.stop_requested || trial.runs.over,

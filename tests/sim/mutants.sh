@@ -110,7 +110,19 @@ head_core jobs.cc "a lost driver is not launched again" \
   's/job\.runs\.losses_in_row > limits::kInfraLossesMax/true/'
 head_core jobs.cc "who stops a job leaves its experiments" \
   's/StopExperiment\(draft, id, StopCause::kUser, [^;]*;/(void)id;/'
-head_core experiments.cc "a paused search proposes" 's/experiment\.paused \|\| //'
+head_core experiments.cc "a paused search proposes" \
+  's/experiment\.is_searching\(\)/(experiment.is_searching() || experiment.paused)/'
+head_core experiments.cc "a search that its budget ended is COMPLETED" \
+  's/if \(!search\.over\) search\.end = ExperimentEnd::kStopped;//'
+head_core suspend.cc "a retry opens the whole search" 's/\/\*retries_only=\*\/true/false/'
+head_core apply.cc "a retry forgets that the search is over" \
+  's/experiment\.search = \{true,/experiment.search = {false,/'
+head_core apply.cc "a retry forgets what ended the search" \
+  's/experiment\.search = \{true, experiment\.stop_cause/experiment.search = {true, StopCause::kNone/'
+head_core reports.cc "a row without the metric is accepted" 's/!spec\.strict_metric/true/'
+head_core reports.cc "the key of a stop rule is not noted" 's/if \(IsCounter\(key\) \|\|/if (true ||/'
+head_core trials.cc "who leaves the metric out is STOPPED" \
+  's/end\(TrialEnd::kFailed, trial\.stop_reason/end(TrialEnd::kStopped, trial.stop_reason/'
 head_core experiments.cc "the clock of a paused search goes on" \
   's/ \+ experiment\.halted_total \+ budget/ + budget/'
 head_core attempts.cc "a trial that was suspended has failed" \

@@ -162,13 +162,15 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += below(2) == 0 ? R"("space":{"lr":{"uniform":[0,1]}},)"
                         : R"("space":{"lr":{"grid":[1,2,3]}},)";
   if (is_quick) text += "\"short_trials\":true,";
+  if (below(4) > 0) text += "\"strict_metric\":false,";  // Now and then a row has no loss.
   text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
   if (below(3) > 0) {
     text += R"("scheduler":{"asha":{"max_t":)" + number(3 + below(24)) +
             R"(,"grace_period":)" + number(1 + below(2)) + R"(,"reduction_factor":)" +
             number(2 + below(2)) + R"(,"brackets":)" + number(1 + below(2)) + "}},";
   } else if (below(2) == 0) {
-    text += R"("stop":{"training_iteration":)" + number(1 + below(20)) + "},";
+    text += R"("stop":{"training_iteration":)" + number(1 + below(20)) +
+            (below(2) == 0 ? R"(,"other":2},)" : "},");
   }
   const char* durable_after[] = {"store", "store", "peer", "local"};
   text += std::string(R"("checkpoints":{"durable_after":")") + durable_after[below(4)] + "\"";

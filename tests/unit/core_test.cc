@@ -150,6 +150,33 @@ TEST_CASE("core: what no node of the configuration can hold is refused, naming t
   CHECK(ask(2).ok());  // A node of that kind has not joined yet; it may.
 }
 
+TEST_CASE("core: a slip in a spec is refused for every client, but not for one that re-attaches") {
+  Story story;
+  const auto ask = [&](const std::string& more) {
+    return story.Do(input::CreateExperiment{
+        .spec = R"({"experiment":"e","command":["x"])" + more + "}", .request_key = "key " + more,
+        .results_root = "/r"});
+  };
+  const std::string grid = R"(,"space":{"lr":{"grid_searh":[1,2]}})";
+  const std::string cpus = R"(,"resources":{"cpus":1})";
+  CHECK(MessageOf(ask(grid).verdict) == "space/lr/grid_searh: unknown distribution 'grid_searh'");
+  CHECK(HintOf(ask(grid).verdict).starts_with("did you mean 'grid_search'?"));
+  CHECK(MessageOf(ask(cpus).verdict) == "resources/cpus: no node has the resource 'cpus'");
+  CHECK(HintOf(ask(cpus).verdict) == "did you mean 'cpu'?");
+  CHECK(ask(R"(,"resources":{"license":1})").verdict.ok());  // A node that has it may join.
+  // An earlier release accepted both.
+  for (const std::string& more : {grid, cpus}) {
+    const uint64_t next = story.core.world.state.next_experiment;
+    const Record record{story.core.world.state.seq + 1, story.now,
+                        event::ExperimentCreated{.experiment = ExperimentId{next},
+                            .spec = R"({"experiment":"e","command":["x"])" + more + "}",
+                            .request_key = "key " + more, .results_dir = "/r/" + more}};
+    Apply(story.core.world, record);
+    Apply(story.shadow, record);
+    CHECK(ask(more).answer.attached);
+  }
+}
+
 TEST_CASE("core: a late Sync of a daemon that has a successor is not believed") {
   Story story;
   story.Create("");

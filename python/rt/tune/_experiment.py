@@ -249,6 +249,8 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
     }
     if metric:
         spec["metric"] = metric
+    if metric and not is_strict():
+        spec["strict_metric"] = False
     if mode:
         spec["mode"] = mode
     budget = _budget(request)

@@ -10,7 +10,7 @@ import warnings
 from typing import Any, Optional, Union
 
 from rt._config import CheckpointConfig, FailureConfig, RunConfig
-from rt._errors import TuneError
+from rt._errors import MetricError, TuneError
 from rt._json import shown
 from rt._resources import as_request
 from rt._slips import nearest, place_of_call, refuse_class
@@ -154,7 +154,12 @@ def _raise_failed(trials: TrialSet) -> None:
         more = f" and {len(failed) - 10} more" if len(failed) > 10 else ""
         reason = str(trials.experiment.get("reason") or "")  # The breaker's, for one.
         why = f"; {reason}" if reason else ""
-        raise TuneError(f"trials did not complete: {names}{more}{why}") from failed[0].error
+        error = failed[0].error
+        kind: type[TuneError] = TuneError
+        if error is not None and error.kind == "MetricError":
+            kind = MetricError
+            why += "" if error.message in why else f"; {error.message}"
+        raise kind(f"trials did not complete: {names}{more}{why}") from error
 
 
 _OLD_RESOURCES = {"extra_cpu", "extra_gpu", "custom_resources"}

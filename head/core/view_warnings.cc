@@ -1,0 +1,68 @@
+// What a person is warned of when an experiment is shown: pieces of its journalled spec that could
+// not be read, and names in its spec that no row has.
+#include <algorithm>
+
+#include "common/spec/reported.h"
+#include "head/core/view_parts.h"
+
+namespace rt {
+namespace {
+
+// A trial that has not ended counts once it has this many rows: some values come late in a trial.
+constexpr uint64_t kRowsBeforeWarning = 10;
+
+// A trial that reported, for long enough that its newest row says what the others have.
+const Trial* FindReporter(const Experiment& experiment) {
+  for (const Trial& trial : experiment.trials) {
+    if (trial.reports == 0) continue;
+    if (trial.end != TrialEnd::kNone || trial.reports >= kRowsBeforeWarning) return &trial;
+  }
+  return nullptr;
+}
+
+bool HasReports(const Experiment& experiment) {
+  for (const Trial& trial : experiment.trials)
+    if (trial.reports > 0) return true;
+  return false;
+}
+
+bool IsReported(const Experiment& experiment, const std::string& key) {
+  const std::vector<std::string>& known = experiment.keys_reported;
+  return IsCounter(key) || std::binary_search(known.begin(), known.end(), key);
+}
+
+std::string SilenceText(const ExperimentSpec& spec) {
+  std::string text = "no trial has reported anything";
+  if (!spec.metric.empty()) text += ", so that nothing is compared by '" + spec.metric + "'";
+  else text += ", so that no stop rule applies";
+  return text + "; report metrics with rt.tune.report, `rt report` or RT_REPORT lines";
+}
+
+}  // namespace
+
+std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment) {
+  const ExperimentIndex& index = world.index.experiments.at(experiment.id);
+  std::vector<std::string> warnings = index.warnings;
+  if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
+  const ExperimentSpec& spec = index.spec;
+  const bool reads_rows = !spec.metric.empty() || !spec.stop.empty();
+  if (reads_rows && index.completed > 0 && !HasReports(experiment))
+    warnings.push_back(SilenceText(spec));
+  const Trial* reporter = FindReporter(experiment);
+  if (reporter == nullptr) return warnings;
+  const Json metrics = ParsedOrNull(reporter->last.metrics);
+  if (!spec.metric.empty() && !index.best_trial.has_value())
+    warnings.push_back("metric: no row has a number for '" + spec.metric + "'; " +
+                       ReportedText(metrics, spec.metric));
+  for (const StopRule& rule : spec.stop)
+    if (!IsReported(experiment, rule.key))
+      warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +
+                         ReportedText(metrics, rule.key));
+  if (spec.asha.has_value() && !IsReported(experiment, spec.asha->time_attr))
+    warnings.push_back("scheduler: no row has the time attribute '" + spec.asha->time_attr +
+                       "', so that asha stops nothing; " +
+                       ReportedText(metrics, spec.asha->time_attr));
+  return warnings;
+}
+
+}  // namespace rt
