@@ -135,6 +135,38 @@ print(json.dumps([search(), search()]))
         self.assertEqual(self.place.said(text, "random.seed(5)"), by_random)
         self.assertNotEqual(self.place.said(text, ""), self.place.said(text, ""))
 
+    def test_a_misspelt_metric_ends_the_search_after_its_first_trials(self) -> None:
+        text = """
+import json, os, sys, time
+from rt import tune
+
+def objective(config):
+    for step in range(100):
+        tune.report({"lss": step})
+        time.sleep(0.1)
+
+grid = tune.Tuner(objective, tune_config=tune.TuneConfig(
+    metric="loss", mode="min", num_samples=40, scheduler=tune.schedulers.ASHAScheduler())).fit()
+try:
+    grid.get_best_result()
+except ValueError as error:
+    best = str(error)
+rows = [each.metrics.get("training_iteration") for each in grid]
+print(json.dumps([best, rows, [str(each) for each in grid.errors]]))
+"""
+        best, rows, errors = self.place.said(text)
+        self.assertLess(sum(row is not None for row in rows), 20)
+        self.assertLessEqual(set(rows), {1, None})
+        self.assertIn("no trial reported the metric 'loss'; reported: lss", best)
+        for said in (best, errors[0]):
+            self.assertIn("did you mean 'lss'?", said)
+        self.assertIn("the metric 'loss'", errors[0])
+        self.place.env["RT_DISABLE_STRICT_METRIC_CHECKING"] = "1"
+        best, rows, errors = self.place.said(
+            text.replace("100", "2").replace("=40", "=3").replace("0.1", "0"))
+        self.assertEqual((rows, errors), ([2, 2, 2], []))
+        self.assertIn("did you mean 'lss'?", best)
+
     def test_a_tag_says_what_was_drawn_and_can_be_a_files_name(self) -> None:
         tags = self.place.said("""
 import json

@@ -79,8 +79,11 @@ def test_the_check_can_be_switched_off(
         fit()
     assert "strict_metric" not in world.spec()
     monkeypatch.setenv(f"{name}_DISABLE_STRICT_METRIC_CHECKING", "1")
-    assert len(fit()) == 1
-    assert world.spec()["strict_metric"] is False
+    assert len(fit()) == 1 and world.spec()["strict_metric"] is False
+    keys = [each["key"].split(":")[2] for each in world.asked("experiment_create")]
+    assert keys[0] == keys[1], "a driver that is run again would begin a second search"
+    fit(metric=None)
+    assert "strict_metric" not in world.spec()
 
 
 def test_what_the_head_warns_of_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
