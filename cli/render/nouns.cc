@@ -123,31 +123,12 @@ std::string ItemsOf(const Json& status, const char* key, Noun noun,
   return text;
 }
 
-// What a request asks for, without what it does not: "2 cpu, 1 gpu, 4.0 GiB, 8 ranks".
-std::string NeedsText(const Json& needs) {
-  if (!needs.is_object()) return CellText(&needs);
-  std::vector<std::string> parts;
-  const auto add = [&](const Json& amount, const std::string& kind) {
-    if (amount.HasDouble() && amount.AsDouble() > 0)
-      parts.push_back(CellText(&amount) + " " + kind);
-  };
-  for (const char* kind : {"cpu", "gpu"})
-    if (const Json* amount = needs.Find(kind)) add(*amount, kind);
-  if (const int64_t bytes = needs.GetInt("memory_bytes"); bytes > 0)
-    parts.push_back(BytesText(bytes));
-  if (const Json* custom = needs.Find("custom"); custom != nullptr && custom->is_object())
-    for (const auto& [kind, amount] : custom->object()) add(amount, kind);
-  if (const int64_t ranks = needs.GetInt("ranks"); ranks > 1)
-    parts.push_back(std::to_string(ranks) + " ranks");
-  return parts.empty() ? "-" : Join(parts, ", ");
-}
-
 std::string WaitsOf(const Json& status, const Invocation& invocation) {
   const std::vector<WaitGroup> groups = GroupWaits(status, "");
   if (groups.empty()) return "";
   Table table({"WAITS", "REASON", "NEEDS", "SINCE"});
   for (const WaitGroup& group : groups)
-    table.Add({WhoWaits(group), group.reason, NeedsText(group.needs), AgeText(&group.since)});
+    table.Add({WhoWaits(group), group.reason, CellText(&group.needs), AgeText(&group.since)});
   return "\n" + table.Render(kColumns, invocation.color_out);
 }
 

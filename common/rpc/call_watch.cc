@@ -121,9 +121,9 @@ class CallWatch::Call final : public grpc::experimental::Interceptor {
     if (connection_ == nullptr) return;
     session_ = watch_.SessionOf(*connection_, client_);
     ++connection_->progress;
-    if (uploads_ && connection_->uploads++ == 0 && !client_->is_token) {
-      connection_->is_trusted = true;
-      connection_->BoundBuffer(0);
+    if (uploads_) {
+      ++connection_->uploads;
+      Trust();
     }
     if (++connection_->calls > limits::kCallsOfConnectionMax)
       watch_.Block(*client_, "more calls at once than it may have");
@@ -141,6 +141,10 @@ class CallWatch::Call final : public grpc::experimental::Interceptor {
   }
 
  private:
+  // From now on the kernel receives ahead as much as it decides.
+  void Trust() {
+    if (!client_->is_token && !connection_->is_trusted.exchange(true)) connection_->LiftBound();
+  }
   void Note(InterceptorBatchMethods& methods) {
     if (methods.QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE) ||
         methods.QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE))
@@ -150,8 +154,7 @@ class CallWatch::Call final : public grpc::experimental::Interceptor {
                                    : InterceptionHookPoints::PRE_SEND_STATUS;
     if (!methods.QueryInterceptionHookPoint(last)) return;
     if (context_->IsCancelled()) watch_.NoteReset(*client_);
-    else if (!client_->is_token && !connection_->is_trusted.exchange(true) && !uploads_)
-      connection_->BoundBuffer(limits::kSessionBufferBytes);
+    else Trust();
   }
 
   CallWatch& watch_;

@@ -21,9 +21,9 @@ void PeerConnection::ShutDown() {
   }
 }
 
-void PeerConnection::BoundBuffer(Bytes most) {
+void PeerConnection::LiftBound() {
   std::lock_guard lock(mutex_);
-  if (fd_ >= 0) rt::BoundBuffer(fd_, most);
+  if (fd_ >= 0) BoundBuffer(fd_, 0);
 }
 
 void PeerConnection::Close() {

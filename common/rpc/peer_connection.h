@@ -21,15 +21,14 @@ class PeerConnection : public std::enable_shared_from_this<PeerConnection> {
   PeerConnection(const PeerConnection&) = delete;
   PeerConnection& operator=(const PeerConnection&) = delete;
 
-  void ShutDown();  // Ends the connection for the server as well.
-  // How much the kernel receives ahead of the server; 0: as the kernel decides.
-  void BoundBuffer(Bytes most);
-  void Close();                   // Only the duplicate. Called by the listener.
+  void ShutDown();   // Ends the connection for the server as well.
+  void LiftBound();  // The kernel decides how much it receives ahead of the server.
+  void Close();      // Only the duplicate. Called by the listener.
   int fd() const { return fd_; }  // For the listener's thread, which alone closes it.
 
   const std::string peer;              // As grpc::ServerContext::peer() names it.
   std::atomic<bool> admitted = false;  // It has shown who it is.
-  std::atomic<bool> is_trusted = false;  // A call was answered; its buffers are larger.
+  std::atomic<bool> is_trusted = false;  // A call was answered, or is an upload.
   std::atomic<uint32_t> calls = 0;     // Calls that are running.
   std::atomic<uint32_t> uploads = 0;   // Running calls that wait for messages of the client.
   std::atomic<uint64_t> progress = 0;  // Calls begun and ended, messages either way.

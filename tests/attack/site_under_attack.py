@@ -13,8 +13,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 
 from attackers import STATUS, Attack, Memory, Victim  # noqa: E402
-from harness import BIN, wait_until  # noqa: E402
-from http2 import Connection, tls_context  # noqa: E402
+from harness import BIN, ROOT, wait_until  # noqa: E402
+from http2 import tls_context  # noqa: E402
 from test_security import Site, decode  # noqa: E402
 
 FILES = 1024  # What most machines give a process unless asked.
@@ -78,7 +78,7 @@ class AttackTest(unittest.TestCase):
 
     def time_of_new_connection(self, victim: Victim) -> float:
         begun = time.monotonic()
-        with Connection(victim.address, victim.context) as connection:
+        with victim.client(victim.address, victim.context) as connection:
             self.assertEqual(connection.call(victim.path), victim.status)
         return time.monotonic() - begun
 
@@ -107,4 +107,4 @@ class AttackTest(unittest.TestCase):
               flush=True)
 
 
-__all__ = ["STATUS", "AttackTest"]
+__all__ = ["BIN", "ROOT", "STATUS", "AttackTest", "Site", "wait_until"]

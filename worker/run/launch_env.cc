@@ -6,6 +6,7 @@
 
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/run/open_files.h"
 
 namespace rt::worker {
 namespace {
@@ -15,7 +16,7 @@ bool IsPrivate(std::string_view name) {
   return name.starts_with("GRPC_") || name == "RT_TOKEN" || name == "RT_SOCKET" ||
          name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_CHECKPOINT_DIR" ||
          name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE" ||
-         name == "RT_FAILPOINTS";
+         name == "RT_FAILPOINTS" || name == kFoundOpenFiles;
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+"""Every RPC with every role, over the wire: only what docs/security.md allows is answered."""
+
+from __future__ import annotations
+
+import re
+import unittest
+
+import listening
+from http2 import Connection
+from site_under_attack import ROOT, STATUS, AttackTest, wait_until
+
+PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 7, 12, 16
+ROLES = ["admin", "user", "viewer", "worker", "join"]
+# Their answer is long in coming, or it ends what the others need.
+LAST = ["/rt.v1.ClusterService/Shutdown"]
+
+
+def methods() -> list[str]:
+    """"/rt.v1.Service/Method" of every RPC that a .proto file declares."""
+    found = []
+    for path in sorted((ROOT / "proto/rt/v1").glob("*.proto")):
+        service = ""
+        for line in path.read_text().splitlines():
+            if named := re.match(r"service (\w+)", line):
+                service = named.group(1)
+            elif named := re.match(r"\s+rpc (\w+)\(", line):
+                found.append(f"/rt.v1.{service}/{named.group(1)}")
+    return found
+
+
+def documented() -> dict[str, set[str]]:
+    """Method -> roles that may call it, from the table of docs/security.md."""
+    allowed: dict[str, set[str]] = {}
+    for line in (ROOT / "docs/security.md").read_text().splitlines():
+        row = re.match(r"\| (\w+): ([^|]+)\|((?: ?x? ?\|){5})", line)
+        if row is None:
+            continue
+        roles = {role for role, mark in zip(ROLES, row.group(3).split("|")) if mark.strip() == "x"}
+        names = re.sub(r"\(.*\)", "", row.group(2)).strip()
+        for name in names.split(","):
+            allowed[f"/rt.v1.{row.group(1)}Service/{name.strip()}"] = roles
+    return allowed
+
+
+class RolesTest(AttackTest):
+    def test_every_rpc_with_every_role(self) -> None:
+        every, allowed = methods(), documented()
+        self.assertGreater(len(every), 40)
+        token = self.site.root / "w1.token"
+        token.touch(0o600)
+        token.write_text(self.site.token("worker"))
+        pid = self.limited("w1", "rt-worker", "--head", self.site.address(), "--state-dir",
+                           str(self.site.root / "w1"), "--name", "w1", "--token-file", str(token))
+        wait_until("the worker is ready", lambda: self.site.nodes() == {"w1": "READY"})
+        [port] = listening.ports(pid)
+        worker = next(path.parent for path in (self.site.root / "w1").rglob("cert.pem"))
+        credentials = {"admin": self.state / "admin", "user": self.credentials("user"),
+                       "viewer": self.credentials("viewer"), "worker": worker,
+                       "join": self.token_credentials()}
+        wrong, calls = [], 0
+        for role in ROLES:
+            context = self.context(credentials[role])
+            for method in sorted(every, key=lambda name: name in LAST):
+                service = method.split("/")[1].removeprefix("rt.v1.")
+                may = role in allowed.get(method, allowed.get(f"/rt.v1.{service}/all", set()))
+                if may and method in LAST:
+                    continue
+                address = f"127.0.0.1:{port}" if service == "PeerService" else self.site.address()
+                with Connection(address, context) as connection:
+                    status = connection.call(method)
+                calls += 1
+                refused = status in (PERMISSION_DENIED, UNAUTHENTICATED)
+                if refused == may or status == UNIMPLEMENTED:
+                    wrong.append(f"{role} {method}: status {status}, allowed: {may}")
+        self.assertEqual(wrong, [])
+        self.assertEqual(calls, len(ROLES) * len(every) - len(LAST))
+        with Connection(self.site.address(), self.admin) as connection:
+            self.assertEqual(connection.call("/rt.v1.ClusterService/NoSuchCall"), UNIMPLEMENTED)
+            self.assertEqual(connection.call(STATUS), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
