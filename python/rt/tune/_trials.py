@@ -21,6 +21,7 @@ from rt._json import flatten, numbers
 from rt._logs import names_of, save_logs
 from rt._slips import nearest
 from rt._values import ValueTable, restore_values
+from rt.tune._outputs import save_outputs
 from rt.tune._trial_base import AnyTrial, as_number
 
 CHECKPOINTS_FILE = ".rt-checkpoints.json"
@@ -219,7 +220,7 @@ class TrialSet:
         return ended and all(trial.state != "FAILED" for trial in self.trials)
 
     def save_files(self, cluster_dir: str, log_to_file: Any = False) -> None:
-        """Copies an embedded cluster's logs and checkpoints into the trials' directories.
+        """Copies an embedded cluster's logs, checkpoints and outputs to the trials' directories.
 
         Under Ray's names: stdout, stderr, checkpoint_000000 and so on; those that an earlier call
         copied, and that were not kept since, go. What cannot be copied is said on standard error.
@@ -233,6 +234,8 @@ class TrialSet:
                 if cluster_dir:
                     save_logs(cluster_dir, trial.trial_id, trial.path, names, bool(log_to_file))
                 save_checkpoints(trial)
+                if isinstance(trial, Trial):
+                    save_outputs(trial.trial_id, trial.detail, trial.path)
             except (OSError, RtError) as error:
                 print(f"rt: {trial.path}: {error}", file=sys.stderr, flush=True)
 
