@@ -178,7 +178,8 @@ std::vector<ProcessIdentity> LocalCluster::Daemons() const {
 void LocalCluster::RemoveRuntimeDirs() const {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory_, error))
-    if (entry.is_directory(error)) RemoveTree(RuntimeDirOf(entry.path().string())).IgnoreError();
+    if (const auto directory = FindRuntimeDir(entry.path().string()))
+      RemoveTree(*directory).IgnoreError();
 }
 
 absl::Status LocalCluster::WaitGone(Millis wait_for) const {

@@ -21,6 +21,7 @@
 #include "common/run/files.h"
 #include "common/run/open_files.h"
 #include "common/run/runtime_dir.h"
+#include "common/run/start_failure.h"
 #include "common/run/service_manager.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
@@ -262,6 +263,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
+  ClearStartFailure(flags.state_dir);
   manager.Ready("node " + identity.name + " (" + flags.name + ") of " + flags.head);
   const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
     loop.Ask(std::move(alive));
@@ -305,6 +307,7 @@ int Main(int argc, char** argv) {
   absl::Status served = ArmFailpointsFromEnvironment("worker");
   if (served.ok()) served = Serve(*flags, signals, manager);
   if (served.ok()) return 0;
+  NoteStartFailure(flags->state_dir, served);
   const std::string hint = HintOf(served);
   std::fprintf(stderr, "rt-worker: %s\n%s%s%s", MessageOf(served).c_str(),
                hint.empty() ? "" : "hint: ", hint.c_str(), hint.empty() ? "" : "\n");

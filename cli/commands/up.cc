@@ -11,11 +11,15 @@
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
+#include "common/run/start_failure.h"
 
 namespace rt {
 namespace {
 
 constexpr Millis kReadyMax = 60'000;
+// The head starts a worker that ended again, some ten times in this span: what still fails then
+// does not wait for a predecessor that has not ended yet.
+constexpr Millis kFailingMax = 3'000;
 
 absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
   RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ClusterService>(
@@ -26,11 +30,26 @@ absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
   return ready;
 }
 
-absl::Status WaitReady(HeadClient& client, size_t wanted) {
-  Millis deadline = SteadyMillis() + kReadyMax;
+// What a worker daemon of the cluster said when it ended instead of serving; OK: none has.
+absl::Status WhyNotReady(const std::string& directory, const std::vector<WorkerShape>& workers) {
+  for (const WorkerShape& worker : workers) {
+    absl::Status why = ReadStartFailure(directory + "/" + worker.name);
+    if (!why.ok()) return Annotate(why, worker.name + " does not start");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WaitReady(HeadClient& client, const std::string& directory,
+                       const std::vector<WorkerShape>& workers) {
+  const size_t wanted = workers.size();
+  Millis deadline = SteadyMillis() + kReadyMax, failing_since = 0;
   while (true) {
     RT_ASSIGN_OR_RETURN(size_t ready, ReadyNodes(client));
     if (ready >= wanted) return absl::OkStatus();
+    absl::Status why = WhyNotReady(directory, workers);
+    if (why.ok()) failing_since = 0;
+    else if (failing_since == 0) failing_since = SteadyMillis();
+    else if (SteadyMillis() - failing_since > kFailingMax) return why;
     if (SteadyMillis() > deadline)
       return WithHint(absl::DeadlineExceededError(
                           ToAbsl("only " + std::to_string(ready) + " of " +
@@ -68,11 +87,13 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   RT_RETURN_IF_ERROR(cluster.Configure(
       spec.cluster_name, workers,
       Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}})));
+  for (const WorkerShape& worker : workers)  // What an earlier daemon failed of.
+    ClearStartFailure(directory + "/" + worker.name);
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/up", "", {}));
   if (make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
   auto ready = [&]() -> absl::Status {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, spec.cluster_name));
-    return WaitReady(*client, workers.size());
+    return WaitReady(*client, directory, workers);
   };
   absl::Status status = ready();
   if (status.ok()) return result;

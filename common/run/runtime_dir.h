@@ -1,17 +1,22 @@
-// /tmp/rt-<uid>-<hash of the state directory>: where a worker's sockets lie, because the path of a
-// socket ends at 107 bytes. Ours alone (0700). The worker removes it when it ends with nothing
-// left to run; who takes a cluster down removes those of workers that were killed.
+// Where a worker's sockets lie: a short directory, because the path of a socket ends at 107 bytes,
+// and ours alone (0700). Its name has a random part, so that nobody else can take it first, and is
+// kept in STATE_DIR/runtime-dir: programs that run keep the paths of their sockets, also while the
+// daemon is restarted. The worker removes the directory when it ends with nothing left to run;
+// `rt down` removes those of workers that were killed. adr/0022 says where it is made.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 
 namespace rt {
 
-// `state_dir`: absolute, without a slash at its end.
-std::string RuntimeDirOf(const std::string& state_dir);
-// Makes it. PermissionDenied when somebody else made it, or may enter it.
+// `state_dir`: absolute, without a slash at its end, and ours. The directory that is recorded, or
+// the one that release 0.1 derived from the state directory, or a new one, which is recorded before
+// it is returned. Whatever somebody else owns or may enter is passed over.
 absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir);
+// The one that is there, to be removed with the state directory.
+std::optional<std::string> FindRuntimeDir(const std::string& state_dir);
 
 }  // namespace rt

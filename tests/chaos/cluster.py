@@ -117,6 +117,7 @@ class ChaosCluster(Cluster):
 
     def close(self) -> None:
         """Ends everything, without asking whether it was in order."""
+        sockets = self.sockets()
         for proxy in self.proxies.values():
             proxy.close()
         for name in self.network.nodes:
@@ -126,9 +127,10 @@ class ChaosCluster(Cluster):
             if daemon.process is not None:
                 daemon.process.wait(timeout=10)
             command("umount", "-l", str(daemon.folder))
-        for path in self.sockets():
+        for path in sockets:
             shutil.rmtree(path, ignore_errors=True)
         shutil.rmtree(self.home, ignore_errors=True)
 
     def sockets(self) -> list[pathlib.Path]:
-        return [self.runtime_dir(self.home / node) for node in self.nodes]
+        return [self.runtime_dir(self.home / node) for node in self.nodes
+                if (self.home / node / "runtime-dir").exists()]

@@ -62,7 +62,8 @@ class PlainCluster(Cluster):
                          for name, daemon in self.daemons.items())
 
     def sockets(self) -> list[pathlib.Path]:
-        return [self.runtime_dir(self.home / node) for node in NODES]
+        return [self.runtime_dir(self.home / node) for node in NODES
+                if (self.home / node / "runtime-dir").exists()]
 
     def end(self) -> None:
         """Ends all daemons in order; fails when one did not end well, or something is left."""

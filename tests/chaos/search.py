@@ -13,7 +13,7 @@ from typing import Any
 import chain
 from checks import Search, Story
 from cluster import ChaosCluster
-from harness import wait_until
+from harness import state_hash, wait_until
 from network import Network
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -153,7 +153,7 @@ def stop_everything(cluster: ChaosCluster, network: Network) -> None:
         assert status == 0, f"{name} ended with {status}"
         wait_until(f"nothing is left on {name}", lambda: not network.processes(name), 20)
     kept = [str(path) for path in cluster.sockets() if path.exists()]
-    groups = {f"rt-{path.name.rsplit('-', 1)[1]}" for path in cluster.sockets()}
+    groups = {f"rt-{state_hash(cluster.home / node)}" for node in cluster.nodes}
     kept += [str(path) for path in pathlib.Path("/sys/fs/cgroup").glob("**/rt-*")
              if path.name in groups]
     assert not kept, f"left behind: {kept}"

@@ -48,13 +48,15 @@ def driver_python() -> str:
     return str(python)
 
 
-def mix64(value: int) -> int:
-    """common/base/rng.h"""
-    mask = (1 << 64) - 1
-    value = (value + 0x9e3779b97f4a7c15) & mask
-    value = ((value ^ (value >> 30)) * 0xbf58476d1ce4e5b9) & mask
-    value = ((value ^ (value >> 27)) * 0x94d049bb133111eb) & mask
-    return value ^ (value >> 31)
+def state_hash(state_dir: pathlib.Path) -> str:
+    """By which a worker's cgroup is named: worker/run/cgroup.cc."""
+    mask, value = (1 << 64) - 1, 0
+    for byte in str(state_dir).encode():  # common/base/rng.h
+        value = ((value ^ byte) + 0x9e3779b97f4a7c15) & mask
+        value = ((value ^ (value >> 30)) * 0xbf58476d1ce4e5b9) & mask
+        value = ((value ^ (value >> 27)) * 0x94d049bb133111eb) & mask
+        value ^= value >> 31
+    return f"{value & 0xffffffff:08x}"
 
 
 def processes_of(root: pathlib.Path) -> dict[int, str]:
@@ -201,11 +203,8 @@ class Cluster:
 
     @staticmethod
     def runtime_dir(worker: pathlib.Path) -> pathlib.Path:
-        """Where the sockets of the worker with that state directory lie: runtime_dir.cc."""
-        value = 0
-        for byte in str(worker).encode():
-            value = mix64(value ^ byte)
-        return pathlib.Path(f"/tmp/rt-{os.getuid()}-{value & 0xffffffff:08x}")
+        """Where the sockets of the worker with that state directory lie: runtime_dir.h."""
+        return pathlib.Path((worker / "runtime-dir").read_text().strip())
 
     def close(self) -> None:
         """`rt down`; fails when a process or a directory of the cluster is left."""
