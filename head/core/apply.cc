@@ -11,6 +11,7 @@
 #include "head/core/core.h"
 #include "head/core/index.h"
 #include "head/core/news.h"
+#include "head/core/requests.h"
 
 namespace rt {
 namespace {
@@ -41,10 +42,10 @@ struct Applier {
       if (checkpoint.id == id) return checkpoint;
     RT_CHECK_BECAUSE(false, "the checkpoint is known");
   }
-  void Remember(const std::string& key, Request request) {
+  void Remember(const std::string& owner, const std::string& key, Request request) {
     if (key.empty()) return;
     request.order = state().next_request++;
-    state().requests[key] = request;
+    state().requests[RequestSlot(state(), owner, key)] = request;
     if (state().requests.size() <= kRequestKeysKept) return;
     auto oldest = std::min_element(
         state().requests.begin(), state().requests.end(),
@@ -132,7 +133,7 @@ struct Applier {
             .created_at = at, .normal_spec = e.normal_spec, .spec_format = e.spec_format};
     IndexJob(world, state().jobs[e.job] = std::move(job));
     state().next_job = std::max(state().next_job, e.job.value + 1);
-    Remember(e.request_key, {.job = e.job});
+    Remember(e.owner, e.request_key, {.job = e.job});
     AddReady(world, Owner::Of(e.job));
   }
   void operator()(const event::JobStopRequested& e) {
@@ -158,7 +159,7 @@ struct Applier {
                           .normal_spec = e.normal_spec, .spec_format = e.spec_format};
     IndexExperiment(world, state().experiments[e.experiment] = std::move(experiment));
     state().next_experiment = std::max(state().next_experiment, e.experiment.value + 1);
-    Remember(e.request_key, {.experiment = e.experiment});
+    Remember(e.owner, e.request_key, {.experiment = e.experiment});
   }
   void operator()(const event::ExperimentStopRequested& e) {
     Experiment& experiment = state().experiments.at(e.experiment);

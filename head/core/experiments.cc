@@ -7,6 +7,7 @@
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
+#include "head/core/requests.h"
 #include "head/decide/asha.h"
 #include "head/search/basic.h"
 
@@ -63,16 +64,16 @@ bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
 
 absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input) {
   const State& state = draft.state();
-  if (!input.request_key.empty()) {
-    auto known = state.requests.find(input.request_key);
-    if (known != state.requests.end()) {
-      if (known->second.experiment.value == 0)
-        return absl::AlreadyExistsError("the request key was used for a job");
-      draft.out.answer.experiment = known->second.experiment;
-      draft.out.answer.results_dir = state.experiments.at(known->second.experiment).results_dir;
-      draft.out.answer.attached = true;
-      return absl::OkStatus();
-    }
+  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
+  RT_ASSIGN_OR_RETURN(const Request* known,
+                      FindRequest(state, input.owner, input.request_key, json));
+  if (known != nullptr) {
+    if (known->experiment.value == 0)
+      return absl::AlreadyExistsError("the request key was used for a job");
+    draft.out.answer.experiment = known->experiment;
+    draft.out.answer.results_dir = state.experiments.at(known->experiment).results_dir;
+    draft.out.answer.attached = true;
+    return absl::OkStatus();
   }
   if (input.job.value != 0) {
     auto job = state.jobs.find(input.job);
@@ -83,7 +84,6 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
     if (job->second.end != JobEnd::kNone)
       return absl::FailedPreconditionError("the job is over");
   }
-  RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
   if (const Json* space = json.Find("space"); space != nullptr && space->is_object())
     RT_RETURN_IF_ERROR(CheckSpaceNames(*space, "space"));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));

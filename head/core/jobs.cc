@@ -5,22 +5,22 @@
 #include "common/base/status.h"
 #include "common/spec/journalled_spec.h"
 #include "head/core/draft.h"
+#include "head/core/requests.h"
 
 namespace rt {
 
 absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input) {
   const State& state = draft.state();
-  if (!input.request_key.empty()) {
-    auto known = state.requests.find(input.request_key);
-    if (known != state.requests.end()) {
-      if (known->second.job.value == 0)
-        return absl::AlreadyExistsError("the request key was used for an experiment");
-      draft.out.answer.job = known->second.job;
-      draft.out.answer.attached = true;
-      return absl::OkStatus();
-    }
-  }
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
+  RT_ASSIGN_OR_RETURN(const Request* known,
+                      FindRequest(state, input.owner, input.request_key, json));
+  if (known != nullptr) {
+    if (known->job.value == 0)
+      return absl::AlreadyExistsError("the request key was used for an experiment");
+    draft.out.answer.job = known->job;
+    draft.out.answer.attached = true;
+    return absl::OkStatus();
+  }
   RT_ASSIGN_OR_RETURN(JobSpec spec, ParseJobSpec(json));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   JobId id{state.next_job};

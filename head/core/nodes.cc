@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/incarnations.h"
 #include "head/core/line.h"
 
 namespace rt {
@@ -100,6 +101,17 @@ void LoseMissing(Draft& draft, const input::Sync& sync) {
   }
 }
 
+// A daemon numbers itself by its clock, or by one more than its predecessor. A number far ahead of
+// our clock would make every later daemon of the node one whose words come too late.
+absl::Status CheckIncarnation(uint64_t incarnation, Millis now) {
+  if (incarnation <= IncarnationMax(now)) return absl::OkStatus();
+  return WithHint(
+      absl::FailedPreconditionError("the worker's incarnation " + std::to_string(incarnation) +
+                                    " lies more than a day ahead of the head's clock"),
+      "compare the clocks of both machines, remove the file 'incarnation' in the worker's state "
+      "directory, and start the worker again");
+}
+
 }  // namespace
 
 bool MayTakeWork(const Core& core, NodeId id, Millis now) {
@@ -114,12 +126,14 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   if (found == draft.state().nodes.end() || found->second.gone)
     return NotFound("this node is not part of the cluster", "join it again with a new token");
   const Node& node = found->second;
+  RT_RETURN_IF_ERROR(CheckIncarnation(sync.inventory.incarnation, draft.now));
   // A late word of a daemon that has a successor: believing it would undo what that one said.
-  if (sync.inventory.incarnation < node.inventory.incarnation) return absl::OkStatus();
+  if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) return absl::OkStatus();
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
   if (same_daemon && sync.sync_seq <= soft.sync_seq) return absl::OkStatus();  // Overtaken.
-  const bool is_new_daemon = sync.inventory.incarnation > node.inventory.incarnation;
+  const bool is_new_daemon =
+      sync.inventory.incarnation > KnownIncarnation(draft.state(), node);
   bool could_work = MayTakeWork(draft.core, sync.node, draft.now);
   soft.seen = true;
   soft.connected = true;

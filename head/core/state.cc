@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "head/core/incarnations.h"
+
 namespace rt {
 
 bool WantsNodes(const Experiment& experiment, const Trial& trial) {
@@ -124,7 +126,7 @@ const Attempt* FindLive(const State& state, const AttemptId& id) {
 absl::Status CheckNewestDaemon(const State& state, NodeId id, uint64_t incarnation) {
   auto node = state.nodes.find(id);
   if (incarnation == 0 || node == state.nodes.end() ||
-      incarnation >= node->second.inventory.incarnation)
+      incarnation >= KnownIncarnation(state, node->second))
     return absl::OkStatus();
   return absl::UnavailableError("a later daemon of this node has been heard");
 }

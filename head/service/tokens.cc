@@ -14,14 +14,14 @@ constexpr Millis kTtlMax = 30 * kDay;
 // There is no renewal yet: a node that is still there after a year joins again.
 constexpr Millis kCertificateFor = 365 * kDay;
 
-absl::StatusOr<Joined> Sign(const Settings& settings, const JoinAsk& ask, const std::string& role,
+absl::StatusOr<Joined> Sign(const Settings& settings, const JoinAsk& ask, const Token& token,
                             NodeId node) {
-  bool worker = role == "worker";
-  std::string person = ask.name.empty() ? "user-" + ask.token : ask.name;
+  const bool worker = token.role == "worker";
+  const std::string person = ask.name.empty() ? "user-" + ask.token : ask.name;
   Identity identity{.cluster_id = settings.cluster_id,
                     .kind = worker ? "node" : "user",
                     .name = worker ? std::to_string(node.value) : person,
-                    .role = role};
+                    .role = token.role};
   RT_ASSIGN_OR_RETURN(std::string certificate,
                       SignCsr(settings.ca, ask.csr_pem, identity, kCertificateFor));
   return Joined{std::move(certificate), worker ? node : NodeId{}};
@@ -72,22 +72,31 @@ void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const J
   absl::Status checked = CheckName(ask.name);
   if (checked.ok()) checked = CheckSize("csr_pem", ask.csr_pem.size(), 16u << 10);
   if (!checked.ok()) return done(checked);
-  auto role = std::make_shared<std::string>();
-  auto read = [role, token = ask.token](const Core& core) {
-    auto found = core.world.state.tokens.find(token);
-    if (found != core.world.state.tokens.end()) *role = found->second.role;
+  auto token = std::make_shared<Token>();
+  auto read = [token, id = ask.token](const Core& core) {
+    auto found = core.world.state.tokens.find(id);
+    if (found != core.world.state.tokens.end()) *token = found->second;
   };
-  auto used = [&settings, io, role, ask, done](const absl::Status& status, const Answer& answer) {
-    if (!status.ok()) return done(status);
-    io([&settings, ask, role = *role, node = answer.node, done] {
-      done(Sign(settings, ask, role, node));
+  // The whole request is tried before the token is spent: what cannot be signed costs nothing.
+  auto try_first = [&settings, io, token, ask, done](std::function<void()> then) {
+    io([&settings, token, ask, done, then] {
+      absl::Status signable = Sign(settings, ask, *token, NodeId{1}).status();
+      if (!signable.ok()) return done(signable);
+      then();
     });
   };
-  loop.Query(std::move(read), [&loop, role, ask, used, done](const absl::Status& status) {
+  auto used = [&settings, io, token, ask, done](const absl::Status& status, const Answer& answer) {
     if (!status.ok()) return done(status);
-    if (role->empty())
+    io([&settings, ask, token, node = answer.node, done] {
+      done(Sign(settings, ask, *token, node));
+    });
+  };
+  loop.Query(std::move(read),
+             [&loop, token, ask, try_first, used, done](const absl::Status& status) {
+    if (!status.ok()) return done(status);
+    if (token->role.empty())
       return done(absl::PermissionDeniedError("this token was used, revoked, or has expired"));
-    loop.Post(input::UseToken{ask.token, ask.name}, used);
+    try_first([&loop, ask, used] { loop.Post(input::UseToken{ask.token, ask.name}, used); });
   });
 }
 

@@ -128,7 +128,8 @@ void Auditor::On(const event::NodeGone& e) {
 void Auditor::On(const event::JobSubmitted& e) {
   Must(e.job.value > newest_job_, "job numbers grow");
   newest_job_ = e.job.value;
-  Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
+  Must(e.request_key.empty() || keys_.insert({e.owner, e.request_key}).second,
+       "a user's request key acts once");
   jobs_[e.job].runs.asks = AuditedSpec::FromJob(e.spec).asks;
 }
 void Auditor::On(const event::JobStopRequested& e) {
@@ -157,7 +158,8 @@ void Auditor::On(const event::JobEnded& e) {
 void Auditor::On(const event::ExperimentCreated& e) {
   Must(e.experiment.value > newest_experiment_, "experiment numbers grow");
   newest_experiment_ = e.experiment.value;
-  Must(e.request_key.empty() || keys_.insert(e.request_key).second, "a request key acts once");
+  Must(e.request_key.empty() || keys_.insert({e.owner, e.request_key}).second,
+       "a user's request key acts once");
   Must(results_dirs_.insert(e.results_dir).second, "no two experiments share a directory");
   ExperimentBook& experiment = experiments_[e.experiment];
   experiment.spec = AuditedSpec::FromExperiment(e.spec);

@@ -287,7 +287,8 @@ class Auditor {
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
   Millis at_ = 0;
   std::map<std::string, Millis> tokens_;
-  std::set<std::string> tokens_seen_, keys_, results_dirs_;
+  std::set<std::string> tokens_seen_, results_dirs_;
+  std::set<std::pair<std::string, std::string>> keys_;  // Request keys, by their users.
   std::map<NodeId, NodeBook> nodes_;
   std::map<JobId, JobBook> jobs_;
   std::map<ExperimentId, ExperimentBook> experiments_;

@@ -82,7 +82,7 @@ mutate common/spec packing.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\
 mutate common/spec packing.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a daemon with a successor is believed" \
-  's/sync\.inventory\.incarnation < node\.inventory\.incarnation/false/'
+  's/sync\.inventory\.incarnation < KnownIncarnation\(draft\.state\(\), node\)/false/'
 head_core history.cc "who has heard nothing before is taken for another head's" \
   's/  soft\.unheard\.erase/  if (sync.seen_epoch != 0) soft.unheard.erase/'
 head_core nodes.cc "what a node no longer knows is not missed" 's/\n  if \(is_new_daemon\) LoseMissing\(draft, sync\);//'
@@ -102,7 +102,7 @@ mutate common/spec packing.cc "a share is taken from a device without room" \
   's/if \(device\.units < units\) continue;/if (device.units == 0) continue;/'
 head_core devices.cc "a gpu in trouble is given work" \
   's/gpu\.trouble\.empty\(\) && left > 0/true/'
-head_core experiments.cc "a request key is forgotten" 's/known != state\.requests\.end\(\)/false/'
+head_core experiments.cc "a request key is forgotten" 's/known != nullptr/false/'
 head_core experiments.cc "a job that is being stopped starts more" \
   's/job->second\.stop_requested/false/'
 head_core experiments.cc "the time budget is forgotten" 's/draft\.now >= experiment\.started_at[^)]*/false/'

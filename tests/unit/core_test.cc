@@ -1,3 +1,4 @@
+#include "head/core/incarnations.h"
 #include "tests/unit/core_story.h"
 
 using namespace rt;
@@ -187,6 +188,36 @@ TEST_CASE("core: a late Sync of a daemon that has a successor is not believed") 
   newer.incarnation = newer.inventory.incarnation = 8;
   story.Do(newer);
   CHECK(story.Do(older).records.empty());
+  CHECK(story.StateOf(0) == "RUNNING");
+}
+
+TEST_CASE("core: an incarnation far ahead of the clock is refused and shuts no later daemon out") {
+  Story story;
+  story.Create("");
+  story.SyncTwice();
+  input::Sync impossible = story.SyncInput();
+  impossible.incarnation = impossible.inventory.incarnation = UINT64_MAX;
+  const absl::Status refused = story.Do(impossible).verdict;
+  CHECK(absl::IsFailedPrecondition(refused));
+  CHECK(MessageOf(refused).find("a day ahead of the head's clock") != std::string::npos);
+  CHECK(story.StateOf(0) == "RUNNING");
+  input::Sync latest = story.SyncInput();
+  latest.incarnation = latest.inventory.incarnation =
+      static_cast<uint64_t>(story.now + kIncarnationAheadMax);
+  CHECK(story.Do(latest).verdict.ok());
+}
+
+TEST_CASE("core: a node whose incarnation an older release took from anybody comes back") {
+  Story story;
+  Record poison{.seq = story.core.world.state.seq + 1, .at = story.now};
+  event::NodeReady ready{story.node, story.SyncInput().inventory};
+  ready.inventory.incarnation = UINT64_MAX;
+  poison.event = ready;
+  Apply(story.core.world, poison);
+  Apply(story.shadow, poison);
+  story.Create("");
+  story.SyncTwice();
+  CHECK(story.core.world.state.nodes.at(story.node).inventory.incarnation == 0);
   CHECK(story.StateOf(0) == "RUNNING");
 }
 

@@ -1,0 +1,53 @@
+// What a join token is exchanged for, and when it is spent.
+#include "common/rpc/identity.h"
+#include "head/service/tokens.h"
+#include "tests/unit/loop_harness.h"
+
+using namespace rt;
+
+namespace {
+
+struct Office : Harness {
+  Settings settings{"c1", CreateCa("c1").value(), "/results"};
+  Io io = [](std::function<void()> job) { job(); };
+
+  std::string TokenFor(const std::string& role) {
+    const std::string id = "token-" + role;
+    auto created = Post(input::CreateToken{id, role, 60'000, ""});
+    REQUIRE(Wait(created).status.ok());
+    return id;
+  }
+  absl::StatusOr<Joined> Redeem(const std::string& token, const std::string& csr,
+                                const std::string& name = "") {
+    auto joined = std::make_shared<std::promise<absl::StatusOr<Joined>>>();
+    auto result = joined->get_future();
+    RedeemToken(*loop, io, settings, {token, csr, name},
+                [joined](absl::StatusOr<Joined> one) { joined->set_value(std::move(one)); });
+    return Wait(result);
+  }
+  size_t CountNodes() {
+    size_t nodes = 0;
+    Read([&](const Core& core) { nodes = core.world.state.nodes.size(); });
+    return nodes;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("join: a malformed request spends no token and leaves no node behind") {
+  Office office;
+  const std::string token = office.TokenFor("worker");
+  const std::string good = CreateCsr(CreateKey().value()).value();
+  std::string broken = good;
+  broken[broken.size() / 2] = broken[broken.size() / 2] == 'A' ? 'B' : 'A';
+  for (const std::string& csr : {std::string(), std::string("no request"), broken}) {
+    CHECK(absl::IsInvalidArgument(office.Redeem(token, csr, "w1").status()));
+    CHECK(office.CountNodes() == 0);
+  }
+  CHECK(absl::IsInvalidArgument(office.Redeem(token, good, "a/b").status()));
+  const auto joined = office.Redeem(token, good, "w1");
+  REQUIRE(joined.ok());
+  CHECK(joined->node == NodeId{1});
+  CHECK(office.CountNodes() == 1);
+  CHECK(absl::IsPermissionDenied(office.Redeem(token, good, "w1").status()));
+}
