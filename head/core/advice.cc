@@ -224,6 +224,8 @@ Json AskedView(const Core& core, ExperimentId id) {
 
 std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   const Experiment& experiment = core.world.state.experiments.at(id);
+  // Most experiments ask nothing: their trials, which may be thousands, are not looked at.
+  if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
   if (!experiment.is_searching() || !IsAway(core, id, now)) return "";
   const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
   if (!asked.empty())

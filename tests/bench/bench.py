@@ -45,7 +45,7 @@ BENCHES = {
     "fanout": spread.fanout,
     "clone": spread.clone,
 }
-PROGRAMS = {"core": "bench_core", "restart": "bench_restart",
+PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store"}  # They print their own lines.
 
 

@@ -22,7 +22,8 @@ std::string SpecOf(const FleetOptions& options) {
          R"("scheduler":{"asha":{"max_t":)" + std::to_string(rows) +
          R"(,"grace_period":)" + std::to_string(std::max<uint64_t>(1, rows / 9)) +
          R"(,"reduction_factor":3}},"stop":{"training_iteration":)" + std::to_string(rows) +
-         R"(},"max_concurrent":)" + std::to_string(options.nodes * options.slots) + "}";
+         R"(},"max_concurrent":)" +
+         std::to_string(options.max_concurrent ? options.nodes * options.slots : 0) + "}";
 }
 
 }  // namespace

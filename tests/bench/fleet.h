@@ -20,6 +20,7 @@ struct FleetOptions {
   uint32_t reports_per_trial = 27;  // Of a trial that early stopping spares.
   uint32_t jobs_percent = 10;       // Of the nodes: jobs submitted in one round.
   std::string results_root = "/results";
+  bool max_concurrent = true;  // Else as many trials as the head proposes wait for nodes.
 };
 
 class Fleet {
