@@ -354,8 +354,9 @@ void PortListener::Impl::LookAtHandshake(Number number, Handed& handed, Millis n
   const Millis age = now - handed.since;
   const bool is_late =
       age > kFirstRequestMax || (is_silent && age > options_.handshake_timeout);
-  const bool is_in_the_way =
-      pending_.has_ready() && (is_silent || now - handed.handed_at > kCrowdedMax);
+  const bool is_crowded =
+      pending_.has_ready() && pending_.handshakes().size() >= options_.handshakes_max;
+  const bool is_in_the_way = is_crowded && (is_silent || now - handed.handed_at > kCrowdedMax);
   if (is_late || is_in_the_way) {
     handed.connection->ShutDown();
     Forget(number);

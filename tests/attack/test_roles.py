@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import unittest
 
 import listening
@@ -77,6 +78,33 @@ class RolesTest(AttackTest):
         with Connection(self.site.address(), self.admin) as connection:
             self.assertEqual(connection.call("/rt.v1.ClusterService/NoSuchCall"), UNIMPLEMENTED)
             self.assertEqual(connection.call(STATUS), 0)
+
+
+class TokenTest(AttackTest):
+    def test_a_token_that_is_used_16_times_at_once_works_once(self) -> None:
+        for role in ("viewer", "user"):
+            token = self.site.token(role)
+            succeeded: list[str] = []
+            refused: list[str] = []
+
+            def use(number: int, text: str = token, who: str = role,
+                    ok: list[str] = succeeded, no: list[str] = refused) -> None:
+                name = f"{who}-{number}"
+                try:
+                    self.site.rt("context", "add", name, "--head", self.site.address(),
+                                 "--token-file", "-", stdin=text)
+                    ok.append(name)
+                except AssertionError as error:
+                    no.append(str(error))
+
+            threads = [threading.Thread(target=use, args=(number,)) for number in range(16)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual((len(succeeded), len(refused)), (1, 15), refused)
+            for reason in refused:
+                self.assertRegex(reason, "used(, revoked,)? or (has )?expired")
 
 
 if __name__ == "__main__":

@@ -84,6 +84,7 @@ struct Server {
       RT_CHECK(::recv(fd, hello, sizeof hello, MSG_DONTWAIT) > 0);
       std::lock_guard lock(mutex);
       taken.insert(fd);
+      last = fd;
     });
   }
   ~Server() {
@@ -93,6 +94,13 @@ struct Server {
   size_t count() {
     std::lock_guard lock(mutex);
     return taken.size();
+  }
+  void CloseNewest(size_t of) {
+    REQUIRE(Becomes([&] { return count() == of; }));
+    std::lock_guard lock(mutex);
+    ::shutdown(last, SHUT_RDWR);
+    ::close(last);
+    taken.erase(last);
   }
   int First() {
     REQUIRE(Becomes([&] { return count() > 0; }));
@@ -112,6 +120,7 @@ struct Server {
 
   std::mutex mutex;
   std::set<int> taken;
+  int last = -1;
   std::unique_ptr<PortListener> listener;
 };
 
@@ -153,6 +162,24 @@ TEST_CASE("port: a handshake that is not finished in time ends, an admitted conn
   CHECK(stays->IsOpen());
   CHECK(Becomes([&] { return server.listener->counters().pending == 0; }));
   CHECK(server.listener->counters().open == 1);
+}
+
+TEST_CASE("port: a slow handshake is ended for another one only when all places are taken") {
+  Server server({.connections_max = 16, .pending_max = 8, .handshakes_max = 2});
+  auto slow = server.Connect(Hello());
+  server.Found(*slow);
+  const Millis until = SteadyClock() + 1'000;
+  while (SteadyClock() < until) {
+    auto other = server.Connect(Hello());
+    server.Found(*other)->admitted = true;
+    server.CloseNewest(2);
+    const std::string name = other->name();
+    other.reset();
+    REQUIRE(Becomes([&] { return server.listener->Find(name) == nullptr; }));
+  }
+  CHECK(slow->IsOpen());
+  auto second = server.Connect(Hello()), third = server.Connect(Hello());
+  CHECK(Becomes([&] { return !slow->IsOpen(); }));
 }
 
 TEST_CASE("port: when too many are pending, the oldest that is silent is closed for a new one") {
