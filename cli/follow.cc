@@ -87,7 +87,9 @@ absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
     if (status.ok() || client.cancelled()) return status;
     bool passing = absl::IsUnavailable(status) || absl::IsNotFound(status) ||
                    absl::IsFailedPrecondition(status) || absl::IsResourceExhausted(status);
-    if (!passing || (absl::IsNotFound(status) && !options.follow)) return status;
+    // An attempt that is not there yet may come. A node is there from the beginning.
+    const bool may_come = options.follow && options.node.value == 0;
+    if (!passing || (absl::IsNotFound(status) && !may_come)) return status;
     if (finished && (place.ended || --tries_left <= 0)) return status;
     if (SteadyMillis() - progress_at > kStallMax && absl::IsUnavailable(status)) return status;
     SleepFor(kPause);

@@ -222,7 +222,9 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
 
   void Write(LogPiece piece) {
     bool over = piece.end || !piece.error.empty();
-    if (!piece.error.empty()) final_ = follow_ ? absl::OkStatus() : NotFound(piece.error);
+    // Of a trial or job that is followed, a later attempt may have a log. A daemon has one log.
+    const bool may_follow = follow_ && node_.value == 0;
+    if (!piece.error.empty()) final_ = may_follow ? absl::OkStatus() : NotFound(piece.error);
     std::lock_guard lock(mutex_);
     if (ended_) return;
     retries_ = 0;

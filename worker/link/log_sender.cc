@@ -17,6 +17,9 @@ constexpr useconds_t kLookUs = 25'000;  // How often a followed file is looked a
 constexpr size_t kPieceBytes = 256u << 10;
 // After so many looks in vain an empty piece asks whether anybody still reads.
 constexpr int kQuietLooks = 40;
+constexpr char kNoLogFile[] =
+    "this worker does not log to a file: its log is in the terminal where it was started, or in "
+    "the journal of its machine (journalctl -u rt-worker)";
 
 }  // namespace
 
@@ -147,7 +150,7 @@ bool LogSender::FollowDaemon(Job& job, grpc::ClientWriter<v1::LogPiece>& writer)
   piece.set_id(job.request.id());
   OwnLog log;
   if (!log.is_file()) {
-    piece.set_error("this daemon does not log to a file; try journalctl on its machine");
+    piece.set_error(kNoLogFile);
     piece.set_end(true);
     return writer.Write(piece);
   }
