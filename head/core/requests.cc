@@ -50,10 +50,11 @@ Json Sorted(const Json& json) {
 }
 
 // What of a specification a driver that is run again says again: not the pickled bytes, the
-// environment, a name with a date and a seed that it drew.
+// environment, a name with a date, a seed that it drew and whether the metric is checked.
 std::string LastingPart(Json spec) {
   if (!spec.is_object()) return spec.Dump();
-  for (const char* name : {"inputs", "env", "cwd", "experiment", "seed"}) spec.Erase(name);
+  for (const char* name : {"inputs", "env", "cwd", "experiment", "seed", "strict_metric"})
+    spec.Erase(name);
   return Sorted(spec).Dump();
 }
 
