@@ -137,8 +137,8 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
                                                    std::move(followed)));
   ForgetRestored(options.state_dir);
   head.pool = std::make_unique<IoPool>(kIoThreads, kIoQueuedMax);
-  auto flushed = [loop = head.loop.get()](uint64_t seq) {
-    loop->Post(input::SinksFlushed{seq}, [](const absl::Status&, const Answer&) {});
+  auto flushed = [loop = head.loop.get()](input::SinksFlushed news) {
+    loop->Post(std::move(news), [](const absl::Status&, const Answer&) {});
   };
   RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir,
                                                      flushed));

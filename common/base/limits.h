@@ -30,6 +30,11 @@ inline constexpr size_t kReasonBytesMax = 4'096;
 inline constexpr size_t kSpecBytesMax = 1u << 20;       // An experiment's spec as JSON.
 inline constexpr size_t kParamsBytesMax = 64u << 10;    // One configuration.
 inline constexpr size_t kMetricsBytesMax = 1u << 20;    // One row; the state has a trial's newest.
+// Metrics in one row, and different ones in a trial (a nested one counts for each leaf): each is a
+// column of progress.csv and a chart in TensorBoard. Statistics per layer of the largest models are
+// a few thousand; a name that contains a counter is a mistake.
+inline constexpr size_t kMetricKeysPerRow = 5'000;
+inline constexpr size_t kMetricKeysPerTrial = 10'000;
 inline constexpr size_t kErrorBytesMax = 64u << 10;     // A user's traceback.
 inline constexpr size_t kArgvBytesMax = 1u << 20;
 inline constexpr size_t kYamlBytesMax = 1u << 20;
@@ -61,6 +66,12 @@ inline constexpr int kPatternSteps = 2'000;
 inline constexpr Millis kPatternsAtEnd = 250;
 inline constexpr Millis kPatternOfLine = 50;
 inline constexpr Millis kPatternOfTurn = 20;
+// Rows of one experiment that wait to be written to its result files, as they are in memory; those
+// beyond are read from the journal again when their turn comes.
+inline constexpr size_t kSinkQueueBytesMax = 64u << 20;
+// Columns of a trial's progress.csv that the sinks' cursor lists. A trial with more is written
+// again after a restart: the cursor is written twice a second, and stays small.
+inline constexpr size_t kCursorColumnsMax = 256;
 // Unacknowledged rows of one attempt on a worker; then report() blocks.
 inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 

@@ -55,7 +55,7 @@ void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended);
 // experiments.cc
 absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input);
 absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
-void OnSinksFlushed(Draft& draft, uint64_t seq);
+void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input);
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
 void ProposeTrials(Draft& draft, ExperimentId id);
 void DecideIfOver(Draft& draft, ExperimentId id);

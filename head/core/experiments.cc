@@ -181,10 +181,11 @@ void DecideIfOver(Draft& draft, ExperimentId id) {
   draft.Emit(event::ExperimentDecided{id, end, reason});
 }
 
-void OnSinksFlushed(Draft& draft, uint64_t seq) {
+void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input) {
+  draft.soft().results_problems = input.problems;
   const std::set<ExperimentId> waiting = draft.index().unflushed_experiments;
   for (ExperimentId id : waiting) {
-    if (draft.state().experiments.at(id).decided_seq <= seq)
+    if (draft.state().experiments.at(id).decided_seq <= input.seq && !input.behind.contains(id))
       draft.Emit(event::ExperimentEnded{id});
   }
 }

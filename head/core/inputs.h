@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -229,9 +230,11 @@ struct AnswerQuestions {
   bool stop_all = false;
   std::string stop_all_reason;
 };
-// The sinks are durable up to and including this event.
+// The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {
   uint64_t seq = 0;
+  std::set<ExperimentId> behind = {};
+  std::map<ExperimentId, std::string> problems = {};  // Why files are missing or incomplete.
 };
 struct Tick {};
 

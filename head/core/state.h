@@ -438,6 +438,7 @@ struct Soft {
   uint64_t records_forgotten() const {
     return forgotten_to == 0 ? 0 : forgotten_to - started_seq + 1;
   }
+  std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
   bool try_place = false;  // Something changed since the last placement round.
 };
 

@@ -80,7 +80,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
           [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
           [&](const input::SinksFlushed& m) {
-            OnSinksFlushed(d, m.seq);
+            OnSinksFlushed(d, m);
             return absl::OkStatus();
           },
           [&](const input::Tick&) {

@@ -437,6 +437,8 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("seed", experiment.seed);
   item.Set("bundle", TextOrNull(spec.bundle));
   item.Set("results_dir", experiment.results_dir);
+  const auto& problems = core.soft.results_problems;
+  item.Set("results_problem", problems.contains(id) ? Json(problems.at(id)) : Json());
   double lost_gpu_s = 0;
   for (const Trial& trial : experiment.trials)
     lost_gpu_s += LostGpuSeconds(RequestOf(core.world, Owner::Of(trial.id)), trial);

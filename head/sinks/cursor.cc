@@ -39,6 +39,10 @@ absl::StatusOr<SinkCursor> ReadCursor(const std::string& path) {
       if (column.is_string()) mark.columns.push_back(column.AsString());
     }
   }
+  const Json* unbegun = json->Find("unbegun");
+  if (unbegun != nullptr && unbegun->is_array())
+    for (const Json& id : unbegun->array())
+      if (id.is_int()) cursor.unbegun.insert({static_cast<uint64_t>(id.AsInt())});
   const Json* refused = json->Find("refused");
   if (refused == nullptr || !refused->is_array()) return cursor;
   for (const Json& name : refused->array()) {
@@ -60,9 +64,12 @@ absl::Status WriteCursor(const std::string& path, const SinkCursor& cursor) {
   }
   Json::Array refused;
   for (TrialId trial : cursor.refused) refused.emplace_back(ToString(trial));
+  Json::Array unbegun;
+  for (ExperimentId id : cursor.unbegun) unbegun.emplace_back(id.value);
   const std::string text = Json::MakeObject({{"seq", Json(cursor.seq)},
                                              {"open", Json(std::move(open))},
-                                             {"refused", Json(std::move(refused))}}).Dump();
+                                             {"refused", Json(std::move(refused))},
+                                             {"unbegun", Json(std::move(unbegun))}}).Dump();
   const std::string temporary = path + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) return ErrnoStatus(errno, "open " + temporary);

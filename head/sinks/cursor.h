@@ -25,7 +25,8 @@ struct TrialFilesMark {
 struct SinkCursor {
   uint64_t seq = 0;
   std::map<TrialId, TrialFilesMark> open;  // Trials that have rows and are not over.
-  std::set<TrialId> refused;  // Their directory could not be written: to be written whole.
+  std::set<TrialId> refused;  // To be written whole: they were refused, or being written.
+  std::set<ExperimentId> unbegun;  // Their own directory is to be begun.
 };
 
 // An absent file is the cursor at 0.

@@ -1,8 +1,6 @@
 #include "head/sinks/result_sinks.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
@@ -13,11 +11,11 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/failpoint.h"
-#include "head/core/core.h"
+#include "common/run/io_pool.h"
 #include "head/core/view.h"
 #include "head/journal/replay.h"
 #include "head/sinks/cursor.h"
-#include "head/sinks/trial_files.h"
+#include "head/sinks/experiment_sink.h"
 
 namespace rt {
 namespace {
@@ -29,54 +27,70 @@ using std::chrono::steady_clock;
 constexpr size_t kRecordsMax = 1'024;
 // The cursor is written this often while records flow, and at once when an experiment is decided.
 constexpr milliseconds kCursorEvery{500};
+// How long the cursor waits for the experiments that kept up so far: what they have written need
+// not be written again after a restart.
+constexpr milliseconds kCursorWait{100};
+// Experiments whose files are written at the same time: so many directories may hang before they
+// hold up others.
+constexpr size_t kThreads = 16;
+constexpr size_t kQueuedMax = 1u << 20;  // Experiments.
+// Of a row in memory, for each byte of its text.
+constexpr size_t kBytesPerTextByte = 8;
 
 class Sinks final : public ResultSinks {
  public:
   Sinks(Journal& journal, const std::string& state_dir, FlushedFn flushed, Options options)
       : journal_(journal), cursor_path_(state_dir + "/results.cursor"),
-        flushed_(std::move(flushed)), options_(options) {}
+        flushed_(std::move(flushed)), options_(std::move(options)), pool_(kThreads, kQueuedMax) {}
   ~Sinks() override;
   absl::Status Begin();
   void Wake() override;
 
  private:
+  struct Entry {
+    Entry(ExperimentId id, const std::string& directory, const ExperimentSink::Parts& parts)
+        : sink(id, directory, parts) {}
+    ExperimentSink sink;
+    bool is_slow = false;     // It did not keep up with the cursor before this one.
+    bool is_decided = false;  // It waits for its sink only.
+  };
+
   void Run();
   absl::Status Prepare();
   absl::Status CatchUp();
   void Take(Batch batch);
   void OnRecord(const Record& record, const RowBatch* rows);
-  void AddRows(const RowBatch& rows);
-  void Rewrite(TrialId id);
-  absl::Status RewriteNow(TrialId id, TrialFiles& files);
-  void FlushTouched();
-  void Failed(TrialId id, const absl::Status& status);
+  void AddRows(uint64_t seq, const RowBatch& rows);
+  void Push(TrialId trial, SinkTask task) {
+    task.trial = trial.number;
+    EntryOf(trial.experiment).sink.Push(std::move(task));
+  }
   absl::Status SaveCursor();
-  TrialFiles& FilesOf(TrialId id);
-  std::string DirectoryOf(TrialId id) const;
-  TrialFacts FactsOf(TrialId id) const;
-  static bool Counts(const Trial& trial, const AttemptId& attempt, uint64_t seq);
+  SinkCursor NextCursor(input::SinksFlushed& news);
+  bool HasCaughtUp();
+  void ForgetEnded();
+  Entry& EntryOf(ExperimentId id);
 
   Journal& journal_;
   const std::string cursor_path_;
   const FlushedFn flushed_;
   const Options options_;
 
-  // The thread's.
-  SinkCursor cursor_;  // As it was read.
+  // The thread's. The replica's core is changed by it alone, and read by the pool's threads.
+  SinkCursor cursor_;  // As it was read or last written.
   bool is_prepared_ = false;
-  Core replica_;
-  std::map<TrialId, TrialFiles> open_;
-  std::set<TrialId> touched_;
-  std::map<TrialId, steady_clock::time_point> retry_;  // Failed: rewritten then.
-  std::set<TrialId> closing_;                          // Ended in this batch.
-  std::set<std::string> decided_;                      // Results directories to sync.
-  uint64_t saved_seq_ = 0;
+  Replica replica_;
+  std::map<ExperimentId, Entry> entries_;
+  bool is_due_ = false;  // Somebody waits for the cursor.
+  input::SinksFlushed told_;
   steady_clock::time_point saved_at_;
+  std::atomic<bool> has_behind_ = false;  // Of told_; read by the pool's threads.
 
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = true;
   bool stopping_ = false;
+  IoPool pool_;
   std::thread thread_;
 };
 
@@ -87,6 +101,7 @@ Sinks::~Sinks() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  pool_.Stop();
 }
 
 absl::Status Sinks::Begin() {
@@ -102,16 +117,23 @@ absl::Status Sinks::Begin() {
 absl::Status Sinks::Prepare() {
   if (is_prepared_) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(Replayed replayed, Replay(journal_, cursor_.seq));
-  replica_.world = std::move(replayed.world);
-  saved_seq_ = cursor_.seq;
+  replica_.core.world = std::move(replayed.world);
+  const State& state = replica_.core.world.state;
+  told_.seq = cursor_.seq;
   saved_at_ = steady_clock::now();
-  for (auto& [id, mark] : cursor_.open) {
-    if (FindTrial(replica_.world.state, id) == nullptr) continue;
-    open_.emplace(id, TrialFiles(FactsOf(id), std::move(mark)));
+  for (auto& [id, mark] : cursor_.open)
+    if (FindTrial(state, id) != nullptr) EntryOf(id.experiment).sink.Adopt(id.number, mark);
+  for (ExperimentId id : cursor_.unbegun) {
+    auto found = state.experiments.find(id);
+    if (found == state.experiments.end()) continue;
+    EntryOf(id).sink.Push({.seq = UINT64_MAX, .at = found->second.created_at});
   }
   for (TrialId id : cursor_.refused) {
-    if (FindTrial(replica_.world.state, id) != nullptr) retry_[id] = steady_clock::now();
+    if (FindTrial(state, id) == nullptr) continue;
+    Push(id, {.kind = SinkTask::Kind::kRewrite, .seq = UINT64_MAX});
   }
+  for (ExperimentId id : replica_.core.world.index.unflushed_experiments)
+    EntryOf(id).is_decided = true;
   is_prepared_ = true;
   return absl::OkStatus();
 }
@@ -135,7 +157,12 @@ void Sinks::Run() {
     }
     absl::Status status = Prepare();
     if (status.ok()) status = CatchUp();
-    const bool due = stop || !decided_.empty() || steady_clock::now() - saved_at_ >= kCursorEvery;
+    for (auto& [id, entry] : entries_) {
+      entry.sink.Poke(stop);
+      if (stop) entry.sink.WaitIdle(steady_clock::time_point::max());
+    }
+    const bool due = stop || is_due_ || HasCaughtUp() ||
+                     steady_clock::now() - saved_at_ >= kCursorEvery;
     if (status.ok() && due) status = SaveCursor();
     if (!status.ok()) {
       RT_LOG(kError) << "results: " << status.message();
@@ -144,20 +171,9 @@ void Sinks::Run() {
 }
 
 absl::Status Sinks::CatchUp() {
-  for (auto retry = retry_.begin(); retry != retry_.end();) {
-    const TrialId id = retry->first;
-    if (retry->second > steady_clock::now()) {
-      ++retry;
-      continue;
-    }
-    retry = retry_.erase(retry);
-    Rewrite(id);
-    if (retry_.contains(id)) break;  // Still refused: the others wait as well.
-    if (FindTrial(replica_.world.state, id)->end != TrialEnd::kNone) open_.erase(id);
-  }
   while (true) {
     RT_ASSIGN_OR_RETURN(Batch batch,
-                        journal_.ReadBatch(replica_.world.state.seq, kRecordsMax));
+                        journal_.ReadBatch(replica_.core.world.state.seq, kRecordsMax));
     if (batch.records.empty()) return absl::OkStatus();
     Take(std::move(batch));
   }
@@ -170,165 +186,120 @@ void Sinks::Take(Batch batch) {
     const bool has_rows = reports != nullptr && reports->count > 0;
     OnRecord(record, has_rows ? &batch.rows.at(next_rows++) : nullptr);
   }
-  FlushTouched();
 }
 
 void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
-  Apply(replica_.world, record);
-  if (rows != nullptr) AddRows(*rows);
-  if (const auto* created = std::get_if<event::ExperimentCreated>(&record.event)) {
-    const ExperimentSpec& spec = replica_.world.index.experiments.at(created->experiment).spec;
-    const absl::Status status = WriteExperiment(created->results_dir, record.at, spec);
-    if (!status.ok()) {
-      RT_LOG(kWarning) << "results: " << status.message();
-    }
+  using Kind = SinkTask::Kind;
+  const uint64_t seq = record.seq;
+  {
+    std::lock_guard lock(replica_.mutex);
+    Apply(replica_.core.world, record);
   }
-  if (const auto* created = std::get_if<event::TrialCreated>(&record.event)) {
-    const absl::Status status = WriteParams(DirectoryOf(created->trial), created->params);
-    if (!status.ok()) Failed(created->trial, status);
-  }
+  if (rows != nullptr) AddRows(seq, *rows);
+  if (const auto* created = std::get_if<event::ExperimentCreated>(&record.event))
+    EntryOf(created->experiment).sink.Push({.kind = Kind::kBegin, .seq = seq, .at = record.at});
+  if (const auto* created = std::get_if<event::TrialCreated>(&record.event))
+    Push(created->trial, {.kind = Kind::kParams, .seq = seq});
   if (const auto* placed = std::get_if<event::AttemptPlaced>(&record.event)) {
     // What came after the checkpoint that it starts from is superseded.
-    if (placed->attempt.owner.is_trial() && placed->attempt.number > 1) {
-      Rewrite(placed->attempt.owner.trial());
-    }
+    if (placed->attempt.owner.is_trial() && placed->attempt.number > 1)
+      Push(placed->attempt.owner.trial(), {.kind = Kind::kRewrite, .seq = seq});
   }
-  if (const auto* retried = std::get_if<event::TrialRetried>(&record.event)) {
-    const absl::Status status = RemoveError(DirectoryOf(retried->trial));
-    if (!status.ok()) {
-      RT_LOG(kError) << "results: " << status.message();
-    }
-  }
+  if (const auto* retried = std::get_if<event::TrialRetried>(&record.event))
+    Push(retried->trial, {.kind = Kind::kRunAgain, .seq = seq});
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
-    closing_.insert(ended->trial);
-    if (auto files = open_.find(ended->trial); files != open_.end()) {
-      files->second.AddEnd(record.at, ended->end);
-      touched_.insert(ended->trial);
-    }
-    if (ended->end == TrialEnd::kFailed) {
-      const absl::Status status = WriteError(DirectoryOf(ended->trial), *ended);
-      if (!status.ok()) {
-        RT_LOG(kError) << "results: " << status.message();
-      }
-    }
+    Push(ended->trial, {.kind = Kind::kEnd, .seq = seq, .at = record.at, .end = ended->end,
+                        .error = ended->error, .reason = ended->reason});
   }
   if (const auto* decided = std::get_if<event::ExperimentDecided>(&record.event)) {
-    decided_.insert(replica_.world.state.experiments.at(decided->experiment).results_dir);
+    Entry& entry = EntryOf(decided->experiment);
+    entry.sink.Push({.kind = Kind::kSync, .seq = seq});
+    entry.is_decided = true;
+    is_due_ = true;
   }
+  if (const auto* reopened = std::get_if<event::ExperimentReopened>(&record.event))
+    EntryOf(reopened->experiment).is_decided = false;
 }
 
-bool Sinks::Counts(const Trial& trial, const AttemptId& attempt, uint64_t seq) {
-  for (const Segment& segment : trial.lineage) {
-    if (segment.attempt == attempt.number) return segment.seq_to == 0 || seq <= segment.seq_to;
+void Sinks::AddRows(uint64_t seq, const RowBatch& rows) {
+  if (!rows.attempt.owner.is_trial() || rows.rank != 0) return;
+  const TrialId id = rows.attempt.owner.trial();
+  const Trial* trial = FindTrial(replica_.core.world.state, id);
+  if (trial == nullptr) return;
+  SinkTask task{.kind = SinkTask::Kind::kRows, .seq = seq,
+                .has_earlier = trial->reports > rows.rows.size()};
+  for (const Row& row : rows.rows) {
+    if (!CountsInLineage(*trial, rows.attempt.number, row.seq)) continue;
+    task.bytes += row.metrics.size() * kBytesPerTextByte;
+    task.rows.push_back(FillResult(replica_.core, *trial, rows.attempt.number, row));
   }
+  Push(id, std::move(task));
+}
+
+// Whether an experiment that the head was told is behind is so no more.
+bool Sinks::HasCaughtUp() {
+  for (ExperimentId id : told_.behind)
+    if (EntryOf(id).sink.IsIdle()) return true;
   return false;
 }
 
-void Sinks::AddRows(const RowBatch& rows) {
-  if (!rows.attempt.owner.is_trial() || rows.rank != 0) return;
-  const TrialId id = rows.attempt.owner.trial();
-  const Trial* trial = FindTrial(replica_.world.state, id);
-  if (trial == nullptr || retry_.contains(id)) return;
-  if (!open_.contains(id) && trial->reports > rows.rows.size()) return Rewrite(id);
-  TrialFiles& files = FilesOf(id);
-  for (const Row& row : rows.rows) {
-    if (!Counts(*trial, rows.attempt, row.seq)) continue;
-    if (!files.Add(FillResult(replica_, *trial, rows.attempt.number, row))) return Rewrite(id);
+SinkCursor Sinks::NextCursor(input::SinksFlushed& news) {
+  SinkCursor cursor{.seq = news.seq, .open = {}, .refused = {}, .unbegun = {}};
+  for (auto& [id, entry] : entries_) {
+    ExperimentSink::Standing standing = entry.sink.GetStanding();
+    if (!standing.is_begun) cursor.unbegun.insert(id);
+    for (auto& [number, mark] : standing.open) cursor.open[{id, number}] = std::move(mark);
+    for (uint32_t number : standing.refused) cursor.refused.insert({id, number});
+    if (std::string problem = entry.sink.Problem(); !problem.empty())
+      news.problems[id] = std::move(problem);
   }
-  touched_.insert(id);
-}
-
-void Sinks::Rewrite(TrialId id) {
-  touched_.erase(id);
-  const absl::Status status = RewriteNow(id, FilesOf(id));
-  if (!status.ok()) Failed(id, status);
-}
-
-absl::Status Sinks::RewriteNow(TrialId id, TrialFiles& files) {
-  const Trial& trial = *FindTrial(replica_.world.state, id);
-  RT_ASSIGN_OR_RETURN(std::vector<StoredRows> stored, journal_.ReadRows(Owner::Of(id), 0));
-  std::vector<Json> results;
-  for (const StoredRows& rows : stored) {
-    // Later ones come when their record does.
-    if (rows.batch.rank != 0 || rows.event_seq > replica_.world.state.seq) continue;
-    for (const Row& row : rows.batch.rows) {
-      if (!Counts(trial, rows.batch.attempt, row.seq)) continue;
-      results.push_back(FillResult(replica_, trial, rows.batch.attempt.number, row));
-    }
-  }
-  RT_RETURN_IF_ERROR(WriteParams(DirectoryOf(id), trial.params));
-  return files.Rewrite(results, trial.ended_at, trial.end);
-}
-
-void Sinks::FlushTouched() {
-  for (TrialId id : std::exchange(touched_, {})) {
-    ReachFailpoint("head.sinks.before_flush");
-    absl::Status status = FilesOf(id).Flush();
-    if (absl::IsFailedPrecondition(status)) {
-      Rewrite(id);
-    } else if (!status.ok()) {
-      Failed(id, status);
-    }
-  }
-  for (TrialId id : std::exchange(closing_, {})) {
-    if (!retry_.contains(id)) open_.erase(id);
-  }
-}
-
-// The trial's files are of no use to append to any more: they are written anew later.
-void Sinks::Failed(TrialId id, const absl::Status& status) {
-  if (retry_.empty()) {
-    RT_LOG(kWarning) << "results of trial " << ToString(id) << ": " << status.message();
-  }
-  open_.erase(id);
-  touched_.erase(id);
-  retry_[id] = steady_clock::now() + milliseconds(options_.retry_after);
+  return cursor;
 }
 
 absl::Status Sinks::SaveCursor() {
   saved_at_ = steady_clock::now();
-  const uint64_t seq = replica_.world.state.seq;
-  for (const std::string& directory : std::exchange(decided_, {})) {
-    const int fd = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) continue;  // Nothing could be written there either.
-    if (syncfs(fd) != 0) {
-      RT_LOG(kWarning) << ErrnoStatus(errno, "sync " + directory).message();
-    }
-    close(fd);
+  is_due_ = false;
+  input::SinksFlushed news{.seq = replica_.core.world.state.seq};
+  for (auto& [id, entry] : entries_) {
+    entry.is_slow = entry.is_slow ? !entry.sink.IsIdle()
+                                  : !entry.sink.WaitIdle(saved_at_ + kCursorWait);
+    if (entry.is_slow && entry.is_decided) news.behind.insert(id);
   }
-  SinkCursor cursor{.seq = seq, .open = {}, .refused = {}};
-  for (const auto& [id, files] : open_) cursor.open[id] = files.mark();
-  for (const auto& [id, at] : retry_) cursor.refused.insert(id);
-  if (seq == saved_seq_ && cursor.refused == cursor_.refused) return absl::OkStatus();
+  SinkCursor cursor = NextCursor(news);
+  const bool has_news = news.seq != told_.seq || news.behind != told_.behind ||
+                        news.problems != told_.problems;
+  const bool is_same = cursor.seq == cursor_.seq && cursor.refused == cursor_.refused &&
+                       cursor.unbegun == cursor_.unbegun;
+  if (!has_news && is_same) return absl::OkStatus();
   RT_RETURN_IF_ERROR(FailAt("head.sinks.before_cursor"));
   RT_RETURN_IF_ERROR(WriteCursor(cursor_path_, cursor));
   ReachFailpoint("head.sinks.after_cursor");
-  const bool has_moved = seq != saved_seq_;
-  saved_seq_ = seq;
   cursor_ = std::move(cursor);
-  if (!has_moved) return absl::OkStatus();
-  if (flushed_) flushed_(seq);
+  ForgetEnded();
+  if (!has_news) return absl::OkStatus();
+  told_ = news;
+  has_behind_ = !news.behind.empty();
+  if (flushed_) flushed_(std::move(news));
   return absl::OkStatus();
 }
 
-TrialFiles& Sinks::FilesOf(TrialId id) {
-  auto found = open_.find(id);
-  if (found != open_.end()) return found->second;
-  return open_.emplace(id, TrialFiles(FactsOf(id), {})).first->second;
+// Their queues, once all is written. A retry makes a new one.
+void Sinks::ForgetEnded() {
+  const State& state = replica_.core.world.state;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const bool is_over = state.experiments.at(entry->first).ended &&
+                         !cursor_.unbegun.contains(entry->first) && entry->second.sink.IsDone();
+    entry = is_over ? entries_.erase(entry) : std::next(entry);
+  }
 }
 
-TrialFacts Sinks::FactsOf(TrialId id) const {
-  const Experiment& experiment = replica_.world.state.experiments.at(id.experiment);
-  const Trial& trial = experiment.trials.at(id.number);
-  const ExperimentIndex& index = replica_.world.index.experiments.at(id.experiment);
-  return {DirectoryOf(id), TrialName(experiment, index, id.number), trial.params,
-          trial.created_at};
-}
-
-std::string Sinks::DirectoryOf(TrialId id) const {
-  const Experiment& experiment = replica_.world.state.experiments.at(id.experiment);
-  const ExperimentIndex& index = replica_.world.index.experiments.at(id.experiment);
-  return TrialDirectory(experiment, index, id.number);
+Sinks::Entry& Sinks::EntryOf(ExperimentId id) {
+  auto found = entries_.find(id);
+  if (found != entries_.end()) return found->second;
+  const ExperimentSink::Parts parts{journal_, replica_, pool_, options_.roots,
+                                    [this] { if (has_behind_) Wake(); }, options_.retry_after};
+  const std::string& directory = replica_.core.world.state.experiments.at(id).results_dir;
+  return entries_.try_emplace(id, id, directory, parts).first->second;
 }
 
 }  // namespace
@@ -337,7 +308,8 @@ absl::StatusOr<std::unique_ptr<ResultSinks>> ResultSinks::Start(Journal& journal
                                                                 const std::string& state_dir,
                                                                 FlushedFn flushed,
                                                                 Options options) {
-  auto sinks = std::make_unique<Sinks>(journal, state_dir, std::move(flushed), options);
+  auto sinks = std::make_unique<Sinks>(journal, state_dir, std::move(flushed),
+                                       std::move(options));
   RT_RETURN_IF_ERROR(Annotate(sinks->Begin(), "results"));
   return sinks;
 }

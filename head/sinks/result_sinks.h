@@ -1,27 +1,33 @@
 // Writes what people look at, below each experiment's results_dir: a directory per trial with
 // result.json, progress.csv and params.json. A thread of its own tails the journal with a durable
-// cursor and keeps a replica of the state, so the core thread never waits for it. Trouble with a
-// results_dir (a full disk, no permission) is logged and tried again; it never stops the head.
+// cursor and keeps a replica of the state, so the core thread never waits for it; it hands what
+// concerns an experiment to that experiment's queue (experiment_sink.h), so that none waits for
+// another one's directory. A results_dir that cannot be written (a full disk, no permission) is
+// logged and told to the head, and is tried again; it never stops the head.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
+#include "head/core/inputs.h"
 #include "head/journal/journal.h"
 
 namespace rt {
 
 class ResultSinks {
  public:
-  // Called on the sinks' thread when everything up to `seq` is written and the cursor is durable.
-  using FlushedFn = std::function<void(uint64_t seq)>;
+  // Called on the sinks' thread when the cursor is durable, with what it says: everything up to
+  // `seq` is written, but for experiments that are `behind`. Again when one of those has caught up.
+  using FlushedFn = std::function<void(input::SinksFlushed flushed)>;
 
   struct Options {
     Millis retry_after = 5'000;  // Between tries to write a directory that refused.
+    std::vector<std::string> roots = {};  // Below them no link is followed: Folder::OpenBelow.
   };
   // The cursor lives in `state_dir`/results.cursor. The replica is replayed up to it on the sinks'
   // thread: the head need not wait for that.

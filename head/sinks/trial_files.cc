@@ -1,38 +1,16 @@
 #include "head/sinks/trial_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/sinks/tensorboard.h"
 
 namespace rt {
 namespace {
 
-absl::Status WriteAll(int fd, const std::string& text) {
-  size_t written = 0;
-  while (written < text.size()) {
-    const ssize_t count = write(fd, text.data() + written, text.size() - written);
-    if (count >= 0) {
-      written += static_cast<size_t>(count);
-    } else if (errno != EINTR) {
-      return ErrnoStatus(errno, "write");
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MakeDirectory(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  return error ? ErrnoStatus(error.value(), "create " + directory) : absl::OkStatus();
-}
+// What a worker lets a trial report, with room for what the head fills in.
+constexpr size_t kColumnsMax = limits::kMetricKeysPerTrial + 64;
 
 // The row as progress.csv shows it: one level, without the configuration.
 Json::Object CsvCells(const Json& result) {
@@ -73,34 +51,57 @@ std::string HeaderLine(const std::vector<std::string>& columns) {
   return line + '\n';
 }
 
-std::string CsvLine(const std::vector<std::string>& columns, const Json::Object& cells) {
+}  // namespace
+
+TrialFiles::TrialFiles(TrialFacts facts, TrialFilesMark mark)
+    : facts_(std::move(facts)), mark_(std::move(mark)) {
+  for (const std::string& name : mark_.columns) column_.emplace(name, column_.size());
+  line_.resize(mark_.columns.size());
+}
+
+// Whether there is one now.
+bool TrialFiles::AddColumn(const std::string& name) {
+  if (column_.contains(name)) return true;
+  if (mark_.columns.size() >= kColumnsMax) {
+    lacks_columns_ = true;
+    return false;
+  }
+  column_.emplace(name, mark_.columns.size());
+  mark_.columns.push_back(name);
+  line_.push_back(nullptr);
+  return true;
+}
+
+// Keys without a column are left out.
+std::string TrialFiles::CsvLine(const Json::Object& cells) {
+  for (const auto& [name, value] : cells) {
+    const auto column = column_.find(name);
+    if (column == column_.end()) continue;
+    const Json*& slot = line_[column->second];
+    if (slot == nullptr) slot = &value;
+  }
   std::string line;
-  for (const std::string& column : columns) {
-    if (&column != &columns.front()) line += ',';
-    auto cell = std::find_if(cells.begin(), cells.end(),
-                             [&](const Json::Member& member) { return member.first == column; });
-    if (cell != cells.end()) line += CsvText(cell->second);
+  for (const Json*& value : line_) {
+    if (&value != &line_.front()) line += ',';
+    if (value != nullptr) line += CsvText(*value);
+    value = nullptr;
   }
   return line + '\n';
 }
 
-bool Contains(const std::vector<std::string>& columns, const std::string& name) {
-  return std::find(columns.begin(), columns.end(), name) != columns.end();
-}
-
-}  // namespace
-
 bool TrialFiles::Add(const Json& result) {
   const Json::Object cells = CsvCells(result);
   if (mark_.columns.empty() && mark_.csv_bytes == 0) {
-    for (const auto& [name, value] : cells) mark_.columns.push_back(name);
+    for (const auto& [name, value] : cells) AddColumn(name);
     csv_ = HeaderLine(mark_.columns);
   }
   for (const auto& [name, value] : cells) {
-    if (!Contains(mark_.columns, name)) return false;
+    if (column_.contains(name)) continue;
+    if (mark_.columns.size() < kColumnsMax) return false;
+    lacks_columns_ = true;
   }
   json_ += result.Dump() + '\n';
-  csv_ += CsvLine(mark_.columns, cells);
+  csv_ += CsvLine(cells);
   AddScalars(result, cells);
   return true;
 }
@@ -122,48 +123,28 @@ void TrialFiles::AddEnd(Millis at, TrialEnd end) {
   events_ += tensorboard::SessionEnd(at, end);
 }
 
-absl::Status TrialFiles::Append(const std::string& name, const std::string& text,
-                                uint64_t& length) {
-  const std::string path = facts_.directory + "/" + name;
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
-  struct stat found;
-  absl::Status status;
-  if (fstat(fd, &found) != 0) {
-    status = ErrnoStatus(errno, "stat");
-  } else if (static_cast<uint64_t>(found.st_size) < length) {
-    status = absl::FailedPreconditionError("it is shorter than it was");
-  } else if (ftruncate(fd, static_cast<off_t>(length)) != 0 ||
-             lseek(fd, static_cast<off_t>(length), SEEK_SET) < 0) {
-    status = ErrnoStatus(errno, "truncate");
-  } else {
-    status = WriteAll(fd, text);
-  }
-  close(fd);
-  if (!status.ok()) return Annotate(status, path);
-  length += text.size();
-  return absl::OkStatus();
-}
-
-absl::Status TrialFiles::Flush() {
+absl::Status TrialFiles::Flush(const Folder& experiment) {
   if (json_.empty() && events_.empty()) return absl::OkStatus();
-  if (mark_.json_bytes == 0) RT_RETURN_IF_ERROR(MakeDirectory(facts_.directory));
-  const std::string events = tensorboard::FileName(facts_.created_at);
+  RT_ASSIGN_OR_RETURN(const Folder trial, experiment.Enter(facts_.directory));
   if (!json_.empty()) {
-    RT_RETURN_IF_ERROR(Append("result.json", json_, mark_.json_bytes));
-    RT_RETURN_IF_ERROR(Append("progress.csv", csv_, mark_.csv_bytes));
+    RT_RETURN_IF_ERROR(trial.Append("result.json", json_, mark_.json_bytes));
+    RT_RETURN_IF_ERROR(trial.Append("progress.csv", csv_, mark_.csv_bytes));
   }
-  RT_RETURN_IF_ERROR(Append(events, events_, mark_.events_bytes));
+  RT_RETURN_IF_ERROR(trial.Append(tensorboard::FileName(facts_.created_at), events_,
+                                  mark_.events_bytes));
   json_.clear();
   csv_.clear();
   events_.clear();
   return absl::OkStatus();
 }
 
-absl::Status TrialFiles::Rewrite(const std::vector<Json>& results, Millis ended_at,
-                                 TrialEnd end) {
-  RT_RETURN_IF_ERROR(MakeDirectory(facts_.directory));
+absl::Status TrialFiles::Rewrite(const Folder& experiment, const std::vector<Json>& results,
+                                 Millis ended_at, TrialEnd end) {
+  RT_ASSIGN_OR_RETURN(const Folder trial, experiment.Enter(facts_.directory));
   mark_ = {};
+  lacks_columns_ = false;
+  column_.clear();
+  line_.clear();
   json_.clear();
   events_.clear();
   std::vector<Json::Object> lines;
@@ -171,19 +152,15 @@ absl::Status TrialFiles::Rewrite(const std::vector<Json>& results, Millis ended_
     lines.push_back(CsvCells(result));
     json_ += result.Dump() + '\n';
     AddScalars(result, lines.back());
-    for (const auto& [name, value] : lines.back()) {
-      if (!Contains(mark_.columns, name)) mark_.columns.push_back(name);
-    }
+    for (const auto& [name, value] : lines.back()) AddColumn(name);
   }
   csv_ = results.empty() ? "" : HeaderLine(mark_.columns);
-  for (const Json::Object& cells : lines) csv_ += CsvLine(mark_.columns, cells);
+  for (const Json::Object& cells : lines) csv_ += CsvLine(cells);
   if (end != TrialEnd::kNone) AddEnd(ended_at, end);
-  const std::string& directory = facts_.directory;
-  RT_RETURN_IF_ERROR(ReplaceFile(directory + "/result.json", json_));
-  RT_RETURN_IF_ERROR(ReplaceFile(directory + "/progress.csv", csv_));
+  RT_RETURN_IF_ERROR(trial.Replace("result.json", json_));
+  RT_RETURN_IF_ERROR(trial.Replace("progress.csv", csv_));
   if (!events_.empty())
-    RT_RETURN_IF_ERROR(
-        ReplaceFile(directory + "/" + tensorboard::FileName(facts_.created_at), events_));
+    RT_RETURN_IF_ERROR(trial.Replace(tensorboard::FileName(facts_.created_at), events_));
   mark_.json_bytes = json_.size();
   mark_.csv_bytes = csv_.size();
   mark_.events_bytes = events_.size();
@@ -193,46 +170,26 @@ absl::Status TrialFiles::Rewrite(const std::vector<Json>& results, Millis ended_
   return absl::OkStatus();
 }
 
-absl::Status ReplaceFile(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                      0644);
-  if (fd < 0) return ErrnoStatus(errno, "open " + temporary);
-  absl::Status status = WriteAll(fd, text);
-  close(fd);
-  if (!status.ok()) return Annotate(status, temporary);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return ErrnoStatus(errno, "rename " + path);
-  return absl::OkStatus();
-}
-
-absl::Status WriteExperiment(const std::string& directory, Millis created_at,
+absl::Status WriteExperiment(const Folder& experiment, Millis created_at,
                              const ExperimentSpec& spec) {
-  RT_RETURN_IF_ERROR(MakeDirectory(directory));
-  return ReplaceFile(
-      directory + "/" + tensorboard::FileName(created_at),
+  return experiment.Replace(
+      tensorboard::FileName(created_at),
       tensorboard::Header(created_at) + tensorboard::Experiment(created_at, spec));
 }
 
-absl::Status WriteParams(const std::string& directory, const std::string& params) {
-  RT_RETURN_IF_ERROR(MakeDirectory(directory));
+absl::Status WriteParams(const Folder& trial, const std::string& params) {
   absl::StatusOr<Json> json = Json::Parse(params);
-  return ReplaceFile(directory + "/params.json", json.ok() ? json->Pretty() + "\n" : params);
+  return trial.Replace("params.json", json.ok() ? json->Pretty() + "\n" : params);
 }
 
-absl::Status WriteError(const std::string& directory, const event::TrialEnded& ended) {
-  RT_RETURN_IF_ERROR(MakeDirectory(directory));
-  std::string text = ended.error.traceback;
-  if (text.empty()) text = ended.error.kind + ": " + ended.error.message;
-  if (ended.error.kind.empty() && ended.error.message.empty()) text = ended.reason;
+absl::Status WriteError(const Folder& trial, const ErrorInfo& error, const std::string& reason) {
+  std::string text = error.traceback;
+  if (text.empty()) text = error.kind + ": " + error.message;
+  if (error.kind.empty() && error.message.empty()) text = reason;
   if (!text.ends_with('\n')) text += '\n';
-  return ReplaceFile(directory + "/error.txt", text);
+  return trial.Replace("error.txt", text);
 }
 
-absl::Status RemoveError(const std::string& directory) {
-  std::error_code error;
-  std::filesystem::remove(directory + "/error.txt", error);
-  return error ? ErrnoStatus(error.value(), "remove " + directory + "/error.txt")
-               : absl::OkStatus();
-}
+absl::Status RemoveError(const Folder& trial) { return trial.Remove("error.txt"); }
 
 }  // namespace rt

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Optional
 
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
-from rt._wire import Wire
+from rt._wire import Wire, refusal
 
 # Without the wrapper of signal.signal, whose enums cost a forked trial dozens of page faults.
 set_handler: Any = _signal.signal
@@ -329,10 +329,9 @@ class Session:
             self._pause_told = True
             left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
             self._notice_end = time.monotonic() + float(left_s)
-        error = message.get("error")
-        if error:
-            text = error.get("message") if isinstance(error, dict) else error
-            raise RuntimeError(f"the worker refused the report: {text}")
+        if error := message.get("error"):  # Sent again, the report would be refused again.
+            self._unacked = deque(each for each in self._unacked if each[0] != seq)
+            raise refusal(error)
 
     def _read_without_blocking(self) -> None:
         try:

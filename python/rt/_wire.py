@@ -118,3 +118,13 @@ class Wire:
                 raise ConnectionError(f"the other side did not send JSON: {error}") from error
             if isinstance(message, dict):
                 self._messages.append(message)
+
+
+def refusal(error: Any) -> Exception:
+    """What to raise for the `error` of a worker's answer to a report: a ValueError when the row
+    itself is at fault."""
+    given = error if isinstance(error, dict) else {"message": error}
+    text = f"the worker refused the report: {given.get('message')}"
+    if given.get("hint"):
+        text += f"; {given['hint']}"
+    return (ValueError if given.get("code") == "INVALID_ARGUMENT" else RuntimeError)(text)

@@ -39,9 +39,9 @@ struct Head {
   Head() {
     journal = *OpenSqliteJournal(folder.File("journal.db"));
     loop = *HeadLoop::Start(*journal, {"bench", "bench", RT_VERSION}, {});
-    sinks = *ResultSinks::Start(*journal, folder.path(), [this](uint64_t seq) {
+    sinks = *ResultSinks::Start(*journal, folder.path(), [this](input::SinksFlushed told) {
       std::lock_guard lock(mutex);
-      flushed = seq;
+      flushed = told.seq;
       changed.notify_all();
     });
     loop->OnDurable([this](uint64_t) { sinks->Wake(); });

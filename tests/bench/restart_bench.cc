@@ -133,7 +133,7 @@ Restart TimeRestart(const TempDir& folder) {
   Must(loop.status());
   restart.loop_s = Since(start);
   start = steady_clock::now();
-  auto sinks = ResultSinks::Start(**journal, folder.path(), [](uint64_t) {});
+  auto sinks = ResultSinks::Start(**journal, folder.path(), [](input::SinksFlushed) {});
   Must(sinks.status());
   restart.sinks_s = Since(start);
   return restart;

@@ -27,6 +27,7 @@ class FakeWorker:
         self.hellos = 0
         self.paused = False
         self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
+        self.refused: dict[int, dict[str, Any]] = {}  # Reports, and the error of each.
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
         self._listener.listen(8)
@@ -82,6 +83,8 @@ class FakeWorker:
 
     def _report(self, message: dict[str, Any]) -> list[Any]:
         seq = message["seq"]
+        if error := self.refused.get(seq):
+            return [{"op": "error", "ok": False, "seq": seq, "error": error}]
         if seq > self.spooled:
             self.reports.append(message)
         if seq in self.drop_at:

@@ -142,6 +142,19 @@ def test_what_is_no_dict_is_refused(tmp_path: Path) -> None:
         tune.report({"a": 1}, checkpoint="path")  # type: ignore[arg-type]
 
 
+def test_a_refused_report_raises_what_is_wrong_with_it_once(tmp_path: Path) -> None:
+    worker, session = open_session(tmp_path)
+    error = {"code": "INVALID_ARGUMENT", "message": "5001 metrics", "hint": "drop some"}
+    worker.refused[1] = error
+    tune.report({"a": 1})
+    with pytest.raises(ValueError, match="refused the report: 5001 metrics; drop some"):
+        session.barrier()
+    session.send_error("ValueError", "5001 metrics", "")
+    session.barrier()
+    assert worker.spooled == 0
+    assert [each["kind"] for each in worker.errors] == ["ValueError"]
+
+
 def test_report_outside_a_trial_warns() -> None:
     with pytest.warns(UserWarning, match="outside a trial"):
         tune.report({"a": 1})

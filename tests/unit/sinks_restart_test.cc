@@ -58,11 +58,12 @@ struct Search {
       std::lock_guard lock(mutex);
       flushed = ReadCursor(folder.File("results.cursor"))->seq;
     }
-    auto started = ResultSinks::Start(*journal, folder.path(), [this](uint64_t seq) {
+    const auto note = [this](const input::SinksFlushed& told) {
       std::lock_guard lock(mutex);
-      flushed = seq;
+      flushed = told.seq;
       changed.notify_all();
-    }, {.retry_after = 10});
+    };
+    auto started = ResultSinks::Start(*journal, folder.path(), note, {.retry_after = 10});
     REQUIRE(started.ok());
     sinks = *std::move(started);
   }

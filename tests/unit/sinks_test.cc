@@ -1,121 +1,8 @@
-#include <catch2/catch.hpp>
+#include <thread>
 
-#include <condition_variable>
-#include <filesystem>
-#include <fstream>
-#include <mutex>
-#include <sstream>
-
-#include "common/base/strings.h"
-#include "head/core/core.h"
-#include "head/core/view.h"
-#include "head/journal/memory_journal.h"
-#include "head/sinks/result_sinks.h"
-#include "tests/temp_dir.h"
+#include "tests/unit/sinks_story.h"
 
 using namespace rt;
-
-namespace {
-
-std::string ReadText(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-std::vector<std::string> Lines(const std::filesystem::path& path) {
-  std::vector<std::string> lines = Split(ReadText(path), '\n');
-  if (!lines.empty() && lines.back().empty()) lines.pop_back();
-  return lines;
-}
-
-// A head without a loop: Step, then the memory journal. One node, one experiment, one trial.
-struct Story {
-  TempDir folder{"sinks"};
-  Core core;
-  MemoryJournal journal;
-  Millis now = 1'000'000;
-  uint64_t sync_seq = 0;
-  std::map<Fence, Observed> running;
-  std::unique_ptr<ResultSinks> sinks;
-  std::mutex mutex;
-  std::condition_variable changed;
-  uint64_t flushed = 0;
-
-  Story() {
-    Do(input::StartHead{"c", "test", "1"});
-    Do(input::CreateToken{"tok", "worker", 1000, ""});
-    Do(input::UseToken{"tok", "n1"});
-    Sync();
-    Do(input::CreateExperiment{
-        .spec = R"({"experiment":"e","command":["x"],"max_failures":3})", .request_key = "k",
-        .drawn_seed = 9, .results_root = folder.path()});
-    Sync();
-    Sync();
-    StartSinks();
-  }
-  ~Story() { sinks.reset(); }
-  Outcome Do(const Input& input) {
-    Outcome outcome = Step(core, input, ++now);
-    INFO(outcome.verdict.ToString());
-    REQUIRE(outcome.verdict.ok());
-    if (!outcome.records.empty()) {
-      journal.Append({outcome.records, outcome.rows}, [](const absl::Status&) {});
-    }
-    return outcome;
-  }
-  void Sync() {
-    input::Sync sync{.node = {1}, .incarnation = 7, .sync_seq = ++sync_seq};
-    sync.inventory.resources.cpu = 2 * kUnit;
-    for (const auto& [fence, observed] : running) sync.observed.push_back(observed);
-    Do(sync);
-  }
-  Fence FenceOf(uint32_t attempt) { return {{Owner::Of(TrialId{{1}, 0}), attempt, 1}, 0}; }
-  void Run(uint32_t attempt) {
-    running[FenceOf(attempt)] = {FenceOf(attempt), Observed::Phase::kRunning, 4242};
-    Sync();
-  }
-  void Report(uint32_t attempt, uint64_t seq, const std::string& metrics) {
-    RowBatch batch{FenceOf(attempt).attempt, 0,
-                   {{seq, static_cast<double>(seq), 1, now, metrics}}};
-    REQUIRE(!Do(input::Report{{1}, {batch}}).answer.verdicts.at(0).stale);
-  }
-  // Fails the attempt; the next one is placed at once.
-  void Fail(uint32_t attempt, uint64_t last_seq) {
-    Observed& observed = running[FenceOf(attempt)];
-    observed.phase = Observed::Phase::kExited;
-    observed.exit_code = 1;
-    observed.last_seq = last_seq;
-    Sync();
-    running.clear();
-    Sync();
-    Sync();
-  }
-  void StartSinks() {
-    auto started = ResultSinks::Start(journal, folder.path(), [this](uint64_t seq) {
-      std::lock_guard lock(mutex);
-      flushed = seq;
-      changed.notify_all();
-    });
-    INFO(started.status().ToString());
-    REQUIRE(started.ok());
-    sinks = std::move(*started);
-  }
-  void WaitFlushed() {
-    sinks->Wake();
-    std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, std::chrono::seconds(10),
-                             [&] { return flushed == journal.durable_seq(); }));
-  }
-  std::filesystem::path Directory() {
-    const Experiment& experiment = core.world.state.experiments.at({1});
-    return std::filesystem::path(experiment.results_dir) /
-           TrialName(experiment, core.world.index.experiments.at({1}), 0);
-  }
-  size_t JsonLines() { return Lines(Directory() / "result.json").size(); }
-};
-
-}  // namespace
 
 TEST_CASE("sinks: rows become lines, and a late key gets its column") {
   Story story;
@@ -189,4 +76,37 @@ TEST_CASE("sinks: superseded rows are left out") {
   CHECK(Json::Parse(lines[1])->GetDouble("loss") == 0.4);
   CHECK(Json::Parse(lines[2])->GetDouble("loss") == 0.2);
   CHECK(Lines(story.Directory() / "progress.csv").size() == 4);
+}
+
+TEST_CASE("sinks: a row of 60 000 metrics costs time in proportion to its length") {
+  Story story;
+  story.Run(1);
+  for (uint64_t seq = 1; seq <= 4; ++seq) {
+    std::string metrics = "{";
+    for (int key = 0; key < 60'000; ++key) {
+      metrics += (key == 0 ? "\"" : ",\"") + ("k" + std::to_string(key)) + "\":1";
+    }
+    story.Report(1, seq, metrics + "}");
+  }
+  story.WaitFlushed();
+  CHECK(story.JsonLines() == 4);
+}
+
+TEST_CASE("sinks: a trial that reports a new metric with every row does not cost a rewrite each") {
+  Story story;
+  story.Run(1);
+  for (uint64_t seq = 1; seq <= 2'000; ++seq) {
+    if (seq % 500 == 0) story.Sync();
+    story.Report(1, seq, "{\"k" + std::to_string(seq) + "\":1}");
+    if (seq % 10 == 0) story.sinks->Wake();
+  }
+  story.WaitFlushed();
+  // The last of the rewrites for late keys may still be due.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (story.JsonLines() < 2'000 && std::chrono::steady_clock::now() < deadline) {
+    story.sinks->Wake();
+    std::this_thread::yield();
+  }
+  CHECK(story.JsonLines() == 2'000);
+  CHECK(Lines(story.Directory() / "progress.csv").size() == 2'001);
 }

@@ -105,6 +105,7 @@ absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOp
   if (auto known = spool_->Find(options.key)) return *known;
   RT_ASSIGN_OR_RETURN(SpoolRow row, RowOf(metrics, options));
   if (IsSpooled(options.client_seq)) return row;
+  RT_RETURN_IF_ERROR(keys_.Add(metrics));
   RT_ASSIGN_OR_RETURN(row, spool_->Append(std::move(row)));
   lock.unlock();
   {
@@ -339,12 +340,23 @@ void LiveAttempt::Refuse(const absl::Status& why) {
   if (lines_refused_++ == 0) first_refused_ = MessageOf(why);
 }
 
+void LiveAttempt::NoteRefused(const absl::Status& why) {
+  std::lock_guard lock(mutex_);
+  if (reports_refused_++ == 0) first_report_refused_ = MessageOf(why);
+}
+
 std::string LiveAttempt::WhatWasRefused() const {
-  if (lines_refused_ == 0) return regex_refused_;
-  const std::string lines = lines_refused_ == 1 ? "a line with a report was"
-                                                : std::to_string(lines_refused_) +
-                                                      " lines with reports were";
-  return lines + " not taken: " + first_refused_;
+  const auto counted = [](uint64_t count, const char* one, const std::string& many) {
+    return count == 1 ? one : std::to_string(count) + many;
+  };
+  if (lines_refused_ > 0) {
+    return counted(lines_refused_, "a line with a report was", " lines with reports were") +
+           " not taken: " + first_refused_;
+  }
+  std::lock_guard lock(mutex_);
+  if (reports_refused_ == 0) return regex_refused_;
+  return counted(reports_refused_, "a report was", " reports were") +
+         " not taken: " + first_report_refused_;
 }
 
 std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {

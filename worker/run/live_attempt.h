@@ -18,6 +18,7 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
+#include "worker/run/metric_keys.h"
 #include "worker/run/report_pace.h"
 #include "worker/run/spool.h"
 
@@ -94,8 +95,10 @@ class LiveAttempt {
   // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
   void Hurry();
 
-  // Of its output, what looked like reports and was none, or why its pattern is switched off; ""
-  // when there was nothing of the kind.
+  // A report through the socket was refused.
+  void NoteRefused(const absl::Status& why);
+  // Which lines that looked like reports, or which reports through the socket, were refused, or why
+  // the pattern for its output is switched off; "" when there was nothing of the kind.
   std::string WhatWasRefused() const;
 
   // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
@@ -132,9 +135,12 @@ class LiveAttempt {
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
   bool is_judged_ = false;  // By the experiment's driver.
   std::mutex adding_;  // One row's iteration follows from the one before it.
+  MetricKeys keys_;    // Of its rows; guarded by adding_.
   mutable std::mutex mutex_;
   Standing standing_;
   std::optional<Error> error_;
+  uint64_t reports_refused_ = 0;  // Through the socket, as this daemon saw.
+  std::string first_report_refused_;
   std::function<void()> on_saved_;
   std::function<void()> on_moved_;
   std::optional<uint64_t> whole_seq_;  // As the head said last.

@@ -144,7 +144,10 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
                               .saved = !checkpoint.empty(),
                               .together = message.GetBool("together")};
   const absl::StatusOr<SpoolRow> row = attempt.AddRow(*metrics, options);
-  if (!row.ok()) return Refuse(connection, row.status(), client_seq);
+  if (!row.ok()) {
+    attempt.NoteRefused(row.status());
+    return Refuse(connection, row.status(), client_seq);
+  }
   const Wait answer{row->seq, client_seq != 0 ? client_seq : row->seq};
   if (!checkpoint.empty()) return TakeCheckpoint(connection, message, *row, answer);
   if (wait) {
