@@ -25,6 +25,8 @@ const char kUsage[] =
     "                 [--peer-bandwidth 1GiB]  a second, to other workers\n"
     "                 [--keep-checkpoints 10GiB]  on this disk, for the next restore; at most a\n"
     "                     tenth of it unless this is said; 0: none\n"
+    "                 [--keep-outputs 1GiB]  of what a trial or job wrote in its directories;\n"
+    "                     0: nothing\n"
     "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n"
     "       rt-worker --failpoints  where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,\n"
     "                 kill:MS), stand still (stop:MS) or fail (error), for tests\n";
@@ -103,6 +105,15 @@ absl::Status ReadPeers(const std::string& port, const std::string& bandwidth,
   return absl::OkStatus();
 }
 
+absl::Status ReadKeepOutputs(const std::string& text, Flags& flags) {
+  if (text.empty()) return absl::OkStatus();
+  const std::optional<int64_t> bytes = ParseBytes(text);
+  if (!bytes || *bytes < 0)
+    return Invalid("--keep-outputs: not a number of bytes: " + text, "--keep-outputs 1GiB");
+  flags.keep_outputs = *bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ReadGrace(const std::string& text, Flags& flags) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<double> seconds = ParseDurationSeconds(text);
@@ -120,14 +131,14 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   std::string labels;
   std::string share, notices = "auto", grace;
   std::string disconnect_stop;
-  std::string peer_port, peer_bandwidth, keep;
+  std::string peer_port, peer_bandwidth, keep, keep_outputs;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
       {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
       {"--resources", &resources},       {"--labels", &labels},
       {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop},
       {"--peer-port", &peer_port},       {"--peer-bandwidth", &peer_bandwidth},
-      {"--keep-checkpoints", &keep},
+      {"--keep-checkpoints", &keep},     {"--keep-outputs", &keep_outputs},
       {"--notices", &notices},           {"--notice-file", &flags.notice_file},
       {"--notice-grace", &grace},        {"--notice-url", &flags.notice_url}};
   for (int i = 1; i < argc; ++i) {
@@ -159,6 +170,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   RT_RETURN_IF_ERROR(ReadDisconnectStop(disconnect_stop, flags));
   RT_ASSIGN_OR_RETURN(flags.notices, NoticeNames(notices, ThisMachine()));
   RT_RETURN_IF_ERROR(ReadGrace(grace, flags));
+  RT_RETURN_IF_ERROR(ReadKeepOutputs(keep_outputs, flags));
   RT_RETURN_IF_ERROR(ReadPeers(peer_port, peer_bandwidth, keep, flags));
   RT_ASSIGN_OR_RETURN(flags.labels, ParseLabels(labels));
   return flags;

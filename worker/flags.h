@@ -28,6 +28,7 @@ struct Flags {
   int peer_port = 0;           // Where other workers are served; 0: any, -1: nowhere.
   Bytes peer_bandwidth = 0;    // To them, a second; 0: no bound.
   Bytes keep_checkpoints = -1;  // On this disk; -1: limits::kKeptCheckpointBytesMax.
+  Bytes keep_outputs = limits::kOutputBytesMax;  // Of what a trial wrote; 0: nothing.
   bool help = false;
   bool version = false;
   bool failpoints = false;  // Only list them.

@@ -23,6 +23,7 @@
 #include "common/run/runtime_dir.h"
 #include "common/run/start_failure.h"
 #include "common/run/service_manager.h"
+#include "worker/checkpoint/output_keeper.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
@@ -131,10 +132,11 @@ struct Trees {
   std::unique_ptr<PeerServer> server;
 };
 
-// Nothing runs here, and nothing that is held here waits for the store.
+// Nothing runs here, and nothing that is held here, or was written here, waits for the store.
 bool IsIdle(const WorkerLoop& loop, const HeldPusher& held) {
   const std::vector<Observed> observed = loop.observed();
-  return held.IsDone() && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
+  const bool is_done = held.IsDone() && loop.outputs_pending().empty();
+  return is_done && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
     return one.phase == Observed::Phase::kExited;
   });
 }
@@ -205,15 +207,15 @@ void ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
   watch->Stop();
 }
 
-void FillIn(Flags& flags) {
+absl::Status FillIn(Flags& flags) {
   flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
   while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
   if (flags.name.empty()) flags.name = HostName();
+  return EnsureDirectory(flags.state_dir);
 }
 
 absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
-  FillIn(flags);
-  RT_RETURN_IF_ERROR(EnsureDirectory(flags.state_dir));
+  RT_RETURN_IF_ERROR(FillIn(flags));
   RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
   RT_RETURN_IF_ERROR(
       WriteFileAtomic(flags.state_dir + "/pid", std::to_string(::getpid()) + "\n"));
@@ -226,10 +228,9 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   auto control = MakeChannel(flags.head, credentials, identity.cluster_id, false);
   RemoteStore store(MakeChannel(flags.head, credentials, identity.cluster_id, true));
 
-  const std::string bin_dir = BinDir();
   GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
   RT_RETURN_IF_ERROR(gpus.Open());
-  NodeFacts node{bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
+  NodeFacts node{BinDir(), FindPythonDir(BinDir()), !gpus.gpus().empty()};
   Trees trees(flags, control, credentials, identity.cluster_id, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
@@ -246,7 +247,9 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   ReportLoop reports(control, attempts, [&] { socket.Wake(); });
   LogSender logs(control, launcher);
   SyncLoop* sync_now = nullptr;
-  WorkerLoop loop({launcher, socket, pool, attempts, pushes},
+  OutputKeeper outputs({.state_dir = flags.state_dir, .bytes = flags.keep_outputs}, store, head,
+                       launcher.bundles(), [&] { sync_now->SyncSoon(); });
+  WorkerLoop loop({launcher, socket, pool, attempts, pushes, outputs},
                   [&](bool urgent) { reports.OnRow(urgent); },
                   [&](bool urgent) {
                     if (sync_now == nullptr) return;
@@ -259,6 +262,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Start();
   pushes.Start();
   trees.Serve(flags, credentials, pushes, [&] { return attempts.head_epoch(); });
+  outputs.Start();
   reports.Start();
   sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });

@@ -166,6 +166,21 @@ inline constexpr size_t kPeerStreamsMax = 24;
 inline constexpr size_t kHeldTreesPerNode = 1'000;
 inline constexpr size_t kHeldTreesMax = 100'000;
 
+// The part of an attempt's outputs that is kept, of all its ranks together (rt-worker
+// --keep-outputs) and of each rank; smaller files come first.
+inline constexpr Bytes kOutputBytesMax = Bytes{1} << 30;
+inline constexpr size_t kOutputFilesMax = 20'000;
+// Paths that the head knows by name, of the files that are kept and of those that are left out, and
+// their bytes: the state holds them for every trial.
+inline constexpr size_t kOutputNamesMax = 20;
+inline constexpr size_t kOutputNamesBytesMax = 2'048;
+// Outputs that wait on a worker's disk for the head or the store, and their bytes. A worker that
+// has this much starts nothing new until some are kept; a Sync may name as many.
+inline constexpr size_t kOutputsWaitingMax = 1'000;
+inline constexpr Bytes kOutputsWaitingBytesMax = Bytes{10} << 30;
+// Outputs for which the store has no room are given up after this long, and named.
+inline constexpr Millis kOutputsWaitForRoom = 60'000;
+
 // Warm-start servers of a node, each as large as what its trainable imports, and how long one stays
 // without trials: longer than any gap within a search, shorter than anybody misses the memory.
 inline constexpr size_t kWarmServersMax = 4;

@@ -3,10 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <filesystem>
 #include <future>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,7 +38,8 @@ constexpr Bytes kIgnoreFileBytesMax = 1 << 20;
 class TreeStorer {
  public:
   TreeStorer(BlobStore& store, const TreeOptions& options)
-      : store_(store), is_bundle_(options.honour_ignore_files) {
+      : store_(store), is_bundle_(options.honour_ignore_files), only_(options.only),
+        unreadable_(options.unreadable) {
     std::error_code error;
     for (const std::string& path : options.exclude)
       excluded_.insert(fs::weakly_canonical(path, error).string());
@@ -48,7 +51,9 @@ class TreeStorer {
 
  private:
   absl::Status AddEntry(const std::string& path, const std::string& relative);
+  bool IsWanted(const std::string& relative, bool is_directory) const;
   absl::Status AddLink(const std::string& path, const std::string& relative);
+  bool IsUnreadable(const std::string& relative, const absl::Status& status);
   absl::Status ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry);
   absl::Status AddChunk(std::string bytes, ManifestEntry& entry);
   void ReadIgnoreFiles(const std::string& directory, const std::string& relative);
@@ -57,6 +62,8 @@ class TreeStorer {
 
   BlobStore& store_;
   const bool is_bundle_;
+  const std::map<std::string, Bytes>* const only_;
+  std::map<std::string, std::string>* const unreadable_;
   std::set<std::string> excluded_;
   IgnoreRules rules_;
   Manifest manifest_;
@@ -64,12 +71,18 @@ class TreeStorer {
   std::map<std::string, std::string> pending_;  // Digest -> bytes.
   size_t pending_bytes_ = 0;
   std::set<std::string> known_;  // In the store, or on the way there.
+  bool is_read_failed_ = false;  // A file's own read has failed, not the store.
   std::future<absl::Status> storing_;  // Its destructor waits.
 };
 
 absl::StatusOr<std::vector<std::string>> SortedNames(const std::string& directory) {
-  std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(directory.c_str()), ::closedir);
-  if (stream == nullptr) return ErrnoStatus(errno, "open " + directory);
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open " + directory);
+  std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), ::closedir);
+  if (stream == nullptr) {
+    ::close(fd);
+    return ErrnoStatus(errno, "open " + directory);
+  }
   std::set<std::string> names;
   errno = 0;
   while (const dirent* entry = ::readdir(stream.get())) {
@@ -113,28 +126,49 @@ absl::Status TreeStorer::AddDirectory(const std::string& directory, const std::s
   const size_t rules_before = rules_.size();
   const size_t entries_before = manifest_.entries.size();
   if (is_bundle_) ReadIgnoreFiles(directory, relative);
-  RT_ASSIGN_OR_RETURN(std::vector<std::string> names, SortedNames(directory));
-  for (const std::string& name : names)
+  absl::StatusOr<std::vector<std::string>> names = SortedNames(directory);
+  if (!names.ok())
+    return IsUnreadable(relative, names.status()) ? absl::OkStatus() : names.status();
+  for (const std::string& name : *names)
     RT_RETURN_IF_ERROR(
         AddEntry(directory + "/" + name, relative.empty() ? name : relative + "/" + name));
   rules_.Truncate(rules_before);
   // Of a bundle, a directory that holds something is left out with all that it holds: what is left
   // out must not show in the digest.
-  const bool is_kept = !is_bundle_ || names.empty();
+  const bool is_named = only_ == nullptr || only_->contains(relative);
+  const bool is_kept = is_bundle_ ? names->empty() : is_named;
   if (is_kept && !relative.empty() && manifest_.entries.size() == entries_before)
     manifest_.entries.push_back({.path = relative, .kind = ManifestEntry::Kind::kDirectory});
   return absl::OkStatus();
 }
 
+// A directory also for what is wanted below it.
+bool TreeStorer::IsWanted(const std::string& relative, bool is_directory) const {
+  if (only_ == nullptr || only_->contains(relative)) return true;
+  const std::string below = relative + "/";
+  const auto first = only_->lower_bound(below);
+  return is_directory && first != only_->end() && first->first.starts_with(below);
+}
+
+// Whether the tree is stored without it.
+bool TreeStorer::IsUnreadable(const std::string& relative, const absl::Status& status) {
+  if (unreadable_ != nullptr) (*unreadable_)[relative] = MessageOf(status);
+  return unreadable_ != nullptr;
+}
+
 absl::Status TreeStorer::AddEntry(const std::string& path, const std::string& relative) {
   if (excluded_.contains(path)) return absl::OkStatus();
   struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return ErrnoStatus(errno, path);
+  if (::lstat(path.c_str(), &info) != 0) {
+    const absl::Status failed = ErrnoStatus(errno, path);
+    return !IsWanted(relative, false) || IsUnreadable(relative, failed) ? absl::OkStatus() : failed;
+  }
   if (is_bundle_) {
     std::string_view name = std::string_view(relative).substr(relative.rfind('/') + 1);
     if (name == ".git" || rules_.IsIgnored(relative, S_ISDIR(info.st_mode)))
       return absl::OkStatus();
   }
+  if (!IsWanted(relative, S_ISDIR(info.st_mode))) return absl::OkStatus();
   if (absl::Status status = CheckRelativePath(relative); !status.ok())
     return Annotate(status, EscapeControl(path));
   if (S_ISDIR(info.st_mode)) return AddDirectory(path, relative);
@@ -164,12 +198,17 @@ absl::Status TreeStorer::AddLink(const std::string& path, const std::string& rel
 
 absl::Status TreeStorer::AddFile(const std::string& path, const std::string& relative) {
   int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  if (fd < 0) {
+    const absl::Status failed = ErrnoStatus(errno, "open " + path);
+    return IsUnreadable(relative, failed) ? absl::OkStatus() : failed;
+  }
   struct stat info {};
   absl::Status status = ::fstat(fd, &info) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
   ManifestEntry entry{.path = relative, .mode = (info.st_mode & 0755) | 0600};
   if (status.ok()) status = ReadChunks(fd, info.st_size, entry);
   ::close(fd);
+  if (std::exchange(is_read_failed_, false) && IsUnreadable(relative, status))
+    return absl::OkStatus();
   if (!status.ok()) return Annotate(status, path);
   ++stored_.files;
   stored_.bytes += entry.size;
@@ -186,21 +225,28 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
 // What was read is what is stored, also when somebody writes to the file meanwhile: the plan only
 // says where to cut.
 absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry) {
+  const Bytes most =
+      only_ == nullptr ? std::numeric_limits<Bytes>::max() : only_->at(entry.path);
   const std::vector<Bytes> plan = is_bundle_ ? std::vector<Bytes>() : PlanCuts(fd, file_bytes);
   std::vector<Bytes> cuts;
   while (true) {
     const size_t wanted = cuts.size() < plan.size() ? static_cast<size_t>(plan[cuts.size()])
                                                     : limits::kChunkBytes;
-    std::string bytes(wanted, '\0');
+    const Bytes allowed = std::min(static_cast<Bytes>(wanted), most - entry.size);
+    std::string bytes(static_cast<size_t>(allowed), '\0');
     size_t filled = 0;
     while (filled < bytes.size()) {
       ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return ErrnoStatus(errno, "read");
+      if (got < 0) {
+        is_read_failed_ = true;
+        return ErrnoStatus(errno, "read");
+      }
       if (got == 0) break;
       filled += static_cast<size_t>(got);
     }
-    const bool last = filled < bytes.size();
+    const bool last =
+        filled < bytes.size() || entry.size + static_cast<Bytes>(filled) >= most;
     if (filled > 0) {
       cuts.push_back(static_cast<Bytes>(filled));
       bytes.resize(filled);

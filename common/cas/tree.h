@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
@@ -16,6 +18,12 @@ struct TreeOptions {
   // (absolute: RT_HOME, results) are left out. Off for checkpoints: everything is taken.
   bool honour_ignore_files = false;
   std::vector<std::string> exclude;
+  // Only these files, links and empty directories, below the root, and of each file at most so many
+  // bytes; null: all.
+  const std::map<std::string, Bytes>* only = nullptr;
+  // With `only`: gets the files that are gone or cannot be read, each with the reason; the rest is
+  // stored without them. Null: they are errors.
+  std::map<std::string, std::string>* unreadable = nullptr;
 };
 struct StoredTree {
   std::string manifest;  // Digest.

@@ -50,12 +50,20 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"head.store.after_manifest", kCanFail},
     {"head.checkpoint.before_commit"},  // Bytes and manifest are there; the core has not heard.
     {"head.checkpoint.after_commit"},   // Durable; the worker was not told.
+    {"head.outputs.before_kept"},  // What an attempt wrote is in the store; the core has not heard.
+    {"head.outputs.after_kept"},   // Durable; the worker was not told.
     {"head.sweep.after_mark", kCanFail},        // What lives is known.
     {"head.sweep.before_unlink"},               // A file of the store in the state directory.
     {"head.sweep.before_tombstone", kCanFail},  // Of an object that nothing names.
     {"head.sweep.after_tombstones", kCanFail},
     {"head.sweep.before_delete", kCanFail},  // Its grace is over.
     {"head.sweep.after_delete", kCanFail},   // Its tombstone is still there.
+    {"worker.outputs.before_take"},  // The attempt is over; its outputs lie in its run directory.
+    {"worker.outputs.after_work"},   // The working directory is moved, the rest is not.
+    {"worker.outputs.after_take"},   // All is moved; the run directory is still there.
+    {"worker.outputs.before_push", kCanFail},
+    {"worker.outputs.after_push", kCanFail},  // The store has them; the head has not heard.
+    {"worker.outputs.after_told"},            // The head knows; they are still on this disk.
     {"worker.start.before_adopt"},           // An attempt that an earlier daemon left running.
     {"worker.start.after_adopt"},
     {"worker.sync.before_take"},  // The head has said what should run.

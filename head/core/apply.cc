@@ -415,6 +415,7 @@ struct Applier {
       CountHeld(world, {e.node}, -1);
   }
   void operator()(const event::CheckpointReleased&) {}
+  void operator()(const event::OutputsKept& e) { ApplyOutputs(world, e, at); }
   void operator()(const event::CheckpointRetired& e) {
     Runs& runs = RunsOf(e.owner);
     const Checkpoint& newest = runs.checkpoints.back();

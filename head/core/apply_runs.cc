@@ -171,4 +171,15 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
   runs.checkpoints.push_back(std::move(checkpoint));
 }
 
+void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at) {
+  std::vector<RankOutputs>& all = FindRuns(world.state, e.attempt.owner)->outputs;
+  std::erase_if(all, [&](const RankOutputs& known) {
+    return known.attempt != e.attempt.number || known.rank == e.rank;
+  });
+  const auto place = std::find_if(all.begin(), all.end(), [&](const RankOutputs& known) {
+    return known.rank > e.rank;
+  });
+  all.insert(place, {e.attempt.number, e.rank, at, e.outputs});
+}
+
 }  // namespace rt

@@ -111,6 +111,7 @@ void RetireByPolicy(Draft& draft, const Owner& owner);
 
 // holders.cc
 absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input);
+absl::Status OnKeepOutputs(Draft& draft, const input::KeepOutputs& input);
 // Retires the newest ones whose bytes nobody has: what follows begins at one that can be had.
 void RetireUnreachable(Draft& draft, const Owner& owner);
 

@@ -309,6 +309,15 @@ struct CheckpointRetired {
   RT_FIELDS(CheckpointRetired, owner, checkpoint);
 };
 
+// The store has what a rank of an attempt that is over wrote. It replaces what earlier attempts of
+// the owner had written.
+struct OutputsKept {
+  AttemptId attempt;
+  uint32_t rank = 0;
+  KeptOutputs outputs;
+  RT_FIELDS(OutputsKept, attempt, rank, outputs);
+};
+
 // From here on none of its trials is to run: those that live are being suspended (they save and
 // end), no new ones are made, its time budget stands still.
 struct ExperimentPaused {
@@ -394,7 +403,7 @@ using Event = std::variant<
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
-    event::CheckpointReleased, event::StopKeyReported>;
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

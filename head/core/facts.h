@@ -84,6 +84,26 @@ struct RankExit {
   RT_FIELDS(RankExit, rank, outcome, exit_code, signal, last_seq, reason, error, rule);
 };
 
+// A file of an attempt that was not kept.
+struct LeftOut {
+  std::string path;
+  Bytes bytes = 0;
+  std::string reason;
+  RT_FIELDS(LeftOut, path, bytes, reason);
+};
+// What one rank wrote in its working directory ("work/…" in the manifest) and in RT_TRIAL_DIR
+// ("trial/…"), below "rank-N/" for ranks other than 0.
+struct KeptOutputs {
+  std::string manifest;  // Digest; empty: all of it was left out.
+  uint64_t files = 0;
+  Bytes bytes = 0;
+  std::vector<std::string> paths;  // The first limits::kOutputNamesMax of them.
+  std::vector<LeftOut> left_out;   // The first of what was left out,
+  uint64_t left_out_files = 0;     // and all of it.
+  Bytes left_out_bytes = 0;
+  RT_FIELDS(KeptOutputs, manifest, files, bytes, paths, left_out, left_out_files, left_out_bytes);
+};
+
 enum class TrialEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };
 enum class JobEnd : uint32_t { kNone = 0, kSucceeded = 1, kFailed = 2, kStopped = 3 };
 enum class ExperimentEnd : uint32_t { kNone = 0, kCompleted = 1, kStopped = 2, kFailed = 3 };

@@ -83,6 +83,8 @@ struct Sync {
   // Of the last reply that it took, of whichever head: its epoch and the newest record by then.
   uint64_t seen_epoch = 0;
   uint64_t seen_seq = 0;
+  // Attempts that it has forgotten and whose outputs it is still looking through or pushing.
+  std::set<Fence> outputs = {};
 };
 // The connection that carried the node's Sync closed.
 struct Disconnected {
@@ -135,6 +137,14 @@ struct KeepCheckpoint {
   uint64_t incarnation = 0;
   uint32_t attempt = 0;  // That saved it,
   uint64_t row = 0;      // with this row; 0: not known.
+};
+
+// The store has what a rank wrote that ran on this node and is over.
+struct KeepOutputs {
+  NodeId node;
+  Fence fence;
+  KeptOutputs outputs;
+  uint64_t seen_epoch = 0;
 };
 
 struct SubmitJob {
@@ -244,8 +254,8 @@ using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
                  input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
                  input::UndrainNode, input::Report,
-                 input::CommitCheckpoint, input::KeepCheckpoint, input::SubmitJob,
-                 input::StopJob, input::CreateExperiment,
+                 input::CommitCheckpoint, input::KeepCheckpoint, input::KeepOutputs,
+                 input::SubmitJob, input::StopJob, input::CreateExperiment,
                  input::StopExperiment, input::StopTrial, input::PauseExperiment,
                  input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
                  input::ResumeTrial, input::RetryTrial, input::AttachDriver, input::DriverListens,

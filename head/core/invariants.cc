@@ -80,6 +80,10 @@ void CheckRuns(const Runs& runs, bool over) {
     RT_CHECK(checkpoint.id > last && checkpoint.id < runs.next_checkpoint);
     last = checkpoint.id;
   }
+  for (size_t i = 0; i < runs.outputs.size(); ++i) {
+    RT_CHECK(runs.outputs[i].attempt == runs.outputs.front().attempt);
+    if (i > 0) RT_CHECK(runs.outputs[i].rank > runs.outputs[i - 1].rank);
+  }
 }
 
 void CheckNodes(const World& world) {

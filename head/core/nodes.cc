@@ -142,6 +142,9 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.last_seen_at = draft.now;
   soft.zombies = false;
   soft.exits.clear();
+  soft.outputs = sync.outputs;
+  for (const Observed& observed : sync.observed)
+    if (observed.phase == Observed::Phase::kExited) soft.outputs.insert(observed.fence);
   SetDeadline(draft.soft(), sync.node, draft.now + limits::kLostAfter);
   if (!node.ready || node.lost || !(node.inventory == sync.inventory))
     draft.Emit(event::NodeReady{sync.node, sync.inventory});

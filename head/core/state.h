@@ -126,6 +126,15 @@ struct Attempt {
   const RankExit* FirstFailure() const;
 };
 
+// What a rank of the newest attempt that kept something has written.
+struct RankOutputs {
+  uint32_t attempt = 0;
+  uint32_t rank = 0;
+  Millis kept_at = 0;
+  KeptOutputs kept;
+  RT_FIELDS(RankOutputs, attempt, rank, kept_at, kept);
+};
+
 // What trials and jobs have in common: attempts, of which the last may be live.
 struct Runs {
   std::vector<Attempt> attempts;   // Ascending by number; old ones may be dropped from the front.
@@ -140,8 +149,9 @@ struct Runs {
   uint32_t excused = 0;  // Failures that a retry rule forgave.
   uint32_t hangs = 0;    // Attempts that the watchdog ended.
   std::set<NodeId> excluded;  // It goes elsewhere, while there is another node for it.
+  std::vector<RankOutputs> outputs;  // Of one attempt, ascending by rank.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint, moves, lost_for, excused, hangs, excluded);
+            next_checkpoint, moves, lost_for, excused, hangs, excluded, outputs);
 
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
@@ -410,6 +420,8 @@ struct SoftNode {
   Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
   bool zombies = false;     // It still runs something that it should not: no new work.
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
+  // As its last Sync said: what ended there and may have outputs that are still to be kept.
+  std::set<Fence> outputs;
 };
 // How quick a search's trials are, and behind whom its next ones could stand (line.h).
 struct Pace {

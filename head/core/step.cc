@@ -65,6 +65,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::Report& m) { return OnReport(d, m); },
           [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
           [&](const input::KeepCheckpoint& m) { return OnKeepCheckpoint(d, m); },
+          [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
           [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
           [&](const input::StopJob& m) { return OnStopJob(d, m); },
           [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },

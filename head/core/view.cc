@@ -404,6 +404,7 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
        {"jobs", JobListView(core, facts)["items"]},
        {"pending", std::move(waits.pending)},
        {"waiting", std::move(waits.waiting)},
+       {"outputs_pending", OutputsPending(core)},
        {"checkpoint_store", StoreOf(facts.store)},
        {"journal", Json::MakeObject({{"seq", Json(state.seq)},
                                      {"durable_seq", Json(facts.durable_seq)},
@@ -468,6 +469,8 @@ absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id)
   Json item = JobItem(core, facts, found->second);
   item.Set("attempts", AttemptsOf(core.world.state, found->second.runs));
   item.Set("warnings", TextsJson(core.world.index.jobs.at(id).warnings));
+  item.Set("outputs", OutputsOf(found->second.runs));
+  item.Set("outputs_pending", AwaitsOutputs(core, Owner::Of(id), found->second.runs));
   return item;
 }
 

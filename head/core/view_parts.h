@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/json.h"
-#include "head/core/state.h"
+#include "head/core/core.h"
 
 namespace rt {
 
@@ -31,6 +31,12 @@ inline Json Listing(Json items) {
 // view_warnings.cc
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment);
 Json AttemptsOf(const State& state, const Runs& runs);
+// What the newest attempt that kept something wrote; null when there is none.
+Json OutputsOf(const Runs& runs);
+// Whether a worker still compares or pushes what the owner wrote.
+bool AwaitsOutputs(const Core& core, const Owner& owner, const Runs& runs);
+// How many attempts' outputs are on their way; null: not known yet.
+Json OutputsPending(const Core& core);
 // What its losses cost: gpus, times the seconds from the newest checkpoint before each.
 inline double LostGpuSeconds(const ResourceRequest& request, const Trial& trial) {
   int64_t units = 0;

@@ -355,6 +355,8 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
                                               {"frees", waiting.frees}}));
   item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
   item.Set("checkpoints", CheckpointsOf(core.world.state, trial->runs));
+  item.Set("outputs", OutputsOf(trial->runs));
+  item.Set("outputs_pending", AwaitsOutputs(core, Owner::Of(id), trial->runs));
   item.Set("error", ErrorOf(*trial));
   item.Set("log_paths", LogPathsOf(core, *trial));
   Json excluded = Json::MakeArray();

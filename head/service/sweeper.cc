@@ -21,6 +21,7 @@ void AddRuns(const Runs& runs, Manifests& live) {
     live.insert(checkpoint.manifest);
     live.insert(checkpoint.parts.begin(), checkpoint.parts.end());
   }
+  for (const RankOutputs& one : runs.outputs) live.insert(one.kept.manifest);
   if (const Attempt* attempt = runs.live())
     for (const CheckpointPart& part : attempt->parts) live.insert(part.manifest);
 }

@@ -1,8 +1,11 @@
 #include "head/service/translate.h"
 
+#include <algorithm>
+
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/cas/digest.h"
 
 namespace rt {
 namespace {
@@ -171,7 +174,35 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   sync.drain_for = is_near ? request.drain_for_ms() : 0;
   sync.seen_epoch = request.seen_epoch();
   sync.seen_seq = request.seen_seq();
+  if (static_cast<size_t>(request.outputs_size()) > limits::kOutputsWaitingMax)
+    return Invalid("too many outputs in one Sync");
+  for (const auto& wire : request.outputs()) {
+    RT_ASSIGN_OR_RETURN(const Fence fence, FromWire(wire));
+    sync.outputs.insert(fence);
+  }
   return sync;
+}
+
+absl::StatusOr<KeptOutputs> OutputsFromWire(const v1::KeepOutputsRequest& request) {
+  if (!request.manifest().empty() && !IsDigest(request.manifest())) return Invalid("not a digest");
+  const int named = std::max(request.paths_size(), request.left_out_size());
+  if (named > static_cast<int>(limits::kOutputNamesMax)) return Invalid("too many paths");
+  if (request.bytes() < 0 || request.left_out_bytes() < 0) return Invalid("a negative size");
+  KeptOutputs outputs{.manifest = request.manifest(),
+                      .files = request.files(),
+                      .bytes = request.bytes(),
+                      .left_out_files = request.left_out_files(),
+                      .left_out_bytes = request.left_out_bytes()};
+  for (const std::string& path : request.paths()) {
+    RT_RETURN_IF_ERROR(CheckSize("a path", path.size(), limits::kPathBytesMax));
+    outputs.paths.push_back(path);
+  }
+  for (const auto& wire : request.left_out()) {
+    RT_RETURN_IF_ERROR(CheckSize("a path", wire.path().size(), limits::kPathBytesMax));
+    RT_RETURN_IF_ERROR(CheckSize("a reason", wire.reason().size(), limits::kReasonBytesMax));
+    outputs.left_out.push_back({wire.path(), wire.bytes(), wire.reason()});
+  }
+  return outputs;
 }
 
 absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, NodeId node) {

@@ -175,6 +175,22 @@ class WorkerService final : public v1::WorkerService::CallbackService {
           });
     });
   }
+  Reactor* KeepOutputs(Context* context, const v1::KeepOutputsRequest* request,
+                       v1::Empty*) override {
+    return AsNode(context, "WorkerService/KeepOutputs", [&](NodeId node, Reactor* reactor) {
+      auto fence = FromWire(request->fence());
+      auto outputs = OutputsFromWire(*request);
+      if (!fence.ok() || !outputs.ok())
+        return reactor->Finish(ToGrpc(fence.ok() ? outputs.status() : fence.status()));
+      ReachFailpoint("head.outputs.before_kept");
+      edge_.loop.Post(
+          input::KeepOutputs{node, *fence, *std::move(outputs), request->seen_epoch()},
+          [reactor](const absl::Status& status, const Answer&) {
+            ReachFailpoint("head.outputs.after_kept");
+            reactor->Finish(ToGrpc(status));
+          });
+    });
+  }
   Reactor* HoldTrees(Context* context, const v1::HoldTreesRequest* request, v1::Empty*) override {
     return AsNode(context, "WorkerService/HoldTrees", [&](NodeId node, Reactor* reactor) {
       absl::Status checked = CheckPeer(request->address());

@@ -71,6 +71,7 @@ def main() -> None:
         else:
             wire.report(message)
             note("acked", step)
+    pathlib.Path("written").write_text(state)
     note("end", steps)
 
 

@@ -68,6 +68,7 @@ class Run:
             self.wait_until("the search does not end", self.is_over, END_S)
             self.search.check(restarted=self.may_restart(), deadline_s=END_S)
             self.search.check_chain()
+            self.search.check_outputs(END_S)
             self.look_after()
             self.cluster.end()
         except BaseException:

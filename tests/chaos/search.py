@@ -73,6 +73,19 @@ class ChainSearch(Search):
                     f"trial {number}: another state at step {row['i']}"
             assert len(answer["rows"]) == self.steps, f"trial {number}: {len(answer['rows'])} rows"
 
+    def check_outputs(self, deadline_s: float) -> None:
+        """What each trial wrote in its working directory at its end comes home."""
+        trials = [f"{self.number}/{n}" for n in range(self.trials)]
+        wait_until("all outputs are kept", lambda: not any(
+            self.cluster.json("trial", "show", trial)["outputs_pending"] for trial in trials),
+            deadline_s)
+        home = self.notes.parent / f"home-{self.number}"
+        self.cluster.rt("exp", "download", str(self.number), str(home))
+        for number, trial in enumerate(self.cluster.trials(self.number)):
+            last = chain.states(self.seed, trial["params"]["k"], self.steps)[self.steps]
+            written = home / trial["name"] / "outputs/work/written"
+            assert written.read_text() == last, f"trial {number} wrote something else"
+
     def lost(self, since: list[float]) -> list[float]:
         """Per fault (the times of injection, ascending): trial-seconds until each trial it hit
         was as far as it had been, counted for the newest fault before the trial went on."""

@@ -192,7 +192,8 @@ class DownloadTest(Results, ClusterTest):
 
     def test_a_download_that_is_killed_continues(self) -> None:
         (self.cluster.work / "big.sh").write_text(
-            f"head -c 300000000 /dev/urandom > model\n{BIN / 'rt'} report m=1 --checkpoint model\n")
+            f"head -c 300000000 /dev/urandom > model\n{BIN / 'rt'} report m=1 --checkpoint model\n"
+            "rm model\n")  # It would come a second time, as what the trial wrote.
         (self.cluster.work / "big.yaml").write_text(
             "experiment: big\ncommand: [sh, ./big.sh]\nmetric: m\nmode: min\n")
         self.cluster.rt("submit", "big.yaml", "--no-download")

@@ -89,6 +89,7 @@ class Story {
   void Observe(const std::string& verb, std::istream& words);
   void Commit(const std::string& verb, std::istream& words);
   void Keep(std::istream& words);
+  void KeepOutputs(std::istream& words);
   void Stop(std::istream& words);
   void Change(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
@@ -223,6 +224,13 @@ void Story::Keep(std::istream& words) {
   const Answer answer = Give(keep);
   if (answer.needed) out_.push_back(answer.push ? "hold, and push" : "hold");
   else out_.push_back(answer.let_go ? "let go" : "its commit may come");
+}
+
+void Story::KeepOutputs(std::istream& words) {
+  input::KeepOutputs keep{.node = nodes_[Next<std::string>(words)].id, .fence = NextFence(words)};
+  keep.outputs = {.manifest = Next<std::string>(words), .files = 1, .bytes = 1'000};
+  keep.outputs.paths = {"work/out.txt"};
+  Give(keep);
 }
 
 void Story::Stop(std::istream& words) {
@@ -373,6 +381,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Report(words);
   } else if (verb == "checkpoint" || verb == "together" || verb == "held") {
     Commit(verb, words);
+  } else if (verb == "outputs") {
+    KeepOutputs(words);
   } else if (verb == "keep") {
     Keep(words);
   } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {

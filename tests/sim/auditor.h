@@ -136,6 +136,7 @@ class Auditor {
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
     uint64_t saved_to = 0;  // Rows of the newest attempt, by its checkpoints, kept or not.
+    uint32_t outputs_of = 0;  // The attempt whose outputs are kept; 0: none.
     bool stop_requested = false;
     bool over = false;
     bool paused = false;      // Not to run.
@@ -218,6 +219,7 @@ class Auditor {
   void On(const event::CheckpointUnheld& e);
   void On(const event::CheckpointReleased& e);
   void On(const event::CheckpointRetired& e);
+  void On(const event::OutputsKept& e);
   void On(const event::ExperimentPaused& e);
   void On(const event::ExperimentResumed& e);
   void On(const event::ExperimentExtended& e);

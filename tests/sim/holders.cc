@@ -155,6 +155,24 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
   });
 }
 
+// Of an attempt that is over. Who is not heard says it again a few times; no later daemon does.
+void WorkerHost::SendOutputs(const Fence& fence, int tries) {
+  const input::KeepOutputs keep{.node = node_,
+                                .fence = fence,
+                                .outputs = {.manifest = "o" + ToString(fence), .files = 1},
+                                .seen_epoch = core_.epoch};
+  Daemon(sim_.Between(10, 2'000), [=, this] {
+    if (node_ != keep.node) return;
+    sim_.Call([=, this](const Sim::Reply&) {
+      head_.Post(keep, [](const absl::Status& status, const Answer&) {
+        const bool is_late = absl::IsFailedPrecondition(status);
+        Require(status.ok() || absl::IsUnavailable(status) || is_late, "outputs were refused");
+      });
+    });
+    if (tries > 1) SendOutputs(fence, tries - 1);
+  });
+}
+
 void WorkerHost::MayAskAgain(const std::string& manifest, uint64_t turn) {
   if (Held* held = FindHeld(manifest, turn); held != nullptr) held->asked_until = 0;
 }

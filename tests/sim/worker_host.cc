@@ -7,6 +7,11 @@
 #include "common/base/overloaded.h"
 
 namespace rt::sim {
+namespace {
+
+constexpr int kOutputsTries = 3;
+
+}  // namespace
 
 WorkerHost::WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name,
                        Resources size)
@@ -164,6 +169,7 @@ void WorkerHost::Perform(const worker::Action& action) {
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
                    runs_.erase(a.fence);
                    bodies_.erase(a.fence);
+                   if (sim_.rng.Chance(0.2)) SendOutputs(a.fence, kOutputsTries);
                  },
                  [&](const worker::action::SyncNow&) { Daemon(0, [this] { SendSync(); }); },
                  [&](const worker::action::SyncSoon&) {

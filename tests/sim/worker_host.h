@@ -120,6 +120,7 @@ class WorkerHost {
   void TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push);
   void DropCopy(const std::string& manifest, Copy why);
   void LoseDisk();
+  void SendOutputs(const Fence& fence, int tries);
   Fetched Fetch(const Fence& fence, const std::string& checkpoint);
   bool MayComeBack(const Owner& owner, const std::string& manifest) const;
   void TickLater();

@@ -61,6 +61,18 @@ absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const HeldQuestion& question) 
   return HeldDuty{reply.needed(), reply.push(), reply.let_go(), reply.may_come()};
 }
 
+absl::Status HeadLink::KeepOutputs(const Fence& fence, const SentOutputs& outputs) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
+  v1::KeepOutputsRequest request;
+  ToWire(fence, request.mutable_fence());
+  request.set_seen_epoch(attempts_.head_epoch());
+  ToWire(outputs, &request);
+  v1::Empty reply;
+  const grpc::Status status = stub_->KeepOutputs(&context, request, &reply);
+  return status.ok() ? absl::OkStatus() : FromGrpc(status);
+}
+
 void HeadLink::DriverCall(const Fence& fence, std::string json,
                           std::function<void(absl::StatusOr<std::string>)> done) {
   auto call = std::make_shared<PendingDriverCall>();

@@ -7,16 +7,18 @@
 
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/run/head_calls.h"
+#include "worker/run/kept_outputs.h"
 #include "worker/run/live_attempt.h"
 
 namespace rt::worker {
 
-class HeadLink : public HeadCalls {
+class HeadLink : public HeadCalls, public OutputCalls {
  public:
   HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                             const SafeCheckpoint& saved) override;
   absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) override;
+  absl::Status KeepOutputs(const Fence& fence, const SentOutputs& outputs) override;
   void DriverCall(const Fence& fence, std::string json,
                   std::function<void(absl::StatusOr<std::string>)> done) override;
 

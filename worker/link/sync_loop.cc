@@ -145,6 +145,7 @@ void SyncLoop::Send() {
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
   for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
+  for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());
   calls_.push_back(call);
   stub_->async()->Sync(&call->context, &call->request, &call->reply,
                        [this, call](const grpc::Status& status) { OnDone(call, status); });

@@ -346,6 +346,7 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
     return std::nullopt;
   }
   Found found{.body = LaunchBodyFrom(fence, *json)};
+  if (!found.body.bundle.empty()) cache_.Keep(found.body.bundle, fence);
   for (const LaunchInput& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {
     file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.program || now.exit; });

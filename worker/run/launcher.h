@@ -75,6 +75,7 @@ class Launcher {
   RunDir DirOf(const Fence& fence) const;
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
+  TreeCache& bundles() { return cache_; }
   // Ends what starts programs; the programs go on.
   void Stop();
   // Where the logs are now; "" when there are none.

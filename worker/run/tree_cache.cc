@@ -73,6 +73,11 @@ absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fe
   return path;
 }
 
+std::string TreeCache::PathOf(const std::string& manifest) const {
+  const std::string path = directory_ + "/" + NameOf(manifest);
+  return Exists(path) ? path : "";
+}
+
 void TreeCache::Keep(const std::string& manifest, const Fence& user) {
   std::lock_guard lock(mutex_);
   users_[user].insert(NameOf(manifest));

@@ -28,7 +28,9 @@ class TreeCache {
       : directory_(std::move(directory)), fetcher_(fetcher), bounds_(bounds) {}
   // The directory that holds the tree; it stays until Release(user). Blocks while bytes travel.
   absl::StatusOr<std::string> Get(const std::string& manifest, const Fence& user);
-  // The same for a tree that an attempt of an earlier daemon uses.
+  // The same directory if the tree is there; "" otherwise. Does not block.
+  std::string PathOf(const std::string& manifest) const;
+  // Keeps the tree that an attempt of an earlier daemon uses.
   void Keep(const std::string& manifest, const Fence& user);
   void Release(const Fence& user);
 

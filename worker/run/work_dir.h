@@ -8,8 +8,9 @@
 
 namespace rt::worker {
 
-// Makes `work` a fresh copy of the unpacked bundle (`tree`; "": of nothing) and returns the working
-// directory: the one below it that the body names, or an absolute one when there is no bundle.
+// Makes `work` a fresh copy of the unpacked bundle (`tree`; "": of nothing), with the times of its
+// files, and returns the working directory: the one below it that the body names, or an absolute
+// one when there is no bundle.
 absl::StatusOr<std::string> MakeWorkDir(const LaunchBody& body, const std::string& tree,
                                         const std::string& work);
 

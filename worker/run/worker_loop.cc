@@ -257,6 +257,9 @@ void WorkerLoop::NoteEnd(const Fence& fence, const ExitFacts& exit) {
 void WorkerLoop::Feed(const WorkerInput& input) {
   std::vector<Action> actions = Step(state_, input, WallClock());
   if (const auto* launched = std::get_if<input::Launched>(&input)) Watch(launched->fence);
+  for (const Action& action : actions)
+    if (const auto* forget = std::get_if<action::Forget>(&action))
+      parts_.outputs.Expect(forget->fence);  // From here on it is observed no more.
   {
     std::lock_guard lock(mutex_);
     observed_ = ObservedList(state_);
@@ -273,7 +276,8 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
     body = bodies_.at(prepare.fence);
   }
   auto job = [this, body]() mutable {
-    absl::Status prepared = parts_.launcher.Prepare(body);
+    absl::Status prepared = absl::UnavailableError("what ended before has outputs to be kept");
+    if (!parts_.outputs.IsFull()) prepared = parts_.launcher.Prepare(body);
     {
       std::lock_guard lock(mutex_);
       if (auto kept = bodies_.find(body.fence); kept != bodies_.end()) kept->second = body;
@@ -374,7 +378,10 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   ReachFailpoint("worker.forget.before_close");
   parts_.socket.Close(forget.fence);
   parts_.pushes.Forget(forget.fence);
-  if (auto live = parts_.attempts.Find(forget.fence)) live->spool().Close();
+  if (auto live = parts_.attempts.Find(forget.fence)) {
+    live->spool().Close();
+    parts_.outputs.Take(live->body(), live->dir());
+  }
   parts_.attempts.Remove(forget.fence);
   ended_.erase(forget.fence);
   {
@@ -382,6 +389,7 @@ void WorkerLoop::Perform(const action::Forget& forget) {
     bodies_.erase(forget.fence);
   }
   parts_.launcher.Forget(forget.fence);
+  parts_.outputs.Keep(forget.fence);
 }
 
 void WorkerLoop::Perform(const action::SyncNow&) { on_change_(true); }

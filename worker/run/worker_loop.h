@@ -13,6 +13,7 @@
 
 #include "common/run/io_pool.h"
 #include "worker/core/worker_core.h"
+#include "worker/run/kept_outputs.h"
 #include "worker/run/launcher.h"
 #include "worker/run/live_attempt.h"
 #include "worker/run/trial_socket.h"
@@ -25,6 +26,7 @@ struct LoopParts {
   IoPool& pool;
   AttemptTable& attempts;
   CheckpointPushes& pushes;
+  OutputKeeps& outputs;
 };
 
 class WorkerLoop {
@@ -40,6 +42,8 @@ class WorkerLoop {
   void Post(WorkerInput input);
   void PostDesired(input::Desired desired, std::vector<LaunchBody> bodies);
   std::vector<Observed> observed() const;
+  // What is observed no more and has outputs that are not kept yet. Ask it after observed().
+  std::vector<Fence> outputs_pending() const { return parts_.outputs.Pending(); }
   void Wake();  // Something that an end waits for may be done.
   // Called by the loop's thread at its next turn: it is at work.
   void Ask(std::function<void()> alive);
