@@ -19,6 +19,10 @@ const char kUsage[] =
     "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
     "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
     "                 save and ended; 0: never\n"
+    "                 [--away 10s]  stopped by SIGTERM, it announces to be back within this,\n"
+    "                     and its trials keep their place; 0: it announces nothing\n"
+    "                 [--loop-hang 30s]  a daemon whose loop does not move for so long starts\n"
+    "                     anew, without the attempt that it hung in; 0: never\n"
     "                 [--notices auto|none|NAME,…]  where to hear that this machine is to go:\n"
     "                     aws, aws-interruption, gcp, azure, slurm, kubernetes, sigterm\n"
     "                 [--peer-port N|off]  where other workers fetch checkpoints; any free one\n"
@@ -61,12 +65,13 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::string
   return labels;
 }
 
-absl::Status ReadDisconnectStop(const std::string& text, Flags& flags) {
+absl::Status ReadSpan(const std::string& flag, const std::string& text, Millis most, Millis& span) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<double> seconds = ParseDurationSeconds(text);
-  if (!seconds.has_value() || *seconds < 0)
-    return Invalid("--disconnect-stop: not a duration: " + text, "--disconnect-stop 15m");
-  flags.disconnect_stop = static_cast<Millis>(*seconds * 1'000);
+  if (!seconds.has_value() || *seconds < 0 || *seconds > ToSeconds(most))
+    return Invalid(flag + ": not a duration: " + text, flag + " " + FormatDouble(ToSeconds(span)) +
+                                                           "s");
+  span = static_cast<Millis>(*seconds * 1'000);
   return absl::OkStatus();
 }
 
@@ -130,7 +135,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   std::string resources;
   std::string labels;
   std::string share, notices = "auto", grace;
-  std::string disconnect_stop;
+  std::string disconnect_stop, away, loop_hang;
   std::string peer_port, peer_bandwidth, keep, keep_outputs;
   const std::map<std::string, std::string*> known = {
       {"--head", &flags.head},           {"--token-file", &flags.token_file},
@@ -139,6 +144,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
       {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop},
       {"--peer-port", &peer_port},       {"--peer-bandwidth", &peer_bandwidth},
       {"--keep-checkpoints", &keep},     {"--keep-outputs", &keep_outputs},
+      {"--away", &away},                 {"--loop-hang", &loop_hang},
       {"--notices", &notices},           {"--notice-file", &flags.notice_file},
       {"--notice-grace", &grace},        {"--notice-url", &flags.notice_url}};
   for (int i = 1; i < argc; ++i) {
@@ -167,7 +173,12 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   }
   FillDefaults(resources, flags);
   RT_RETURN_IF_ERROR(ReadShare(share, flags));
-  RT_RETURN_IF_ERROR(ReadDisconnectStop(disconnect_stop, flags));
+  RT_RETURN_IF_ERROR(ReadSpan("--disconnect-stop", disconnect_stop, limits::kDrainMax,
+                              flags.disconnect_stop));
+  RT_RETURN_IF_ERROR(ReadSpan("--away", away, limits::kAwayMost, flags.away));
+  RT_RETURN_IF_ERROR(ReadSpan("--loop-hang", loop_hang, limits::kDrainMax, flags.loop_hang));
+  if (flags.loop_hang != 0 && flags.loop_hang < 1'000)
+    return Invalid("--loop-hang: a loop may wait for half a second: at least 1s");
   RT_ASSIGN_OR_RETURN(flags.notices, NoticeNames(notices, ThisMachine()));
   RT_RETURN_IF_ERROR(ReadGrace(grace, flags));
   RT_RETURN_IF_ERROR(ReadKeepOutputs(keep_outputs, flags));

@@ -27,6 +27,7 @@
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
+#include "worker/link/away.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
@@ -37,6 +38,8 @@
 #include "worker/notice/notice_choice.h"
 #include "worker/notice/notice_watch.h"
 #include "worker/run/incarnation.h"
+#include "worker/run/loop_watch.h"
+#include "worker/run/restart.h"
 
 namespace rt::worker {
 namespace {
@@ -44,6 +47,7 @@ namespace {
 constexpr size_t kPoolThreads = 8;
 constexpr size_t kPoolQueue = 4'096;
 constexpr unsigned kStopSeconds = 5;
+constexpr Millis kLeaveFor = 1'500;  // Until a head has heard that we stop.
 
 std::string BootId() {
   auto boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
@@ -59,6 +63,11 @@ GpuChoice ChoiceOf(const Flags& flags) {
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) choice.visible = visible;
   if (flags.says_gpus) choice.units = flags.resources.gpu;
   return choice;
+}
+
+NodeFacts FactsOf(const GpuWatch& gpus) {
+  const std::string bin_dir = BinDir();
+  return {bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
 }
 
 v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
@@ -161,11 +170,11 @@ int NextSignal(const sigset_t& signals, Millis until) {
   return std::max(0, sigtimedwait(&signals, nullptr, &wait));
 }
 
-// Returns once the daemon is to end: at SIGTERM or SIGINT. Where SIGTERM is a notice, the first
-// begins it: then the end comes when nothing runs here any more, shortly before the deadline, or
-// with a second signal.
-void WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis grace,
-                const std::function<bool()>& is_idle) {
+// Returns the signal once the daemon is to end: SIGTERM or SIGINT. Where SIGTERM is a notice, the
+// first begins it: then the end comes when nothing runs here any more, shortly before the deadline,
+// or with a second signal, and 0 is returned.
+int WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis grace,
+               const std::function<bool()>& is_idle) {
   constexpr Millis kPause = 100, kSlack = 2'000;
   Millis leave_by = 0;
   while (leave_by == 0 || (WallClock() < leave_by && !is_idle())) {
@@ -177,9 +186,10 @@ void WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis gr
       notices.on_term->Say({"signal SIGTERM", deadline});
       leave_by = std::max(WallClock() + grace / 2, deadline - kSlack);
     } else if (number == SIGTERM || number == SIGINT) {
-      return;
+      return leave_by == 0 ? number : 0;
     }
   }
+  return 0;
 }
 
 // Whatever still hangs then ends with the process; trials are not ours to end, and everything that
@@ -192,9 +202,9 @@ void BeginStop() {
   }).detach();
 }
 
-// Listens for notices until the daemon is to end.
-void ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
-                   const std::function<bool()>& is_idle) {
+// Listens for notices until the daemon is to end. Returns what WaitForEnd does.
+int ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
+                  const std::function<bool()>& is_idle) {
   NoticeSources notices = MakeNoticeSources(flags.notices, flags.notice_url, flags.notice_file);
   // Lives as long as the process: a look at a slow server does not hold up the end.
   auto* watch = new NoticeWatch(
@@ -202,9 +212,10 @@ void ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
       {[&sync](const std::optional<Notice>& notice) { sync.SetNotice(notice); },
        is_idle});
   watch->Start();
-  WaitForEnd(signals, notices, flags.notice_grace, is_idle);
+  const int signal = WaitForEnd(signals, notices, flags.notice_grace, is_idle);
   BeginStop();
   watch->Stop();
+  return signal;
 }
 
 absl::Status FillIn(Flags& flags) {
@@ -214,23 +225,44 @@ absl::Status FillIn(Flags& flags) {
   return EnsureDirectory(flags.state_dir);
 }
 
-absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager) {
+void SayReady(const ServiceManager& manager, const std::string& node, const Flags& flags) {
+  RT_LOG(kInfo) << "node " << node << " (" << flags.name << ") serves " << flags.head;
+  ClearStartFailure(flags.state_dir);
+  manager.Ready("node " + node + " (" + flags.name + ") of " + flags.head);
+}
+
+LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
+  return {[&sync](const std::string& why) { sync.SetTrouble(why); },
+          [&restart](const HungTurn& hung) { restart.Now(hung); }};
+}
+
+absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
+  return ReadOrJoin(
+      {flags.head, flags.token_file, flags.name, flags.state_dir + "/credentials"});
+}
+
+[[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir) {
+  ::unlink((state_dir + "/pid").c_str());
+  ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
+  ::_exit(0);  // Transfers under way are repeated by the next daemon.
+}
+
+absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager,
+                   const Restart& restart) {
   RT_RETURN_IF_ERROR(FillIn(flags));
   RT_ASSIGN_OR_RETURN(DirectoryLock lock, DirectoryLock::Acquire(flags.state_dir));
   RT_RETURN_IF_ERROR(
       WriteFileAtomic(flags.state_dir + "/pid", std::to_string(::getpid()) + "\n"));
   RT_ASSIGN_OR_RETURN(uint64_t incarnation, NextIncarnation(flags.state_dir));
   RT_ASSIGN_OR_RETURN(std::string runtime_dir, MakeRuntimeDir(flags.state_dir));
-  RT_ASSIGN_OR_RETURN(Credentials credentials,
-                      ReadOrJoin({flags.head, flags.token_file, flags.name,
-                                  flags.state_dir + "/credentials"}));
+  RT_ASSIGN_OR_RETURN(Credentials credentials, CredentialsOf(flags));
   RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(credentials.own.certificate_pem));
   auto control = MakeChannel(flags.head, credentials, identity.cluster_id, false);
   RemoteStore store(MakeChannel(flags.head, credentials, identity.cluster_id, true));
 
   GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
   RT_RETURN_IF_ERROR(gpus.Open());
-  NodeFacts node{BinDir(), FindPythonDir(BinDir()), !gpus.gpus().empty()};
+  const NodeFacts node = FactsOf(gpus);
   Trees trees(flags, control, credentials, identity.cluster_id, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
@@ -249,7 +281,8 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop* sync_now = nullptr;
   OutputKeeper outputs({.state_dir = flags.state_dir, .bytes = flags.keep_outputs}, store, head,
                        launcher.bundles(), [&] { sync_now->SyncSoon(); });
-  WorkerLoop loop({launcher, socket, pool, attempts, pushes, outputs},
+  LoopTurn turn;
+  WorkerLoop loop({launcher, socket, pool, attempts, pushes, outputs, turn},
                   [&](bool urgent) { reports.OnRow(urgent); },
                   [&](bool urgent) {
                     if (sync_now == nullptr) return;
@@ -259,21 +292,23 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   sync_now = &sync;
   wake_loop = &loop;
   socket.Start();
-  loop.Start();
+  LoopWatch watch(turn, flags.loop_hang, HangEvents(sync, restart));
+  loop.Start(restart.hung());
   pushes.Start();
   trees.Serve(flags, credentials, pushes, [&] { return attempts.head_epoch(); });
   outputs.Start();
   reports.Start();
   sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
-  RT_LOG(kInfo) << "node " << identity.name << " (" << flags.name << ") serves " << flags.head;
-  ClearStartFailure(flags.state_dir);
-  manager.Ready("node " + identity.name + " (" + flags.name + ") of " + flags.head);
+  SayReady(manager, identity.name, flags);
   const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
     loop.Ask(std::move(alive));
   });
-  ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.held()); });
+  const int signal =
+      ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.held()); });
   manager.Stopping();
+  watch.Stop();
+  sync.Leave(AwayFor(signal, flags.away), kLeaveFor);
   gpus.Stop();
   sync.Stop();
   reports.Stop();
@@ -281,9 +316,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Stop();
   socket.Stop();
   launcher.Stop();
-  ::unlink((flags.state_dir + "/pid").c_str());
-  ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
-  ::_exit(0);  // Transfers under way are repeated by the next daemon.
+  End(flags.state_dir, runtime_dir);
 }
 
 int Main(int argc, char** argv) {
@@ -309,7 +342,8 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   PrepareGrpc();
   absl::Status served = ArmFailpointsFromEnvironment("worker");
-  if (served.ok()) served = Serve(*flags, signals, manager);
+  const Restart restart(argc, argv, manager.Environment());
+  if (served.ok()) served = Serve(*flags, signals, manager, restart);
   if (served.ok()) return 0;
   NoteStartFailure(flags->state_dir, served);
   const std::string hint = HintOf(served);

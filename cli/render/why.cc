@@ -1,6 +1,7 @@
 #include "cli/render/why.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cli/render/nouns.h"
 #include "cli/render/spans.h"
@@ -28,6 +29,27 @@ std::string PlacesOf(const Json& attempt, const Json& nodes) {
       places.push_back(place);
     }
   return Join(places, ", ");
+}
+
+// The nodes of a live attempt that do not take work now, each with the reason.
+void AddNodes(const Json& attempt, const Json& nodes, std::vector<std::string>& lines) {
+  const Json* members = attempt.Find("members");
+  if (members == nullptr || !members->is_array() || !nodes.is_array()) return;
+  std::set<std::string> said;
+  for (const Json& member : members->array()) {
+    const Json* id = member.Find("node_id");
+    for (const Json& node : nodes.array()) {
+      const Json* found = node.Find("id");
+      const std::string state = node.GetString("state"), reason = node.GetString("reason");
+      if (id == nullptr || found == nullptr || !(*found == *id) || state != "SUSPECT") continue;
+      const std::string name = node.GetString("name");
+      if (!said.insert(name).second) continue;
+      lines.push_back("its node " + name + " is SUSPECT: " +
+                      (reason.empty() ? "it was heard of last " +
+                                            AgeText(node.Find("last_seen_at"))
+                                      : reason));
+    }
+  }
 }
 
 std::string Lower(std::string text) {
@@ -115,6 +137,7 @@ std::vector<std::string> WhyTrial(const Json& trial, const Json& nodes) {
                     PlacesOf(all.back(), nodes) +
                     (state == "STARTING" ? " is being started"
                                          : ", started " + AgeText(all.back().Find("started_at"))));
+  if (live && !all.empty()) AddNodes(all.back(), nodes, lines);
   if (const Json* step = trial.Find("step"); live && step != nullptr && !step->is_null())
     lines.push_back("its last report is of step " + CellText(step));
   else if (state == "RUNNING") lines.push_back("it has not reported yet");

@@ -94,6 +94,7 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.restore.before_rename", kCanFail},   // All is there, beside its place.
     {"worker.peer.before_serve", kCanFail},       // Another worker asks for chunks.
     {"worker.peer.mid_serve", kCanFail},          // It got one.
+    {"worker.output.before_search"},              // For a pattern, in what a program wrote.
     {"worker.exit.after_seen"},                   // A program's exit is read; nobody was told.
     {"worker.exit.before_report"},                // Its rows and checkpoints are out.
     {"worker.forget.before_close"},               // The head wants nothing of the attempt any more.

@@ -48,6 +48,13 @@ void ServiceManager::Stopping() const { Say("STOPPING=1\n"); }
 
 void ServiceManager::Alive() const { Say("WATCHDOG=1\n"); }
 
+std::vector<std::string> ServiceManager::Environment() const {
+  std::vector<std::string> taken;
+  if (!address_.empty()) taken.push_back("NOTIFY_SOCKET=" + address_);
+  if (watchdog_ > 0) taken.push_back("WATCHDOG_USEC=" + std::to_string(watchdog_ * 1'000));
+  return taken;
+}
+
 void ServiceManager::Say(const std::string& text) const {
   sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
   if (address_.empty() || address_.size() >= sizeof to.sun_path) return;

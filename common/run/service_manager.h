@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "common/base/time.h"
 
@@ -26,6 +27,8 @@ class ServiceManager {
   void Ready(std::string_view status) const;
   void Stopping() const;
   void Alive() const;
+  // What FromEnvironment took, for a program that takes this one's place in the same process.
+  std::vector<std::string> Environment() const;
   // Without an Alive for this long we are killed and started again; 0: never.
   Millis watchdog() const { return watchdog_; }
 

@@ -92,11 +92,15 @@ struct Applier {
     node.inventory = e.inventory;
     node.ready = true;
     node.lost = false;
+    node.away_until = node.seen_at = 0;
     RefreshFree(world, e.node);
   }
+  void operator()(const event::NodeAway& e) { Change(e.node).away_until = e.until; }
   void operator()(const event::NodeLost& e) {
     Node& node = Change(e.node);
     node.lost = true;
+    node.away_until = 0;
+    node.seen_at = e.seen_at;
     node.draining = node.drained_by_hand;
     node.reason = e.reason;
     RefreshFree(world, e.node);
@@ -124,6 +128,7 @@ struct Applier {
     Node& node = Change(e.node);
     node.gone = true;
     node.ready = false;
+    node.away_until = 0;
     node.reason = e.reason;
     RefreshFree(world, e.node);
   }

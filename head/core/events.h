@@ -65,11 +65,19 @@ struct NodeReady {
   NodeInventory inventory;
   RT_FIELDS(NodeReady, node, inventory);
 };
+// Its daemon was stopped in order and announced that it comes back. Until then the node keeps what
+// it runs, takes no work, and is not lost; its next NodeReady says that it is back.
+struct NodeAway {
+  NodeId node;
+  Millis until = 0;
+  RT_FIELDS(NodeAway, node, until);
+};
 // Nothing more is heard from it; every attempt on it has ended with kLost before this event.
 struct NodeLost {
   NodeId node;
   std::string reason;
-  RT_FIELDS(NodeLost, node, reason);
+  Millis seen_at = 0;  // When it was heard last; 0: not by the head that gave it up.
+  RT_FIELDS(NodeLost, node, reason, seen_at);
 };
 // It was given notice, or a person drains it; or what was said of that has changed. It takes no
 // work, and the trials that run there now are to save and go on elsewhere.
@@ -403,7 +411,8 @@ using Event = std::variant<
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
-    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept>;
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept,
+    event::NodeAway>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -80,6 +80,8 @@ struct Sync {
   bool draining = false;
   std::string drain_reason;
   Millis drain_for = 0;  // Until the deadline of the notice; 0: it has none.
+  Millis away_for = 0;   // The daemon stops, and is back within this; 0: it stays.
+  std::string trouble;   // Why the daemon cannot take work now; empty: it can.
   // Of the last reply that it took, of whichever head: its epoch and the newest record by then.
   uint64_t seen_epoch = 0;
   uint64_t seen_seq = 0;

@@ -87,6 +87,8 @@ void CheckRuns(const Runs& runs, bool over) {
 }
 
 void CheckNodes(const World& world) {
+  for (const auto& [id, node] : world.state.nodes)
+    RT_CHECK(node.away_until == 0 || (node.ready && node.counts()));
   size_t in_line = 0;
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);

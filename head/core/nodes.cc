@@ -34,21 +34,31 @@ void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
 void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
   const std::string name = draft.state().nodes.at(id).name;
   LoseAttempts(draft, id, "node " + name + " was lost: " + reason);
-  draft.Emit(event::NodeLost{id, reason});
+  const SoftNode& soft = draft.soft().nodes.at(id);
+  const Millis seen_at = soft.seen ? soft.last_seen_at : 0;
+  draft.Emit(event::NodeLost{id, reason, seen_at});
   Forget(draft.soft(), id);
 }
+
+bool IsAway(const State& state, NodeId id) { return state.nodes.at(id).away_until != 0; }
 
 bool IsSilent(const SoftNode& node, Millis now) {
   return !node.connected || now - node.last_seen_at > limits::kSuspectAfter;
 }
 
-// Whether the circuit breaker holds what is due back: see limits::kVanishedNodesMin.
-bool IsFrozen(Soft& soft, Millis now) {
-  const auto silent = static_cast<size_t>(
-      std::count_if(soft.nodes.begin(), soft.nodes.end(),
-                    [&](const auto& one) { return IsSilent(one.second, now); }));
+// Whether the circuit breaker holds what is due back: see limits::kVanishedNodesMin. Nodes that
+// announced to be away say nothing of the network.
+bool IsFrozen(Draft& draft) {
+  Soft& soft = draft.soft();
+  const Millis now = draft.now;
+  size_t silent = 0, expected = 0;
+  for (const auto& [id, node] : soft.nodes) {
+    if (IsAway(draft.state(), id)) continue;
+    ++expected;
+    silent += IsSilent(node, now) ? 1 : 0;
+  }
   const bool many = silent >= limits::kVanishedNodesMin &&
-                    silent * 100 > soft.nodes.size() * limits::kVanishedPercent;
+                    silent * 100 > expected * limits::kVanishedPercent;
   if (!many) {
     soft.frozen_at = 0;
   } else if (soft.frozen_at == 0) {
@@ -58,11 +68,12 @@ bool IsFrozen(Soft& soft, Millis now) {
 }
 
 // The network is back: who has to find the head again gets the time that a restart gives.
-void GiveSilentTime(Soft& soft, Millis now) {
+void GiveSilentTime(Draft& draft) {
   std::vector<NodeId> silent;
-  for (const auto& [id, node] : soft.nodes)
-    if (IsSilent(node, now)) silent.push_back(id);
-  for (NodeId id : silent) SetDeadline(soft, id, now + limits::kRestartGrace);
+  for (const auto& [id, node] : draft.soft().nodes)
+    if (IsSilent(node, draft.now) && !IsAway(draft.state(), id)) silent.push_back(id);
+  for (NodeId id : silent)
+    SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
 }
 
 // What runs there is to hear of a change of the node, and nothing more starts there.
@@ -83,6 +94,25 @@ void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
   const Millis until = sync.drain_for <= 0 ? 0 : draft.now + sync.drain_for;
   if (!node.draining || !IsSameDeadline(node.drain_until, until, draft.now))
     EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
+}
+
+// Its last word, which may come twice, the second time after a person has drained the node. A node
+// that drains already is to be left, whoever stops it.
+void HandleAway(Draft& draft, const Node& node, const input::Sync& sync) {
+  if (sync.away_for <= 0) return;
+  if (node.away_until == 0) {
+    if (node.draining) return;
+    draft.Emit(event::NodeAway{
+        node.id, draft.now + std::min<Millis>(sync.away_for, limits::kAwayMost)});
+  }
+  SetDeadline(draft.soft(), node.id, std::max(node.away_until, draft.now));
+}
+
+// What became true of a node whose lease has run out.
+std::string WhyLost(const Node& node, const SoftNode& soft) {
+  if (node.away_until != 0) return "its worker was stopped, and did not come back in time";
+  if (!soft.seen) return "it did not come back after the head restarted";
+  return soft.connected ? "it fell silent" : "its connection closed and it did not come back";
 }
 
 // Attempts that a daemon before this one reported running and this one does not know: their run
@@ -116,8 +146,9 @@ absl::Status CheckIncarnation(uint64_t incarnation, Millis now) {
 
 bool MayTakeWork(const Core& core, NodeId id, Millis now) {
   auto node = core.soft.nodes.find(id);
-  return node != core.soft.nodes.end() && node->second.seen && node->second.connected &&
-         !node->second.zombies && now - node->second.last_seen_at <= limits::kSuspectAfter;
+  if (node == core.soft.nodes.end() || IsAway(core.world.state, id)) return false;
+  return node->second.seen && node->second.connected && !node->second.zombies &&
+         node->second.trouble.empty() && now - node->second.last_seen_at <= limits::kSuspectAfter;
 }
 
 absl::Status OnSync(Draft& draft, const input::Sync& sync) {
@@ -141,14 +172,17 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.sync_seq = sync.sync_seq;
   soft.last_seen_at = draft.now;
   soft.zombies = false;
+  soft.trouble = sync.trouble;
   soft.exits.clear();
   soft.outputs = sync.outputs;
   for (const Observed& observed : sync.observed)
     if (observed.phase == Observed::Phase::kExited) soft.outputs.insert(observed.fence);
   SetDeadline(draft.soft(), sync.node, draft.now + limits::kLostAfter);
-  if (!node.ready || node.lost || !(node.inventory == sync.inventory))
+  const bool is_back = node.away_until != 0 && sync.away_for <= 0;
+  if (!node.ready || node.lost || is_back || !(node.inventory == sync.inventory))
     draft.Emit(event::NodeReady{sync.node, sync.inventory});
   HandleDraining(draft, node, sync);
+  HandleAway(draft, node, sync);
   for (const Observed& observed : sync.observed) OnObserved(draft, sync.node, observed);
   if (is_new_daemon) LoseMissing(draft, sync);
   if (!could_work && MayTakeWork(draft.core, sync.node, draft.now)) draft.soft().try_place = true;
@@ -159,6 +193,7 @@ void OnDisconnected(Draft& draft, const input::Disconnected& input) {
   auto found = draft.soft().nodes.find(input.node);
   if (found == draft.soft().nodes.end() || found->second.incarnation != input.incarnation) return;
   found->second.connected = false;
+  if (IsAway(draft.state(), input.node)) return;
   Millis at = draft.now + limits::kLostAfterDisconnect;
   if (at < found->second.lost_at) SetDeadline(draft.soft(), input.node, at);
 }
@@ -209,7 +244,8 @@ void ExpireDrains(Draft& draft) {
 void GiveTimeToReturn(Draft& draft) {
   for (const auto& [id, node] : draft.state().nodes) {
     if (node.ready && node.counts())
-      SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
+      SetDeadline(draft.soft(), id,
+                  std::max(node.away_until, draft.now + limits::kRestartGrace));
   }
 }
 
@@ -217,8 +253,8 @@ void ExpireLeases(Draft& draft) {
   std::set<std::pair<Millis, NodeId>>& deadlines = draft.soft().deadlines;
   if (deadlines.empty() || deadlines.begin()->first > draft.now) return;
   const bool was_frozen = draft.soft().frozen_at != 0;
-  const bool frozen = IsFrozen(draft.soft(), draft.now);
-  if (was_frozen && draft.soft().frozen_at == 0) GiveSilentTime(draft.soft(), draft.now);
+  const bool frozen = IsFrozen(draft);
+  if (was_frozen && draft.soft().frozen_at == 0) GiveSilentTime(draft);
   const Millis thaw = draft.soft().frozen_at + limits::kFreezeMax;
   while (!deadlines.empty() && deadlines.begin()->first <= draft.now) {
     NodeId id = deadlines.begin()->second;
@@ -226,11 +262,7 @@ void ExpireLeases(Draft& draft) {
       SetDeadline(draft.soft(), id, std::min(thaw, draft.now + limits::kSuspectAfter));
       continue;
     }
-    const SoftNode& soft = draft.soft().nodes.at(id);
-    std::string reason = !soft.seen       ? "it did not come back after the head restarted"
-                         : soft.connected ? "it fell silent"
-                                          : "its connection closed and it did not come back";
-    LoseNode(draft, id, reason);
+    LoseNode(draft, id, WhyLost(draft.state().nodes.at(id), draft.soft().nodes.at(id)));
   }
   if (!frozen) draft.soft().frozen_at = 0;
 }

@@ -307,8 +307,10 @@ struct Node {
   std::string reason;
   Millis joined_at = 0;
   Millis changed_at = 0;
+  Millis away_until = 0;  // Its daemon is stopped, and announced to be back by then; 0: it is not.
+  Millis seen_at = 0;     // Of a lost node: when it was heard last; 0: unknown.
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
-            joined_at, changed_at, drained_by_hand, drain_reason);
+            joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at);
 
   // What it runs and holds counts: it was neither given up nor removed.
   bool counts() const { return !lost && !gone; }
@@ -419,6 +421,7 @@ struct SoftNode {
   Millis last_seen_at = 0;
   Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
   bool zombies = false;     // It still runs something that it should not: no new work.
+  std::string trouble;      // Why its daemon cannot take work, as that says; empty: it can.
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
   // As its last Sync said: what ended there and may have outputs that are still to be kept.
   std::set<Fence> outputs;

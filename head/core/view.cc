@@ -1,4 +1,5 @@
-// Read models of the cluster, experiments, jobs and nodes. Trials are in view_trials.cc.
+// Read models of the cluster, experiments and jobs. Nodes are in view_nodes.cc, trials in
+// view_trials.cc.
 #include "head/core/view.h"
 
 #include <algorithm>
@@ -103,57 +104,6 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   Millis until = experiment.ended_at != 0 ? experiment.ended_at : facts.now;
   item.Set("elapsed_s", ToSeconds(until - experiment.created_at));
   return item;
-}
-
-std::string ReasonOf(const Node& node) {
-  return node.reason.empty() && node.draining ? node.drain_reason : node.reason;
-}
-
-Json NodeItem(const Core& core, const Node& node) {
-  auto index = core.world.index.nodes.find(node.id);
-  auto soft = core.soft.nodes.find(node.id);
-  Json attempts = Json::MakeArray();
-  Resources used;
-  std::map<uint32_t, int64_t> gpus_used;
-  int64_t held = 0;
-  if (index != core.world.index.nodes.end()) {
-    held = index->second.held_checkpoints;
-    used = index->second.used;
-    gpus_used = index->second.gpus_used;
-    for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
-  }
-  Json gpus = Json::MakeArray();
-  for (const GpuInfo& gpu : node.inventory.gpus) {
-    const double used_units = static_cast<double>(gpus_used[gpu.index]);
-    gpus.Append(Json::MakeObject({{"uuid", gpu.uuid},
-                                  {"index", Json(gpu.index)},
-                                  {"name", gpu.name},
-                                  {"memory_bytes", gpu.memory},
-                                  {"used_fraction", used_units / static_cast<double>(kUnit)},
-                                  {"state", gpu.trouble.empty() ? "READY" : "UNHEALTHY"},
-                                  {"reason", TextOrNull(gpu.trouble)}}));
-  }
-  Json labels = Json::MakeObject();
-  for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);
-  Millis seen = soft == core.soft.nodes.end() ? 0 : soft->second.last_seen_at;
-  return Json::MakeObject({{"id", Json(node.id.value)},
-                           {"name", node.name},
-                           {"pool", TextOrNull(node.pool)},
-                           {"address", TextOrNull(node.inventory.address)},
-                           {"state", NodeStateName(core, node)},
-                           {"reason", TextOrNull(ReasonOf(node))},
-                           {"drain_until", TimeOrNull(node.drain_until)},
-                           {"labels", std::move(labels)},
-                           {"resources_total", ToJson(node.inventory.resources)},
-                           {"resources_used", ToJson(used)},
-                           {"gpus", std::move(gpus)},
-                           {"attempts", std::move(attempts)},
-                           {"held_checkpoints", Json(held)},
-                           {"pid", node.inventory.pid == 0 ? Json() : Json(node.inventory.pid)},
-                           {"version", TextOrNull(node.inventory.version)},
-                           {"boot_id", TextOrNull(node.inventory.boot_id)},
-                           {"joined_at", TimeOrNull(node.joined_at)},
-                           {"last_seen_at", TimeOrNull(seen)}});
 }
 
 Json JobItem(const Core& core, const HeadFacts& facts, const Job& job) {
@@ -346,16 +296,6 @@ const char* JobStateName(const Core&, const Job& job) {
   return live->started_at == 0 ? "STARTING" : "RUNNING";
 }
 
-const char* NodeStateName(const Core& core, const Node& node) {
-  if (node.gone) return "GONE";
-  if (node.lost) return "LOST";
-  if (!node.ready) return "STARTING";
-  if (node.draining) return "DRAINING";
-  return MayTakeWork(core, node.id, core.soft.last_step_at) ||
-                 (core.soft.nodes.contains(node.id) && core.soft.nodes.at(node.id).zombies)
-             ? "READY"
-             : "SUSPECT";
-}
 
 static std::string NameOf(const State& state, NodeId id) {
   auto node = state.nodes.find(id);
@@ -487,17 +427,6 @@ Json TokenListView(const Core& core, const HeadFacts& facts) {
   Json list = Json::MakeArray();
   for (auto& [expiry, item] : by_expiry) list.Append(std::move(item));
   return Listing(std::move(list));
-}
-
-Json NodeListView(const Core& core, const HeadFacts&) {
-  return ListOf(core.world.state.nodes, [&](const Node& item) { return NodeItem(core, item); });
-}
-
-absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {
-  auto found = core.world.state.nodes.find(id);
-  if (found == core.world.state.nodes.end())
-    return NotFound("there is no node " + std::to_string(id.value));
-  return NodeItem(core, found->second);
 }
 
 }  // namespace rt

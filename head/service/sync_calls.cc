@@ -16,7 +16,10 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     absl::StatusOr<input::Sync> sync =
         node.ok() ? SyncFromWire(request, *node) : absl::StatusOr<input::Sync>(node.status());
     if (!sync.ok()) return Finish(ToGrpc(sync.status()));
-    const SyncSeen seen{request.seen_version(), request.open_seq()};
+    // The last call of a daemon is answered at once, like that of one that has seen nothing.
+    const bool is_last = request.away_for_ms() > 0;
+    const SyncSeen seen = is_last ? SyncSeen{}
+                                  : SyncSeen{request.seen_version(), request.open_seq()};
     NodeId speaker = *node;
     Newest call{sync->incarnation, sync->sync_seq};
     owner_.Begin(speaker, call);

@@ -172,6 +172,8 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   sync.drain_reason = request.drain_reason().substr(0, limits::kReasonBytesMax);
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
   sync.drain_for = is_near ? request.drain_for_ms() : 0;
+  sync.away_for = std::max<Millis>(0, request.away_for_ms());
+  sync.trouble = ValidUtf8(request.trouble(), limits::kReasonBytesMax);
   sync.seen_epoch = request.seen_epoch();
   sync.seen_seq = request.seen_seq();
   if (static_cast<size_t>(request.outputs_size()) > limits::kOutputsWaitingMax)

@@ -194,6 +194,7 @@ CASES: dict[str, Case] = {
     "worker.report": Case(at=3),
     "worker.restore": RESTORED,
     "worker.peer": SERVED,
+    "worker.output": Case(search={"more": "report_regex: '(none)=([0-9]+)'\n"}),
     "worker.signal": Case(search={"trials": 2, "steps": 60}, provoke=lose_node),
     "worker.fence": Case(flags=("--disconnect-stop", "1s"), search={"trials": 2, "steps": 60},
                          provoke=stop_head, stopped=("head",)),

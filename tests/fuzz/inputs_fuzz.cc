@@ -82,6 +82,7 @@ class Course {
     sync.inventory.resources.gpu = static_cast<int64_t>(bytes_.Below(2)) * kUnit;
     if (sync.inventory.resources.gpu > 0) sync.inventory.gpus.push_back({"gpu", 0, "fake", 0});
     sync.draining = bytes_.Below(8) == 1;
+    sync.away_for = bytes_.Below(16) == 1 ? 5'000 : 0;
     sync.drain_for = 2'000;
     for (uint64_t left = bytes_.Below(4); left > 0; --left) {
       Observed& observed = sync.observed.emplace_back();

@@ -2,35 +2,15 @@
 
 import pathlib
 import signal
-import subprocess
 import unittest
 
 from checks import Search
-from harness import BIN, Cluster, wait_until
+from harness import wait_until
+from own_worker import OwnWorkerCase
 
 
-class DisconnectTest(unittest.TestCase):
+class DisconnectTest(OwnWorkerCase):
     """The head stands still (SIGSTOP): connections stay, and nothing is answered."""
-
-    def setUp(self) -> None:
-        self.cluster = Cluster(workers=0)
-        self.addCleanup(self.cluster.close)
-        self.cluster.up()
-        head = self.cluster.home / "home/clusters/it/head"
-        token = self.cluster.home / "token"
-        token.write_text(self.cluster.rt("token", "create", "--role", "worker").stdout)
-        self.token, self.head = token, (head / "address").read_text().strip()
-        self.folder = self.cluster.home / "home/clusters/it/worker-9"
-        self.folder.mkdir()
-
-    def start_worker(self, *flags: str) -> None:
-        with open(self.folder / "log", "wb") as log:
-            worker = subprocess.Popen(
-                [str(BIN / "rt-worker"), "--head", self.head, "--name", "far", "--state-dir",
-                 str(self.folder), "--token-file", str(self.token), "--resources", "cpu=2",
-                 *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.addCleanup(worker.wait)
-        self.addCleanup(worker.kill)
 
     def test_what_runs_is_ended_and_goes_on_from_its_spool(self) -> None:
         self.start_worker("--disconnect-stop", "2s")
@@ -43,8 +23,7 @@ class DisconnectTest(unittest.TestCase):
         head = self.cluster.kill("head", signal.SIGSTOP)
         wait_until("what ran is ended", lambda: not any(
             pathlib.Path(f"/proc/{pid}").exists() for pid in pids), 60)
-        self.assertIn("no head has answered for 2 s (--disconnect-stop)",
-                      (self.folder / "log").read_text())
+        self.assertIn("no head has answered for 2 s (--disconnect-stop)", self.log())
         self.assertTrue(list((self.folder / "attempts").glob("*/spool")))
         self.cluster.kill("head", signal.SIGCONT)
         self.assertEqual(self.cluster.pid("head"), head)

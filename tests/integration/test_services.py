@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from harness import BIN, Cluster, wait_until
@@ -166,6 +167,10 @@ class SystemdTest(unittest.TestCase):
     def pid_of(self, unit: str) -> int:
         return int(self.inside("systemctl", "show", "-P", "MainPID", unit))
 
+    def node(self) -> dict[str, str]:
+        items = json.loads(self.inside("rt", "node", "list", "-o", "json"))["items"]
+        return dict(items[0])
+
     def running(self) -> dict[str, object]:
         """The one trial: its attempt's number and its program's pid."""
         shown = json.loads(self.inside("rt", "trial", "show", "1/0", "-o", "json"))
@@ -187,8 +192,16 @@ class SystemdTest(unittest.TestCase):
             daemon = self.pid_of(unit)
             self.inside("systemctl", "restart", unit)
             self.assertNotEqual(self.pid_of(unit), daemon)
-        wait_until("its node is back", lambda: json.loads(self.inside(
-            "rt", "node", "list", "-o", "json"))["items"][0]["state"] == "READY")
+        wait_until("its node is back", lambda: self.node()["state"] == "READY")
+        self.assertEqual(self.running(), before)
+        # Stopped for longer than a node may be silent, as for an upgrade, and started again.
+        self.inside("systemctl", "stop", "rt-worker")
+        stopped = time.monotonic()
+        self.assertIn("away until", self.node()["reason"])
+        wait_until("three seconds have passed", lambda: time.monotonic() - stopped > 3)
+        self.assertEqual(self.node()["state"], "SUSPECT")
+        self.inside("systemctl", "start", "rt-worker")
+        wait_until("its node is back", lambda: self.node()["state"] == "READY")
         self.assertEqual(self.running(), before)
         status = self.inside("systemctl", "status", "rt-worker", "--no-pager")
         self.assertIn("sleep 1000", status)  # In the unit's control group, as it was.

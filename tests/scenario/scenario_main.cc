@@ -13,14 +13,17 @@
 //   stop trial|job|experiment ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME    a person
+//   remove NAME                      the provider
 //   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
 //   stall MILLIS                     the head stands still
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
+//   away NAME MILLIS                 its daemon is stopped, and announces to be back by then
 //   daemon NAME                      its next Sync is that of a new daemon
 //   crash                            the log is replayed into an empty core, which must equal the
 // old
 //   flush                            the sinks are durable
+//   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +47,7 @@ struct NodeSide {
   uint64_t sync_seq = 0;
   bool silent = false;
   Millis notice_until = 0;
+  Millis away_for = 0;
   std::string notice;
   NodeInventory inventory;
   std::map<Fence, Observed> observed;
@@ -70,6 +74,7 @@ class Story {
     input::Sync sync{.node = node.id, .incarnation = 1 + node.inventory.incarnation,
                      .sync_seq = ++node.sync_seq, .inventory = node.inventory};
     for (const auto& [fence, observed] : node.observed) sync.observed.push_back(observed);
+    sync.away_for = node.away_for;
     sync.draining = node.notice_until != 0;
     sync.drain_reason = node.notice;
     sync.drain_for = sync.draining ? node.notice_until - now_ : 0;
@@ -326,7 +331,7 @@ void Story::Submit(const std::string& verb, std::istream& words) {
 }
 
 bool Story::Drain(const std::string& verb, std::istream& words) {
-  if (verb != "notice" && verb != "drain" && verb != "undrain") return false;
+  if (verb != "notice" && verb != "drain" && verb != "undrain" && verb != "remove") return false;
   NodeSide& node = nodes_[Next<std::string>(words)];
   const std::string span = Next<std::string>(words);
   const Millis deadline = span.empty() || span == "off" ? 0 : std::stoll(span);
@@ -336,6 +341,8 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
     Sync(node);
   } else if (verb == "drain") {
     Give(input::DrainNode{node.id, "by hand", deadline});
+  } else if (verb == "remove") {
+    Give(input::RemoveNode{node.id, "by hand"});
   } else {
     Give(input::UndrainNode{node.id});
   }
@@ -352,7 +359,7 @@ void Story::Why(std::istream& words) {
 
 bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb != "sync" && verb != "silence" && verb != "hear" && verb != "disconnect" &&
-      verb != "desired" && verb != "daemon") {
+      verb != "desired" && verb != "daemon" && verb != "away" && verb != "state") {
     return false;
   }
   NodeSide& node = nodes_[Next<std::string>(words)];
@@ -360,6 +367,15 @@ bool Story::OnNode(const std::string& verb, std::istream& words) {
     ++node.inventory.incarnation;
     node.sync_seq = 0;
   }
+  if (verb == "away") {
+    node.away_for = Next<Millis>(words);
+    Sync(node);
+    node.away_for = 0;
+    node.silent = true;
+  }
+  if (verb == "state")
+    out_.push_back("state: " +
+                   std::string(NodeStateName(core_, core_.world.state.nodes.at(node.id))));
   if (verb == "sync") Sync(node);
   if (verb == "silence") node.silent = true;
   if (verb == "hear") node.silent = false;

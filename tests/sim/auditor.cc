@@ -102,6 +102,7 @@ void Auditor::On(const event::NodeReady& e) {
        "a daemon that has a successor is not heard any more");
   node.ready = true;
   node.lost = false;
+  node.away_until = 0;
   node.inventory = e.inventory;
 }
 void Auditor::On(const event::NodeLost& e) {
@@ -110,6 +111,9 @@ void Auditor::On(const event::NodeLost& e) {
   Must(node.live.empty(), "a lost node's attempts have ended before");
   lost_nodes_.insert(e.node);
   Must(!calm_, "no node is lost once the faults are over");
+  Must(at_ >= node.away_until, "a node that announced to be away keeps its lease until then");
+  Must(e.seen_at <= at_, "what was heard of a node was heard before");
+  node.away_until = 0;
   node.ready = false;
   node.lost = true;
   node.draining = node.by_hand;

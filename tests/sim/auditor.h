@@ -97,6 +97,7 @@ class Auditor {
     NodeInventory inventory;
     bool ready = false, lost = false, gone = false, draining = false;
     bool by_hand = false;    // A person drained it.
+    Millis away_until = 0;   // Its daemon announced to be back by then.
     Millis drain_until = 0;  // What such a node runs after this is ended; 0: nothing.
     Resources used;
     std::map<uint32_t, int64_t> gpus;  // By index: units that are promised.
@@ -191,6 +192,7 @@ class Auditor {
   void On(const event::TokenRevoked& e);
   void On(const event::NodeJoined& e);
   void On(const event::NodeReady& e);
+  void On(const event::NodeAway& e);
   void On(const event::NodeLost& e);
   void On(const event::NodeDraining& e);
   void On(const event::NodeResumed& e);

@@ -46,6 +46,9 @@ void Auditor::CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) 
   for (uint32_t rank = 0; rank < e.members.size(); ++rank) {
     Must(e.members[rank].rank == rank, "members stand in the order of their ranks");
     nodes.insert(e.members[rank].node);
+    const auto node = nodes_.find(e.members[rank].node);
+    Must(node == nodes_.end() || node->second.away_until == 0,
+         "nothing new goes to a node that is away");
   }
   Must(asks.strategy != "STRICT_PACK" || nodes.size() == 1, "STRICT_PACK is one node");
   Must(asks.strategy != "STRICT_SPREAD" || nodes.size() == e.members.size(),

@@ -8,6 +8,8 @@ namespace {
 
 // How late an awake head may notice a deadline: ticks queue behind slow appends.
 constexpr Millis kDeadlineSlack = 3'000;
+// The longest that a simulated daemon announces to be away.
+constexpr Millis kAwayMost = 10'000;
 
 }  // namespace
 
@@ -31,6 +33,16 @@ void Auditor::On(const event::NodeResumed& e) {
        "what a person drained stays so until it is taken back");
   node.draining = node.by_hand = false;
   node.drain_until = 0;
+}
+
+void Auditor::On(const event::NodeAway& e) {
+  NodeBook& node = NodeOf(e.node);
+  Must(node.ready && !node.gone && node.away_until == 0, "only a node that is there goes away");
+  Must(!node.draining, "a node that drains is given up as any other");
+  Must(truth_->aways.contains({e.node, node.inventory.incarnation}),
+       "only its own daemon says that a node is away");
+  Must(e.until > at_ && e.until - at_ <= kAwayMost, "it says for how long, within bounds");
+  node.away_until = e.until;
 }
 
 // A rank made room on a node that is to go: rank 0 because it had saved what it had done by then.

@@ -10,6 +10,7 @@ const char* FaultName(Fault fault) {
     case Fault::kDuplicated: return "delivered twice";
     case Fault::kReordered: return "delivered late";
     case Fault::kDaemonKilled: return "worker daemon killed";
+    case Fault::kStoppedInOrder: return "worker daemon stopped in order";
     case Fault::kNodeRebooted: return "node rebooted";
     case Fault::kRunsForgotten: return "  of these, without its run folders";
     case Fault::kNodeReplaced: return "node came back empty";
@@ -55,6 +56,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.duplicated = upto(0.25);
   plan.reordered = upto(0.25);
   plan.daemon_killed = upto(0.12);
+  plan.stopped_in_order = upto(0.08);
   plan.node_rebooted = upto(0.08);
   plan.node_gone = upto(0.03);
   plan.node_removed = upto(0.02);

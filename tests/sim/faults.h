@@ -17,6 +17,7 @@ enum class Fault : size_t {
   kDuplicated,       // A request arrived twice.
   kReordered,        // A request arrived late, behind younger ones.
   kDaemonKilled,     // A worker daemon died; its programs went on.
+  kStoppedInOrder,   // A worker daemon announced to be away, and ended; its programs went on.
   kNodeRebooted,     // Daemon and programs died; the disk survived.
   kRunsForgotten,    // It kept its identity and lost its run directories.
   kNodeReplaced,     // The same with another disk: it joined as a new node.
@@ -72,7 +73,8 @@ struct Histogram {
 // of a program. Drawn per seed, so that some runs are calm in one respect and wild in another.
 struct FaultPlan {
   double lost_before = 0, lost_during = 0, lost_after = 0, duplicated = 0, reordered = 0;
-  double daemon_killed = 0, node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
+  double daemon_killed = 0, stopped_in_order = 0;
+  double node_rebooted = 0, node_gone = 0, node_removed = 0, drained = 0;
   double daemon_stopped = 0, node_frozen = 0;
   double head_stopped = 0, head_crashed = 0, taken_over = 0;
   double clock_jumped = 0;  // Of each crash.

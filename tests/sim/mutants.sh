@@ -81,6 +81,12 @@ head_core places.cc "a gang goes without its last bundle" \
 mutate common/spec packing.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
 mutate common/spec packing.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
+head_core nodes.cc "a node that is away is given work" \
+  's/ \|\| IsAway\(core\.world\.state, id\)\) return false;/) return false;/'
+head_core nodes.cc "a node that is away is lost as any other" \
+  's/  SetDeadline\(draft\.soft\(\), node\.id, std::max[^;]*;\n//; s/  if \(IsAway\(draft\.state\(\), input\.node\)\) return;\n//'
+head_core nodes.cc "a head that starts forgets who is away" \
+  's/std::max\(node\.away_until, draft\.now \+ limits::kRestartGrace\)/draft.now + limits::kRestartGrace/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < KnownIncarnation\(draft\.state\(\), node\)/false/'
 head_core history.cc "who has heard nothing before is taken for another head's" \

@@ -58,6 +58,7 @@ struct Truth {
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.
+  std::set<std::pair<NodeId, uint64_t>> aways;  // Daemons that announced to be away.
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
   std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.

@@ -115,6 +115,7 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
   const FaultPlan& plan = sim_.plan;
   auto chance = [&](double probability) { return sim_.rng.Chance(probability); };
   if (chance(plan.daemon_killed)) host.KillDaemon();
+  if (chance(plan.stopped_in_order)) host.StopInOrder();
   if (chance(plan.node_rebooted)) host.Reboot(sim_.rng.Chance(0.6));
   if (may_leave && chance(plan.node_gone)) return host.LeaveForGood();
   if (!host.daemon_up()) return;

@@ -7,11 +7,6 @@
 #include "common/base/overloaded.h"
 
 namespace rt::sim {
-namespace {
-
-constexpr int kOutputsTries = 3;
-
-}  // namespace
 
 WorkerHost::WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name,
                        Resources size)
@@ -25,7 +20,7 @@ void WorkerHost::Boot() {
 void WorkerHost::StartDaemon() {
   daemon_up_ = true;
   ++daemon_life_;
-  stopped_until_ = 0;
+  stopped_until_ = away_for_ = 0;
   heard_at_ = sim_.now;
   core_ = {.epoch = node_.value == 0 ? 0 : head_epoch_};
   seen_seq_ = seen_version_ = 0;
@@ -80,6 +75,21 @@ void WorkerHost::TickLater() {
 void WorkerHost::KillDaemon() {
   if (!daemon_up_) return;
   sim_.faults.Add(Fault::kDaemonKilled);
+  EndDaemon();
+}
+
+void WorkerHost::StopInOrder() {
+  if (!daemon_up_ || node_.value == 0) return;
+  sim_.faults.Add(Fault::kStoppedInOrder);
+  away_for_ = sim_.Between(2'000, 10'000);
+  sim_.truth.aways.insert({node_, Incarnation()});
+  Daemon(0, [this] {
+    SendSync();
+    Daemon(sim_.Between(1, 300), [this] { EndDaemon(); });
+  });
+}
+
+void WorkerHost::EndDaemon() {
   daemon_up_ = false;
   sim_.At(sim_.Between(1, 30), [this, node = node_, life = daemon_life_] {
     head_.Post(input::Disconnected{node, node.value * 1'000'000 + life}, {});
@@ -349,6 +359,7 @@ void WorkerHost::SendSync() {
     sync.drain_reason = "notice";
     sync.drain_for = drain_until_ - sim_.now;
   }
+  sync.away_for = away_for_;
   for (const worker::Observed& seen : worker::ObservedList(core_)) {
     Observed observed;
     observed.fence = seen.fence;

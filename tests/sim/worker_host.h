@@ -20,6 +20,7 @@ class WorkerHost {
 
   void Boot();
   void KillDaemon();
+  void StopInOrder();
   void Reboot(bool keep_disk);
   void LeaveForGood();
   void StopDaemon(Millis span);
@@ -36,6 +37,8 @@ class WorkerHost {
   std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
 
  private:
+  static constexpr int kOutputsTries = 3;
+
   // A run directory: the program, what it said, and how it ended.
   struct Run {
     LaunchSpec body;
@@ -83,6 +86,7 @@ class WorkerHost {
   enum class Fetched { kHere, kLater, kNever };
 
   void StartDaemon();
+  void EndDaemon();
   void Daemon(Millis delay, Sim::Effect effect);  // If this daemon still lives, once it runs.
   void Feed(const worker::WorkerInput& input);
   void Perform(const worker::Action& action);
@@ -153,6 +157,7 @@ class WorkerHost {
   bool daemon_up_ = false;
   uint64_t daemon_life_ = 0;
   Millis stopped_until_ = 0;
+  Millis away_for_ = 0;  // What it announces, because it is being stopped.
   worker::WorkerState core_;
   Millis heard_at_ = 0;  // Its start, or the newest reply to a Sync.
   uint64_t sync_seq_ = 0;

@@ -80,6 +80,26 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
   changed_.notify_all();
 }
 
+void SyncLoop::SetTrouble(std::string why) {
+  std::lock_guard lock(mutex_);
+  trouble_ = std::move(why);
+  dirty_ = true;
+  changed_.notify_all();
+}
+
+void SyncLoop::Leave(Millis away_for, Millis wait) {
+  std::unique_lock lock(mutex_);
+  if (away_for == 0 || notice_ || !reachable_) return;
+  away_for_ = away_for;
+  dirty_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, std::chrono::milliseconds(wait),
+                    [&] { return is_away_told_ || is_away_lost_; });
+  if (is_away_told_) {
+    RT_LOG(kInfo) << "the head keeps what runs here for " << away_for / 1'000 << " s";
+  }
+}
+
 void SyncLoop::SyncSoon() {
   std::lock_guard lock(mutex_);
   if (soon_at_ != 0) return;
@@ -89,6 +109,7 @@ void SyncLoop::SyncSoon() {
 
 bool SyncLoop::MaySend() const {
   const bool dirty = dirty_ || (soon_at_ != 0 && SteadyClock() >= soon_at_);
+  if (is_away_told_ || is_away_lost_) return false;  // A later one might say otherwise.
   const bool wanted = calls_.empty() || (dirty && calls_.size() < kCallsMax);
   return wanted && SteadyClock() >= not_before_;
 }
@@ -144,6 +165,8 @@ void SyncLoop::Send() {
     if (notice_->deadline != 0)
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
+  request.set_away_for_ms(away_for_);
+  request.set_trouble(trouble_);
   for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
   for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());
   calls_.push_back(call);
@@ -153,6 +176,7 @@ void SyncLoop::Send() {
 
 void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status) {
   std::lock_guard lock(mutex_);
+  if (call->request.away_for_ms() > 0) (status.ok() ? is_away_told_ : is_away_lost_) = true;
   if (status.ok()) {
     if (!reachable_) {
       RT_LOG(kInfo) << "the head answers";

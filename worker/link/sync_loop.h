@@ -33,6 +33,11 @@ class SyncLoop {
   void SetInventory(v1::Inventory inventory);
   // The node is to go (or not, after all); the head hears of it at once.
   void SetNotice(std::optional<Notice> notice);
+  // Why the node can take no work now; empty: it can.
+  void SetTrouble(std::string why);
+  // The last Sync: this daemon stops, and one is back within `away_for`. Returns once the head has
+  // heard it, or no head has within `wait`. A node that was given notice announces nothing.
+  void Leave(Millis away_for, Millis wait);
   void SyncSoon();  // Within kSyncDelayMax, together with what else changes until then.
 
  private:
@@ -55,6 +60,9 @@ class SyncLoop {
   bool stopping_ = false;
   v1::Inventory inventory_;
   std::optional<Notice> notice_;
+  std::string trouble_;
+  Millis away_for_ = 0;  // Announced from here on; 0: it stays.
+  bool is_away_told_ = false, is_away_lost_ = false;  // A head has heard it, or none will.
   bool dirty_ = true;
   Millis soon_at_ = 0;  // Then it becomes dirty; 0: nothing waits.
   std::vector<std::shared_ptr<Call>> calls_;

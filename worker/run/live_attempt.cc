@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -271,6 +272,7 @@ Error LiveAttempt::LastWords(const ExitFacts& exit) const {
 
 bool LiveAttempt::PumpStdout(bool at_end) {
   if (spool_->IsFull()) return false;
+  if (regex_) ReachFailpoint("worker.output.before_search");
   // What an earlier turn had no time for comes first.
   const bool has_line = partial_.find('\n') != std::string::npos;
   const std::string bytes = has_line ? "" : stdout_.Read(kPumpBytes);

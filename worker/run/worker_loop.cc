@@ -36,11 +36,6 @@ WorkerLoop::~WorkerLoop() {
   ::close(wake_);
 }
 
-void WorkerLoop::Start() {
-  for (const Launcher::Found& found : parts_.launcher.Recover()) Adopt(found);
-  thread_ = std::thread([this] { Run(); });
-}
-
 void WorkerLoop::Stop() {
   {
     std::lock_guard lock(mutex_);
@@ -118,36 +113,9 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& 
                            {.on_row = on_row_, .on_closed = [this] { Wake(); }});
 }
 
-void WorkerLoop::Adopt(const Launcher::Found& found) {
-  const Fence& fence = found.body.fence;
-  ReachFailpoint("worker.start.before_adopt");
-  auto live = Open(found.body);
-  if (!live.ok()) {
-    RT_LOG(kError) << rt::ToString(fence) << ": cannot take over: " << MessageOf(live.status());
-    parts_.launcher.Signal(fence, true);
-    return;
-  }
-  RT_LOG(kInfo) << rt::ToString(fence) << ": taken over, " << (found.exit ? "ended" : "running");
-  parts_.attempts.Add(*live);
-  parts_.pushes.Recover(*live);
-  const uint32_t port = found.body.keeps_port ? found.body.port : 0;
-  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_paused(),
-                        (*live)->said_orphaned()});
-  absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
-  if (!listening.ok()) {
-    RT_LOG(kError) << MessageOf(listening);
-    (*live)->NoteListenerClosed();
-  }
-  if (found.exit) {
-    NoteEnd(fence, *found.exit);
-  } else {
-    Watch(fence);
-  }
-  ReachFailpoint("worker.start.after_adopt");
-}
-
 void WorkerLoop::Run() {
   for (;;) {
+    parts_.turn.NextRound(::gettid());
     WaitForWork();
     TakeForked();
     TakeExits();
@@ -231,6 +199,7 @@ void WorkerLoop::TakeExits() {
     }
     ::close(at->second);
     const Fence fence = at->first;
+    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kEnd);
     at = pidfds_.erase(at);
     const ExitFacts exit = parts_.launcher.ReadExit(fence, true);
     ReachFailpoint("worker.exit.after_seen");
@@ -265,7 +234,16 @@ void WorkerLoop::Feed(const WorkerInput& input) {
     observed_ = ObservedList(state_);
   }
   for (const Action& action : actions) {
-    std::visit([this](const auto& one) { Perform(one); }, action);
+    std::visit(
+        [this](const auto& one) {
+          if constexpr (requires { one.fence; }) {
+            const LoopTurn::Scope turn(parts_.turn, one.fence, TurnPart::kAct);
+            Perform(one);
+          } else {
+            Perform(one);
+          }
+        },
+        action);
   }
 }
 
@@ -293,6 +271,7 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
 
 void WorkerLoop::Perform(const action::Launch& launch) {
   const Fence fence = launch.fence;
+  const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kStart);
   LaunchBody body;
   {
     std::lock_guard lock(mutex_);
@@ -402,6 +381,7 @@ void WorkerLoop::PumpRunning() {
   pumped_at_ = now;
   for (const auto& [fence, attempt] : state_.attempts) {
     if (attempt.stage != Stage::kRunning) continue;
+    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kOutput);
     if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
   }
 }
@@ -414,6 +394,7 @@ void WorkerLoop::WatchMemory() {
   std::optional<ProcessTable> table;
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
+    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kAct);
     const Bytes limit = live == nullptr ? 0 : live->body().limits.memory;
     if (limit == 0 || parts_.launcher.IsHeld(fence)) continue;
     if (!table) table = ProcessTable::Read();
@@ -436,6 +417,7 @@ void WorkerLoop::WatchProgress() {
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
     if (live == nullptr) continue;
+    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kAct);
     if (was_away) live->ExcuseSilence();
     if (auto why = live->WhyHung(parts_.pushes.IsFull(fence))) hung[fence] = *why;
   }
@@ -462,6 +444,7 @@ void WorkerLoop::PumpEnded() {
     if (attempt.stage == Stage::kDraining) draining.push_back(fence);
   }
   for (const Fence& fence : draining) {
+    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kEnd);
     auto live = parts_.attempts.Find(fence);
     const ExitFacts exit = state_.attempts.at(fence).exit;
     if (live == nullptr) {

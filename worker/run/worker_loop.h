@@ -16,6 +16,7 @@
 #include "worker/run/kept_outputs.h"
 #include "worker/run/launcher.h"
 #include "worker/run/live_attempt.h"
+#include "worker/run/loop_turn.h"
 #include "worker/run/trial_socket.h"
 
 namespace rt::worker {
@@ -27,6 +28,7 @@ struct LoopParts {
   AttemptTable& attempts;
   CheckpointPushes& pushes;
   OutputKeeps& outputs;
+  LoopTurn& turn;
 };
 
 class WorkerLoop {
@@ -35,8 +37,9 @@ class WorkerLoop {
   WorkerLoop(LoopParts parts, std::function<void(bool)> on_row,
              std::function<void(bool)> on_change);
   ~WorkerLoop();
-  // Takes over what earlier daemons left, then starts the thread. Blocks a little.
-  void Start();
+  // Takes over what earlier daemons left, then starts the thread. Blocks a little. `hung`: the
+  // attempt that the daemon before this one hung in: it is ended instead, and not handled again.
+  void Start(const std::optional<HungTurn>& hung = std::nullopt);
   void Stop();
 
   void Post(WorkerInput input);
@@ -80,6 +83,7 @@ class WorkerLoop {
   void Perform(const action::SyncSoon&);
   absl::StatusOr<std::shared_ptr<LiveAttempt>> Open(const LaunchBody& body);
   void Adopt(const Launcher::Found& found);
+  void Condemn(const HungTurn& hung, const Launcher::Found* found);
   void Watch(const Fence& fence);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();

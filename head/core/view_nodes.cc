@@ -1,0 +1,95 @@
+// Read models of nodes.
+#include <map>
+
+#include "common/base/status.h"
+#include "head/core/draft.h"
+#include "head/core/view.h"
+#include "head/core/view_parts.h"
+
+namespace rt {
+namespace {
+
+std::string ReasonOf(const Core& core, const Node& node) {
+  if (node.reason.empty() && node.draining) return node.drain_reason;
+  if (node.away_until != 0)
+    return "away until " + FormatTime(node.away_until) + ": its worker was stopped in order";
+  auto soft = core.soft.nodes.find(node.id);
+  return node.reason.empty() && soft != core.soft.nodes.end() ? soft->second.trouble : node.reason;
+}
+
+Json NodeItem(const Core& core, const Node& node) {
+  auto index = core.world.index.nodes.find(node.id);
+  auto soft = core.soft.nodes.find(node.id);
+  Json attempts = Json::MakeArray();
+  Resources used;
+  std::map<uint32_t, int64_t> gpus_used;
+  int64_t held = 0;
+  if (index != core.world.index.nodes.end()) {
+    held = index->second.held_checkpoints;
+    used = index->second.used;
+    gpus_used = index->second.gpus_used;
+    for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
+  }
+  Json gpus = Json::MakeArray();
+  for (const GpuInfo& gpu : node.inventory.gpus) {
+    const double used_units = static_cast<double>(gpus_used[gpu.index]);
+    gpus.Append(Json::MakeObject({{"uuid", gpu.uuid},
+                                  {"index", Json(gpu.index)},
+                                  {"name", gpu.name},
+                                  {"memory_bytes", gpu.memory},
+                                  {"used_fraction", used_units / static_cast<double>(kUnit)},
+                                  {"state", gpu.trouble.empty() ? "READY" : "UNHEALTHY"},
+                                  {"reason", TextOrNull(gpu.trouble)}}));
+  }
+  Json labels = Json::MakeObject();
+  for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);
+  const bool is_heard = soft != core.soft.nodes.end() && soft->second.seen;
+  const Millis seen = is_heard ? soft->second.last_seen_at : node.seen_at;
+  return Json::MakeObject({{"id", Json(node.id.value)},
+                           {"name", node.name},
+                           {"pool", TextOrNull(node.pool)},
+                           {"address", TextOrNull(node.inventory.address)},
+                           {"state", NodeStateName(core, node)},
+                           {"reason", TextOrNull(ReasonOf(core, node))},
+                           {"drain_until", TimeOrNull(node.drain_until)},
+                           {"labels", std::move(labels)},
+                           {"resources_total", ToJson(node.inventory.resources)},
+                           {"resources_used", ToJson(used)},
+                           {"gpus", std::move(gpus)},
+                           {"attempts", std::move(attempts)},
+                           {"held_checkpoints", Json(held)},
+                           {"pid", node.inventory.pid == 0 ? Json() : Json(node.inventory.pid)},
+                           {"version", TextOrNull(node.inventory.version)},
+                           {"boot_id", TextOrNull(node.inventory.boot_id)},
+                           {"joined_at", TimeOrNull(node.joined_at)},
+                           {"last_seen_at", TimeOrNull(seen)}});
+}
+
+}  // namespace
+
+const char* NodeStateName(const Core& core, const Node& node) {
+  if (node.gone) return "GONE";
+  if (node.lost) return "LOST";
+  if (!node.ready) return "STARTING";
+  if (node.draining) return "DRAINING";
+  if (node.away_until != 0) return "SUSPECT";
+  return MayTakeWork(core, node.id, core.soft.last_step_at) ||
+                 (core.soft.nodes.contains(node.id) && core.soft.nodes.at(node.id).zombies)
+             ? "READY"
+             : "SUSPECT";
+}
+
+Json NodeListView(const Core& core, const HeadFacts&) {
+  Json items = Json::MakeArray();
+  for (const auto& [id, node] : core.world.state.nodes) items.Append(NodeItem(core, node));
+  return Listing(std::move(items));
+}
+
+absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {
+  auto found = core.world.state.nodes.find(id);
+  if (found == core.world.state.nodes.end())
+    return NotFound("there is no node " + std::to_string(id.value));
+  return NodeItem(core, found->second);
+}
+
+}  // namespace rt
