@@ -113,7 +113,8 @@ Finding JudgeNode(const Json& node, const std::string& version) {
   std::string check = "node " + name;
   if (state == "LOST")
     return {check, Grade::kFail, "LOST" + (reason.empty() ? reason : ": " + reason),
-            "rt node why " + name + "; rt node logs " + name};
+            "start its worker again (rt node why " + name + "); if it will not come back: "
+            "rt node forget " + name};
   if (state != "READY")
     return {check, Grade::kWarn, state + (reason.empty() ? reason : ": " + reason),
             "rt node why " + name};

@@ -47,6 +47,7 @@ ExitCode RunNodeLogs(const Invocation& invocation);
 ExitCode RunNodeWhy(const Invocation& invocation);
 ExitCode RunNodeDrain(const Invocation& invocation);
 ExitCode RunNodeUndrain(const Invocation& invocation);
+ExitCode RunNodeForget(const Invocation& invocation);
 
 ExitCode RunContextList(const Invocation& invocation);
 ExitCode RunContextUse(const Invocation& invocation);

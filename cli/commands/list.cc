@@ -137,8 +137,12 @@ ExitCode RunJobList(const Invocation& invocation) {
   return ListNumbered(invocation, Noun::kJob, "rt job list --after 3", kJobStates, ListJobs);
 }
 
+// Nodes that left the cluster are history: unless they are asked for, only the JSON lists them.
 ExitCode RunNodeList(const Invocation& invocation) {
-  return ListNumbered(invocation, Noun::kNode, "rt node list --after 3", kNodeStates, ListNodes);
+  Invocation present = invocation;
+  if (invocation.output != Output::kJson && invocation.state_filter.empty())
+    present.state_filter = "REQUESTED,STARTING,READY,SUSPECT,DRAINING,LOST";
+  return ListNumbered(present, Noun::kNode, "rt node list --after 3", kNodeStates, ListNodes);
 }
 
 ExitCode RunTrialList(const Invocation& invocation) {

@@ -1,4 +1,4 @@
-// `rt node show|logs|drain|undrain`.
+// `rt node show|logs|drain|undrain|forget`.
 #include <cmath>
 
 #include "cli/commands/acting.h"
@@ -57,6 +57,16 @@ ExitCode RunNodeUndrain(const Invocation& invocation) {
     request.set_node(id);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::UndrainNode, request)
         .status();
+  });
+}
+
+ExitCode RunNodeForget(const Invocation& invocation) {
+  const Action forget{"forget", "rt node forget worker-1", "left the cluster for good"};
+  return ActOnNodes(invocation, forget, [&](HeadClient& client, uint64_t id) {
+    v1::ForgetNodeRequest request;
+    request.set_node(id);
+    request.set_reason(invocation.reason.empty() ? "forgotten by a person" : invocation.reason);
+    return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::ForgetNode, request).status();
   });
 }
 

@@ -125,6 +125,8 @@ void CommandLine::AddNode() {
                     "After so long (2m) what is left there is ended as well; else never");
   drain->add_option("--reason", invocation_.reason, "Why");
   AddOne(node, "undrain", "Let it take work again", RunNodeUndrain);
+  AddOne(node, "forget", "Remove a LOST node that will not come back", RunNodeForget)
+      ->add_option("--reason", invocation_.reason, "Why");
 }
 
 void CommandLine::AddContextAndToken() {

@@ -28,6 +28,7 @@ struct Draft {
 absl::Status OnSync(Draft& draft, const input::Sync& sync);
 void OnDisconnected(Draft& draft, const input::Disconnected& input);
 absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input);
+absl::Status OnForgetNode(Draft& draft, const input::ForgetNode& input);
 absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input);
 absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input);
 // Ends what is left on nodes whose drain by hand has reached its deadline.

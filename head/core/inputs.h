@@ -102,7 +102,13 @@ struct DrainNode {
 struct UndrainNode {
   NodeId node;
 };
+// The provider has deleted it, or will: whatever its state.
 struct RemoveNode {
+  NodeId node;
+  std::string reason;
+};
+// A person knows that a lost node does not come back.
+struct ForgetNode {
   NodeId node;
   std::string reason;
 };
@@ -255,7 +261,7 @@ struct Tick {};
 using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
                  input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
-                 input::UndrainNode, input::Report,
+                 input::UndrainNode, input::ForgetNode, input::Report,
                  input::CommitCheckpoint, input::KeepCheckpoint, input::KeepOutputs,
                  input::SubmitJob, input::StopJob, input::CreateExperiment,
                  input::StopExperiment, input::StopTrial, input::PauseExperiment,

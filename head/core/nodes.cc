@@ -7,6 +7,7 @@
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
 #include "head/core/line.h"
+#include "head/core/view.h"
 
 namespace rt {
 namespace {
@@ -206,6 +207,19 @@ absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input) {
   draft.Emit(event::NodeGone{input.node, input.reason});
   Forget(draft.soft(), input.node);
   return absl::OkStatus();
+}
+
+absl::Status OnForgetNode(Draft& draft, const input::ForgetNode& input) {
+  auto found = draft.state().nodes.find(input.node);
+  if (found == draft.state().nodes.end() || found->second.gone) return NotFound("no such node");
+  const Node& node = found->second;
+  if (!node.lost) {
+    return WithHint(absl::FailedPreconditionError(
+                        "node " + node.name + " is " + NodeStateName(draft.core, node) +
+                        ": only a LOST node can be forgotten"),
+                    "stop its worker first; a node is LOST seconds after its worker has ended");
+  }
+  return OnRemoveNode(draft, {input.node, input.reason});
 }
 
 absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input) {

@@ -27,6 +27,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"ClusterService/GetNode", {kReaders, "read about nodes"}},
       {"ClusterService/DrainNode", {kAdmin, "drain nodes"}},
       {"ClusterService/UndrainNode", {kAdmin, "end a drain"}},
+      {"ClusterService/ForgetNode", {kAdmin, "forget a node"}},
       {"ClusterService/CreateToken", {kAdmin, "create tokens"}},
       {"ClusterService/ListTokens", {kAdmin, "list tokens"}},
       {"ClusterService/RevokeToken", {kAdmin, "revoke tokens"}},

@@ -58,6 +58,15 @@ class ClusterService final : public v1::ClusterService::CallbackService {
       edge_.operations.Change(input::UndrainNode{{request->node()}}, AnswerTo(reactor));
     });
   }
+  Reactor* ForgetNode(Context* context, const v1::ForgetNodeRequest* request, v1::Empty*) override {
+    return Unary(edge_, context, "ClusterService/ForgetNode", [&](auto&, Reactor* reactor) {
+      absl::Status checked =
+          CheckSize("reason", request->reason().size(), limits::kReasonBytesMax);
+      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
+      edge_.operations.Change(input::ForgetNode{{request->node()}, request->reason()},
+                              AnswerTo(reactor));
+    });
+  }
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request,
                        v1::CreateTokenReply* reply) override {
     return Unary(edge_, context, "ClusterService/CreateToken", [&](auto&, Reactor* reactor) {

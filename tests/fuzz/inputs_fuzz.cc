@@ -151,8 +151,11 @@ class Course {
       case 13:
         return input::Disconnected{AnyNode(), 1 + bytes_.Below(2)};
       case 14:
-        return bytes_.Below(8) == 0 ? Input(input::RemoveNode{AnyNode(), "why"})
-                                    : Input(input::Tick{});
+        switch (bytes_.Below(8)) {
+          case 0: return input::RemoveNode{AnyNode(), "why"};
+          case 1: return input::ForgetNode{AnyNode(), "why"};
+          default: return input::Tick{};
+        }
       case 15:
       case 16:
         return AnyReport();

@@ -12,7 +12,7 @@
 //   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
 //   stop trial|job|experiment ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
-//   drain NAME [MILLIS] | undrain NAME    a person
+//   drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon: a lost node is forgotten
 //   remove NAME                      the provider
 //   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
@@ -331,7 +331,10 @@ void Story::Submit(const std::string& verb, std::istream& words) {
 }
 
 bool Story::Drain(const std::string& verb, std::istream& words) {
-  if (verb != "notice" && verb != "drain" && verb != "undrain" && verb != "remove") return false;
+  if (verb != "notice" && verb != "drain" && verb != "undrain" && verb != "remove" &&
+      verb != "abandon") {
+    return false;
+  }
   NodeSide& node = nodes_[Next<std::string>(words)];
   const std::string span = Next<std::string>(words);
   const Millis deadline = span.empty() || span == "off" ? 0 : std::stoll(span);
@@ -343,6 +346,8 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
     Give(input::DrainNode{node.id, "by hand", deadline});
   } else if (verb == "remove") {
     Give(input::RemoveNode{node.id, "by hand"});
+  } else if (verb == "abandon") {
+    Give(input::ForgetNode{node.id, "by hand"});
   } else {
     Give(input::UndrainNode{node.id});
   }

@@ -121,6 +121,10 @@ void Auditor::On(const event::NodeLost& e) {
 void Auditor::On(const event::NodeGone& e) {
   NodeBook& node = NodeOf(e.node);
   Must(!node.gone, "a node goes once");
+  const std::string id = std::to_string(e.node.value);
+  Must(truth_->asked.contains("remove " + id) ||
+           (node.lost && truth_->asked.contains("forget " + id)),
+       "a node goes because it was removed, or because a person forgot it while it was lost");
   Must(node.live.empty(), "a gone node's attempts have ended before");
   lost_nodes_.insert(e.node);
   node.gone = true;

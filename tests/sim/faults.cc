@@ -41,6 +41,7 @@ const char* FaultName(Fault fault) {
     case Fault::kPauseRequested: return "person paused";
     case Fault::kReopened: return "person extended, resumed or retried";
     case Fault::kDrainRequested: return "person drained a node";
+    case Fault::kForgetRequested: return "person asked to forget a node";
     case Fault::kCount: break;
   }
   return "?";
@@ -75,6 +76,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.reopened = upto(0.20);
   plan.driver_killed = upto(0.15);
   plan.drain_requested = upto(0.15);
+  plan.forget_requested = upto(0.2);
   plan.taken_over = upto(0.15);
   plan.checkpoint_broken = upto(0.10);
   plan.held_gone = upto(0.02);

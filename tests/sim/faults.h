@@ -48,6 +48,7 @@ enum class Fault : size_t {
   kPauseRequested,   // A person paused a trial or an experiment.
   kReopened,         // A person extended or resumed a search that was over, or retried a trial.
   kDrainRequested,   // A person drained a node.
+  kForgetRequested,  // A person asked to forget a node, whatever its state.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -63,7 +64,7 @@ struct Histogram {
     uint64_t total = 0;
     for (uint64_t count : counts) total += count;
     for (Fault legal : {Fault::kStopRequested, Fault::kPauseRequested, Fault::kReopened,
-                        Fault::kDrainRequested})
+                        Fault::kDrainRequested, Fault::kForgetRequested})
       total -= counts[static_cast<size_t>(legal)];
     return total;
   }
@@ -81,7 +82,7 @@ struct FaultPlan {
   double trial_hung = 0, trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0;
   double held_gone = 0;  // Of each time that a holder asks.
   double stop_requested = 0;
-  double paused = 0, reopened = 0, drain_requested = 0;
+  double paused = 0, reopened = 0, drain_requested = 0, forget_requested = 0;
   double driver_killed = 0;
   int64_t disconnect_stop = 0;  // Milliseconds; 0: workers wait for a head for ever.
 

@@ -87,6 +87,7 @@ head_core nodes.cc "a node that is away is lost as any other" \
   's/  SetDeadline\(draft\.soft\(\), node\.id, std::max[^;]*;\n//; s/  if \(IsAway\(draft\.state\(\), input\.node\)\) return;\n//'
 head_core nodes.cc "a head that starts forgets who is away" \
   's/std::max\(node\.away_until, draft\.now \+ limits::kRestartGrace\)/draft.now + limits::kRestartGrace/'
+head_core nodes.cc "a node that is not lost is forgotten" 's/if \(!node\.lost\) \{/if (false) {/'
 head_core nodes.cc "a daemon with a successor is believed" \
   's/sync\.inventory\.incarnation < KnownIncarnation\(draft\.state\(\), node\)/false/'
 head_core history.cc "who has heard nothing before is taken for another head's" \

@@ -126,6 +126,7 @@ void Simulation::StrikeNode(WorkerHost& host, bool may_leave) {
   if (chance(plan.gpu_sick)) host.SickenGpu();
   if (sim_.Strikes(plan.drained, Fault::kNodeDrained)) GiveNotice(host, may_leave);
   if (host.node().value != 0 && sim_.Strikes(plan.node_removed, Fault::kNodeRemoved)) {
+    sim_.truth.asked.insert("remove " + std::to_string(host.node().value));
     head_.Post(input::RemoveNode{host.node(), "by hand"}, {});
   }
 }
@@ -370,12 +371,22 @@ void Simulation::AskToDrain() {
     if (sim_.rng.Chance(0.1))
       AskOnce("undrain " + std::to_string(id.value), input::UndrainNode{id});
   }
+  AskToForget();
   if (sim_.calm || !sim_.rng.Chance(sim_.plan.drain_requested)) return;
   const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();
   if (id.value == 0) return;
   sim_.faults.Add(Fault::kDrainRequested);
   const Millis deadline = sim_.rng.Chance(0.5) ? 0 : sim_.Between(500, 5'000);
   AskOnce("drain " + std::to_string(id.value), input::DrainNode{id, "to clean it", deadline});
+}
+
+// Also of nodes that are there, which is refused, and of nodes that are just coming back.
+void Simulation::AskToForget() {
+  if (sim_.calm || !sim_.rng.Chance(sim_.plan.forget_requested)) return;
+  const NodeId id = hosts_[sim_.rng.Below(hosts_.size())]->node();
+  if (id.value == 0) return;
+  sim_.faults.Add(Fault::kForgetRequested);
+  AskOnce("forget " + std::to_string(id.value), input::ForgetNode{id, "it is scrap"});
 }
 
 void Simulation::AskForMore() {

@@ -53,6 +53,7 @@ class Simulation {
   void AskToPause();
   void AskForMore();
   void AskToDrain();
+  void AskToForget();
   void GiveNotice(WorkerHost& host, bool may_leave);
   // Says that somebody asks for it, and asks, once.
   void AskOnce(const std::string& what, const Input& input);

@@ -75,7 +75,7 @@ void WorkerHost::TickLater() {
 void WorkerHost::KillDaemon() {
   if (!daemon_up_) return;
   sim_.faults.Add(Fault::kDaemonKilled);
-  EndDaemon();
+  EndDaemon(5'000);
 }
 
 void WorkerHost::StopInOrder() {
@@ -85,16 +85,16 @@ void WorkerHost::StopInOrder() {
   sim_.truth.aways.insert({node_, Incarnation()});
   Daemon(0, [this] {
     SendSync();
-    Daemon(sim_.Between(1, 300), [this] { EndDaemon(); });
+    Daemon(sim_.Between(1, 300), [this] { EndDaemon(away_for_ + 3'000); });
   });
 }
 
-void WorkerHost::EndDaemon() {
+void WorkerHost::EndDaemon(Millis back_within) {
   daemon_up_ = false;
   sim_.At(sim_.Between(1, 30), [this, node = node_, life = daemon_life_] {
     head_.Post(input::Disconnected{node, node.value * 1'000'000 + life}, {});
   });
-  sim_.At(sim_.Between(50, sim_.rng.Chance(0.5) ? 400 : 5'000), [this, life = daemon_life_] {
+  sim_.At(sim_.Between(50, sim_.rng.Chance(0.5) ? 400 : back_within), [this, life = daemon_life_] {
     if (present_ && life == daemon_life_ && !daemon_up_) StartDaemon();
   });
 }

@@ -86,7 +86,7 @@ class WorkerHost {
   enum class Fetched { kHere, kLater, kNever };
 
   void StartDaemon();
-  void EndDaemon();
+  void EndDaemon(Millis back_within);
   void Daemon(Millis delay, Sim::Effect effect);  // If this daemon still lives, once it runs.
   void Feed(const worker::WorkerInput& input);
   void Perform(const worker::Action& action);

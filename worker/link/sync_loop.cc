@@ -143,6 +143,16 @@ void SyncLoop::StopWithoutHead() {
   loop_.Post(input::HeadAway{});
 }
 
+void SyncLoop::StopWithoutIdentity(const grpc::Status& status) {
+  if (told_away_) return;
+  told_away_ = true;
+  RT_LOG(kError) << EscapeControl(status.error_message())
+                 << ": what runs here is asked to save, and ended. To join again, stop this "
+                    "worker, remove the folder 'credentials' from its state directory, and start "
+                    "it with a new token (rt token create --role worker)";
+  loop_.Post(input::HeadAway{});
+}
+
 void SyncLoop::Send() {
   auto call = std::make_shared<Call>();
   call->seq = next_seq_++;
@@ -189,7 +199,9 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     logs_.Take(call->reply);
     if (IsNews(call->reply)) Take(call->reply);
   } else if (!stopping_) {
-    if (reachable_) {
+    if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
+      StopWithoutIdentity(status);
+    } else if (reachable_) {
       RT_LOG(kWarning) << "the head does not answer: " << EscapeControl(status.error_message());
     }
     reachable_ = false;

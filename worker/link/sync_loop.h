@@ -45,6 +45,7 @@ class SyncLoop {
   void Run();
   bool MaySend() const;
   void StopWithoutHead();
+  void StopWithoutIdentity(const grpc::Status& status);  // The head does not know this node.
   void Send();
   void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
   bool IsNews(const v1::SyncReply& reply) const;
