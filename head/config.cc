@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "common/base/json.h"
@@ -53,6 +54,16 @@ absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
     for (const LocalWorker& other : config.workers)
       if (other.name == added.name) return Invalid("two workers are called '" + added.name + "'");
     config.workers.push_back(std::move(added));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadRoots(const Json& json, std::vector<std::string>& roots) {
+  if (!json.is_array()) return Invalid("results_roots must be a list of directories");
+  for (const Json& root : json.array()) {
+    if (!root.is_string() || !root.AsString().starts_with('/'))
+      return Invalid("results_roots: " + root.Dump() + " is not an absolute path");
+    roots.push_back(root.AsString());
   }
   return absl::OkStatus();
 }
@@ -140,8 +151,8 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "provider", "journal",
-                                          "checkpoint_store"},
+  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "results_roots",
+                                          "provider", "journal", "checkpoint_store"},
                                   "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
@@ -152,6 +163,12 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   const Json* provider = json->Find("provider");
   if (status.ok() && provider != nullptr && !provider->is_null())
     status = ReadProvider(*provider, config);
+  if (const Json* roots = json->Find("results_roots"); status.ok() && roots != nullptr) {
+    status = ReadRoots(*roots, config.results_roots);
+  } else if (provider != nullptr && !provider->is_null()) {
+    // Trials run under this head's account, and may write wherever it may.
+    config.results_roots = {"/"};
+  }
   const Json* journal = json->Find("journal");
   if (status.ok() && journal != nullptr && !journal->is_null())
     status = ReadJournal(*journal, config.journal);
@@ -160,6 +177,27 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
     status = ReadStore(*store, config.store);
   if (!status.ok()) return Annotate(status, file);
   return config;
+}
+
+absl::StatusOr<ResultRoots> ResultRootsOf(const HeadConfig& config, const std::string& state_dir) {
+  ResultRoots::Directories directories{.results_root = config.results_root,
+                                       .others = config.results_roots,
+                                       .guarded = {state_dir}};
+  const std::filesystem::path state(state_dir);
+  const std::filesystem::path clusters = state.parent_path().parent_path();
+  if (state.filename() == "head" && clusters.filename() == "clusters")
+    directories.guarded.push_back(clusters.parent_path().string());
+  const char* home = std::getenv("HOME");
+  if (const char* own = std::getenv("RT_HOME"); own != nullptr && own[0] == '/') {
+    directories.guarded.emplace_back(own);
+  } else if (home != nullptr && home[0] == '/') {
+    directories.guarded.push_back(home + std::string("/.rt"));
+  }
+  for (const std::string& store : {config.store.url, config.journal.ship_to})
+    if (store.starts_with('/')) directories.guarded.push_back(store);
+  ResultRoots roots(std::move(directories));
+  RT_RETURN_IF_ERROR(roots.Check());
+  return roots;
 }
 
 absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config) {

@@ -1,6 +1,7 @@
 // The head's configuration file, JSON that `rt up` writes:
-//   {"cluster_name": "demo", "results_root": "/abs/path", "provider":
-//     {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2", "labels": "k=v"}]},
+//   {"cluster_name": "demo", "results_root": "/abs/path", "results_roots": ["/srv/results"],
+//    "provider": {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2",
+//     "labels": "k=v"}]},
 //    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}   or
 //    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
 //     and in any of them "snapshot_every": 100000, a number of events
@@ -13,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
+#include "common/run/result_roots.h"
 #include "common/spec/resources.h"
 #include "head/providers/local_provider.h"
 
@@ -36,13 +38,20 @@ struct StoreConfig {
 
 struct HeadConfig {
   std::string cluster_name;
-  std::string results_root;  // Absolute.
+  std::string results_root;  // Absolute; of experiments that name no results_dir.
+  // Where else users may have results written. When nothing is said: "/", which is every directory,
+  // for a head that starts workers under its own account, and else none.
+  std::vector<std::string> results_roots;
   std::vector<LocalWorker> workers;
   JournalConfig journal;
   StoreConfig store;
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);
+
+// Checks `results_roots`, and guards what rt keeps for itself: the state directory, RT_HOME and the
+// directories of stores.
+absl::StatusOr<ResultRoots> ResultRootsOf(const HeadConfig& config, const std::string& state_dir);
 
 // What the workers of the configuration have, kAnyGpus where they will look for gpus themselves;
 // empty when one of them takes the cpus that it finds.

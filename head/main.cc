@@ -125,7 +125,8 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   RT_ASSIGN_OR_RETURN(head.journal, head.home->Open(end));
   RT_RETURN_IF_ERROR(CheckCluster(*head.journal, ca.cluster_id, options.state_dir));
   RT_ASSIGN_OR_RETURN(head.blobs, OpenBlobs(config.store, options.state_dir, ca.cluster_id));
-  head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, config.results_root);
+  RT_ASSIGN_OR_RETURN(ResultRoots roots, ResultRootsOf(config, options.state_dir));
+  head.settings = std::make_unique<Settings>(ca.cluster_id, ca.ca, roots);
   head.settings->set_store(*head.blobs.store);
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
@@ -140,8 +141,8 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   auto flushed = [loop = head.loop.get()](input::SinksFlushed news) {
     loop->Post(std::move(news), [](const absl::Status&, const Answer&) {});
   };
-  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir,
-                                                     flushed));
+  RT_ASSIGN_OR_RETURN(head.sinks, ResultSinks::Start(*head.journal, options.state_dir, flushed,
+                                                     {.roots = std::move(roots)}));
   head.loop->OnDurable([sinks = head.sinks.get()](uint64_t) { sinks->Wake(); });
   return absl::OkStatus();
 }
@@ -297,6 +298,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   if (options.restored || !options.restore_from.empty()) return Prepare(options);
   RT_RETURN_IF_ERROR(ReserveSpace(options.state_dir));
   RT_ASSIGN_OR_RETURN(HeadConfig config, ReadHeadConfig(options.config, options.state_dir));
+  for (const std::string& root : options.results_roots) config.results_roots.push_back(root);
   Ends ends = PrepareEnds(options.lifeline);
   RaiseOpenFiles();
   PrepareGrpc();

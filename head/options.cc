@@ -18,7 +18,10 @@ Usage: rt-head --state-dir DIR [options]
   --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
   --advertise ADDR:PORT  what workers and clients are told; default: where it listens
   --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
-  --config FILE          JSON: cluster_name, results_root, provider, journal, checkpoint_store
+  --config FILE          JSON: cluster_name, results_root, results_roots, provider, journal,
+                         checkpoint_store
+  --results-roots DIR,…  where results_dir of an experiment may be, besides results_root (default:
+                         DIR/results); a head that starts workers itself allows every directory
   --standby              follows the head that leads, and takes over when that ends; the journal
                          is shipped or in PostgreSQL, and the configuration is the leader's
   --peers ADDR:PORT,…    where the cluster's other heads are; people and workers are told all
@@ -57,6 +60,8 @@ std::string ToString(const HostPort& address) {
 namespace {
 
 absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
+  for (const std::string& root : options.results_roots)
+    if (!root.starts_with('/')) return Invalid("--results-roots: '" + root + "' is not absolute");
   if (options.help || options.failpoints) return absl::OkStatus();
   if (options.state_dir.empty()) return Invalid("--state-dir is needed", "try --help");
   options.state_dir = std::filesystem::absolute(options.state_dir).lexically_normal().string();
@@ -83,7 +88,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
 
 absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arguments) {
   HeadOptions options;
-  std::string lifeline;
+  std::string lifeline, roots;
   const std::map<std::string, std::string*> values = {{"--state-dir", &options.state_dir},
                                                       {"--listen", &options.listen},
                                                       {"--advertise", &options.advertise},
@@ -92,6 +97,7 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
                                                       {"--restore-from", &options.restore_from},
                                                       {"--key-file", &options.key_file},
                                                       {"--peers", &options.peers},
+                                                      {"--results-roots", &roots},
                                                       {"--lifeline", &lifeline}};
   for (size_t i = 0; i < arguments.size(); ++i) {
     std::string name = arguments[i];
@@ -127,6 +133,7 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
     }
     *found->second = value;
   }
+  if (!roots.empty()) options.results_roots = Split(roots, ',');
   RT_RETURN_IF_ERROR(CheckOptions(options, lifeline));
   return options;
 }

@@ -15,6 +15,7 @@ struct HeadOptions {
   std::string listen;     // "ADDR:PORT"; empty: 127.0.0.1 at the port of the last run, or any.
   std::string advertise;  // What others are told; empty: where it listens.
   std::string config;     // File; empty: none.
+  std::vector<std::string> results_roots;  // In addition to the configuration's.
   std::string metrics;    // "ADDR:PORT" of the page for Prometheus; empty: none.
   bool standby = false;  // Follow the head that leads, and take over when it ends.
   std::string peers;     // "ADDR:PORT,…" of the cluster's other heads; empty: none.

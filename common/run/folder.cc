@@ -9,7 +9,6 @@
 #include <system_error>
 
 #include "common/base/status.h"
-#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -49,28 +48,15 @@ bool IsPlain(const std::string& name) {
 
 }  // namespace
 
-absl::StatusOr<Folder> Folder::OpenRoot(const std::string& root) {
-  std::error_code error;
-  std::filesystem::create_directories(root, error);
-  if (error) return ErrnoStatus(error.value(), "create " + root);
-  const int fd = open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return ErrnoStatus(errno, "open " + root);
-  return Folder(fd, root);
-}
-
-absl::StatusOr<Folder> Folder::OpenBelow(const std::vector<std::string>& roots,
-                                         const std::string& path) {
-  std::string trusted = path.substr(0, path.find_last_not_of('/') + 1);
-  trusted.resize(std::min(trusted.size(), trusted.rfind('/')));
-  if (trusted.empty()) trusted = "/";
-  bool is_found = false;
-  for (const std::string& root : roots) {
-    if (!IsWithin(path, root) || (is_found && root.size() < trusted.size())) continue;
-    trusted = root;
-    is_found = true;
+absl::StatusOr<Folder> Folder::OpenTrusted(const std::string& path, bool make) {
+  if (make) {
+    std::error_code error;
+    std::filesystem::create_directories(path, error);
+    if (error) return ErrnoStatus(error.value(), "create " + path);
   }
-  RT_ASSIGN_OR_RETURN(const Folder root, OpenRoot(trusted));
-  return root.EnterAll(path.substr(trusted.size()));
+  const int fd = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return ErrnoStatus(errno, "open " + path);
+  return Folder(fd, path == "/" ? "" : path);
 }
 
 Folder& Folder::operator=(Folder&& other) noexcept {
@@ -91,7 +77,7 @@ absl::Status Folder::Failed(int error, const char* what, const std::string& name
                        S_ISLNK(found.st_mode);
   if (is_link)
     return absl::PermissionDeniedError(
-        ToAbsl(path + " is a symbolic link: results are not written through links"));
+        ToAbsl(path + " is a symbolic link, and links are not followed"));
   return ErrnoStatus(error, std::string(what) + " " + path);
 }
 
@@ -101,25 +87,30 @@ absl::Status Folder::Make(const std::string& name) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Folder> Folder::Enter(const std::string& name) const {
-  absl::Status made = Make(name);
-  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+absl::StatusOr<Folder> Folder::Find(const std::string& name) const {
+  if (!IsPlain(name)) return Invalid(path_ + "/" + name + ": not a directory's name");
   constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   const int fd = openat(fd_, name.c_str(), kFlags);
   if (fd < 0) return Failed(errno, "open", name);
   return Folder(fd, path_ + "/" + name);
 }
 
-absl::StatusOr<Folder> Folder::EnterAll(std::string_view relative_path) const {
-  const int fd = fcntl(fd_, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path_);
-  Folder folder(fd, path_);
-  for (const std::string& part : Split(relative_path, '/')) {
-    if (part.empty()) continue;
-    RT_ASSIGN_OR_RETURN(Folder next, folder.Enter(part));
-    folder = std::move(next);
-  }
-  return folder;
+absl::StatusOr<Folder> Folder::Enter(const std::string& name) const {
+  absl::StatusOr<Folder> found = Find(name);
+  if (!absl::IsNotFound(found.status())) return found;
+  absl::Status made = Make(name);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return Find(name);
+}
+
+void Folder::RemoveEmpty(const std::string& name) const {
+  if (IsPlain(name)) unlinkat(fd_, name.c_str(), AT_REMOVEDIR);
+}
+
+absl::StatusOr<FolderId> Folder::GetId() const {
+  struct stat found;
+  if (fstat(fd_, &found) != 0) return ErrnoStatus(errno, "stat " + path_);
+  return FolderId{found.st_dev, found.st_ino};
 }
 
 // O_NONBLOCK: a pipe that lies there does not hold us up.
@@ -144,6 +135,7 @@ absl::Status Folder::Append(const std::string& name, const std::string& text,
 }
 
 absl::Status Folder::Replace(const std::string& name, const std::string& text) const {
+  if (!IsPlain(name)) return Invalid(path_ + "/" + name + ": not a file's name");
   const std::string temporary = name + ".tmp";
   RT_ASSIGN_OR_RETURN(const int fd, OpenFile(temporary, O_WRONLY | O_CREAT | O_TRUNC));
   const absl::Status status = WriteAll(fd, text);
@@ -166,11 +158,6 @@ absl::Status Folder::SyncFileSystem() const {
   const int failed = syncfs(fd) == 0 ? 0 : errno;
   close(fd);
   return failed == 0 ? absl::OkStatus() : ErrnoStatus(failed, "sync " + path_);
-}
-
-bool IsWithin(const std::string& path, const std::string& root) {
-  if (!path.starts_with(root)) return false;
-  return path.size() == root.size() || root.ends_with('/') || path[root.size()] == '/';
 }
 
 }  // namespace rt

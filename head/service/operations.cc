@@ -110,11 +110,12 @@ void Operations::CreateExperiment(NewExperiment request, JsonDone done) {
   if (!json.ok()) return done(json.status());
   absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(*json);
   if (!spec.ok()) return done(spec.status());
-  absl::StatusOr<std::string> reserved = ReserveResultsDir(*spec, settings_.results_root);
+  absl::StatusOr<std::string> reserved = ReserveResultsDir(*spec, settings_.roots);
   if (!reserved.ok()) return done(reserved.status());
-  auto answered = [reserved = *reserved, done = std::move(done)](absl::StatusOr<Json> answer) {
+  auto answered = [&roots = settings_.roots, reserved = *reserved,
+                   done = std::move(done)](absl::StatusOr<Json> answer) {
     const bool used = answer.ok() && answer->GetString("results_dir") == reserved;
-    if (!used) ReleaseResultsDir(reserved);
+    if (!used) ReleaseResultsDir(reserved, roots);
     done(std::move(answer));
   };
   Post(input::CreateExperiment{.owner = std::move(request.owner),
@@ -122,7 +123,7 @@ void Operations::CreateExperiment(NewExperiment request, JsonDone done) {
                                .spec = std::move(request.spec),
                                .request_key = std::move(request.key),
                                .drawn_seed = DrawSeed(),
-                               .results_root = settings_.results_root,
+                               .results_root = settings_.roots.results_root(),
                                .reserved_dir = *reserved},
        std::move(answered));
 }

@@ -65,13 +65,16 @@ void Fill(const ResultFile& file, v1::ResultFile& message) {
 void ListResults(Edge& edge, const v1::ListResultsRequest& request, v1::ListResultsReply& reply,
                  StatusDone done) {
   WithPlaces(edge, {request.experiment()}, request.from(), kTrialsPerPage, std::move(done),
-             [&reply](const Places& places) -> absl::Status {
+             [&edge, &reply](const Places& places) -> absl::Status {
+               reply.set_next(places.next);
+               const absl::StatusOr<Folder> root = edge.settings.roots.Find(places.root);
+               if (absl::IsNotFound(root.status())) return absl::OkStatus();
+               if (!root.ok()) return root.status();
                for (const std::string& directory : places.directories) {
                  RT_ASSIGN_OR_RETURN(std::vector<ResultFile> files,
-                                     ListResultFiles(places.root, directory));
+                                     ListResultFiles(*root, directory));
                  for (const ResultFile& file : files) Fill(file, *reply.add_files());
                }
-               reply.set_next(places.next);
                return absl::OkStatus();
              });
 }
@@ -79,9 +82,10 @@ void ListResults(Edge& edge, const v1::ListResultsRequest& request, v1::ListResu
 void ReadResult(Edge& edge, const v1::ReadResultRequest& request, v1::ReadResultReply& reply,
                 StatusDone done) {
   WithPlaces(edge, {request.experiment()}, 0, 0, std::move(done),
-             [&request, &reply](const Places& places) -> absl::Status {
+             [&edge, &request, &reply](const Places& places) -> absl::Status {
+               RT_ASSIGN_OR_RETURN(const Folder root, edge.settings.roots.Find(places.root));
                RT_ASSIGN_OR_RETURN(ResultPiece piece,
-                                   ReadResultFile(places.root, request.path(), request.offset(),
+                                   ReadResultFile(root, request.path(), request.offset(),
                                                   limits::kStreamPieceBytes));
                Fill(piece.file, *reply.mutable_file());
                reply.set_data(std::move(piece.data));

@@ -43,14 +43,14 @@ absl::Status CannotOpen(int error, const std::string& path) {
   return ErrnoStatus(error, "open " + EscapeControl(path));
 }
 
-absl::StatusOr<OwnedFd> OpenBelow(const std::string& root, const std::string& directory) {
-  OwnedFd at(::open(root.c_str(), kDirectoryFlags));
-  if (at.get() < 0) return CannotOpen(errno, root);
+absl::StatusOr<OwnedFd> OpenBelow(const Folder& root, const std::string& directory) {
+  OwnedFd at(::openat(root.fd(), ".", kDirectoryFlags));
+  if (at.get() < 0) return CannotOpen(errno, root.path());
   if (directory.empty()) return at;
   RT_RETURN_IF_ERROR(CheckRelativePath(directory));
   for (const std::string& component : Split(directory, '/')) {
     OwnedFd next(::openat(at.get(), component.c_str(), kDirectoryFlags));
-    if (next.get() < 0) return CannotOpen(errno, root + "/" + directory);
+    if (next.get() < 0) return CannotOpen(errno, root.path() + "/" + directory);
     at = std::move(next);
   }
   return at;
@@ -82,13 +82,13 @@ bool IsResultFile(std::string_view name) {
   return name.starts_with("events.out.tfevents.") && !name.ends_with(".tmp");
 }
 
-absl::StatusOr<std::vector<ResultFile>> ListResultFiles(const std::string& root,
+absl::StatusOr<std::vector<ResultFile>> ListResultFiles(const Folder& root,
                                                         const std::string& directory) {
   absl::StatusOr<OwnedFd> opened = OpenBelow(root, directory);
   if (absl::IsNotFound(opened.status())) return std::vector<ResultFile>();
   if (!opened.ok()) return opened.status();
   std::unique_ptr<DIR, DirCloser> listing(::fdopendir(::fcntl(opened->get(), F_DUPFD_CLOEXEC, 0)));
-  if (listing == nullptr) return ErrnoStatus(errno, "list " + root + "/" + directory);
+  if (listing == nullptr) return ErrnoStatus(errno, "list " + root.path() + "/" + directory);
   std::vector<ResultFile> files;
   while (const dirent* entry = ::readdir(listing.get())) {
     const std::string name = entry->d_name;
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<ResultFile>> ListResultFiles(const std::string& root,
   return files;
 }
 
-absl::StatusOr<ResultPiece> ReadResultFile(const std::string& root, const std::string& path,
+absl::StatusOr<ResultPiece> ReadResultFile(const Folder& root, const std::string& path,
                                            uint64_t offset, size_t bytes_max) {
   const size_t slash = path.rfind('/');
   const std::string directory = slash == std::string::npos ? "" : path.substr(0, slash);

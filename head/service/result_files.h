@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/run/folder.h"
 
 namespace rt {
 
@@ -25,7 +26,7 @@ bool IsResultFile(std::string_view name);
 
 // Those directly in `directory` below `root` ("": in `root` itself), by name. None when the
 // directory is absent, or is a link.
-absl::StatusOr<std::vector<ResultFile>> ListResultFiles(const std::string& root,
+absl::StatusOr<std::vector<ResultFile>> ListResultFiles(const Folder& root,
                                                         const std::string& directory);
 
 struct ResultPiece {
@@ -34,7 +35,7 @@ struct ResultPiece {
 };
 // At most `bytes_max` bytes from `offset` on. NotFound for a path that ListResultFiles would not
 // list.
-absl::StatusOr<ResultPiece> ReadResultFile(const std::string& root, const std::string& path,
+absl::StatusOr<ResultPiece> ReadResultFile(const Folder& root, const std::string& path,
                                            uint64_t offset, size_t bytes_max);
 
 }  // namespace rt

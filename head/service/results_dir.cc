@@ -1,40 +1,40 @@
 #include "head/service/results_dir.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-
 #include "common/base/status.h"
 
 namespace rt {
 namespace {
 
-constexpr mode_t kMode = 0777;  // Less the umask: results are for people to look at.
-
-absl::Status CannotMake(const std::string& path, int error) {
-  return Invalid("results_dir: " + path + " cannot be made: " + std::strerror(error));
+absl::Status Refused(const absl::Status& why) {
+  return SpecError("results_dir", MessageOf(why), HintOf(why));
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec,
-                                              const std::string& root) {
-  const std::string parent = spec.results_dir.empty() ? root : spec.results_dir;
-  std::error_code error;
-  std::filesystem::create_directories(parent, error);
-  if (error) return CannotMake(parent, error.value());
-  const std::string wanted = parent + "/" + spec.name;
-  std::string path = wanted;
-  for (int suffix = 2; ::mkdir(path.c_str(), kMode) != 0; ++suffix) {
-    if (errno != EEXIST) return CannotMake(path, errno);
-    path = wanted + "-" + std::to_string(suffix);
+                                              const ResultRoots& roots) {
+  std::string parent = roots.results_root();
+  if (!spec.results_dir.empty()) {
+    absl::StatusOr<std::string> allowed = roots.Resolve(spec.results_dir);
+    if (!allowed.ok()) return Refused(allowed.status());
+    parent = *std::move(allowed);
   }
-  return path;
+  const absl::StatusOr<Folder> folder = roots.Open(parent);
+  if (!folder.ok()) return Refused(folder.status());
+  std::string name = spec.name;
+  absl::Status made = folder->Make(name);
+  for (int suffix = 2; absl::IsAlreadyExists(made); ++suffix) {
+    name = spec.name + "-" + std::to_string(suffix);
+    made = folder->Make(name);
+  }
+  if (!made.ok()) return Refused(made);
+  return folder->path() + "/" + name;
 }
 
-void ReleaseResultsDir(const std::string& path) { ::rmdir(path.c_str()); }
+void ReleaseResultsDir(const std::string& path, const ResultRoots& roots) {
+  const size_t slash = path.rfind('/');
+  const absl::StatusOr<Folder> parent = roots.Find(path.substr(0, slash == 0 ? 1 : slash));
+  if (parent.ok()) parent->RemoveEmpty(path.substr(slash + 1));
+}
 
 }  // namespace rt

@@ -6,14 +6,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/run/result_roots.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
 
-// Makes <root>/<name>, or <name>-2 and so on when that is there. `root` is used when the spec has
-// no results_dir of its own. InvalidArgument when it cannot be made.
-absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec, const std::string& root);
+// Makes <results_dir>/<name>, or <name>-2 and so on when that is there. The path is free of links.
+// A spec without results_dir gets the head's results_root. InvalidArgument when results_dir
+// is not allowed or cannot be made.
+absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec, const ResultRoots& roots);
 // Gives it back when the experiment went elsewhere; stays when somebody has used it.
-void ReleaseResultsDir(const std::string& path);
+void ReleaseResultsDir(const std::string& path, const ResultRoots& roots);
 
 }  // namespace rt

@@ -12,6 +12,7 @@
 #include "common/cas/blob_store.h"
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
+#include "common/run/result_roots.h"
 #include "head/core/view.h"
 #include "head/loop/head_loop.h"
 
@@ -24,12 +25,12 @@ using StatusDone = std::function<void(absl::Status)>;
 
 class Settings {
  public:
-  Settings(std::string cluster, KeyPair authority, std::string root)
-      : cluster_id(std::move(cluster)), ca(std::move(authority)), results_root(std::move(root)) {}
+  Settings(std::string cluster, KeyPair authority, ResultRoots results)
+      : cluster_id(std::move(cluster)), ca(std::move(authority)), roots(std::move(results)) {}
 
   const std::string cluster_id;
   const KeyPair ca;
-  const std::string results_root;  // Absolute.
+  const ResultRoots roots;  // Of results.
 
   void set_address(std::string address) {
     std::lock_guard lock(mutex_);

@@ -381,7 +381,7 @@ void ExperimentSink::NoteColumns(uint32_t trial) {
 
 absl::Status ExperimentSink::OpenFolder() {
   if (folder_.has_value()) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(folder_, Folder::OpenBelow(parts_.roots, results_dir_));
+  RT_ASSIGN_OR_RETURN(folder_, parts_.roots.Open(results_dir_));
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@
 
 #include "common/run/folder.h"
 #include "common/run/io_pool.h"
+#include "common/run/result_roots.h"
 #include "head/journal/journal.h"
 #include "head/sinks/cursor.h"
 #include "head/sinks/replica.h"
@@ -60,7 +61,7 @@ class ExperimentSink {
     Journal& journal;
     Replica& replica;
     IoPool& pool;
-    const std::vector<std::string>& roots;  // As Folder::OpenBelow takes them.
+    const ResultRoots& roots;
     std::function<void()> on_idle;  // On a thread of the pool.
     Millis retry_after;
   };

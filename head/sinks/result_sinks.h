@@ -10,10 +10,10 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
+#include "common/run/result_roots.h"
 #include "head/core/inputs.h"
 #include "head/journal/journal.h"
 
@@ -27,7 +27,7 @@ class ResultSinks {
 
   struct Options {
     Millis retry_after = 5'000;  // Between tries to write a directory that refused.
-    std::vector<std::string> roots = {};  // Below them no link is followed: Folder::OpenBelow.
+    ResultRoots roots = ResultRoots({.results_root = "/"});
   };
   // The cursor lives in `state_dir`/results.cursor. The replica is replayed up to it on the sinks'
   // thread: the head need not wait for that.

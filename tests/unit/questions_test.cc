@@ -10,7 +10,7 @@ namespace {
 
 // A head without nodes, whose driver asks over Operations, as the services do.
 struct Asked : Harness {
-  Settings settings{"c", {}, "/r"};
+  Settings settings{"c", {}, ResultRoots({.results_root = "/r"})};
   std::unique_ptr<Waits> waits;
   std::unique_ptr<Operations> operations;
   uint64_t session = 0;

@@ -19,8 +19,10 @@ void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
+Folder Open(const std::string& path) { return *Folder::OpenTrusted(path, false); }
+
 std::vector<std::string> Names(const std::string& root, const std::string& directory) {
-  auto files = ListResultFiles(root, directory);
+  auto files = ListResultFiles(Open(root), directory);
   REQUIRE(files.ok());
   std::vector<std::string> names;
   for (const ResultFile& file : *files) names.push_back(file.path);
@@ -28,7 +30,7 @@ std::vector<std::string> Names(const std::string& root, const std::string& direc
 }
 
 std::string Read(const std::string& root, const std::string& path, uint64_t offset = 0) {
-  auto piece = ReadResultFile(root, path, offset, 4);
+  auto piece = ReadResultFile(Open(root), path, offset, 4);
   return piece.ok() ? piece->data : std::string(absl::StatusCodeToString(piece.status().code()));
 }
 
@@ -66,9 +68,7 @@ TEST_CASE("result files: nothing outside of the directory can be reached") {
        {"../outside/result.json", "t0/../../outside/result.json", "linked/result.json",
         "t0/result.json", "t0/error.txt", "/etc/result.json", "t0//params.json"})
     CHECK(Read(root, path) == "NOT_FOUND");
-  CHECK_FALSE(ListResultFiles(root, "../outside").ok());
-  fs::create_directory_symlink(root, temp.path() + "/root");
-  CHECK(Read(temp.path() + "/root", "t0/params.json") == "NOT_FOUND");
+  CHECK_FALSE(ListResultFiles(Open(root), "../outside").ok());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ using namespace rt;
 namespace {
 
 struct Office : Harness {
-  Settings settings{"c1", CreateCa("c1").value(), "/results"};
+  Settings settings{"c1", CreateCa("c1").value(), ResultRoots({.results_root = "/results"})};
   Io io = [](std::function<void()> job) { job(); };
 
   std::string TokenFor(const std::string& role) {

@@ -93,7 +93,7 @@ def _search(path: str) -> Optional[dict[str, Any]]:
             continue
         found = dict(driver.call("experiment_get", experiment_id=int(item["id"])))
         where = str(found.get("results_dir") or "")
-        if where == path or (
+        if where in (path, os.path.realpath(path)) or (
             os.sep not in path and name in (item["name"], os.path.basename(where))
         ):
             return found
