@@ -105,6 +105,9 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_
   // Elsewhere it is said where they were downloaded to.
   if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
     std::fprintf(stderr, "rt: results are in %s\n", EscapeControl(results).c_str());
+  if (std::string problem = experiment.GetString("results_problem"); !problem.empty())
+    std::fprintf(stderr, "rt: some results could not be written: %s\n",
+                 EscapeControl(problem).c_str());
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
   if (const Json* value = best->Find("value"))

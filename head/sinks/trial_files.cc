@@ -147,15 +147,14 @@ absl::Status TrialFiles::Rewrite(const Folder& experiment, const std::vector<Jso
   line_.clear();
   json_.clear();
   events_.clear();
-  std::vector<Json::Object> lines;
   for (const Json& result : results) {
-    lines.push_back(CsvCells(result));
+    const Json::Object cells = CsvCells(result);
     json_ += result.Dump() + '\n';
-    AddScalars(result, lines.back());
-    for (const auto& [name, value] : lines.back()) AddColumn(name);
+    AddScalars(result, cells);
+    for (const auto& [name, value] : cells) AddColumn(name);
   }
   csv_ = results.empty() ? "" : HeaderLine(mark_.columns);
-  for (const Json::Object& cells : lines) csv_ += CsvLine(cells);
+  for (const Json& result : results) csv_ += CsvLine(CsvCells(result));
   if (end != TrialEnd::kNone) AddEnd(ended_at, end);
   RT_RETURN_IF_ERROR(trial.Replace("result.json", json_));
   RT_RETURN_IF_ERROR(trial.Replace("progress.csv", csv_));

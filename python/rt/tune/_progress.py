@@ -82,6 +82,8 @@ class Progress:
             reason = experiment.get("reason")
             ended = str(experiment.get("state")).lower() + (f" ({reason})" if reason else "")
             self.say(f"{text}; {ended} after {now - self._started:.1f} s; {self._results_dir}")
+            if problem := experiment.get("results_problem"):
+                self.say(f"some results could not be written: {problem}")
         elif text != self._printed:
             self.say(text)
         self._printed = text
