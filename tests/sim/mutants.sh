@@ -9,7 +9,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 patterns=
 if [ "${1:-}" = --patterns ]; then patterns=1; shift; fi
 build=${1:-$root/build/release}
-seeds_max=${RT_MUTANT_SEEDS:-1000}
+seeds_max=${RT_MUTANT_SEEDS:-2000}
 jobs_max=${RT_MUTANT_JOBS:-2}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -122,8 +122,6 @@ head_core experiments.cc "a paused search proposes" \
 head_core experiments.cc "a search that its budget ended is COMPLETED" \
   's/if \(!search\.over\) search\.end = ExperimentEnd::kStopped;//'
 head_core suspend.cc "a retry opens the whole search" 's/\/\*retries_only=\*\/true/false/'
-head_core apply.cc "a retry forgets that the search is over" \
-  's/experiment\.search = \{true,/experiment.search = {false,/'
 head_core apply.cc "a retry forgets what ended the search" \
   's/experiment\.search = \{true, experiment\.stop_cause/experiment.search = {true, StopCause::kNone/'
 head_core reports.cc "a row without the metric is accepted" 's/!spec\.strict_metric/true/'
@@ -226,8 +224,6 @@ head_core checkpoints.cc "what is being pushed is retired" \
   's/needed\.insert\(\(at - 1\)->id\)/(void)at/'
 head_core holders.cc "only the node that trained pushes" \
   's/PusherOf\(draft\.state\(\), checkpoint\) == input\.node/checkpoint.held_by.front() == input.node/'
-head_core holders.cc "an attempt begins anew beside what is gone" \
-  's/live->accepted\.front\(\) == 0/false/'
 head_core holders.cc "a head that was superseded lets go" \
   's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)input;/'
 head_core checkpoints.cc "a late copy brings back what has gone" \
