@@ -90,6 +90,7 @@ TEST_CASE("sinks: progress.csv has a bounded number of columns, result.json has 
   story.Report(1, 1, row.Dump());
   story.Report(1, 2, R"({"late":1})");
   story.WaitFlushed();
+  story.WaitLines(2, 3);
   const std::vector<std::string> lines = Lines(story.Directory() / "progress.csv");
   REQUIRE(lines.size() == 3);
   CHECK(Split(lines[0], ',').size() < limits::kMetricKeysPerTrial + 100);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "common/base/strings.h"
 #include "head/core/core.h"
@@ -132,6 +133,16 @@ struct Story {
     return std::filesystem::path(experiment.results_dir) /
            TrialName(experiment, core.world.index.experiments.at({1}), 0);
   }
+  // Of a trial that goes on nobody is told when its rows are written.
+  void WaitLines(size_t json, size_t csv) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while ((JsonLines() < json || CsvLines() < csv) &&
+           std::chrono::steady_clock::now() < deadline) {
+      sinks->Wake();
+      std::this_thread::yield();
+    }
+  }
+  size_t CsvLines() { return Lines(Directory() / "progress.csv").size(); }
   size_t JsonLines() { return Lines(Directory() / "result.json").size(); }
 };
 
