@@ -27,9 +27,6 @@ using std::chrono::steady_clock;
 constexpr size_t kRecordsMax = 1'024;
 // The cursor is written this often while records flow, and at once when an experiment is decided.
 constexpr milliseconds kCursorEvery{500};
-// How long the cursor waits for the experiments that kept up so far: what they have written need
-// not be written again after a restart.
-constexpr milliseconds kCursorWait{100};
 // Experiments whose files are written at the same time: so many directories may hang before they
 // hold up others.
 constexpr size_t kThreads = 16;
@@ -260,9 +257,9 @@ absl::Status Sinks::SaveCursor() {
   saved_at_ = steady_clock::now();
   is_due_ = false;
   input::SinksFlushed news{.seq = replica_.core.world.state.seq};
+  const auto deadline = saved_at_ + milliseconds(options_.cursor_wait);
   for (auto& [id, entry] : entries_) {
-    entry.is_slow = entry.is_slow ? !entry.sink.IsIdle()
-                                  : !entry.sink.WaitIdle(saved_at_ + kCursorWait);
+    entry.is_slow = entry.is_slow ? !entry.sink.IsIdle() : !entry.sink.WaitIdle(deadline);
     if (entry.is_slow && entry.is_decided) news.behind.insert(id);
   }
   SinkCursor cursor = NextCursor(news);

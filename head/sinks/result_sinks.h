@@ -28,6 +28,9 @@ class ResultSinks {
   struct Options {
     Millis retry_after = 5'000;  // Between tries to write a directory that refused.
     ResultRoots roots = ResultRoots({.results_root = "/"});
+    // How long the cursor waits for the experiments that kept up so far: what they have written
+    // need not be written again after a restart.
+    Millis cursor_wait = 100;
   };
   // The cursor lives in `state_dir`/results.cursor. The replica is replayed up to it on the sinks'
   // thread: the head need not wait for that.

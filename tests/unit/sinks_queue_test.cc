@@ -8,7 +8,7 @@
 using namespace rt;
 
 TEST_CASE("sinks: an experiment whose files are slow holds up no other") {
-  Story story;
+  Story story("e", 100);
   story.Do(input::CreateExperiment{.spec = R"({"experiment":"f","command":["x"]})",
                                    .request_key = "k2", .drawn_seed = 9,
                                    .results_root = story.folder.path()});

@@ -40,13 +40,15 @@ struct Story {
   Millis now = 1'000'000;
   uint64_t sync_seq = 0;
   std::map<Fence, Observed> running;
+  const Millis cursor_wait;  // Long: what was told is written, also on a busy machine.
   std::unique_ptr<ResultSinks> sinks;
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t flushed = 0;
   input::SinksFlushed news;  // As the sinks told the head last.
 
-  explicit Story(const std::string& name = "e") {
+  explicit Story(const std::string& name = "e", Millis wait = 10'000)
+      : cursor_wait(wait) {
     Do(input::StartHead{"c", "test", "1"});
     Do(input::CreateToken{"tok", "worker", 1000, ""});
     Do(input::UseToken{"tok", "n1"});
@@ -114,7 +116,7 @@ struct Story {
       flushed = told.seq;
       news = std::move(told);
       changed.notify_all();
-    });
+    }, {.cursor_wait = cursor_wait});
     INFO(started.status().ToString());
     REQUIRE(started.ok());
     sinks = std::move(*started);
