@@ -34,7 +34,10 @@ if "RT_CHECKPOINT_DIR" in os.environ:
     found = sorted(each.name for each in folder.iterdir())
     base = int((folder / f"shard-{rank}").read_text())
     assert (folder / "common").read_text() == "of rank 0", "of files with one name rank 0's stays"
-(files / f"start-{attempt}-{rank}").write_text(json.dumps([base, found]))
+# A rename: the test never sees the file without its text.
+started = files / f"start-{attempt}-{rank}"
+started.with_suffix(".new").write_text(json.dumps([base, found]))
+started.with_suffix(".new").rename(started)
 for step in range(base + 1, 7):
     while step == 4 and (files / f"hold-{attempt}-{rank}").exists():
         time.sleep(0.02)
@@ -83,11 +86,10 @@ resources: {{cpu: 1, ranks: 2, strategy: STRICT_SPREAD}}
         self.assertEqual(self.steps(number), [1, 2, 3])
         self.assertEqual([len(one["parts"]) for one in self.show(number)["checkpoints"]], [1] * 3)
         self.lose_rank_1(number)
-        wait_until("both have begun again", lambda: all(
-            (self.files / f"start-2-{rank}").exists() for rank in range(2)))
         for rank in range(2):
-            self.assertEqual((self.files / f"start-2-{rank}").read_text(),
-                             '[3, ["common", "shard-0", "shard-1"]]')
+            start = self.files / f"start-2-{rank}"
+            wait_until(f"rank {rank} has started again", start.exists)
+            self.assertEqual(start.read_text(), '[3, ["common", "shard-0", "shard-1"]]')
         self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
         trial = self.show(number)
         self.assertEqual(trial["failures"], 0)
