@@ -1,5 +1,6 @@
 """kill -9 of every two of the parties at once, while a driver's warm-started search runs."""
 
+import functools
 import itertools
 import os
 import signal
@@ -28,6 +29,7 @@ class KillPairsTest(ClusterTest):
             return int(self.cluster.json("job", "show", str(job))
                        ["attempts"][-1]["members"][0]["pid"])
 
+        @functools.cache  # One look: the server and the shim found later are those of this trial.
         def trial() -> int:
             running = wait_until("a trial runs", search.running)
             return int(running[0]["pid"])
@@ -51,8 +53,8 @@ class KillPairsTest(ClusterTest):
             str(search.checkpoint_every), "9")
         search.find()
         search.wait_done(2)
-        find = self.parties(search, int(done.stdout))
         for _ in range(20):  # A party may end by itself while the other is looked for.
+            find = self.parties(search, int(done.stdout))
             try:
                 pids = [find[first](), find[second]()]
                 for pid in pids:
