@@ -167,6 +167,8 @@ inline constexpr Bytes kKeptCheckpointBytesMax = Bytes{10} << 30;
 inline constexpr Bytes kPeerTreeBytesMin = Bytes{4} << 20;
 // A chunk that is on its way to a peer is waited for as long as something comes there this often.
 inline constexpr Millis kPeerStall = 20'000;
+// Digests that one call asks for or asks about: with 70 bytes each they fit into one message.
+inline constexpr int kDigestsMax = 10'000;
 // Streams that a worker serves to others at the same time.
 inline constexpr size_t kPeerStreamsMax = 24;
 // Trees that one worker may list in HoldTrees, and that the head remembers of all.

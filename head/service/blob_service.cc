@@ -11,8 +11,6 @@ namespace {
 
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
-constexpr int kDigestsMax = 10'000;
-
 // What a push may hold back until it is worth a write: small chunks that come one after another
 // share one.
 constexpr size_t kHeldBytesMax = 16u << 20;
@@ -89,7 +87,7 @@ class PullWriter final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
  public:
   PullWriter(Edge& edge, const v1::PullRequest& request, absl::Status admitted)
       : edge_(edge), digests_(request.digests().begin(), request.digests().end()) {
-    if (admitted.ok() && request.digests_size() > kDigestsMax)
+    if (admitted.ok() && request.digests_size() > limits::kDigestsMax)
       admitted = Invalid("at most 10000 digests in one call");
     if (!admitted.ok()) Finish(ToGrpc(admitted));
     else NextChunk();
@@ -137,7 +135,7 @@ class BlobService final : public v1::BlobService::CallbackService {
   Reactor* FindMissing(Context* context, const v1::FindMissingRequest* request,
                        v1::FindMissingReply* reply) override {
     return Unary(edge_, context, "BlobService/FindMissing", [&](auto&, Reactor* reactor) {
-      if (request->digests_size() > kDigestsMax)
+      if (request->digests_size() > limits::kDigestsMax)
         return reactor->Finish(ToGrpc(Invalid("at most 10000 digests in one call")));
       edge_.io([this, request, reply, reactor] {
         auto missing = edge_.blobs.FindMissing(

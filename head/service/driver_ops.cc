@@ -8,8 +8,6 @@
 namespace rt {
 namespace {
 
-constexpr size_t kDigestsMax = 10'000;
-
 struct Call {
   const DriverTools& tools;
   const Driver& driver;
@@ -180,7 +178,7 @@ void AnswerQuestions(const Call& call, JsonDone done) {
 
 void FindMissing(const Call& call, JsonDone done) {
   const Json* list = call.json.Find("digests");
-  if (list == nullptr || !list->is_array() || list->array().size() > kDigestsMax)
+  if (list == nullptr || !list->is_array() || list->array().size() > size_t{limits::kDigestsMax})
     return done(Invalid("blob_find_missing needs digests, at most 10000"));
   std::vector<std::string> digests;
   for (const Json& digest : list->array()) {

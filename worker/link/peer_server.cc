@@ -5,25 +5,26 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "absl/strings/numbers.h"
 #include "common/base/ids.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/cas/digest.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_port.h"
 #include "common/run/failpoint.h"
+#include "common/run/io_pool.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
 
 namespace rt::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int kDigestsMax = 10'000;
-
 // Lets so many bytes pass in a second.
 class Gate {
  public:
@@ -46,57 +47,138 @@ class Gate {
   Clock::time_point next_{};
 };
 
-class Service final : public v1::PeerService::Service {
+// One of the streams and requests that are being served, for as long as it lives.
+class Place {
  public:
-  Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
-      : gate_(options.bytes_per_second), streams_max_(options.streams_max),
-        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold) {}
+  explicit Place(std::atomic<size_t>& taken) : taken_(taken), number_(++taken) {}
+  ~Place() { --taken_; }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  size_t number() const { return number_; }
 
-  grpc::Status PullChunks(grpc::ServerContext* context, const v1::PullRequest* request,
-                          grpc::ServerWriter<v1::ChunkPiece>* writer) override {
-    if (absl::Status admitted = Admit(*context).status(); !admitted.ok()) return ToGrpc(admitted);
-    if (request->digests_size() > kDigestsMax)
-      return ToGrpc(Invalid("at most 10000 digests in one call"));
-    const Stream stream(streams_);
-    if (stream.number > streams_max_)
-      return ToGrpc(absl::ResourceExhaustedError("others are being served"));
-    for (const std::string& digest : request->digests()) {
+ private:
+  std::atomic<size_t>& taken_;
+  const size_t number_;
+};
+
+// Sends chunks and manifests one after another. Run is called on a thread of the pool, which waits
+// for each piece to be written: gRPC's own threads never wait for a disk or for a peer.
+class PullStream final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
+ public:
+  struct Source {
+    LocalTrees& trees;
+    Gate& gate;
+    std::atomic<size_t>& served;  // Bytes.
+  };
+  PullStream(Source source, std::atomic<size_t>& places, const v1::PullRequest& request)
+      : source_(source), place_(places), request_(request) {}
+
+  size_t number() const { return place_.number(); }
+  // The last call that the pool makes: the stream may be gone when it returns.
+  void Run() { Finish(Serve()); }
+  void OnWriteDone(bool ok) override {
+    std::lock_guard lock(mutex_);
+    written_ = ok;
+    changed_.notify_one();
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  grpc::Status Serve() {
+    for (const std::string& digest : request_.digests()) {
       if (absl::Status failed = FailAt("worker.peer.before_serve"); !failed.ok())
         return ToGrpc(failed);
-      auto bytes = trees_.GetChunk({.digest = digest, .manifest = request->manifest()});
-      if (absl::IsNotFound(bytes.status())) bytes = trees_.GetManifest(digest);
+      auto bytes = source_.trees.GetChunk({.digest = digest, .manifest = request_.manifest()});
+      if (absl::IsNotFound(bytes.status())) bytes = source_.trees.GetManifest(digest);
       if (!bytes.ok()) return ToGrpc(bytes.status());
-      if (!Write(digest, *bytes, *writer)) return grpc::Status::CANCELLED;
-      served_ += bytes->size();
+      if (!Send(digest, *bytes)) return grpc::Status::CANCELLED;
+      source_.served += bytes->size();
       if (absl::Status failed = FailAt("worker.peer.mid_serve"); !failed.ok())
         return ToGrpc(failed);
     }
     return grpc::Status::OK;
   }
-  grpc::Status HoldTree(grpc::ServerContext* context, const v1::HoldTreeRequest* request,
-                        v1::HoldTreeReply*) override {
-    absl::StatusOr<Identity> who = Admit(*context);
-    if (!who.ok()) return ToGrpc(who.status());
-    const std::optional<Fence> fence = ParseFence(request->fence());
-    uint64_t node = 0;
-    const bool is_node = absl::SimpleAtoi(who->name, &node) && node != 0;
-    if (!fence || !is_node || !IsDigest(request->manifest()) || !hold_)
-      return ToGrpc(Invalid("not a tree that can be held"));
-    const Stream stream(streams_);
-    if (stream.number > streams_max_)
-      return ToGrpc(absl::ResourceExhaustedError("others are being served"));
-    return ToGrpc(hold_({request->manifest(), *fence, request->row(), node, request->address()}));
+  // False when the stream has ended.
+  bool Send(const std::string& digest, const std::string& bytes) {
+    size_t offset = 0;
+    do {
+      const size_t size = std::min(limits::kStreamPieceBytes, bytes.size() - offset);
+      source_.gate.Pass(size);
+      v1::ChunkPiece piece;
+      piece.set_digest(digest);
+      piece.set_offset(offset);
+      piece.set_size(bytes.size());
+      piece.set_data(bytes.data() + offset, size);
+      if (!Write(piece)) return false;
+      offset += size;
+    } while (offset < bytes.size());
+    return true;
+  }
+  bool Write(const v1::ChunkPiece& piece) {
+    std::unique_lock lock(mutex_);
+    written_.reset();
+    StartWrite(&piece);
+    changed_.wait(lock, [this] { return written_.has_value(); });
+    return *written_;
+  }
+
+  const Source source_;
+  const Place place_;
+  const v1::PullRequest request_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<bool> written_;  // Whether the last piece was; empty while it is under way.
+};
+
+// Refused before it begins.
+class RefusedStream final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
+ public:
+  explicit RefusedStream(const absl::Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
+};
+
+class Service final : public v1::PeerService::CallbackService {
+ public:
+  Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
+      : gate_(options.bytes_per_second), places_max_(options.streams_max),
+        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold),
+        pool_(places_max_, places_max_) {}
+  // After the server's shutdown: nothing new comes to the pool.
+  void Stop() { pool_.Stop(); }
+
+  grpc::ServerWriteReactor<v1::ChunkPiece>* PullChunks(grpc::CallbackServerContext* context,
+                                                       const v1::PullRequest* request) override {
+    if (absl::Status admitted = Admit(*context).status(); !admitted.ok())
+      return new RefusedStream(admitted);
+    if (request->digests_size() > limits::kDigestsMax)
+      return new RefusedStream(Invalid("at most 10000 digests in one call"));
+    auto stream =
+        std::make_unique<PullStream>(PullStream::Source{trees_, gate_, served_}, places_, *request);
+    if (stream->number() > places_max_ ||
+        !pool_.TrySubmit([running = stream.get()] { running->Run(); }))
+      return new RefusedStream(absl::ResourceExhaustedError("others are being served"));
+    return stream.release();
+  }
+  grpc::ServerUnaryReactor* HoldTree(grpc::CallbackServerContext* context,
+                                     const v1::HoldTreeRequest* request,
+                                     v1::HoldTreeReply*) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    auto wanted = Read(*context, *request);
+    auto place = std::make_shared<Place>(places_);
+    if (!wanted.ok()) {
+      reactor->Finish(ToGrpc(wanted.status()));
+    } else if (place->number() > places_max_ ||
+               !pool_.TrySubmit([this, reactor, place, held = std::move(*wanted)] {
+                 reactor->Finish(ToGrpc(hold_(held)));
+               })) {
+      reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
+    }
+    return reactor;
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
 
  private:
-  struct Stream {
-    explicit Stream(std::atomic<size_t>& streams) : open(streams), number(++streams) {}
-    ~Stream() { --open; }
-    std::atomic<size_t>& open;
-    const size_t number;
-  };
-  absl::StatusOr<Identity> Admit(const grpc::ServerContext& context) {
+  absl::StatusOr<Identity> Admit(const grpc::CallbackServerContext& context) {
     auto auth = context.auth_context();
     if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
     RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
@@ -106,32 +188,27 @@ class Service final : public v1::PeerService::Service {
       return absl::PermissionDeniedError("only workers fetch from each other");
     return who;
   }
-  // False when the stream has ended.
-  bool Write(const std::string& digest, const std::string& bytes,
-             grpc::ServerWriter<v1::ChunkPiece>& writer) {
-    size_t offset = 0;
-    do {
-      v1::ChunkPiece piece;
-      const size_t size = std::min(limits::kStreamPieceBytes, bytes.size() - offset);
-      gate_.Pass(size);
-      piece.set_digest(digest);
-      piece.set_offset(offset);
-      piece.set_size(bytes.size());
-      piece.set_data(bytes.data() + offset, size);
-      if (!writer.Write(piece)) return false;
-      offset += size;
-    } while (offset < bytes.size());
-    return true;
+  absl::StatusOr<PeerServerOptions::Held> Read(const grpc::CallbackServerContext& context,
+                                               const v1::HoldTreeRequest& request) {
+    RT_ASSIGN_OR_RETURN(const Identity who, Admit(context));
+    const std::optional<Fence> fence = ParseFence(request.fence());
+    uint64_t node = 0;
+    const bool is_node = absl::SimpleAtoi(who.name, &node) && node != 0;
+    if (!fence || !is_node || !IsDigest(request.manifest()) || !hold_)
+      return Invalid("not a tree that can be held");
+    return PeerServerOptions::Held{request.manifest(), *fence, request.row(), node,
+                                   request.address()};
   }
 
   Gate gate_;
-  const size_t streams_max_;
+  const size_t places_max_;
   const std::string cluster_id_;
   LocalTrees& trees_;
   const PeerServerOptions::Hold hold_;
   KnownPeers peers_;
-  std::atomic<size_t> streams_ = 0;
+  std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;
+  IoPool pool_;  // A thread for each place.
 };
 
 }  // namespace
@@ -170,6 +247,7 @@ PeerServer::PeerServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 PeerServer::~PeerServer() {
   impl_->port->Stop();
   impl_->server->Shutdown(std::chrono::system_clock::now());
+  impl_->service.Stop();
 }
 std::string PeerServer::address() const { return impl_->address; }
 Bytes PeerServer::served() const { return impl_->service.served(); }
