@@ -6,43 +6,11 @@
 #include "common/base/overloaded.h"
 #include "head/core/core.h"
 #include "head/core/draft.h"
+#include "head/core/event_table.h"
 #include "head/core/line.h"
 
 namespace rt {
 namespace {
-
-// The owner whose workers must hear of the event; none for the rest.
-Owner OwnerTouchedBy(const Event& event) {
-  return std::visit(
-      Overloaded{
-          [](const event::AttemptPlaced& e) { return e.attempt.owner; },
-          [](const event::AttemptEnded& e) { return e.attempt.owner; },
-          [](const event::PortAgreed& e) { return e.attempt.owner; },
-          [](const event::RoomClaimed& e) { return e.attempt.owner; },
-          [](const event::RankExited& e) { return e.attempt.owner; },
-          [](const event::TrialStopRequested& e) { return Owner::Of(e.trial); },
-          [](const event::TrialPaused& e) { return Owner::Of(e.trial); },
-          [](const event::JobStopRequested& e) { return Owner::Of(e.job); },
-          [](const auto&) { return Owner{}; },
-      },
-      event);
-}
-
-// Whether the event can make room or bring work. A node that goes leaves those that avoid another
-// one (AvoidedBy) without a choice.
-bool InvitesPlacement(const Event& event) {
-  return std::holds_alternative<event::TrialCreated>(event) ||
-         std::holds_alternative<event::JobSubmitted>(event) ||
-         std::holds_alternative<event::AttemptEnded>(event) ||
-         std::holds_alternative<event::ExperimentResumed>(event) ||
-         std::holds_alternative<event::TrialResumed>(event) ||
-         std::holds_alternative<event::TrialRetried>(event) ||
-         std::holds_alternative<event::NodeReady>(event) ||
-         std::holds_alternative<event::NodeLost>(event) ||
-         std::holds_alternative<event::NodeGone>(event) ||
-         std::holds_alternative<event::NodeDraining>(event) ||
-         std::holds_alternative<event::NodeResumed>(event);
-}
 
 absl::Status Dispatch(Draft& d, const Input& input) {
   return std::visit(
@@ -107,12 +75,13 @@ void Draft::MarkDirty(const Owner& owner) {
 }
 
 void Draft::Emit(Event event) {
-  Owner owner = OwnerTouchedBy(event);
+  const EventMeaning meaning = MeaningOf(event);
+  const bool touches_workers = meaning.owner.kind != Owner::Kind::kNone;
   Record record{state().seq + 1, now, std::move(event)};
-  if (owner.kind != Owner::Kind::kNone) MarkDirty(owner);
+  if (touches_workers) MarkDirty(meaning.owner);
   Apply(core.world, record);
-  if (owner.kind != Owner::Kind::kNone) MarkDirty(owner);
-  if (InvitesPlacement(record.event)) soft().try_place = true;
+  if (touches_workers) MarkDirty(meaning.owner);
+  if (meaning.invites_placement) soft().try_place = true;
   out.records.push_back(std::move(record));
 }
 

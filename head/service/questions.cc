@@ -3,7 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
-#include "head/core/news.h"
+#include "head/core/event_table.h"
 #include "head/core/view_parts.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
@@ -44,7 +44,7 @@ absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t 
         return reading;
       }
       reading.through = record.seq;
-      if (!ReaderOf(record.event).Is(id, session)) continue;
+      if (!MeaningOf(record.event).reader.Is(id, session)) continue;
       Entry entry{std::move(record), {}};
       if (rows != nullptr) entry.rows = std::move(rows->rows);
       for (const Row& row : entry.rows) bytes += 2 * row.metrics.size() + 400;

@@ -1,0 +1,101 @@
+#include "head/core/event_table.h"
+
+#include "common/base/overloaded.h"
+
+namespace rt {
+namespace {
+
+using M = EventMeaning;
+
+DriverReader DriverOf(const Owner& owner) {
+  if (!owner.is_trial()) return {};
+  return {.experiment = owner.trial().experiment};
+}
+
+// Rows of other ranks, and batches of which no row was kept, decide nothing.
+DriverReader DriverOf(const event::ReportsAccepted& event) {
+  return event.rank == 0 && event.count > 0 ? DriverOf(event.attempt.owner) : DriverReader{};
+}
+
+M ReadBy(const TrialId& trial) { return {.reader = {trial.experiment}}; }
+M Owned(const Owner& owner) { return {.owner = owner}; }
+
+const auto kCluster = Overloaded{
+    [](const event::HeadStarted&) { return M{}; },
+    [](const event::HeadRolledBack&) { return M{}; },
+    [](const event::TokenCreated&) { return M{}; },
+    [](const event::TokenUsed&) { return M{}; },
+    [](const event::TokenRevoked&) { return M{}; },
+    [](const event::NodeJoined&) { return M{}; },
+    [](const event::NodeReady&) { return M{.invites_placement = true}; },
+    [](const event::NodeAway&) { return M{}; },
+    [](const event::NodeLost&) { return M{.invites_placement = true}; },
+    // A node that goes leaves those that avoid another one (AvoidedBy) without a choice.
+    [](const event::NodeDraining&) { return M{.invites_placement = true}; },
+    [](const event::NodeResumed&) { return M{.invites_placement = true}; },
+    [](const event::NodeGone&) { return M{.invites_placement = true}; },
+};
+
+const auto kExperiments = Overloaded{
+    [](const event::ExperimentCreated&) { return M{}; },
+    [](const event::ExperimentStopRequested&) { return M{}; },
+    [](const event::ExperimentDecided& e) { return M{.reader = {e.experiment}}; },
+    [](const event::ExperimentEnded&) { return M{}; },
+    [](const event::ExperimentPaused&) { return M{}; },
+    [](const event::ExperimentResumed&) { return M{.invites_placement = true}; },
+    [](const event::ExperimentExtended&) { return M{}; },
+    [](const event::ExperimentReopened&) { return M{}; },
+    [](const event::StopKeyReported&) { return M{}; },
+    [](const event::DriverAttached&) { return M{}; },
+    // A driver that read its own answers would answer each of them.
+    [](const event::DriverAnswered& e) {
+      return M{.reader = {e.experiment, e.session}};
+    },
+    [](const event::SearchFinished&) { return M{}; },
+    [](const event::RungRecorded&) { return M{}; },
+};
+
+const auto kTrials = Overloaded{
+    [](const event::TrialCreated& e) {
+      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+    },
+    [](const event::TrialStopRequested& e) { return Owned(Owner::Of(e.trial)); },
+    [](const event::TrialEnded& e) { return ReadBy(e.trial); },
+    [](const event::TrialPaused& e) { return Owned(Owner::Of(e.trial)); },
+    [](const event::TrialResumed& e) {
+      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+    },
+    [](const event::TrialRetried& e) {
+      return M{.invites_placement = true, .reader = {e.trial.experiment}};
+    },
+    [](const event::JobSubmitted&) { return M{.invites_placement = true}; },
+    [](const event::JobStopRequested& e) { return Owned(Owner::Of(e.job)); },
+    [](const event::JobEnded&) { return M{}; },
+};
+
+const auto kAttempts = Overloaded{
+    [](const event::AttemptPlaced& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptStarted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
+    [](const event::AttemptEnded& e) {
+      return M{e.attempt.owner, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
+    },
+    [](const event::RoomClaimed& e) { return Owned(e.attempt.owner); },
+    [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },
+    [](const event::RankExited& e) { return Owned(e.attempt.owner); },
+    [](const event::ReportsAccepted& e) { return M{.reader = DriverOf(e)}; },
+    [](const event::CheckpointPartCommitted&) { return M{}; },
+    [](const event::CheckpointCommitted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
+    [](const event::CheckpointStored&) { return M{}; },
+    [](const event::CheckpointUnheld&) { return M{}; },
+    [](const event::CheckpointReleased&) { return M{}; },
+    [](const event::CheckpointRetired&) { return M{}; },
+    [](const event::OutputsKept&) { return M{}; },
+};
+
+}  // namespace
+
+EventMeaning MeaningOf(const Event& event) {
+  return std::visit(Overloaded{kCluster, kExperiments, kTrials, kAttempts}, event);
+}
+
+}  // namespace rt
