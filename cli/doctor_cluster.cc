@@ -10,6 +10,7 @@
 #include "cli/render/spans.h"
 #include "common/base/status.h"
 #include "common/rpc/identity.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {
@@ -44,10 +45,10 @@ Finding Journal(const Json& status) {
 
 // What the head says, and how its clock compares with ours.
 absl::StatusOr<Json> AskHead(HeadClient& client, std::vector<Finding>& findings) {
-  double before = static_cast<double>(NowMillis()) / 1000;
+  double before = static_cast<double>(WallClock()) / 1000;
   RT_ASSIGN_OR_RETURN(Json status, client.Ask<v1::ClusterService>(
                                        &v1::ClusterService::Stub::Status, v1::Empty()));
-  double after = static_cast<double>(NowMillis()) / 1000;
+  double after = static_cast<double>(WallClock()) / 1000;
   const Json* cluster = status.Find("cluster");
   if (cluster == nullptr) return absl::InternalError("the head's answer has no cluster");
   char text[64];

@@ -1,12 +1,10 @@
 #include "cli/follow.h"
 
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/clock.h"
+#include "common/run/files.h"
 
 namespace rt {
 namespace {
@@ -14,16 +12,6 @@ namespace {
 constexpr Millis kStallMax = 60'000;
 constexpr Millis kPause = 200;
 constexpr int kTriesOnceFinished = 10;
-
-absl::Status WriteAll(int fd, std::string_view data) {
-  while (!data.empty()) {
-    ssize_t written = write(fd, data.data(), data.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, "write");
-    data.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
 
 struct Place {
   uint32_t attempt = 0;
@@ -67,7 +55,7 @@ absl::Status Take(const v1::LogChunk& chunk, int fd, Place& place) {
 absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
                        const std::atomic<bool>& finished) {
   Place place;
-  Millis progress_at = SteadyMillis();
+  Millis progress_at = SteadyClock();
   int tries_left = kTriesOnceFinished;
   while (true) {
     grpc::ClientContext context;
@@ -76,7 +64,7 @@ absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
     auto reader = stub->ReadLog(&context, RequestFrom(options, place));
     v1::LogChunk chunk;
     while (reader->Read(&chunk)) {
-      progress_at = SteadyMillis();
+      progress_at = SteadyClock();
       absl::Status written = Take(chunk, options.fd, place);
       if (written.ok()) continue;
       context.TryCancel();
@@ -91,7 +79,7 @@ absl::Status FollowLog(HeadClient& client, const FollowOptions& options,
     const bool may_come = options.follow && options.node.value == 0;
     if (!passing || (absl::IsNotFound(status) && !may_come)) return status;
     if (finished && (place.ended || --tries_left <= 0)) return status;
-    if (SteadyMillis() - progress_at > kStallMax && absl::IsUnavailable(status)) return status;
+    if (SteadyClock() - progress_at > kStallMax && absl::IsUnavailable(status)) return status;
     SleepFor(kPause);
     client.Refresh().IgnoreError();
   }

@@ -9,6 +9,7 @@
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {
@@ -123,11 +124,11 @@ absl::Status HeadClient::TryOnce(Millis hold, const Attempt& attempt, Millis giv
 
 absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
   absl::Status located = Channel() == nullptr ? Refresh() : absl::OkStatus();
-  const Millis asked_at = SteadyMillis();
+  const Millis asked_at = SteadyClock();
   std::optional<Millis> failed_at;
   while (true) {
     absl::Status status = located;
-    const Millis give_up_at = GiveUpAt(asked_at, failed_at.value_or(SteadyMillis()));
+    const Millis give_up_at = GiveUpAt(asked_at, failed_at.value_or(SteadyClock()));
     if (Channel() != nullptr) status = TryOnce(hold, attempt, give_up_at);
     if (status.ok() || cancelled()) return status;
     // Our own deadline has gRPC's words; the head says what it waited for in vain.
@@ -138,8 +139,8 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
     if (MessageOf(status).find("certificate verify failed") != std::string::npos)
       return absl::UnauthenticatedError(
           ToAbsl(context().address + " is not the head of '" + context().name + "'"));
-    if (!failed_at.has_value()) failed_at = SteadyMillis();
-    if (SteadyMillis() >= GiveUpAt(asked_at, *failed_at))
+    if (!failed_at.has_value()) failed_at = SteadyClock();
+    if (SteadyClock() >= GiveUpAt(asked_at, *failed_at))
       return located.ok() ? NotReached(context(), status) : located;
     SleepFor(200);
     located = Refresh();  // A failure shows in the next try.

@@ -5,6 +5,7 @@
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/clock.h"
 #include "rt/v1/job.grpc.pb.h"
 
 namespace rt {
@@ -47,7 +48,7 @@ std::string FinishProbe(const std::shared_ptr<grpc::Channel>& channel, Millis un
 
 std::map<std::string, std::string> ProbeHeads(const Home& home,
                                               const std::vector<std::string>& names) {
-  const Millis until = SteadyMillis() + kProbeMax;
+  const Millis until = SteadyClock() + kProbeMax;
   std::map<std::string, absl::StatusOr<std::shared_ptr<grpc::Channel>>> begun;
   for (const std::string& name : names) begun.emplace(name, BeginProbe(home, name));
   std::map<std::string, std::string> answers;

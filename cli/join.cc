@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
+#include "common/run/clock.h"
 #include "rt/v1/cluster.grpc.pb.h"
 
 namespace rt {
@@ -43,7 +44,7 @@ absl::StatusOr<Context> RedeemToken(const std::string& text, const std::string& 
   v1::JoinRequest request;
   RT_ASSIGN_OR_RETURN(*request.mutable_csr_pem(), CreateCsr(key));
   auto channel = MakeChannel(address, token.credentials, token.cluster_id, false);
-  if (absl::Status connected = AwaitConnection(*channel, SteadyMillis() + kConnectMax);
+  if (absl::Status connected = AwaitConnection(*channel, SteadyClock() + kConnectMax);
       !connected.ok())
     return Refused(connected, address);
   grpc::ClientContext context;

@@ -4,12 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 
 #include "cli/commands/common.h"
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
+#include "common/run/files.h"
 
 namespace rt {
 namespace {
@@ -21,14 +22,8 @@ constexpr Millis kPlainHold = 10'000;
 constexpr Millis kLineEveryMin = 1'000, kLineEveryMax = 30'000;
 constexpr Millis kLineShare = 20;
 
-void WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // Nobody looks any more; what is watched goes on.
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-}
+// What is watched goes on when its reader has gone.
+void Write(int fd, std::string_view text) { WriteAll(fd, text).IgnoreError(); }
 
 }  // namespace
 
@@ -60,14 +55,14 @@ LiveView::LiveView(HeadClient& client, int fd, const Invocation& invocation, std
     : client_(client), fd_(fd), color_(fd == 1 ? invocation.color_out : invocation.color),
       json_(fd == 1 && invocation.output == Output::kJson),
       paints_(invocation.output == Output::kTable && CanPaint(fd)), prefix_(std::move(prefix)),
-      started_at_(SteadyMillis()) {}
+      started_at_(SteadyClock()) {}
 
 Millis LiveView::hold() const { return paints_ ? kPaintedHold : kPlainHold; }
 
 void LiveView::Show(const Json& experiment) {
   bool over = IsTerminal(experiment.GetString("state"));
   if (!paints_) return Print(experiment, over);
-  if (!over && shown_at_ != 0 && SteadyMillis() - shown_at_ < kFrameEvery) return;
+  if (!over && shown_at_ != 0 && SteadyClock() - shown_at_ < kFrameEvery) return;
   absl::StatusOr<LiveFacts> facts = AskLiveFacts(client_, experiment);
   if (!facts.ok()) return;  // The next Wait says what is wrong.
   Paint(RenderExperimentFrame(*facts, Size()));
@@ -86,19 +81,19 @@ FrameSize LiveView::Size() const {
 }
 
 void LiveView::Paint(std::vector<std::string> lines) {
-  WriteAll(fd_, PaintText(lines, RowsAt(widths_, SizeOf(fd_, color_).columns)));
+  Write(fd_, PaintText(lines, RowsAt(widths_, SizeOf(fd_, color_).columns)));
   widths_ = WidthsOf(lines);
-  shown_at_ = SteadyMillis();
+  shown_at_ = SteadyClock();
 }
 
 void LiveView::Print(const Json& experiment, bool over) {
   std::string line = json_ ? experiment.Dump() : prefix_ + ProgressLine(experiment);
   std::string mark = ProgressMark(experiment);
-  Millis now = SteadyMillis();
+  Millis now = SteadyClock();
   Millis pause = std::clamp((now - started_at_) / kLineShare, kLineEveryMin, kLineEveryMax);
   bool due = mark != mark_ || now - shown_at_ >= pause || over;
   if (!due || line == line_) return;
-  WriteAll(fd_, line + "\n");
+  Write(fd_, line + "\n");
   line_ = std::move(line);
   mark_ = std::move(mark);
   shown_at_ = now;

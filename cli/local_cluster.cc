@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <sstream>
-#include <thread>
 
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
 
@@ -83,16 +82,6 @@ void KillStrays(const std::string& directory) {
   }
 }
 
-Millis NowMillis() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-}
-Millis SteadyMillis() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
-}
-void SleepFor(Millis span) { std::this_thread::sleep_for(std::chrono::milliseconds(span)); }
-
 absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(path, 4096));
   std::istringstream words(text);
@@ -149,7 +138,7 @@ absl::Status LocalCluster::StartHead() const {
   }
   absl::StatusOr<Subprocess> child = Subprocess::Spawn(options);
   if (!child.ok()) return Annotate(child.status(), "start rt-head");
-  Millis deadline = SteadyMillis() + kHeadStartMax;
+  Millis deadline = SteadyClock() + kHeadStartMax;
   std::optional<ExitStatus> ended;
   while (!HeadIsAlive()) {
     if (ended.has_value()) SleepFor(kPoll);
@@ -158,7 +147,7 @@ absl::Status LocalCluster::StartHead() const {
     if (ended.has_value() && DirectoryLock::Acquire(head).ok())
       return WithHint(absl::InternalError(ToAbsl("rt-head ended: " + ToString(*ended))),
                       LastLines(head + "/log"));
-    if (SteadyMillis() > deadline)
+    if (SteadyClock() > deadline)
       return WithHint(absl::UnavailableError("rt-head did not come up"), LastLines(head + "/log"));
   }
   return absl::OkStatus();
@@ -183,16 +172,16 @@ void LocalCluster::RemoveRuntimeDirs() const {
 }
 
 absl::Status LocalCluster::WaitGone(Millis wait_for) const {
-  Millis deadline = SteadyMillis() + wait_for;
-  while (!Daemons().empty() && SteadyMillis() < deadline) SleepFor(kPoll);
+  Millis deadline = SteadyClock() + wait_for;
+  while (!Daemons().empty() && SteadyClock() < deadline) SleepFor(kPoll);
   // The head first: a living one would start its workers again.
   if (absl::StatusOr<ProcessIdentity> head = ReadPidFile(directory_ + "/head/pid"); head.ok())
     kill(head->pid, SIGKILL);
   for (const ProcessIdentity& daemon : Daemons()) kill(daemon.pid, SIGKILL);
   KillStrays(directory_);
-  deadline = SteadyMillis() + 5'000;
+  deadline = SteadyClock() + 5'000;
   while (!Daemons().empty()) {
-    if (SteadyMillis() > deadline)
+    if (SteadyClock() > deadline)
       return absl::InternalError(ToAbsl("daemons below " + directory_ + " do not end"));
     SleepFor(kPoll);
   }

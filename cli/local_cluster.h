@@ -49,9 +49,6 @@ class LocalCluster {
 // The daemon that a pid file names; NotFound when there is none or it is dead. The file holds the
 // pid and, after a space, its start time in clock ticks.
 absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path);
-Millis NowMillis();      // Wall clock.
-Millis SteadyMillis();   // For deadlines.
-void SleepFor(Millis span);
 // SIGTERM, SIGKILL after 10 s; returns when it is gone.
 absl::Status EndDaemon(const std::string& pid_file);
 // Kills what the cluster's daemons started below `directory`, and the daemons themselves.

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "cli/local_cluster.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {
@@ -54,16 +55,16 @@ bool QuitKey::Pressed(Millis wait) const {
     return false;
   }
   TakeKeysAtOnce();
-  const Millis until = SteadyMillis() + wait;
+  const Millis until = SteadyClock() + wait;
   while (true) {
-    const Millis left = until - SteadyMillis();
+    const Millis left = until - SteadyClock();
     pollfd keys{0, POLLIN, 0};
     if (!IsInForeground() || ::poll(&keys, 1, static_cast<int>(left < 0 ? 0 : left)) <= 0) break;
     char key = 0;
     if (::read(0, &key, 1) <= 0) break;
     if (key == 'q' || key == 'Q') return true;
   }
-  SleepFor(std::max<Millis>(0, until - SteadyMillis()));
+  SleepFor(std::max<Millis>(0, until - SteadyClock()));
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt {
@@ -32,9 +33,9 @@ absl::Status EndDaemon(const std::string& pid_file) {
   absl::StatusOr<ProcessIdentity> daemon = ReadPidFile(pid_file);
   if (!daemon.ok()) return absl::OkStatus();
   kill(daemon->pid, SIGTERM);
-  Millis kill_at = SteadyMillis() + kEndMax;
+  Millis kill_at = SteadyClock() + kEndMax;
   while (ReadPidFile(pid_file).ok()) {
-    Millis over = SteadyMillis() - kill_at;
+    Millis over = SteadyClock() - kill_at;
     if (over > 0) kill(daemon->pid, SIGKILL);
     if (over > kKilledMax) return absl::InternalError(ToAbsl(pid_file + ": does not end"));
     SleepFor(10);

@@ -14,6 +14,7 @@
 #include "cli/open_work.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt {

@@ -27,8 +27,8 @@ std::string DefaultName(const std::string& state_dir) {
   return (path.filename() == "head" ? path.parent_path() : path).filename().string();
 }
 
-absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
-                       const std::string& what) {
+absl::Status CheckConfigKeys(const Json& json, const std::vector<std::string>& known,
+                             const std::string& what) {
   if (!json.is_object()) return Invalid(what + " must be an object");
   for (const auto& [key, value] : json.object()) {
     if (std::find(known.begin(), known.end(), key) == known.end())
@@ -38,14 +38,15 @@ absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
 }
 
 absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
-  RT_RETURN_IF_ERROR(CheckKeys(provider, {"type", "workers"}, "provider"));
+  RT_RETURN_IF_ERROR(CheckConfigKeys(provider, {"type", "workers"}, "provider"));
   if (std::string type = provider.GetString("type"); type != "local")
     return Invalid("this head knows the provider 'local', not '" + type + "'");
   const Json* workers = provider.Find("workers");
   if (workers == nullptr) return absl::OkStatus();
   if (!workers->is_array()) return Invalid("provider/workers must be a list");
   for (const Json& worker : workers->array()) {
-    RT_RETURN_IF_ERROR(CheckKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
+    RT_RETURN_IF_ERROR(
+        CheckConfigKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
     LocalWorker added{worker.GetString("name"), worker.GetString("resources"),
                       worker.GetString("labels")};
     bool plain = !added.name.empty() && added.name[0] != '.' &&
@@ -69,7 +70,7 @@ absl::Status ReadRoots(const Json& json, std::vector<std::string>& roots) {
 }
 
 absl::Status ReadShip(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"to", "mode"}, "journal/ship"));
+  RT_RETURN_IF_ERROR(CheckConfigKeys(json, {"to", "mode"}, "journal/ship"));
   journal.ship_to = json.GetString("to");
   RT_RETURN_IF_ERROR(Annotate(CheckObjectsUrl(journal.ship_to), "journal/ship/to"));
   const std::string mode = json.GetString("mode", "async");
@@ -85,7 +86,8 @@ absl::Status ReadShip(const Json& json, JournalConfig& journal) {
 }
 
 absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"url", "ship", "key_file", "snapshot_every"}, "journal"));
+  RT_RETURN_IF_ERROR(
+      CheckConfigKeys(json, {"url", "ship", "key_file", "snapshot_every"}, "journal"));
   journal.url = json.GetString("url");
   journal.key_file = json.GetString("key_file");
   if (!journal.key_file.empty() && journal.key_file[0] != '/')
@@ -117,9 +119,9 @@ absl::Status ReadBytes(const Json& json, const std::string& key, Bytes least, By
 }
 
 absl::Status ReadStore(const Json& json, StoreConfig& store) {
-  RT_RETURN_IF_ERROR(CheckKeys(
-      json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth", "quota"},
-      "checkpoint_store"));
+  RT_RETURN_IF_ERROR(
+      CheckConfigKeys(json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth", "quota"},
+                      "checkpoint_store"));
   store.url = json.GetString("url");
   store.endpoint = json.GetString("endpoint");
   store.region = json.GetString("region");
@@ -151,9 +153,10 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckKeys(*json, {"cluster_name", "results_root", "results_roots",
-                                          "provider", "journal", "checkpoint_store"},
-                                  "the file");
+  absl::Status status = CheckConfigKeys(
+      *json,
+      {"cluster_name", "results_root", "results_roots", "provider", "journal", "checkpoint_store"},
+      "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);

@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
+#include "common/run/clock.h"
 #include "common/run/random.h"
 
 namespace rt {
@@ -102,8 +103,8 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
   absl::StatusOr<Json> job = WaitForJob(client, id);
   const std::string not_started = job.ok() ? WhyNotStarted(client, id) : "";
   finished = true;
-  Millis deadline = SteadyMillis() + (job.ok() ? kDrainMax : 0);
-  while (streaming > 0 && SteadyMillis() < deadline) SleepFor(5);
+  Millis deadline = SteadyClock() + (job.ok() ? kDrainMax : 0);
+  while (streaming > 0 && SteadyClock() < deadline) SleepFor(5);
   client.Cancel();
   out.join();
   err.join();

@@ -10,6 +10,7 @@
 #include "cli/local_cluster.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/start_failure.h"
 
@@ -42,15 +43,15 @@ absl::Status WhyNotReady(const std::string& directory, const std::vector<WorkerS
 absl::Status WaitReady(HeadClient& client, const std::string& directory,
                        const std::vector<WorkerShape>& workers) {
   const size_t wanted = workers.size();
-  Millis deadline = SteadyMillis() + kReadyMax, failing_since = 0;
+  Millis deadline = SteadyClock() + kReadyMax, failing_since = 0;
   while (true) {
     RT_ASSIGN_OR_RETURN(size_t ready, ReadyNodes(client));
     if (ready >= wanted) return absl::OkStatus();
     absl::Status why = WhyNotReady(directory, workers);
     if (why.ok()) failing_since = 0;
-    else if (failing_since == 0) failing_since = SteadyMillis();
-    else if (SteadyMillis() - failing_since > kFailingMax) return why;
-    if (SteadyMillis() > deadline)
+    else if (failing_since == 0) failing_since = SteadyClock();
+    else if (SteadyClock() - failing_since > kFailingMax) return why;
+    if (SteadyClock() > deadline)
       return WithHint(absl::DeadlineExceededError(
                           ToAbsl("only " + std::to_string(ready) + " of " +
                                  std::to_string(wanted) + " workers are READY")),

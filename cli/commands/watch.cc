@@ -8,6 +8,7 @@
 #include "cli/local_cluster.h"
 #include "cli/quit_key.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {

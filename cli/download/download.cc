@@ -12,6 +12,7 @@
 #include "common/cas/manifest.h"
 #include "common/cas/parallel.h"
 #include "common/rpc/remote_store.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt {
@@ -218,13 +219,13 @@ std::vector<std::string> ManifestsOf(const Json& checkpoint) {
 }
 
 absl::StatusOr<Json> AwaitStored(HeadClient& client, TrialId trial, const Json& checkpoint) {
-  const Millis deadline = SteadyMillis() + kDownloadWaitMax;
+  const Millis deadline = SteadyClock() + kDownloadWaitMax;
   Json found = checkpoint;
   while (true) {
     const std::string durability = found.GetString("durability", "DURABLE");
     if (durability == "DURABLE") return found;
     if (durability == "LOST") return absl::DataLossError("the nodes that hold it are lost");
-    if (SteadyMillis() > deadline || client.cancelled())
+    if (SteadyClock() > deadline || client.cancelled())
       return absl::DeadlineExceededError("the nodes that hold it have not brought it to the store");
     SleepFor(200);
     RT_ASSIGN_OR_RETURN(Json now, GetTrial(client, trial));

@@ -11,6 +11,7 @@
 #include "cli/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt {
@@ -131,7 +132,7 @@ std::vector<std::string> DownloadLog::Below(std::string_view prefix) const {
 
 absl::Status DownloadLog::SaveSometimes() {
   std::lock_guard lock(mutex_);
-  return SteadyMillis() - saved_at_ms_ < kSaveEveryMs ? absl::OkStatus() : SaveLocked();
+  return SteadyClock() - saved_at_ms_ < kSaveEveryMs ? absl::OkStatus() : SaveLocked();
 }
 
 absl::Status DownloadLog::Save() {
@@ -151,7 +152,7 @@ absl::Status DownloadLog::SaveLocked() {
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory_ + kName, json.Dump() + "\n",
                                      {.mode = 0644, .sync = false}));
   is_changed_ = false;
-  saved_at_ms_ = SteadyMillis();
+  saved_at_ms_ = SteadyClock();
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 
 namespace rt {
 
@@ -49,9 +50,9 @@ absl::Status DownloadTrees(BlobSource& store, const std::vector<std::string>& ma
 absl::Status DownloadOutputs(const DownloadTools& tools,
                              const std::function<absl::StatusOr<Json>()>& ask, Json item,
                              const std::string& name, const std::string& path) {
-  const Millis deadline = SteadyMillis() + kDownloadWaitMax;
+  const Millis deadline = SteadyClock() + kDownloadWaitMax;
   while (item.GetBool("outputs_pending")) {
-    if (SteadyMillis() > deadline || tools.client.cancelled())
+    if (SteadyClock() > deadline || tools.client.cancelled())
       return absl::DeadlineExceededError("its node has not brought it to the store");
     SleepFor(200);
     RT_ASSIGN_OR_RETURN(item, ask());

@@ -10,6 +10,7 @@
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/clock.h"
 #include "common/run/files.h"
 
 namespace rt {

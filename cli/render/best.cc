@@ -11,7 +11,7 @@
 namespace rt {
 namespace {
 
-constexpr size_t kWidthMax = 100;
+constexpr size_t kBestWidthMax = 100;
 constexpr double kLogFrom = 50;  // A range this wide is shown on a logarithmic scale.
 
 std::optional<double> ValueOf(const Json& trial) {
@@ -101,7 +101,7 @@ std::string BestTrials::Render(const std::string& metric) const {
   std::string text = table.Render();
   if (same.empty()) return text;
   Spans line = {{"the same in all: " + Join(same, ", "), Ink::kPlain}};
-  return text + RenderSpans(line, kWidthMax, false) + "\n";
+  return text + RenderSpans(line, kBestWidthMax, false) + "\n";
 }
 
 std::string RenderRungs(const Json& rungs) {

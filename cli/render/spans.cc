@@ -25,14 +25,6 @@ const char* CodeOf(Ink ink) {
   return "";
 }
 
-bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-size_t CharactersOf(const std::string& text) {
-  size_t count = 0;
-  for (char c : text) count += StartsCharacter(c) ? 1 : 0;
-  return count;
-}
-
 std::string Cut(const std::string& text, size_t characters) {
   std::string cut;
   size_t count = 0;
@@ -47,13 +39,13 @@ std::string Cut(const std::string& text, size_t characters) {
 
 std::string RenderSpans(const Spans& spans, size_t width, bool color) {
   size_t whole = 0;
-  for (const Span& span : spans) whole += CharactersOf(EscapeControl(span.text));
+  for (const Span& span : spans) whole += CountCharacters(EscapeControl(span.text));
   const bool cut = whole > width;
   size_t left = cut && width > 0 ? width - 1 : width;
   std::string line;
   for (const Span& span : spans) {
     std::string text = Cut(EscapeControl(span.text), left);
-    left -= CharactersOf(text);
+    left -= CountCharacters(text);
     bool inked = color && span.ink != Ink::kPlain && !text.empty();
     line += inked ? Inked(text, span.ink) : text;
   }

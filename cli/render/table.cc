@@ -10,15 +10,9 @@
 namespace rt {
 namespace {
 
-bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
-
-size_t Width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), StartsCharacter));
-}
-
 // The first `width` characters, the last of them "…" when something was cut.
 std::string Fit(const std::string& text, size_t width) {
-  if (Width(text) <= width) return text;
+  if (CountCharacters(text) <= width) return text;
   std::string cut;
   size_t characters = 0;
   for (char c : text) {
@@ -49,7 +43,8 @@ void Table::Add(std::vector<std::string> row) {
 std::string Table::Render(size_t width_max, bool color) const {
   std::vector<size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+    for (size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], CountCharacters(row[i]));
   size_t gaps = 2 * (widths.size() - 1);
   while (std::accumulate(widths.begin(), widths.end(), gaps) > width_max) {
     auto widest = std::max_element(widths.begin(), widths.end());
@@ -62,7 +57,7 @@ std::string Table::Render(size_t width_max, bool color) const {
     for (size_t i = 0; i < row.size(); ++i) {
       const std::string cell = Fit(row[i], widths[i]);
       line += color ? InkedCell(row, i, cell) : cell;
-      if (i + 1 < row.size()) line.append(widths[i] - Width(cell) + 2, ' ');
+      if (i + 1 < row.size()) line.append(widths[i] - CountCharacters(cell) + 2, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

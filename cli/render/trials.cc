@@ -13,7 +13,7 @@
 namespace rt {
 namespace {
 
-constexpr size_t kColumns = 100;
+constexpr size_t kTrialColumns = 100;
 constexpr size_t kParamsMax = 6;  // With more columns none would be wide enough to be read.
 
 Json FlatOf(const Json& trial, const char* key) {
@@ -99,7 +99,7 @@ std::string RenderTrials(const std::vector<Json>& trials, const std::string& met
     row.insert(row.end(), {RuntimeText(trial), CellText(trial.Find("reason"))});
     table.Add(std::move(row));
   }
-  std::string text = table.Render(kColumns, color);
+  std::string text = table.Render(kTrialColumns, color);
   if (!params.left_out.empty())
     text += "without a column: " + EscapeControl(Join(params.left_out, ", ")) +
             " (rt trial show has them)\n";

@@ -109,7 +109,7 @@ std::string NodeMeaning(const Json& node) {
   return "it left the cluster";
 }
 
-std::string Room(const Json& node) {
+std::string FreeText(const Json& node) {
   std::vector<std::string> parts;
   const Json* total = node.Find("resources_total");
   const Json* used = node.Find("resources_used");
@@ -157,7 +157,7 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
                                     NodeMeaning(node)};
   if (std::string reason = node.GetString("reason"); !reason.empty())
     lines.push_back("because: " + reason);
-  if (std::string room = Room(node); !room.empty()) lines.push_back(room);
+  if (std::string room = FreeText(node); !room.empty()) lines.push_back(room);
   const Json* attempts = node.Find("attempts");
   std::vector<std::string> running;
   if (attempts != nullptr && attempts->is_array())

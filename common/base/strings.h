@@ -12,6 +12,9 @@ std::vector<std::string> Split(std::string_view text, char separator);
 std::string Join(const std::vector<std::string>& parts, std::string_view separator);
 std::string_view Trim(std::string_view text);
 bool IsValidUtf8(std::string_view text);
+// Whether the byte begins a character of valid UTF-8; and how many of these a text has.
+bool StartsCharacter(char byte);
+size_t CountCharacters(std::string_view text);
 // The first `bytes_max` bytes, or up to 3 less, so that no character is cut in two; each byte that
 // belongs to none is U+FFFD. A proto string that is no UTF-8 cannot be sent.
 std::string ValidUtf8(std::string_view text, size_t bytes_max = std::string_view::npos);

@@ -1,16 +1,12 @@
 #include "common/cas/limit_objects.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <thread>
 
 #include "common/run/clock.h"
 
 namespace rt {
 namespace {
-
-void RealSleep(Millis wait) { std::this_thread::sleep_for(std::chrono::milliseconds(wait)); }
 
 size_t SizeOf(const absl::StatusOr<std::string>& bytes) { return bytes.ok() ? bytes->size() : 0; }
 
@@ -47,10 +43,8 @@ class LimitObjects::Turn {
 
 LimitObjects::LimitObjects(ObjectStore& below, ObjectLimits limits, std::function<Millis()> clock,
                            std::function<void(Millis)> sleep)
-    : below_(below),
-      limits_(limits),
-      clock_(clock ? std::move(clock) : SteadyClock),
-      sleep_(sleep ? std::move(sleep) : RealSleep) {}
+    : below_(below), limits_(limits), clock_(clock ? std::move(clock) : SteadyClock),
+      sleep_(sleep ? std::move(sleep) : SleepFor) {}
 
 void LimitObjects::Charge(size_t bytes) {
   if (limits_.bytes_per_second <= 0) return;

@@ -16,7 +16,7 @@ constexpr char kFormat[] = "rt-manifest-1";
 constexpr size_t kComponentBytesMax = 255;
 constexpr size_t kTextBytesMax = 64u << 20;
 constexpr uint32_t kModeAllowed = 0755;
-constexpr Bytes kChunkBytesMax = Bytes{limits::kChunkMessageBytesMax};
+constexpr Bytes kManifestChunkBytesMax = Bytes{limits::kChunkMessageBytesMax};
 
 std::string Quoted(std::string_view path) {
   return "'" + EscapeControl(path.substr(0, 200)) + "'";
@@ -63,7 +63,7 @@ absl::Status CheckEntry(const ManifestEntry& entry, Bytes chunk_bytes) {
 // Entries are sorted. A path below another entry would need that one to be a directory with
 // content.
 absl::Status CheckManifest(const Manifest& manifest) {
-  if (manifest.chunk_bytes <= 0 || manifest.chunk_bytes > kChunkBytesMax)
+  if (manifest.chunk_bytes <= 0 || manifest.chunk_bytes > kManifestChunkBytesMax)
     return Invalid("manifest: chunk_bytes " + std::to_string(manifest.chunk_bytes));
   std::set<std::string, std::less<>> paths;
   for (const ManifestEntry& entry : manifest.entries) {

@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kRecordMagic = "RTCK";
 constexpr std::string_view kPackMagic = "RTPACK1\n";
 constexpr std::string_view kTrailerMagic = "RTPKEND1";
-constexpr Bytes kChunkBytesMax = Bytes{limits::kChunkMessageBytesMax};
+constexpr Bytes kPackedChunkBytesMax = Bytes{limits::kChunkMessageBytesMax};
 
 void PutInteger(std::string& out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xff);
@@ -62,8 +62,8 @@ std::string HashOf(std::string_view digest) {
 }
 
 bool IsPlausible(const PackEntry& entry, uint64_t codec, uint64_t kind) {
-  return codec <= 1 && kind <= 1 && entry.bytes <= kChunkBytesMax &&
-         entry.stored_bytes <= kChunkBytesMax &&
+  return codec <= 1 && kind <= 1 && entry.bytes <= kPackedChunkBytesMax &&
+         entry.stored_bytes <= kPackedChunkBytesMax &&
          (entry.codec == Codec::kZstd || entry.bytes == entry.stored_bytes);
 }
 

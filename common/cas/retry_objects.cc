@@ -1,16 +1,13 @@
 #include "common/cas/retry_objects.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "common/base/status.h"
+#include "common/run/clock.h"
 #include "common/run/random.h"
 
 namespace rt {
 namespace {
-
-void RealSleep(Millis wait) { std::this_thread::sleep_for(std::chrono::milliseconds(wait)); }
 
 const absl::Status& StatusIn(const absl::Status& status) { return status; }
 template <class T>
@@ -26,9 +23,7 @@ bool IsOpen(const absl::Status& status) {
 
 RetryObjects::RetryObjects(ObjectStore& below, RetryPolicy policy,
                            std::function<void(Millis)> sleep)
-    : below_(below),
-      policy_(policy),
-      sleep_(sleep ? std::move(sleep) : RealSleep),
+    : below_(below), policy_(policy), sleep_(sleep ? std::move(sleep) : SleepFor),
       rng_(std::stoull(RandomHex(8), nullptr, 16)) {}
 
 void RetryObjects::Wait(int attempt) {

@@ -13,7 +13,7 @@
 namespace rt {
 namespace {
 
-constexpr Bytes kAnswerBytesMax = Bytes{5} << 30;
+constexpr Bytes kS3AnswerBytesMax = Bytes{5} << 30;
 constexpr Millis kSkewMax = 240'000;  // S3 takes 15 minutes; others less.
 constexpr int kSendsMax = 4;          // One, and one for each way of healing.
 
@@ -173,12 +173,12 @@ absl::StatusOr<HttpAnswer> S3Client::Send(const S3Call& call, const std::string&
                         .query = call.query, .headers = call.headers,
                         .payload_hash = payload_hash};
   request.headers.emplace_back("x-amz-content-sha256", payload_hash);
-  return http_.Do({.method = call.method,
-                   .url = place.origin + RequestTarget(request),
-                   .headers = SignRequest(request, {.region = place.region, .at = now},
-                                          credentials),
-                   .body = call.body,
-                   .answer_bytes_max = kAnswerBytesMax});
+  return http_.Do(
+      {.method = call.method,
+       .url = place.origin + RequestTarget(request),
+       .headers = SignRequest(request, {.region = place.region, .at = now}, credentials),
+       .body = call.body,
+       .answer_bytes_max = kS3AnswerBytesMax});
 }
 
 // Whether something was changed that may make the same call succeed.

@@ -1,6 +1,7 @@
 #include "common/run/clock.h"
 
 #include <chrono>
+#include <thread>
 
 namespace rt {
 namespace {
@@ -15,5 +16,6 @@ Millis Now() {
 
 Millis WallClock() { return Now<std::chrono::system_clock>(); }
 Millis SteadyClock() { return Now<std::chrono::steady_clock>(); }
+void SleepFor(Millis span) { std::this_thread::sleep_for(std::chrono::milliseconds(span)); }
 
 }  // namespace rt

@@ -7,5 +7,6 @@ namespace rt {
 
 Millis WallClock();    // Since the Unix epoch. May jump.
 Millis SteadyClock();  // Only goes forward; stands still while the machine sleeps.
+void SleepFor(Millis span);
 
 }  // namespace rt

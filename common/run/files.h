@@ -15,6 +15,9 @@ namespace rt {
 // The whole file; OutOfRange when it is longer than `bytes_max`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, Bytes bytes_max = Bytes{1} << 30);
 
+// All of `bytes`, however many calls that takes. `what` names the descriptor in the error.
+absl::Status WriteAll(int fd, std::string_view bytes, std::string_view what = "the output");
+
 struct WriteOptions {
   mode_t mode = 0600;
   bool sync = true;  // Durable when it returns: the file and its name.

@@ -22,18 +22,6 @@ const std::vector<std::string>& KnownKeys() {
   return keys;
 }
 
-absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
-                       std::string_view path) {
-  for (const auto& [key, value] : json.object()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    std::string where = path.empty() ? key : std::string(path) + "/" + key;
-    std::string hint = DidYouMean(key, known);
-    return SpecError(where, "unknown key '" + EscapeControl(key) + "'",
-                     hint.empty() ? "known keys: " + Join(known, ", ") : hint);
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReadText(const Json& json, const char* key, std::string& out, size_t bytes_max) {
   const Json* value = json.Find(key);
   if (value == nullptr || value->is_null()) return absl::OkStatus();
@@ -412,6 +400,18 @@ absl::Status SpecError(std::string_view path, std::string_view message, std::str
 }
 
 std::string SpecPathOf(const absl::Status& status) { return PositionOf(status).file; }
+
+absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
+                       std::string_view path) {
+  for (const auto& [key, value] : json.object()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const std::string where = path.empty() ? key : std::string(path) + "/" + key;
+    const std::string hint = DidYouMean(key, known);
+    return SpecError(where, "unknown key '" + EscapeControl(key) + "'",
+                     hint.empty() ? "known keys: " + Join(known, ", ") : hint);
+  }
+  return absl::OkStatus();
+}
 
 std::optional<double> RowValue(const RowView& row, std::string_view key) {
   if (const Json* value = FindFlat(row.metrics, key)) {

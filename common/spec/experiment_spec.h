@@ -140,6 +140,10 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);
 absl::Status SpecError(std::string_view path, std::string_view message,
                        std::string_view hint = "");
 std::string SpecPathOf(const absl::Status& status);
+// An error with a hint for the first key of the object at `path` (empty: the spec itself) that is
+// not in `known`.
+absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
+                       std::string_view path);
 
 // The value of `key` in a row: a flattened metric, or one of the counters that rt fills in
 // (training_iteration, time_total_s). nullopt when it is absent or not a number.

@@ -16,17 +16,6 @@ constexpr size_t kRulesMax = 32;
 constexpr size_t kPatternBytesMax = 1'000;
 constexpr double kSecondsMost = 1e7;
 
-absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
-                       const std::string& path) {
-  for (const auto& [key, value] : json.object()) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-    const std::string hint = DidYouMean(key, known);
-    return SpecError(path + "/" + key, "unknown key '" + EscapeControl(key) + "'",
-                     hint.empty() ? "known keys: " + Join(known, ", ") : hint);
-  }
-  return absl::OkStatus();
-}
-
 // The value of a key that is there and not null.
 const Json* Given(const Json& json, const char* key) {
   const Json* value = json.Find(key);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBundlesShown = 4;
 
-const char* NameOf(Strategy strategy) {
+const char* RequestNameOf(Strategy strategy) {
   switch (strategy) {
     case Strategy::kPack: return "PACK";
     case Strategy::kSpread: return "SPREAD";
@@ -36,7 +36,7 @@ absl::StatusOr<Strategy> ReadStrategy(const Json& json, const std::string& path)
   for (char& c : value) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   for (Strategy strategy : {Strategy::kPack, Strategy::kSpread, Strategy::kStrictPack,
                             Strategy::kStrictSpread})
-    if (value == NameOf(strategy)) return strategy;
+    if (value == RequestNameOf(strategy)) return strategy;
   return SpecError(path, "must be PACK, SPREAD, STRICT_PACK or STRICT_SPREAD");
 }
 
@@ -114,7 +114,7 @@ Json ToJson(const ResourceRequest& request) {
     for (const Resources& bundle : request.bundles) bundles.Append(ToJson(bundle));
   json.Set("ranks", request.ranks);
   json.Set("bundles", request.is_gang() ? std::move(bundles) : Json());
-  json.Set("strategy", request.is_gang() ? Json(NameOf(request.strategy)) : Json());
+  json.Set("strategy", request.is_gang() ? Json(RequestNameOf(request.strategy)) : Json());
   return json;
 }
 
@@ -127,7 +127,7 @@ std::string Describe(const ResourceRequest& request) {
     texts.push_back(Describe(bundles[i]));
   if (!are_equal && bundles.size() > kBundlesShown) texts.push_back("…");
   return std::to_string(bundles.size()) + " bundles of " + Join(texts, "; ") + " (" +
-         NameOf(request.strategy) + ")";
+         RequestNameOf(request.strategy) + ")";
 }
 
 }  // namespace rt

@@ -9,16 +9,11 @@
 #include "cli/selector.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "tests/unit/cli_text.h"
 
 using namespace rt;
 
 namespace {
-
-Json Parsed(const std::string& text) {
-  absl::StatusOr<Json> json = Json::Parse(text);
-  REQUIRE(json.ok());
-  return *json;
-}
 
 std::vector<Json> Trials() {
   return Parsed(R"([
@@ -38,10 +33,6 @@ std::vector<std::string> Sorted(const std::string& key) {
   std::vector<std::string> ids;
   for (const Json& trial : trials) ids.push_back(trial.GetString("id"));
   return ids;
-}
-
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

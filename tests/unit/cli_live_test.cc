@@ -3,16 +3,11 @@
 #include "cli/render/live.h"
 #include "cli/render/spans.h"
 #include "common/base/strings.h"
+#include "tests/unit/cli_text.h"
 
 using namespace rt;
 
 namespace {
-
-Json Parsed(const std::string& text) {
-  absl::StatusOr<Json> json = Json::Parse(text);
-  REQUIRE(json.ok());
-  return *json;
-}
 
 LiveFacts Facts(const std::string& more = "") {
   LiveFacts facts;
@@ -36,10 +31,6 @@ LiveFacts Facts(const std::string& more = "") {
 std::string Shown(const FrameSize& size, const std::string& more = "") {
   return Join(RenderExperimentFrame(Facts(more), size), "\n");
 }
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("live: a frame says how far, how good, where, why not and what went wrong") {

@@ -2,23 +2,16 @@
 
 #include "cli/render/plan_space.h"
 #include "cli/written.h"
+#include "tests/unit/cli_text.h"
 
 using namespace rt;
 
 namespace {
 
-Json Parsed(const std::string& text) {
-  absl::StatusOr<Json> json = Json::Parse(text);
-  REQUIRE(json.ok());
-  return *json;
-}
 Json Planned(const std::string& space) {
   auto parsed = ParseSpace(Parsed(space), "space");
   REQUIRE(parsed.ok());
   return PlanSpace(*parsed);
-}
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 ExperimentFile Loaded(const std::string& text) {
   auto document = ParseYaml("experiment: e\ncommand: [x]\n" + text, "e.yaml");

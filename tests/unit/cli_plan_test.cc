@@ -2,6 +2,7 @@
 
 #include "cli/render/man.h"
 #include "cli/render/plan.h"
+#include "tests/unit/cli_text.h"
 
 using namespace rt;
 
@@ -11,9 +12,6 @@ ExperimentSpec SpecOf(const char* text) {
   INFO(spec.status().ToString());
   REQUIRE(spec.ok());
   return *spec;
-}
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 }  // namespace
 
