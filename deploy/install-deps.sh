@@ -9,7 +9,7 @@ packages=(
   libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libpq-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
   libcurl4-openssl-dev libzstd-dev
   librust-blake3-dev
-  clang-14 libclang-rt-14-dev
+  clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
   postgresql
   python3 python3-venv python3-pip procps iproute2 iptables systemd zsh fish
 )

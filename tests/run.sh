@@ -1,49 +1,88 @@
 #!/usr/bin/env bash
-# Builds everything and runs the tests, those of the sanitizer builds included; the last lines are
-# ctest's summary. --quick leaves out the sanitizers and what takes longer than a minute.
-# A test that was skipped and is not in tests/skipped.txt is a failure.
+# Builds everything and runs the tests; the last lines are ctest's summary.
+#   tests/run.sh [--quick] [--stage STAGE]…
+# Stages: lint, unit, sim, integration, sanitizers, python; all of them by default. `lint` needs no
+# build, runs first, and ends the run if it fails. --quick leaves out the sanitizers and the tests
+# that take longer than a minute. A test that was skipped and is not in tests/skipped.txt is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+all=(lint unit sim integration sanitizers python)
+usage() {
+  echo "usage: tests/run.sh [--quick] [--stage STAGE]…   STAGE is one of: ${all[*]}" >&2
+  exit 2
+}
 quick=
-case "${1:-}" in
-  "") ;;
-  --quick) quick=1 ;;
-  *) echo "usage: tests/run.sh [--quick]" >&2; exit 2 ;;
-esac
+stages=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --quick) quick=1; shift ;;
+    --stage)
+      [[ " ${all[*]} " == *" ${2:-none} "* ]] || usage
+      stages+=("$2")
+      shift 2 ;;
+    *) usage ;;
+  esac
+done
+[ "${#stages[@]}" -gt 0 ] || stages=("${all[@]}")
+wants() { [[ " ${stages[*]} " == *" $1 "* ]]; }
+sanitizers=
+if wants sanitizers && [ -z "$quick" ]; then sanitizers=1; fi
+
 step() { printf '== %s (at %d s)\n' "$*" "$SECONDS"; }
+# run_tests JUNIT ARGUMENTS…: most tests wait for daemons most of the time, so two for each processor
+# run side by side. Those that need the machine for themselves say so (RUN_SERIAL).
+run_tests() {
+  local junit=$PWD/build/release/$1
+  shift
+  ctest --test-dir build/release --output-on-failure --no-tests=error --timeout 900 \
+    --parallel "$((2 * $(nproc)))" --output-junit "$junit" --test-output-size-passed 4000000 "$@"
+}
 
 step "packages"
 ./deploy/install-deps.sh
-if [ -z "$quick" ]; then
-  for preset in dev tsan fuzz; do
+cmake --preset release -DRT_SANITIZED_TESTS="$([ -n "$sanitizers" ] && echo ON || echo OFF)" >/dev/null
+
+if wants lint; then
+  step "lint"
+  run_tests lint.xml -L '^lint$'
+  [ "${stages[*]}" != lint ] || exit 0
+fi
+
+# Packages for the tests come while the processors build. The test python_venv waits for it, and
+# says what failed.
+if wants integration || wants python || wants unit; then
+  mkdir -p build
+  tests/python/venv.sh >build/venv.log 2>&1 &
+fi
+build_began=$SECONDS
+if [ -n "$sanitizers" ]; then
+  for preset in dev tsan; do
     step "build with sanitizers: $preset"
     cmake --preset "$preset" >/dev/null
-    target=rt_sanitized
-    if [ "$preset" = fuzz ]; then target=rt_fuzz; fi
-    cmake --build --preset "$preset" --target "$target"
+    cmake --build --preset "$preset" --target rt_sanitized
   done
 fi
 step "build"
-cmake --preset release -DRT_SANITIZED_TESTS="$([ -n "$quick" ] && echo OFF || echo ON)"
 cmake --build --preset release
 
 step "tests"
+tests_began=$SECONDS
 log=build/release/ctest.log
 rm -f build/pytest.xml
-# Most tests wait for daemons most of the time: two for each processor. Those that need the machine
-# for themselves say so (RUN_SERIAL).
-arguments=(--test-dir build/release --output-on-failure --no-tests=error --timeout 900
-  --parallel "$((2 * $(nproc)))"
-  --output-junit "$PWD/build/release/ctest.xml" --test-output-size-passed 4000000)
+labels=()
+for stage in "${stages[@]}"; do
+  if [ "$stage" != lint ]; then labels+=("$stage"); fi
+done
+arguments=(-L "^($(IFS='|'; echo "${labels[*]}"))\$")
 if [ -n "$quick" ]; then
   echo "left out: the sanitizers and what is labelled slow"
-  arguments+=(-LE slow)
+  arguments+=(-LE '^(slow|sanitizers)$')
 fi
 status=0
-ctest "${arguments[@]}" | tee "$log" || status=$?
+run_tests ctest.xml "${arguments[@]}" | tee "$log" || status=$?
+printf '== build %d s, tests %d s\n' "$((tests_began - build_began))" "$((SECONDS - tests_began))"
+python3 tests/slowest.py build/release/ctest.xml
 said=$(python3 tests/skips.py build/release/ctest.xml build/pytest.xml 2>&1) || status=1
-if [ -n "$said" ]; then
-  echo "$said"
-  sed -n '/tests passed/,$p' "$log"  # The summary stands last in any case.
-fi
+if [ -n "$said" ]; then echo "$said"; fi
+sed -n '/tests passed/,$p' "$log"  # The summary is last.
 exit "$status"

@@ -1,3 +1,3 @@
-rt_test(unit_rpc SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
-rt_test(unit_port SOURCES port_bounds_test.cc port_listener_test.cc DEPS rt_rpc rt_run
+rt_test(unit_rpc SEPARATE SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
+rt_test(unit_port SEPARATE SOURCES port_bounds_test.cc port_listener_test.cc DEPS rt_rpc rt_run
     SANITIZE address thread)

@@ -17,8 +17,8 @@
 namespace rt::worker {
 namespace {
 
-constexpr Millis kPauseFirst = 50;
-constexpr Millis kPauseMost = 1'000;
+constexpr Millis kSyncPauseFirst = 50;
+constexpr Millis kSyncPauseMost = 1'000;
 constexpr Millis kDeadlineSlack = 5'000;
 constexpr size_t kCallsMax = 2;
 
@@ -206,7 +206,7 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     }
     reachable_ = false;
     dirty_ = true;
-    pause_ = std::clamp(pause_ * 2, kPauseFirst, kPauseMost);
+    pause_ = std::clamp(pause_ * 2, kSyncPauseFirst, kSyncPauseMost);
     // Workers that lost their head together do not come back together.
     const auto drawn = Mix64(static_cast<uint64_t>(SteadyClock()) ^ incarnation_ ^ next_seq_);
     not_before_ = SteadyClock() + pause_ / 2 + static_cast<Millis>(drawn % (pause_ / 2 + 1));
