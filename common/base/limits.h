@@ -86,8 +86,6 @@ inline constexpr size_t kTrialsPerStepMax = 256;
 inline constexpr size_t kAskedMax = 64;
 // A driver that was not heard for this long is away: whoever looks is told that things wait for it.
 inline constexpr Millis kDriverAwayAfter = 5'000;
-// Request keys remembered for retries of a lost answer.
-inline constexpr size_t kRequestKeysMax = 65'536;
 inline constexpr size_t kTokensMax = 4'096;
 
 // Sync is held this long when nothing changes (up to 1 000 workers; the head stretches it beyond).

@@ -36,7 +36,7 @@ struct SyncSeen {
 class HeadLoop {
  public:
   struct Options {
-    Millis tick_interval = 100;
+    Millis tick_interval = limits::kTickInterval;
     uint64_t snapshot_every_events = limits::kSnapshotEveryEvents;
     uint64_t inputs_per_check = 10'000;  // Of CheckInvariants: a pass over everything.
     std::function<Millis()> wall_clock;  // Tests replace it; the default is the real one.

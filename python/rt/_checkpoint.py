@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import pickle
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -33,6 +34,16 @@ def _remove_scratch(owner_pid: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
+def pickled(value: Any) -> bytes:
+    """The value's pickle; with cloudpickle where classes of the script, or functions, are in it."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        from rt import _pickle
+
+        return _pickle.dumps(value)
+
+
 class Checkpoint:
     """A directory of files. One that lies in a cluster's store is fetched when it is first used."""
 
@@ -50,8 +61,6 @@ class Checkpoint:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Checkpoint:
         """The older way, of Ray 2.0 to 2.6: a checkpoint that `to_dict` gives `data` back from."""
-        from rt._trainable import pickled
-
         if not isinstance(data, dict):
             raise ValueError(f"from_dict takes a dict, not {type(data).__name__}")
         content = pickled(data)

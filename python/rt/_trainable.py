@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from typing import Any, Callable, Optional, Union
 
-from rt._checkpoint import DICT_FILE
+from rt._checkpoint import DICT_FILE, pickled
 
 _NOTES_FILE = ".rt_trainable.json"
 
@@ -191,16 +191,6 @@ def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
         return "checkpoint_dir" in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-def pickled(value: Any) -> bytes:
-    """The value's pickle; with cloudpickle where classes of the script, or functions, are in it."""
-    try:
-        return pickle.dumps(value)
-    except Exception:
-        from rt import _pickle
-
-        return _pickle.dumps(value)
 
 
 def _path_inside(path: str, root: str) -> str:

@@ -34,11 +34,11 @@ from rt._trainable import Trainable
 from rt.tune import callback, error, logger, progress_reporter, schedulers, search, stopper
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
-from rt.tune._experiments import Experiment, run_experiments
+from rt.tune._experiments import Experiment
 from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._trial_base import AnyTrial as Trial
-from rt.tune._tuner import Tuner, run
+from rt.tune._tuner import Tuner, run, run_experiments
 from rt.tune._wrap import register_trainable, with_parameters, with_resources
 from rt.tune.callback import Callback
 from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter

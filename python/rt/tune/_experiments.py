@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
-
-from rt.tune._trial_base import AnyTrial
+from typing import Any
 
 _IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "sync_to_driver"}
 
@@ -42,32 +40,3 @@ def listed(experiments: Any) -> list[Experiment]:
     if not found:
         raise ValueError("there is no experiment in the list")
     return found
-
-
-def run_experiments(
-    experiments: Any,
-    scheduler: Any = None,
-    verbose: Optional[int] = None,
-    progress_reporter: Any = None,
-    resume: Any = None,
-    reuse_actors: bool = False,
-    raise_on_failed_trial: bool = True,
-    concurrent: bool = True,
-    callbacks: Optional[list[Any]] = None,
-) -> list[AnyTrial]:
-    """Runs an Experiment, several, or {name: spec}, one after another; returns all their trials.
-
-    Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
-    no experiment.
-    """
-    from rt.tune._tuner import run  # It runs experiments as well.
-
-    analysis = run(
-        listed(experiments),
-        scheduler=scheduler,
-        verbose=verbose,
-        resume=resume,
-        raise_on_failed_trial=raise_on_failed_trial,
-        callbacks=callbacks,
-    )
-    return analysis.trials

@@ -28,6 +28,7 @@ from rt.tune._restore import (
 )
 from rt.tune._results import ResultGrid
 from rt.tune._run import KEPT_STATE, Fates, known_trials, resume_search, run_search
+from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
@@ -360,3 +361,30 @@ def _old_resources(resources: Any) -> Any:
             merged[name] = (merged.get(name) or 0) + extra
     merged.update(resources.get("custom_resources") or {})
     return merged
+
+
+def run_experiments(
+    experiments: Any,
+    scheduler: Any = None,
+    verbose: Optional[int] = None,
+    progress_reporter: Any = None,
+    resume: Any = None,
+    reuse_actors: bool = False,
+    raise_on_failed_trial: bool = True,
+    concurrent: bool = True,
+    callbacks: Optional[list[Any]] = None,
+) -> list[AnyTrial]:
+    """Runs an Experiment, several, or {name: spec}, one after another; returns all their trials.
+
+    Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
+    no experiment.
+    """
+    analysis = run(
+        listed(experiments),
+        scheduler=scheduler,
+        verbose=verbose,
+        resume=resume,
+        raise_on_failed_trial=raise_on_failed_trial,
+        callbacks=callbacks,
+    )
+    return analysis.trials
