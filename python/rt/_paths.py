@@ -31,11 +31,15 @@ def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> 
 def no_attribute(module: str, name: str) -> NoReturn:
     """Raises AttributeError, as a module does; of a name of Ray it says what works instead."""
     from rt._missing import explain
+    from rt._slips import nearest
 
-    error = AttributeError(
-        explain(f"{module}.{name}") or f"module {module!r} has no attribute {name!r}"
-    )
-    if hasattr(error, "name"):  # For the interpreter's own suggestions.
+    text, near = explain(f"{module}.{name}"), None
+    if text is None:
+        text = f"module {module!r} has no attribute {name!r}"
+        near = nearest(name, [each for each in dir(sys.modules[module]) if each[0] != "_"])
+        text += f"; did you mean {near!r}?" if near else ""
+    error = AttributeError(text)
+    if near is None and hasattr(error, "name"):  # For the interpreter's own suggestions.
         error.name, error.obj = name, sys.modules[module]
     raise error
 
