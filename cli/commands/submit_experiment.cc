@@ -111,7 +111,8 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
   if (const Json* value = best->Find("value"))
-    std::fprintf(stderr, "rt: best trial %s: %s %s\n", best->GetString("trial_id").c_str(),
+    std::fprintf(stderr, "rt: best so far (step %s): trial %s, %s %s\n",
+                 CellText(best->Find("step")).c_str(), best->GetString("trial_id").c_str(),
                  EscapeControl(experiment.GetString("metric")).c_str(), value->Dump().c_str());
   if (const Json* params = best->Find("params")) PrintJson(*params);
 }

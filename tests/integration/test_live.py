@@ -157,7 +157,7 @@ class LiveTest(ClusterTest):
         self.go.touch()
         done = self.cluster.rt("submit", self.search(", ".join(["1"] * 60)))
         lines = [line for line in done.stderr.splitlines() if "experiment" in line]
-        self.assertRegex(lines[-1], r"rt: experiment \d+ COMPLETED  60/60 trials; best loss 1 ")
+        self.assertRegex(lines[-1], r"rt: experiment \d+ COMPLETED  60/60 trials; best so far loss 1 ")
         self.assertEqual(len(set(lines)), len(lines))
         self.assertLess(len(lines), 20, done.stderr)
         self.assertNotIn("\x1b", done.stderr)
@@ -187,7 +187,7 @@ class LiveTest(ClusterTest):
         whole.interrupt()
         self.assertNotEqual(whole.end(), 0)
         self.assertRegex(self.cluster.rt("watch", str(number)).stdout,
-                         rf"^experiment {number} COMPLETED  6/6 trials; best loss 2 ")
+                         rf"^experiment {number} COMPLETED  6/6 trials; best so far loss 2 ")
 
     def test_q_ends_watch_and_gives_the_terminal_back(self) -> None:
         number = self.cluster.submit(self.name, pathlib.Path(self.search("2, 4")).read_text())

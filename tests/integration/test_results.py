@@ -65,15 +65,15 @@ class ResultsTest(ClusterTest):
                          [f"{self.sweep}/{number}" for number in (2, 1, 3, 0)])
         self.assertRegex(table[3], r"COMPLETED +9 +0\.11111 +1 ▁")
         self.assertRegex(table[6], r"FAILED +9 +0\.44444 +4 █")
-        self.assertEqual(table[7], "the same in all: width=64, opt/name=adam")
+        self.assertEqual(table[7], "same in all trials: width=64, opt/name=adam")
         error = self.cluster.experiment(self.sweep)["last_error"]
         self.assertEqual(error["trial_id"], f"{self.sweep}/0")
         self.assertIn("four is a bad number", error["message"])
 
-    def test_show_says_where_trials_fell(self) -> None:
+    def test_show_says_what_early_stopping_did_at_each_rung(self) -> None:
         text = self.cluster.rt("exp", "show", str(self.halving)).stdout
-        rungs = text[text.index("where trials fell"):].splitlines()
-        self.assertEqual(rungs[1].split(), ["BRACKET", "MILESTONE", "CAME", "FELL", "WENT", "ON"])
+        rungs = text[text.index("early stopping by rung"):].splitlines()
+        self.assertEqual(rungs[1].split(), ["BRACKET", "MILESTONE", "REACHED", "STOPPED", "CONTINUED"])
         self.assertEqual(rungs[2].split(), ["0", "1", "6", "5", "1"])
 
     def test_best(self) -> None:
