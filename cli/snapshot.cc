@@ -6,11 +6,11 @@
 #include <cstdio>
 
 #include "cli/bring_home.h"
-#include "cli/local_cluster.h"
 #include "cli/render/spans.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {
@@ -29,7 +29,7 @@ class PushProgress {
   PushProgress& operator=(const PushProgress&) = delete;
 
   void Show(Bytes so_far) {
-    const Millis now = SteadyMillis();
+    const Millis now = SteadyClock();
     if (!is_terminal_ || now - began_at_ < kQuietFor || now - shown_at_ < kShowEvery) return;
     shown_at_ = now;
     std::fprintf(stderr, "\r\x1b[Krt: snapshot: %s of %s", BytesText(so_far).c_str(),
@@ -39,7 +39,7 @@ class PushProgress {
  private:
   const Bytes total_;
   const bool is_terminal_;
-  const Millis began_at_ = SteadyMillis();
+  const Millis began_at_ = SteadyClock();
   Millis shown_at_ = 0;
 };
 

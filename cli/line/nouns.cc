@@ -150,6 +150,9 @@ void CommandLine::AddContextAndToken() {
   Words(Add(context, "use", "Make a context the current one", RunContextUse,
             "  rt context use lab"),
         "NAME", "Name of the context");
+  Words(Add(context, "remove", "Remove a context and its certificate", RunContextRemove,
+            "  rt context remove lab"),
+        "NAME", "Name of the context");
   CLI::App* add = Add(context, "add", "Add a context", RunContextAdd,
                       "  rt context add lab --from /var/lib/rt-head/admin\n"
                       "  rt context add lab --head lab.lan:7070 --token-file token");

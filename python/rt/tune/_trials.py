@@ -356,9 +356,8 @@ class Rows(list):  # type: ignore[type-arg]
     as one."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # Protocols of Python ask for what need not be there.
-            raise AttributeError(name)
-        raise ImportError(_NEEDS_PANDAS)
+        # Of the kind that hasattr wants; Python's own protocols ask for names with "_".
+        raise AttributeError(name if name.startswith("_") else f"{name}: {_NEEDS_PANDAS}")
 
     def __getitem__(self, index: Any) -> Any:
         if not isinstance(index, (int, slice)):
