@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/files.h"
 
 namespace rt {
@@ -74,6 +75,21 @@ absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name) 
   RT_RETURN_IF_ERROR(RemoveTree(directory));  // Of a cluster that never started.
   RT_RETURN_IF_ERROR(Move(archive, directory));
   return true;
+}
+
+absl::Status UnknownCluster(const Home& home, const std::string& name) {
+  std::vector<std::string> names = home.ClusterNames(), known;
+  for (const std::string& one : names)
+    known.push_back(one + (home.IsUp(one) ? " (up)" : " (not up)"));
+  for (const std::string& one : ArchiveNames(home)) {
+    names.push_back(one);
+    known.push_back(one + " (archived)");
+  }
+  const std::string near = DidYouMean(name, names);
+  const std::string all = known.empty() ? "" : "; known: " + Join(known, ", ");
+  return WithHint(
+      absl::UnavailableError(ToAbsl("there is no cluster '" + name + "'" + all)),
+      known.empty() ? "start one with 'rt up CLUSTER.yaml'" : near);
 }
 
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name) {

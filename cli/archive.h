@@ -16,6 +16,8 @@ std::vector<std::string> ArchiveNames(const Home& home);
 absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name);
 // Before the cluster is configured. Whether there was an archive to continue from.
 absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name);
+// Unavailable: there is no cluster of that name, and which there are: "demo (up), ss (archived)".
+absl::Status UnknownCluster(const Home& home, const std::string& name);
 // Whether there was one.
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name);
 

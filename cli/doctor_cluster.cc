@@ -40,7 +40,7 @@ Finding Journal(const Json& status) {
   if (behind > 10'000)
     return {"journal", Grade::kWarn, std::to_string(behind) + " events wait for the head's disk",
             "the disk below the head's state directory is slow or full"};
-  return {"journal", Grade::kOk, "the head's disk keeps up", ""};
+  return {"journal", Grade::kOk, "all events are on the head's disk", ""};
 }
 
 // What the head says, and how its clock compares with ours.
@@ -79,7 +79,8 @@ absl::Status ExamineNodes(HeadClient& client, const std::string& version,
                         "rt token create --role worker, then start rt-worker with it"});
   else if (well > 0)
     findings.push_back({"nodes", Grade::kOk, std::to_string(well) + " of " +
-                                                 std::to_string(there) + " nodes are well", ""});
+                                                 std::to_string(there) +
+                                                 " nodes are READY, with healthy gpus", ""});
   return absl::OkStatus();
 }
 
@@ -94,7 +95,7 @@ Finding JudgeClock(double ahead_s, double round_trip_s) {
   if (off > kClockFailSeconds)
     return {"clocks", Grade::kFail, std::string(text) + ": certificates may seem invalid", hint};
   if (off > kClockWarnSeconds) return {"clocks", Grade::kWarn, text, hint};
-  return {"clocks", Grade::kOk, "this clock and the head's agree", ""};
+  return {"clocks", Grade::kOk, "this clock and the head's agree within a second", ""};
 }
 
 Finding JudgeCertificate(const std::string& whose, double seconds_left) {
@@ -140,12 +141,12 @@ Finding JudgeStore(const Json& status) {
     return {"checkpoint store", Grade::kFail, text, hint};
   if (store != nullptr && IsNearlyFull(*store))
     return {"checkpoint store", Grade::kWarn, text, hint};
-  return {"checkpoint store", Grade::kOk, text.empty() ? "takes what comes" : text, ""};
+  return {"checkpoint store", Grade::kOk, text.empty() ? "accepts new checkpoints" : text, ""};
 }
 
 Finding JudgeHistory(const Json& status) {
   const std::string text = HistoryText(status);
-  if (text.empty()) return {"history", Grade::kOk, "the head knows what its workers were told", ""};
+  if (text.empty()) return {"history", Grade::kOk, "the head's history is complete", ""};
   const Json* cluster = status.Find("cluster");
   const Json* other = cluster->Find("other_head");
   if (other != nullptr && other->is_object())
@@ -162,9 +163,9 @@ std::vector<Finding> ExamineCluster(const Home& home, const std::string& name) {
   if (context.ok()) {
     absl::StatusOr<double> own = CertificateSecondsLeft(context->credentials.own.certificate_pem);
     absl::StatusOr<double> ca = CertificateSecondsLeft(context->credentials.ca_pem);
-    if (own.ok()) findings.push_back(JudgeCertificate("yours of '" + name + "'", *own));
+    if (own.ok()) findings.push_back(JudgeCertificate("your certificate of '" + name + "'", *own));
     if (ca.ok() && *ca < kExpiryWarnSeconds)
-      findings.push_back(JudgeCertificate("that of the cluster's CA", *ca));
+      findings.push_back(JudgeCertificate("the certificate of the cluster's CA", *ca));
   }
   absl::Status status = context.status();
   if (status.ok()) {

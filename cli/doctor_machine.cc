@@ -13,6 +13,7 @@
 
 #include "cli/commands/submit.h"
 #include "cli/doctor.h"
+#include "cli/render/spans.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
@@ -43,7 +44,8 @@ Finding Programs() {
   if (!missing.empty())
     return {"programs", Grade::kFail, *folder + " lacks " + Join(missing, ", "),
             "install rt again: its programs belong into one directory"};
-  return {"programs", Grade::kOk, "rt " RT_VERSION " in " + *folder, ""};
+  return {"programs", Grade::kOk,
+          "rt " RT_VERSION " with rt-head, rt-worker and rt-shim is in " + *folder, ""};
 }
 
 Finding Python() {
@@ -57,7 +59,7 @@ Finding Python() {
   absl::StatusOr<ProgramResult> done = RunProgram(options, "", kPythonMax);
   std::string said(done.ok() ? Trim(done->output) : "");
   if (done.ok() && done->exit.code == 0)
-    return {"python", Grade::kOk, *python + ", Python " + said, ""};
+    return {"python", Grade::kOk, *python + ", Python " + said + " with cloudpickle", ""};
   std::string what = done.ok() ? said.substr(said.rfind('\n') + 1) : MessageOf(done.status());
   return {"python", Grade::kWarn, *python + ": " + what,
           "Python trials need cloudpickle: pip install cloudpickle (or pip install ./python)"};
@@ -111,7 +113,8 @@ Finding Gpu() {
   if (code != 0)
     return {"gpu", Grade::kFail, "NVML does not work (error " + std::to_string(code) + ")",
             "run nvidia-smi; after an update of the driver, reboot"};
-  return {"gpu", Grade::kOk, std::to_string(devices) + " NVIDIA devices", ""};
+  return {"gpu", Grade::kOk, "NVML lists " + Counted(devices, "NVIDIA device", "NVIDIA devices"),
+          ""};
 }
 
 Finding Files() {
@@ -135,10 +138,10 @@ Finding Ports() {
   int error = errno;
   if (fd >= 0) ::close(fd);
   if (!bound)
-    return {"ports", Grade::kFail, std::string("127.0.0.1 cannot be served: ") +
+    return {"ports", Grade::kFail, std::string("no server can listen on 127.0.0.1: ") +
                                        std::strerror(error),
             "bring the loopback interface up: ip link set lo up"};
-  return {"ports", Grade::kOk, "127.0.0.1 can be served", ""};
+  return {"ports", Grade::kOk, "a server can listen on 127.0.0.1", ""};
 }
 
 }  // namespace

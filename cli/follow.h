@@ -14,6 +14,7 @@ namespace rt {
 struct FollowOptions {
   Owner owner;
   NodeId node;         // Not 0: the log of its daemon instead.
+  uint32_t attempt = 0;  // Only this one; 0: the newest, and while following those after it.
   uint32_t rank = 0;   // Of a trial with several.
   std::string stream;  // stdout or stderr
   bool follow = true;

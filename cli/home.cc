@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "common/base/json.h"
+#include "cli/archive.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
@@ -98,17 +99,21 @@ bool Home::IsUp(const std::string& name) const {
   return Exists(ClusterDirectory(name) + "/up") || Exists(ClusterDirectory(name) + "/context");
 }
 
+std::string Home::Named(const std::string& flag) const {
+  return flag.empty() ? Environment("RT_CLUSTER") : flag;
+}
+
 absl::StatusOr<std::string> Home::Choose(const std::string& flag) const {
-  std::string name = flag;
-  if (name.empty()) name = Environment("RT_CLUSTER");
+  std::string name = Named(flag);
   if (name.empty()) name = Current();
   std::vector<std::string> known = ClusterNames();
   if (name.empty())
     return WithHint(absl::UnavailableError("no cluster is chosen"),
                     "start one with 'rt up CLUSTER.yaml', or name one with -c or rt context use");
-  if (std::find(known.begin(), known.end(), name) == known.end())
-    return WithHint(absl::UnavailableError(ToAbsl("unknown cluster '" + name + "'")),
-                    DidYouMean(name, known));
+  const std::vector<std::string> archived = ArchiveNames(*this);
+  const bool is_known = std::find(known.begin(), known.end(), name) != known.end();
+  const bool is_archived = std::find(archived.begin(), archived.end(), name) != archived.end();
+  if (!is_known && !is_archived) return UnknownCluster(*this, name);
   if (!IsUp(name))
     return WithHint(absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up")),
                     "start it with 'rt up CLUSTER.yaml'");

@@ -44,6 +44,8 @@ class Home {
   // `flag`, else RT_CLUSTER, else the current context. Unavailable when there is none, or it is
   // unknown or not up.
   absl::StatusOr<std::string> Choose(const std::string& flag) const;
+  // `flag`, else RT_CLUSTER; empty when neither names a cluster.
+  std::string Named(const std::string& flag) const;
   std::string Current() const;  // Empty: none.
   absl::Status SetCurrent(const std::string& name) const;
   absl::Status Forget(const std::string& name) const;  // Also when it is current.

@@ -25,6 +25,8 @@ struct Invocation {
   std::string head, token_file, format, step, checkpoint;
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
   uint32_t rank = 0;  // Of a trial with several.
+  uint32_t attempt = 0;   // Of `logs`; 0: the newest.
+  bool previous = false;  // The one before it.
   std::string state;  // Of a private cluster that is to go on.
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;

@@ -19,52 +19,85 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-absl::Status Malformed(std::string_view text) {
-  return Invalid("'" + std::string(text) + "' selects nothing",
-                 "write numbers and ranges such as 3,5-8, or last, or all");
+// "3", "5-8": what is meant as numbers, also when it is malformed ("5-").
+bool IsNumeric(std::string_view part) {
+  return part.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+// "j5-8" -> "5-8" for the letter 'j'; other texts stay as they are.
+std::string WithoutLetter(const std::string& part, char letter) {
+  const bool is_id = letter != 0 && part.size() > 1 && part[0] == letter && part[1] != '-' &&
+                     IsNumeric(std::string_view(part).substr(1));
+  return is_id ? part.substr(1) : part;
+}
+
+absl::Status NoMatch(const std::string& part, const std::vector<Selectable>& known,
+                     const SelectorNoun& noun) {
+  if (known.empty()) return NotFound("there is no " + noun.name);
+  std::vector<std::string> names;
+  for (const Selectable& item : known) names.push_back(item.name);
+  return NotFound("no " + noun.name + " matches '" + noun.before + part + "'",
+                  DidYouMean(part, names));
+}
+
+absl::Status AddRange(const std::string& part, const std::vector<Selectable>& known,
+                      const SelectorNoun& noun, std::set<uint64_t>& chosen) {
+  const size_t dash = part.find('-');
+  const std::optional<uint64_t> first = ParseNumber(std::string_view(part).substr(0, dash));
+  std::optional<uint64_t> last = first;
+  if (dash != std::string::npos) last = ParseNumber(std::string_view(part).substr(dash + 1));
+  if (!first.has_value() || !last.has_value() || *last < *first)
+    return Invalid("'" + part + "' is not a range of numbers",
+                   "write numbers and ranges such as 3,5-8, names, last, or all");
+  bool found = false;
+  for (const Selectable& item : known) {
+    if (item.number < *first || item.number > *last) continue;
+    chosen.insert(item.number);
+    found = true;
+  }
+  return found ? absl::OkStatus() : NoMatch(part, known, noun);
+}
+
+absl::Status AddPart(const std::string& part, const std::vector<Selectable>& known,
+                     const SelectorNoun& noun, std::set<uint64_t>& chosen) {
+  if (part.empty())
+    return Invalid("a part of the selector is empty", "write 3,5-8, names, last, or all");
+  if (part == "all") {
+    for (const Selectable& item : known) chosen.insert(item.number);
+    return absl::OkStatus();
+  }
+  if (part == "last") {
+    if (known.empty()) return NoMatch(part, known, noun);
+    chosen.insert(known.back().number);
+    return absl::OkStatus();
+  }
+  const auto named = std::find_if(known.rbegin(), known.rend(), [&](const Selectable& item) {
+    return item.name == part;
+  });
+  if (named != known.rend()) {
+    chosen.insert(named->number);
+    return absl::OkStatus();
+  }
+  const std::string numbers = WithoutLetter(part, noun.letter);
+  return IsNumeric(numbers) ? AddRange(numbers, known, noun, chosen) : NoMatch(part, known, noun);
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
-                                                    const std::vector<uint64_t>& known,
-                                                    std::string_view noun) {
+                                                    const std::vector<Selectable>& known,
+                                                    const SelectorNoun& noun) {
   std::set<uint64_t> chosen;
-  for (const std::string& part : Split(text, ',')) {
-    if (part == "all") {
-      chosen.insert(known.begin(), known.end());
-      continue;
-    }
-    if (part == "last") {
-      if (known.empty()) return NotFound("there is no " + std::string(noun));
-      chosen.insert(known.back());
-      continue;
-    }
-    size_t dash = part.find('-');
-    std::optional<uint64_t> first = ParseNumber(std::string_view(part).substr(0, dash));
-    std::optional<uint64_t> last = first;
-    if (dash != std::string::npos) last = ParseNumber(std::string_view(part).substr(dash + 1));
-    if (!first.has_value() || !last.has_value() || *last < *first) return Malformed(part);
-    bool found = false;
-    for (uint64_t number : known) {
-      if (number < *first || number > *last) continue;
-      chosen.insert(number);
-      found = true;
-    }
-    std::string gap = noun.ends_with('/') ? "" : " ";
-    if (!found) return NotFound("there is no " + std::string(noun) + gap + part);
+  const bool is_name = std::any_of(known.begin(), known.end(), [&](const Selectable& item) {
+    return !item.name.empty() && item.name == text;
+  });
+  if (is_name) {  // It may hold a comma.
+    RT_RETURN_IF_ERROR(AddPart(std::string(text), known, noun, chosen));
+  } else {
+    for (const std::string& part : Split(text, ','))
+      RT_RETURN_IF_ERROR(AddPart(part, known, noun, chosen));
   }
   return std::vector<uint64_t>(chosen.begin(), chosen.end());
-}
-
-std::string WithoutKind(std::string_view text, char kind) {
-  std::string plain;
-  for (const std::string& part : Split(text, ',')) {
-    const bool is_id = part.size() > 1 && part[0] == kind && part[1] != '-' &&
-                       part.find_first_not_of("0123456789-", 1) == std::string::npos;
-    plain += (plain.empty() ? "" : ",") + (is_id ? part.substr(1) : part);
-  }
-  return plain;
 }
 
 bool SelectsMany(std::string_view text) {
@@ -82,13 +115,16 @@ bool SelectsMany(std::string_view text) {
 std::vector<TrialSelector> SplitTrialSelectors(std::string_view text) {
   std::vector<TrialSelector> selectors;
   for (const std::string& part : Split(text, ',')) {
-    size_t slash = part.find('/');
+    const size_t slash = part.find('/');
+    const std::string plain = WithoutLetter(part, 't');
     if (slash != std::string::npos) {
-      selectors.push_back({part.substr(0, slash), part.substr(slash + 1)});
-    } else if (selectors.empty()) {
-      selectors.push_back({"", part});
+      selectors.push_back({part.substr(0, slash), part.substr(slash + 1), ""});
+    } else if (!IsNumeric(plain) && plain != "last" && plain != "all") {
+      selectors.push_back({"", "", part});
+    } else if (selectors.empty() || !selectors.back().name.empty()) {
+      selectors.push_back({"", plain, ""});
     } else {
-      selectors.back().numbers += "," + part;
+      selectors.back().numbers += "," + plain;
     }
   }
   return selectors;

@@ -1,5 +1,5 @@
-// Which items a person means: "3,5-8", "last", "all"; for trials also "2/0-3" and a bare number for
-// the newest experiment. Pure.
+// Which items a person means: "3,5-8", "last", "all", and names, mixed as one likes; for trials also
+// "2/0-3", "demo/all", and a bare number for the newest experiment. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,34 @@
 
 namespace rt {
 
-// "j3,j5-8" -> "3,5-8" for the kind 'j': ids as `rt logs` takes them. Other texts stay as they are.
-std::string WithoutKind(std::string_view text, char kind);
+// What a selector may mean, in ascending order of the numbers.
+struct Selectable {
+  uint64_t number = 0;
+  std::string name;
+};
 
 // Whether the selector is one for several, however many there are: all, a range, a list.
 bool SelectsMany(std::string_view text);
 
-// Of the ascending `known`, those that `text` selects, ascending and once each. InvalidArgument for
-// a malformed selector; NotFound for a single number that is not known.
+// The noun of a selector's items, for messages: "experiment".
+struct SelectorNoun {
+  std::string name;
+  char letter = 0;     // "j3" means the number 3 where this is 'j'.
+  std::string before;  // What stands before a number: "3/" of a trial.
+};
+// Those of `known` that `text` selects, ascending and once each. A name means the newest item that
+// has it, and is looked for before a number. InvalidArgument for a malformed range; NotFound, with a
+// suggestion, for a part that matches nothing.
 absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
-                                                    const std::vector<uint64_t>& known,
-                                                    std::string_view noun);
+                                                    const std::vector<Selectable>& known,
+                                                    const SelectorNoun& noun);
 
-// "2/0-3" -> {"2", "0-3"}; "4" -> {"", "4"}; "2/0,3,5/1" -> {"2", "0,3"}, {"5", "1"}.
+// "2/0-3" -> {"2", "0-3"}; "4" -> {"", "4"}; "2/0,3,5/1" -> {"2", "0,3"}, {"5", "1"}; a name
+// without a slash is that of a trial in any experiment.
 struct TrialSelector {
   std::string experiment;  // Empty: the newest.
   std::string numbers;
+  std::string name;  // Not empty: of one trial, in place of the others.
 };
 std::vector<TrialSelector> SplitTrialSelectors(std::string_view text);
 

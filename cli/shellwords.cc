@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::string>> SplitShellWords(std::string_view line) 
       open = true;
     }
   }
-  if (quote != 0) return Invalid("--args: an open quote", "close it, or use -- ARGS…");
+  if (quote != 0) return Invalid("--args: the quote is not closed", "close it, or use -- ARGS…");
   if (open) words.push_back(std::move(word));
   return words;
 }

@@ -25,6 +25,7 @@ constexpr Millis kGoneMax = 15'000;
 constexpr Millis kHold = 10'000;
 constexpr int kTriesMax = 5;  // Of the watcher, while the head comes and goes.
 constexpr int kRoundsMax = 3;  // While others go on submitting.
+constexpr char kKeptLogs[] = "/attempt-logs";  // Of a private cluster, beside its journal.
 
 std::string ReadToEnd(int fd) {
   std::string text;
@@ -236,12 +237,37 @@ absl::Status ReplaceTree(const std::string& from, const std::string& to) {
   return absl::UnavailableError(ToAbsl("copy " + from + " to " + to + ": " + error.message()));
 }
 
+// What the attempts of a private cluster printed, from its workers into its head's directory, where
+// it is kept with the journal.
+void MoveLogs(const std::string& cluster_directory) {
+  namespace fs = std::filesystem;
+  const std::string kept = cluster_directory + "/head" + kKeptLogs;
+  std::error_code error;
+  fs::create_directories(kept, error);
+  for (const auto& worker : fs::directory_iterator(cluster_directory, error)) {
+    if (!worker.path().filename().string().starts_with("worker-")) continue;
+    std::error_code absent;
+    for (const char* folder : {"logs", "attempts"})
+      for (const auto& attempt : fs::directory_iterator(worker.path() / folder, absent)) {
+        const fs::path target = fs::path(kept) / attempt.path().filename();
+        for (const auto& file : fs::directory_iterator(attempt.path(), absent)) {
+          const std::string name = file.path().filename().string();
+          const bool is_log = name.starts_with("stdout.") || name.starts_with("stderr.");
+          if (!is_log || !name.ends_with(".log") || file.is_symlink(absent)) continue;
+          fs::create_directories(target, absent);
+          fs::rename(file.path(), target / name, absent);
+        }
+      }
+  }
+}
+
 // The daemons are gone.
 absl::Status KeepState(const std::string& cluster_directory) {
   absl::StatusOr<std::string> path = ReadFile(KeepFile(cluster_directory), 4096);
   const std::string head = cluster_directory + "/head";
   if (!path.ok() || path->empty() || !Exists(head + "/journal.db")) return absl::OkStatus();
   for (const char* name : {"/address", "/pid", "/log"}) RT_RETURN_IF_ERROR(RemoveTree(head + name));
+  MoveLogs(cluster_directory);
   return ReplaceTree(head, *path);
 }
 
@@ -257,7 +283,13 @@ absl::Status TakeKeptState(const std::string& path, const std::string& cluster_d
     return WithHint(NotFound("no state of a search was kept in " + path),
                     "it is kept when a search was interrupted, or trials failed");
   RT_RETURN_IF_ERROR(SetKeptState(cluster_directory, path));
-  return ReplaceTree(path, cluster_directory + "/head");
+  const std::string head = cluster_directory + "/head", worker = cluster_directory + "/worker-1";
+  RT_RETURN_IF_ERROR(ReplaceTree(path, head));
+  if (!Exists(head + kKeptLogs)) return absl::OkStatus();  // An older release kept none.
+  RT_RETURN_IF_ERROR(EnsureDirectory(worker));
+  std::error_code error;
+  std::filesystem::rename(head + kKeptLogs, worker + "/logs", error);
+  return error ? ErrnoStatus(error.value(), "rename " + head + kKeptLogs) : absl::OkStatus();
 }
 
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
@@ -268,7 +300,7 @@ absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
                                   const TearDownOptions& options) {
   const LocalCluster cluster(home.ClusterDirectory(name));
   TornDown result;
-  result.was_there = Exists(cluster.directory());
+  const bool was_there = Exists(cluster.directory());
   if (home.IsUp(name)) {
     RT_RETURN_IF_ERROR(RemoveTree(WhyFile(cluster.directory())));
     absl::StatusOr<std::unique_ptr<HeadClient>> client = ConnectTo(home, name);
@@ -282,8 +314,9 @@ absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
   }
   RT_RETURN_IF_ERROR(cluster.WaitGone(0));
   if (options.purge) {
-    RT_RETURN_IF_ERROR(DeleteArchive(home, name).status());
+    RT_ASSIGN_OR_RETURN(const bool was_archived, DeleteArchive(home, name));
     RT_RETURN_IF_ERROR(home.Forget(name));
+    result.purged = was_archived || was_there;
     return result;
   }
   RT_ASSIGN_OR_RETURN(const bool archived, ArchiveCluster(home, name));

@@ -368,8 +368,9 @@ int main(int argc, char** argv) {
   absl::StatusOr<rt::HeadOptions> options = rt::ParseHeadOptions({argv + 1, argv + argc});
   if (!options.ok()) {
     std::string hint = rt::HintOf(options.status());
-    std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(options.status()).c_str(), hint.c_str(),
-                 hint.empty() ? "" : "\n");
+    if (!hint.empty()) hint += "; ";
+    std::fprintf(stderr, "rt-head: %s\n%ssee rt-head --help\n",
+                 rt::MessageOf(options.status()).c_str(), hint.c_str());
     return 2;
   }
   if (options->help) {

@@ -63,7 +63,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
   for (const std::string& root : options.results_roots)
     if (!root.starts_with('/')) return Invalid("--results-roots: '" + root + "' is not absolute");
   if (options.help || options.failpoints) return absl::OkStatus();
-  if (options.state_dir.empty()) return Invalid("--state-dir is needed", "try --help");
+  if (options.state_dir.empty()) return Invalid("--state-dir is needed");
   options.state_dir = std::filesystem::absolute(options.state_dir).lexically_normal().string();
   while (options.state_dir.size() > 1 && options.state_dir.back() == '/')
     options.state_dir.pop_back();
@@ -75,7 +75,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
       RT_RETURN_IF_ERROR(Annotate(ParseHostPort(peer).status(), "--peers"));
   }
   if (options.restore_from.empty() != options.key_file.empty())
-    return Invalid("--restore-from and --key-file belong together", "try --help");
+    return Invalid("--restore-from and --key-file belong together");
   if (lifeline.empty()) return absl::OkStatus();
   const char* end = lifeline.data() + lifeline.size();
   auto [stop, error] = std::from_chars(lifeline.data(), end, options.lifeline);
@@ -128,7 +128,7 @@ absl::StatusOr<HeadOptions> ParseHeadOptions(const std::vector<std::string>& arg
       return Invalid("unknown argument '" + name + "'", DidYouMean(name, known));
     }
     if (!attached) {
-      if (++i == arguments.size()) return Invalid(name + " needs a value", "try --help");
+      if (++i == arguments.size()) return Invalid(name + " needs a value");
       value = arguments[i];
     }
     *found->second = value;

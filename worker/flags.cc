@@ -15,7 +15,7 @@ namespace rt::worker {
 
 const char kUsage[] =
     "usage: rt-worker --head ADDR:PORT[,…] --state-dir DIR [--token-file FILE] [--name N]\n"
-    "                 [--resources cpu=2,gpu=1,memory=8GiB,custom=1] [--labels k=v,…]\n"
+    "                 [--resources cpu=2,gpu=1,memory=8GiB,fpga=1] [--labels k=v,…]\n"
     "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
     "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
     "                 save and ended; 0: never\n"
@@ -169,7 +169,10 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
     return Invalid("--head and --state-dir are needed");
   }
   if (!resources.empty()) {
-    RT_ASSIGN_OR_RETURN(flags.resources, ParseResourcesFlag(resources));
+    absl::StatusOr<Resources> parsed = ParseResourcesFlag(resources);
+    if (!parsed.ok())
+      return WithHint(Invalid("--" + MessageOf(parsed.status())), HintOf(parsed.status()));
+    flags.resources = *std::move(parsed);
   }
   FillDefaults(resources, flags);
   RT_RETURN_IF_ERROR(ReadShare(share, flags));

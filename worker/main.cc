@@ -323,7 +323,10 @@ int Main(int argc, char** argv) {
   const auto manager = ServiceManager::FromEnvironment();
   absl::StatusOr<Flags> flags = ParseFlags(argc, argv);
   if (!flags.ok()) {
-    std::fprintf(stderr, "rt-worker: %s\n%s", MessageOf(flags.status()).c_str(), kUsage);
+    std::string hint = HintOf(flags.status());
+    if (!hint.empty()) hint += "; ";
+    std::fprintf(stderr, "rt-worker: %s\n%ssee rt-worker --help\n",
+                 MessageOf(flags.status()).c_str(), hint.c_str());
     return 2;
   }
   if (flags->help) return std::fputs(kUsage, stdout), 0;

@@ -7,6 +7,7 @@
 #include "cli/home.h"
 #include "cli/live_view.h"
 #include "cli/render/unreachable.h"
+#include "cli/snapshot.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -89,15 +90,13 @@ absl::StatusOr<Json> OnStore(HeadClient& client, Work work) {
 absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
   std::string path = request.GetString("path");
   if (path.empty()) return Invalid("path is required");
-  TreeOptions options{.honour_ignore_files = request.GetBool("honour_ignore_files")};
-  if (options.honour_ignore_files) {
-    absl::StatusOr<Home> home = Home::Open();
-    if (home.ok()) options.exclude.push_back(home->root());
-    options.exclude.push_back(ResultsRoot());
-    std::erase(options.exclude, AbsolutePath(path));
-  }
+  const bool is_code = request.GetBool("honour_ignore_files");
+  std::vector<std::string> exclude = {ResultsRoot()};
+  if (absl::StatusOr<Home> home = Home::Open(); home.ok()) exclude.push_back(home->root());
+  std::erase(exclude, AbsolutePath(path));
   return OnStore(client, [&](RemoteStore& store) -> absl::StatusOr<Json> {
-    RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, AbsolutePath(path), options));
+    RT_ASSIGN_OR_RETURN(StoredTree tree, is_code ? StoreSnapshot(store, AbsolutePath(path), exclude)
+                                                 : StoreTree(store, AbsolutePath(path), {}));
     return Json::MakeObject({{"manifest", tree.manifest}});
   });
 }

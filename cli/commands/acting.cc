@@ -37,7 +37,8 @@ absl::StatusOr<Json> ActOnOne(HeadClient& client, const Invocation& invocation,
 template <class Id>
 ExitCode ActOnEach(const Invocation& invocation, const Action& action, const Acting<Id>& noun) {
   if (invocation.words.empty())
-    return Invalid(std::string("which ") + noun.kind + "?", action.example);
+    return Invalid(std::string("name ") + (noun.kind[0] == 'e' ? "an " : "a ") + noun.kind,
+                   action.example);
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<Id> chosen, noun.choose(*client, SelectorOf(invocation)));
   Json::Array items;

@@ -52,6 +52,7 @@ ExitCode RunNodeForget(const Invocation& invocation);
 ExitCode RunContextList(const Invocation& invocation);
 ExitCode RunContextUse(const Invocation& invocation);
 ExitCode RunContextAdd(const Invocation& invocation);
+ExitCode RunContextRemove(const Invocation& invocation);
 ExitCode RunTokenCreate(const Invocation& invocation);
 ExitCode RunTokenList(const Invocation& invocation);
 ExitCode RunTokenRevoke(const Invocation& invocation);

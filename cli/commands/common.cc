@@ -12,35 +12,49 @@
 namespace rt {
 namespace {
 
-std::vector<uint64_t> IdsOf(const Json& reply) {
-  std::vector<uint64_t> ids;
+constexpr size_t kNamesMax = 1'000;  // Of trials, from which one is suggested.
+
+std::vector<Selectable> SelectablesOf(const Json& reply) {
+  std::vector<Selectable> known;
   const Json* items = reply.Find("items");
-  if (items == nullptr || !items->is_array()) return ids;
-  for (const Json& item : items->array()) ids.push_back(static_cast<uint64_t>(item.GetInt("id")));
-  return ids;
+  if (items == nullptr || !items->is_array()) return known;
+  for (const Json& item : items->array())
+    known.push_back({static_cast<uint64_t>(item.GetInt("id")), item.GetString("name")});
+  return known;
 }
 
-// A name instead of a number: the newest item of that name.
-std::string ByName(std::string selector, const Json& reply) {
-  if (selector.empty()) return "last";
-  const Json* items = reply.Find("items");
-  if (items == nullptr || !items->is_array()) return selector;
-  for (auto item = items->array().rbegin(); item != items->array().rend(); ++item)
-    if (item->GetString("name") == selector) return std::to_string(item->GetInt("id"));
-  return selector;
-}
+std::string OrLast(std::string selector) { return selector.empty() ? "last" : selector; }
 
 absl::Status AddTrials(HeadClient& client, uint64_t experiment, const std::string& numbers,
                        std::set<TrialId>& trials) {
-  std::vector<uint64_t> known;
+  std::vector<Selectable> known;
   RT_RETURN_IF_ERROR(EachTrialPage(client, experiment, [&](Json::Array& items) {
-    for (const Json& item : items) known.push_back(static_cast<uint64_t>(item.GetInt("number")));
+    for (const Json& item : items)
+      known.push_back({static_cast<uint64_t>(item.GetInt("number")), item.GetString("name")});
     return absl::OkStatus();
   }));
-  std::string noun = "trial " + std::to_string(experiment) + "/";
+  const SelectorNoun noun{"trial", 0, std::to_string(experiment) + "/"};
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
-                      SelectNumbers(numbers.empty() ? "last" : numbers, known, noun));
+                      SelectNumbers(OrLast(numbers), known, noun));
   for (uint64_t number : chosen) trials.insert({{experiment}, static_cast<uint32_t>(number)});
+  return absl::OkStatus();
+}
+
+// The newest trial of that name, in any experiment.
+absl::Status AddNamed(HeadClient& client, const std::string& name, std::set<TrialId>& trials) {
+  std::vector<std::string> known;
+  std::optional<TrialId> found;
+  RT_RETURN_IF_ERROR(EachTrialPage(client, 0, [&](Json::Array& items) {
+    for (const Json& item : items) {
+      const std::string other = item.GetString("name");
+      if (other == name) found = ParseTrialId(item.GetString("id"));
+      if (known.size() < kNamesMax) known.push_back(other);
+    }
+    return absl::OkStatus();
+  }));
+  if (!found.has_value())
+    return NotFound("no trial matches '" + name + "'", DidYouMean(name, known));
+  trials.insert(*found);
   return absl::OkStatus();
 }
 
@@ -119,19 +133,22 @@ absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id) {
 
 absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(client));
-  return SelectNumbers(ByName(std::move(selector), reply), IdsOf(reply), "experiment");
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"experiment", 0, ""});
 }
 
 absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
   RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
-  const std::string text = WithoutKind(ByName(std::move(selector), reply), 'j');
-  return SelectNumbers(text, IdsOf(reply), "job");
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"job", 'j', ""});
 }
 
 absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
   std::set<TrialId> trials;
-  for (const TrialSelector& selector : SplitTrialSelectors(WithoutKind(text, 't'))) {
-    if (!text.empty() && selector.numbers.empty())
+  for (const TrialSelector& selector : SplitTrialSelectors(OrLast(text))) {
+    if (!selector.name.empty()) {
+      RT_RETURN_IF_ERROR(AddNamed(client, selector.name, trials));
+      continue;
+    }
+    if (selector.numbers.empty())
       return Invalid("'" + text + "' names no trial", "write 3/0, 3/last or 3/all");
     RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
                         ChooseExperiments(client, selector.experiment));
@@ -142,22 +159,8 @@ absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std:
 }
 
 absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector) {
-  RT_ASSIGN_OR_RETURN(Json list, ListNodes(client));
-  std::vector<uint64_t> known;
-  const bool is_id = WithoutKind(selector, 'n') != selector;
-  bool name = !is_id && selector != "last" && selector != "all" &&
-              selector.find_first_not_of("0123456789,-") != std::string::npos;
-  bool found = false;
-  if (selector.empty()) selector = "last";
-  if (const Json* items = list.Find("items"))
-    for (const Json& item : items->array()) {
-      known.push_back(static_cast<uint64_t>(item.GetInt("id")));
-      if (item.GetString("name") != selector) continue;
-      selector = std::to_string(item.GetInt("id"));
-      found = true;
-    }
-  if (name && !found) return NotFound("there is no node '" + selector + "'");
-  return SelectNumbers(found ? selector : WithoutKind(selector, 'n'), known, "node");
+  RT_ASSIGN_OR_RETURN(Json reply, ListNodes(client));
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"node", 'n', ""});
 }
 
 void PrintJson(const Json& json) {
@@ -203,10 +206,30 @@ std::string FirstWord(const Invocation& invocation) {
 
 std::string SelectorOf(const Invocation& invocation) { return Join(invocation.words, ","); }
 
-ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner) {
+absl::Status CheckSelectsOne(const Invocation& invocation, const char* what, const char* example) {
+  return SelectsMany(SelectorOf(invocation)) ? Invalid(what, example) : absl::OkStatus();
+}
+
+// The number of --attempt or --previous; 0: the newest, whatever it is.
+static absl::StatusOr<uint32_t> AttemptOf(const Invocation& invocation, const Json& item) {
+  if (!invocation.previous) return invocation.attempt;
+  if (invocation.attempt != 0) return Invalid("--attempt and --previous exclude each other");
+  const Json* attempts = item.Find("attempts");
+  const size_t count = attempts != nullptr && attempts->is_array() ? attempts->array().size() : 0;
+  const Json* id = item.Find("id");
+  if (count < 2)
+    return NotFound((id != nullptr && id->is_int() ? "job " : "trial ") + CellText(id) +
+                    " has no attempt before the newest one");
+  return static_cast<uint32_t>(attempts->array()[count - 2].GetInt("number"));
+}
+
+ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner,
+                  const Json& item) {
+  RT_ASSIGN_OR_RETURN(const uint32_t attempt, AttemptOf(invocation, item));
   std::atomic<bool> finished = !invocation.follow;
-  FollowOptions options{.owner = owner, .rank = invocation.rank, .stream = "stdout",
-                        .follow = invocation.follow, .tail_lines = invocation.tail, .fd = 1};
+  FollowOptions options{.owner = owner, .attempt = attempt, .rank = invocation.rank,
+                        .stream = "stdout", .follow = invocation.follow,
+                        .tail_lines = invocation.tail, .fd = 1};
   absl::Status out = absl::OkStatus(), err = absl::OkStatus();
   bool both = invocation.stream.empty();
   std::thread errors;

@@ -42,7 +42,7 @@ ExitCode RunCompletion(const Invocation& invocation) {
                                              : shell == "fish"  ? kFish
                                                                 : nullptr;
   if (script == nullptr)
-    return Invalid(shell.empty() ? "which shell?" : "no completion for '" + shell + "'",
+    return Invalid(shell.empty() ? "name a shell" : "no completion for '" + shell + "'",
                    "rt completion bash|zsh|fish");
   std::fputs(script, stdout);
   return kExitOk;

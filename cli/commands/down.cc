@@ -1,6 +1,7 @@
 // `rt down [CLUSTER.yaml|NAME]`.
 #include <cstdio>
 
+#include "cli/archive.h"
 #include "cli/commands/acting.h"
 #include "cli/commands/common.h"
 #include "cli/teardown.h"
@@ -12,7 +13,8 @@ namespace rt {
 namespace {
 
 void SayDown(const std::string& name, const TornDown& down) {
-  std::fprintf(stderr, "cluster '%s' is down\n", name.c_str());
+  std::fprintf(stderr, "cluster '%s' is down%s\n", name.c_str(),
+               down.purged ? "; its history was deleted" : "");
   if (down.archive.empty()) return;
   std::fprintf(stderr,
                "rt: its history is in %s: 'rt up' continues from there, 'rt down %s --purge' "
@@ -20,17 +22,26 @@ void SayDown(const std::string& name, const TornDown& down) {
                down.archive.c_str(), name.c_str());
 }
 
-}  // namespace
-
-ExitCode RunDown(const Invocation& invocation) {
-  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+// A cluster that a file describes may never have been up; one that is named must be known.
+absl::StatusOr<std::string> ClusterToEnd(const Home& home, const Invocation& invocation) {
   std::string name = FirstWord(invocation);
   if (name.ends_with(".yaml") || name.ends_with(".yml") || name.find('/') != std::string::npos) {
     RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(name));
-    name = spec.cluster_name;
+    return spec.cluster_name;
   }
-  if (name.empty()) name = invocation.cluster;
-  if (name.empty()) name = home.Current();
+  if (name.empty()) name = home.Named(invocation.cluster);
+  if (name.empty()) return home.Current();
+  if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
+  const bool known = Exists(home.ClusterDirectory(name)) || Exists(ArchiveDirectory(home, name));
+  return known ? absl::StatusOr<std::string>(name) : UnknownCluster(home, name);
+}
+
+}  // namespace
+
+ExitCode RunDown(const Invocation& invocation) {
+  if (invocation.words.size() > 1) return Invalid("down takes one cluster", "rt down demo");
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  RT_ASSIGN_OR_RETURN(const std::string name, ClusterToEnd(home, invocation));
   if (name.empty()) return kExitOk;  // Nothing runs.
   if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
   if (Exists(home.ClusterDirectory(name) + "/context"))

@@ -87,14 +87,20 @@ absl::StatusOr<Json> ChooseCheckpoint(HeadClient& client, const Invocation& invo
                       std::to_string(invocation.checkpoint_id), "it keeps " + Join(known, ", "));
 }
 
+// A place that cannot be made is a failure of this command: nothing that was named is missing.
+absl::Status MakeTarget(const std::string& directory) {
+  const absl::Status made = EnsureDirectory(directory, 0755);
+  if (!absl::IsNotFound(made)) return made;
+  return absl::FailedPreconditionError(ToAbsl("cannot make a directory: " + MessageOf(made)));
+}
+
 absl::Status FetchInto(HeadClient& client, const Json& checkpoint, const std::string& target) {
   RemoteStore store(client.BulkChannel());
   const std::vector<std::string> manifests = ManifestsOf(checkpoint);
   std::error_code error;
   const bool taken = Exists(target) && !std::filesystem::is_empty(target, error);
   if (!taken) {
-    RT_RETURN_IF_ERROR(
-        EnsureDirectory(std::filesystem::path(target).parent_path().string(), 0755));
+    RT_RETURN_IF_ERROR(MakeTarget(std::filesystem::path(target).parent_path().string()));
     return FetchTrees(store, manifests, target).status();
   }
   RT_ASSIGN_OR_RETURN(const bool same, HoldsTrees(store, manifests, target));
@@ -116,6 +122,7 @@ ExitCode RunExperimentDownload(const Invocation& invocation) {
   if (chosen.size() > 1 && !place.directory.empty())
     return Invalid("a directory holds the results of one experiment",
                    "leave it out, or choose one experiment");
+  if (!place.directory.empty()) RT_RETURN_IF_ERROR(MakeTarget(place.directory));
   Json::Array items;
   absl::Status first_error;
   for (uint64_t id : chosen) {

@@ -20,7 +20,7 @@ absl::StatusOr<BestTrials> BestOf(HeadClient& client, const Json& experiment, si
   return best;
 }
 
-// Its fields, where trials fell, and the best of them.
+// Its fields, what early stopping did at each rung, and the best trials.
 absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   RT_ASSIGN_OR_RETURN(BestTrials best, BestOf(client, experiment, kShownBest));
   Json fields = experiment;
@@ -30,7 +30,7 @@ absl::Status PrintExperiment(HeadClient& client, const Json& experiment) {
   std::fputs(RenderDetails(fields).c_str(), stdout);
   if (const Json* rungs = experiment.Find("rungs"))
     if (std::string text = RenderRungs(*rungs); !text.empty())
-      std::printf("\nwhere trials fell\n%s", text.c_str());
+      std::printf("\nearly stopping by rung\n%s", text.c_str());
   if (std::string text = best.Render(experiment.GetString("metric")); !text.empty())
     std::printf("\nthe best trials\n%s", text.c_str());
   return absl::OkStatus();
@@ -54,6 +54,7 @@ ExitCode RunExperimentShow(const Invocation& invocation) {
 }
 
 ExitCode RunExperimentBest(const Invocation& invocation) {
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "the best of one experiment", "rt exp best last"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
                       ChooseExperiments(*client, SelectorOf(invocation)));
@@ -82,7 +83,7 @@ ExitCode RunExperimentStop(const Invocation& invocation) {
   return ActOnExperiments(invocation, stop, [&](HeadClient& client, uint64_t id) {
     v1::StopRequest request;
     request.set_experiment(id);
-    request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
+    request.set_reason(invocation.reason);
     return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Stop, request)
         .status();
   });

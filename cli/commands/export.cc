@@ -109,6 +109,7 @@ absl::Status ExportCsv(HeadClient& client, uint64_t experiment, bool rows) {
 }  // namespace
 
 ExitCode RunExperimentExport(const Invocation& invocation) {
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "one experiment at a time", "rt exp export last"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
                       ChooseExperiments(*client, SelectorOf(invocation)));

@@ -20,16 +20,18 @@ ExitCode RunJobStop(const Invocation& invocation) {
   return ActOnJobs(invocation, stop, [&](HeadClient& client, uint64_t id) {
     v1::StopJobRequest request;
     request.set_job(id);
-    request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
+    request.set_reason(invocation.reason);
     return client.Call<v1::JobService>(&v1::JobService::Stub::Stop, request).status();
   });
 }
 
 ExitCode RunJobLogs(const Invocation& invocation) {
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "logs are of one job", "rt job logs 3"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseJobs(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("logs are of one job", "rt job logs 3");
-  return CopyLogs(*client, invocation, Owner::Of(JobId{chosen[0]}));
+  RT_ASSIGN_OR_RETURN(const Json item, GetJob(*client, chosen[0]));
+  return CopyLogs(*client, invocation, Owner::Of(JobId{chosen[0]}), item);
 }
 
 }  // namespace rt

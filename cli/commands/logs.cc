@@ -24,7 +24,8 @@ char KindOfWord(const std::vector<std::string>& words, std::string& rest) {
 ExitCode RunLogs(const Invocation& invocation) {
   const std::vector<std::string>& words = invocation.words;
   if (words.empty() || words.size() > 2)
-    return Invalid("whose logs?", "rt logs -f 1/4 (a trial), j3 (a job), worker-1 (a node)");
+    return Invalid("name a trial, job or node",
+                   "rt logs -f 1/4 (a trial), j3 (a job), worker-1 (a node)");
   Invocation chosen = invocation;
   std::string word;
   char kind = KindOfWord(words, word);
@@ -34,11 +35,18 @@ ExitCode RunLogs(const Invocation& invocation) {
   if (kind == 'n') return RunNodeLogs(chosen);
   if (kind != '\0') return Invalid("'" + words[0] + "' has no logs", "trial, job or node");
   // A number is a job before it is a trial; another word is a name.
-  bool number = word.find_first_not_of("0123456789") == std::string::npos;
-  ExitCode code = RunJobLogs(chosen);
-  if (number) return absl::IsNotFound(code.status()) ? RunTrialLogs(chosen) : code;
-  bool no_job = absl::IsNotFound(code.status()) || absl::IsInvalidArgument(code.status());
-  return no_job ? RunNodeLogs(chosen) : code;
+  RT_ASSIGN_OR_RETURN(auto client, ClientFor(chosen));
+  absl::Status job = ChooseJobs(*client, word).status();
+  if (!absl::IsNotFound(job)) return job.ok() ? RunJobLogs(chosen) : job;
+  absl::Status trial = ChooseTrials(*client, word).status();
+  if (!absl::IsNotFound(trial)) return trial.ok() ? RunTrialLogs(chosen) : trial;
+  absl::Status node = ChooseNodes(*client, word).status();
+  if (!absl::IsNotFound(node)) return node.ok() ? RunNodeLogs(chosen) : node;
+  std::string near = HintOf(job);
+  for (const absl::Status& status : {trial, node})
+    if (near.empty()) near = HintOf(status);
+  return NotFound("no job, trial or node matches '" + word + "'",
+                  near.empty() ? "rt logs 1/4 (a trial), j3 (a job), worker-1 (a node)" : near);
 }
 
 }  // namespace rt

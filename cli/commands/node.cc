@@ -3,22 +3,36 @@
 
 #include "cli/commands/acting.h"
 #include "cli/follow.h"
+#include "cli/render/why.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
 namespace rt {
+namespace {
+
+// For people: "trial 2/0 (attempt 1)" in place of the names that the daemons use.
+void NameRuns(Json& node) {
+  Json* attempts = node.Find("attempts");
+  if (attempts == nullptr || !attempts->is_array()) return;
+  for (Json& attempt : attempts->array()) attempt = Json(RunText(CellText(&attempt)));
+}
+
+}  // namespace
+
 ExitCode RunNodeShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseNodes(*client, SelectorOf(invocation)));
   std::vector<Json> items;
   for (uint64_t id : chosen) {
     RT_ASSIGN_OR_RETURN(Json item, GetNode(*client, id));
+    if (invocation.output == Output::kTable) NameRuns(item);
     items.push_back(std::move(item));
   }
   return PrintItems(invocation, Noun::kNode, std::move(items));
 }
 
 ExitCode RunNodeLogs(const Invocation& invocation) {
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "logs are of one node", "rt node logs worker-1"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseNodes(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("logs are of one node", "rt node logs worker-1");
@@ -45,7 +59,7 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
     v1::DrainNodeRequest request;
     request.set_node(id);
     request.set_deadline_ms(deadline);
-    request.set_reason(invocation.reason.empty() ? "drained by a person" : invocation.reason);
+    request.set_reason(invocation.reason);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::DrainNode, request).status();
   });
 }
@@ -65,7 +79,7 @@ ExitCode RunNodeForget(const Invocation& invocation) {
   return ActOnNodes(invocation, forget, [&](HeadClient& client, uint64_t id) {
     v1::ForgetNodeRequest request;
     request.set_node(id);
-    request.set_reason(invocation.reason.empty() ? "forgotten by a person" : invocation.reason);
+    request.set_reason(invocation.reason);
     return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::ForgetNode, request).status();
   });
 }

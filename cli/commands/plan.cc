@@ -50,7 +50,8 @@ absl::StatusOr<Json> PlanOf(const Invocation& invocation, const YamlDocument& do
 }  // namespace
 
 ExitCode RunPlan(const Invocation& invocation) {
-  if (invocation.words.size() != 1) return Invalid("which file?", "rt plan search.yaml");
+  if (invocation.words.size() != 1)
+    return Invalid("name the file of an experiment or a cluster", "rt plan search.yaml");
   RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(FirstWord(invocation)));
   RT_ASSIGN_OR_RETURN(Json plan, PlanOf(invocation, document));
   if (invocation.output == Output::kJson) PrintJson(plan);

@@ -12,9 +12,9 @@
 #include "cli/bring_home.h"
 #include "cli/commands/up.h"
 #include "cli/shellwords.h"
+#include "cli/snapshot.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/tree.h"
 #include "common/rpc/remote_store.h"
 #include "common/yaml/cluster_spec.h"
 
@@ -54,7 +54,8 @@ absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
     }
   }
   if (words.empty())
-    return Invalid("which script?", "rt submit [CLUSTER.yaml] SCRIPT [-- ARGS...]");
+    return Invalid("name a script or an experiment YAML",
+                   "rt submit [CLUSTER.yaml] SCRIPT [-- ARGS...]");
   RT_RETURN_IF_ERROR(ReadScript(words[0], parsed.submission));
   std::vector<std::string>& arguments = parsed.submission.arguments;
   arguments.assign(words.begin() + 1, words.end());
@@ -72,6 +73,11 @@ absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
 absl::Status CheckStart(const Invocation& invocation, const Parsed& parsed) {
   if (invocation.start && !parsed.cluster.has_value())
     return Invalid("--start needs a CLUSTER.yaml", "rt submit cluster.yaml --start SCRIPT");
+  if (invocation.stop && !parsed.cluster.has_value())
+    return Invalid("--stop needs a CLUSTER.yaml: it shuts down only what --start started",
+                   "rt submit cluster.yaml --start --stop SCRIPT");
+  if (invocation.stop && !invocation.start)
+    std::fputs("rt: note: --stop does nothing without --start: the cluster stays up\n", stderr);
   return absl::OkStatus();
 }
 
@@ -116,8 +122,7 @@ absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home&
   exclude.push_back(ResultsRoot());
   std::erase(exclude, cwd);
   RemoteStore store(client.BulkChannel());
-  RT_ASSIGN_OR_RETURN(StoredTree tree,
-                      StoreTree(store, cwd, {.honour_ignore_files = true, .exclude = exclude}));
+  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreSnapshot(store, cwd, std::move(exclude)));
   if (verbose)
     std::fprintf(stderr, "rt: bundle %s: %zu files, %lld bytes, %zu chunks pushed\n",
                  tree.manifest.c_str(), tree.files, static_cast<long long>(tree.bytes),

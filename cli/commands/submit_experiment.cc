@@ -1,10 +1,16 @@
 // `rt submit EXPERIMENT.yaml`: creates the experiment and waits for it.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include "cli/commands/submit.h"
+#include "cli/follow.h"
 #include "cli/live_view.h"
 #include "cli/written.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
@@ -90,7 +96,55 @@ std::string LastLineOf(const std::string& message) {
   return newline == std::string::npos ? text : text.substr(newline + 1);
 }
 
-void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_here) {
+// The last line that the trial printed, on standard error if it said anything there; "" when the
+// node cannot be asked.
+std::string LastPrinted(HeadClient& client, TrialId trial) {
+  const std::atomic<bool> finished = true;
+  for (const char* stream : {"stderr", "stdout"}) {
+    const int fd = ::memfd_create("last-line", MFD_CLOEXEC);
+    if (fd < 0) return "";
+    absl::Status read = FollowLog(client, {.owner = Owner::Of(trial), .stream = stream,
+                                           .follow = false, .tail_lines = 1, .fd = fd}, finished);
+    std::string line(limits::kPatternLineBytes, '\0');
+    const ssize_t size = ::pread(fd, line.data(), line.size(), 0);
+    ::close(fd);
+    line.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    if (read.ok() && !Trim(line).empty()) return std::string(Trim(line));
+  }
+  return "";
+}
+
+// "exited with code 3; its last line: no", or the error that it reported.
+std::string WhyFailed(HeadClient& client, TrialId id, const Json& trial) {
+  const std::string reason = trial.GetString("reason");
+  const Json* error = trial.Find("error");
+  const std::string message =
+      error != nullptr && error->is_object() ? error->GetString("message") : "";
+  if (!message.empty() && message != reason) {
+    const std::string kind = error->GetString("class"), last = LastLineOf(message);
+    return kind.empty() || last.starts_with(kind) ? last : kind + ": " + last;
+  }
+  const std::string printed = LastPrinted(client, id);
+  return printed.empty() ? reason : reason + "; its last line: " + printed;
+}
+
+void SayFirstFailed(HeadClient& client, uint64_t experiment) {
+  std::optional<TrialId> first;
+  EachTrialPage(client, experiment, [&](const Json::Array& trials) {
+    for (const Json& trial : trials)
+      if (!first.has_value() && trial.GetString("state") == "FAILED")
+        first = ParseTrialId(trial.GetString("id"));
+    return first.has_value() ? absl::CancelledError("found") : absl::OkStatus();
+  }).IgnoreError();
+  if (!first.has_value()) return;
+  absl::StatusOr<Json> trial = GetTrial(client, *first);
+  if (trial.ok())
+    std::fprintf(stderr, "rt: trial %s failed: %s\n", ToString(*first).c_str(),
+                 EscapeControl(WhyFailed(client, *first, *trial)).c_str());
+}
+
+void PrintOutcome(HeadClient& client, const Invocation& invocation, const Json& experiment,
+                  bool is_here) {
   if (invocation.output == Output::kJson) {
     PrintJson(experiment);
     return;
@@ -98,9 +152,7 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_
   std::string reason = experiment.GetString("reason");
   if (experiment.GetString("state") == "FAILED") {
     std::fprintf(stderr, "rt: the experiment failed: %s\n", EscapeControl(reason).c_str());
-    if (const Json* error = experiment.Find("last_error"); error != nullptr && error->is_object())
-      std::fprintf(stderr, "rt: trial %s failed: %s\n", error->GetString("trial_id").c_str(),
-                   EscapeControl(LastLineOf(error->GetString("message"))).c_str());
+    SayFirstFailed(client, static_cast<uint64_t>(experiment.GetInt("id")));
   }
   // Elsewhere it is said where they were downloaded to.
   if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
@@ -111,7 +163,8 @@ void PrintOutcome(const Invocation& invocation, const Json& experiment, bool is_
   const Json* best = experiment.Find("best");
   if (best == nullptr || !best->is_object()) return;
   if (const Json* value = best->Find("value"))
-    std::fprintf(stderr, "rt: best trial %s: %s %s\n", best->GetString("trial_id").c_str(),
+    std::fprintf(stderr, "rt: best so far (step %s): trial %s, %s %s\n",
+                 CellText(best->Find("step")).c_str(), best->GetString("trial_id").c_str(),
                  EscapeControl(experiment.GetString("metric")).c_str(), value->Dump().c_str());
   if (const Json* params = best->Find("params")) PrintJson(*params);
 }
@@ -159,7 +212,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
                  EscapeControl(MessageOf(outcome.status())).c_str());
     return kExitOwnFailure;
   }
-  PrintOutcome(invocation, *outcome, !client.context().local_directory.empty());
+  PrintOutcome(client, invocation, *outcome, !client.context().local_directory.empty());
   PrintWarnings(*outcome);
   if (attendance.interrupts.happened()) return kExitInterrupted;
   return outcome->GetString("state") == "FAILED" ? kExitFailed : kExitOk;

@@ -8,6 +8,7 @@
 #include "cli/commands/submit.h"
 #include "cli/follow.h"
 #include "cli/local_cluster.h"
+#include "cli/render/job_end.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/identity.h"
@@ -71,19 +72,31 @@ std::string WhyNotStarted(HeadClient& client, uint64_t id) {
   return last.GetString("outcome") == "LAUNCH_FAILED" ? last.GetString("reason") : "";
 }
 
+// Those of its experiments that are not over.
+std::vector<uint64_t> OpenExperiments(HeadClient& client, const Json& job) {
+  std::vector<uint64_t> open;
+  const Json* made = job.Find("experiment_ids");
+  if (made == nullptr || !made->is_array()) return open;
+  for (const Json& id : made->array()) {
+    if (!id.is_int()) continue;
+    absl::StatusOr<Json> experiment = GetExperiment(client, static_cast<uint64_t>(id.AsInt()));
+    if (experiment.ok() && !IsTerminal(experiment->GetString("state")))
+      open.push_back(static_cast<uint64_t>(id.AsInt()));
+  }
+  return open;
+}
+
 int CodeOfJob(const Json& job) {
   const Json* code = job.Find("exit_code");
   if (int64_t signal = job.GetInt("signal"); signal > 0) return static_cast<int>(128 + signal);
   if (code != nullptr && code->is_int()) return static_cast<int>(code->AsInt());
-  if (job.GetString("state") == "SUCCEEDED") return kExitOk;
-  std::fprintf(stderr, "rt: the job %s: %s\n",
-               job.GetString("state") == "STOPPED" ? "was stopped" : "failed",
-               EscapeControl(job.GetString("reason")).c_str());
-  return kExitOwnFailure;
+  return job.GetString("state") == "SUCCEEDED" ? kExitOk : kExitOwnFailure;
 }
 
 // Streams the output until the job has ended, and waits for it.
-int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
+int Attend(HeadClient& client, const Attendance& attendance) {
+  Interrupts& interrupts = attendance.interrupts;
+  const uint64_t id = attendance.job;
   std::atomic<bool> finished = false;
   std::atomic<int> streaming = 2;
   auto follow = [&](const char* stream, int fd) {
@@ -102,6 +115,10 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
   });
   absl::StatusOr<Json> job = WaitForJob(client, id);
   const std::string not_started = job.ok() ? WhyNotStarted(client, id) : "";
+  // The watcher of --stop ends them with the cluster.
+  const bool may_go_on = job.ok() && attendance.watcher == nullptr;
+  const std::vector<uint64_t> open =
+      may_go_on ? OpenExperiments(client, *job) : std::vector<uint64_t>();
   finished = true;
   Millis deadline = SteadyClock() + (job.ok() ? kDrainMax : 0);
   while (streaming > 0 && SteadyClock() < deadline) SleepFor(5);
@@ -113,6 +130,8 @@ int Attend(HeadClient& client, Interrupts& interrupts, uint64_t id) {
   if (!not_started.empty())
     std::fprintf(stderr, "rt: the job could not be started: %s\n",
                  EscapeControl(not_started).c_str());
+  else if (const std::string end = job.ok() ? JobEndText(*job, open) : ""; !end.empty())
+    std::fprintf(stderr, "rt: %s\n", EscapeControl(end).c_str());
   return job.ok() ? CodeOfJob(*job) : OwnFailure(job.status(), id);
 }
 
@@ -164,7 +183,7 @@ ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invoc
   if (attendance.watcher != nullptr) attendance.watcher->Say("job " + std::to_string(id));
   if (!invocation.detach) {
     std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));
-    return Attend(client, attendance.interrupts, id);
+    return Attend(client, attendance);
   }
   if (invocation.output == Output::kJson) {
     RT_ASSIGN_OR_RETURN(Json job, GetJob(client, id));

@@ -10,10 +10,6 @@ namespace {
 
 using Experiments = v1::ExperimentService;
 
-std::string ReasonOf(const Invocation& invocation) {
-  return invocation.reason.empty() ? "by a person" : invocation.reason;
-}
-
 }  // namespace
 
 ExitCode RunExperimentPause(const Invocation& invocation) {
@@ -21,7 +17,7 @@ ExitCode RunExperimentPause(const Invocation& invocation) {
   return ActOnExperiments(invocation, pause, [&](HeadClient& client, uint64_t id) {
     v1::StopRequest request;
     request.set_experiment(id);
-    request.set_reason(ReasonOf(invocation));
+    request.set_reason(invocation.reason);
     return client.Call<Experiments>(&Experiments::Stub::Pause, request).status();
   });
 }
@@ -47,7 +43,8 @@ ExitCode RunExperimentExtend(const Invocation& invocation) {
     time = static_cast<Millis>(std::llround(*seconds * 1000));
   }
   if (invocation.samples <= 0 && time == 0)
-    return Invalid("by what?", "rt exp extend 3 --samples 8, or --time 30m");
+    return Invalid("nothing to extend: give --samples or --time",
+                   "rt exp extend 3 --samples 8, or --time 30m");
   const Action extend{"extend", "rt exp extend 3 --samples 8", "is extended"};
   return ActOnExperiments(invocation, extend, [&](HeadClient& client, uint64_t id) {
     v1::ExtendRequest request;
@@ -63,7 +60,7 @@ ExitCode RunTrialPause(const Invocation& invocation) {
   return ActOnTrials(invocation, pause, [&](HeadClient& client, const v1::TrialRef& trial) {
     v1::StopTrialRequest request;
     *request.mutable_trial() = trial;
-    request.set_reason(ReasonOf(invocation));
+    request.set_reason(invocation.reason);
     return client.Call<Experiments>(&Experiments::Stub::PauseTrial, request).status();
   });
 }

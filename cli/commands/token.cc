@@ -25,9 +25,11 @@ ExitCode RunTokenCreate(const Invocation& invocation) {
   std::optional<double> seconds = ParseDurationSeconds(invocation.ttl);
   if (!seconds.has_value() || *seconds <= 0) return Invalid("--ttl: not a duration", "--ttl 90m");
   const std::vector<std::string> roles = {"worker", "user", "viewer", "admin"};
-  if (std::find(roles.begin(), roles.end(), invocation.role) == roles.end())
+  if (std::find(roles.begin(), roles.end(), invocation.role) == roles.end()) {
+    const std::string near = DidYouMean(invocation.role, roles);
     return Invalid("--role: unknown role '" + invocation.role + "'",
-                   DidYouMean(invocation.role, roles));
+                   near.empty() ? "one of " + Join(roles, ", ") : near);
+  }
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   v1::CreateTokenRequest request;
   request.set_role(invocation.role);

@@ -20,17 +20,19 @@ ExitCode RunTrialStop(const Invocation& invocation) {
   return ActOnTrials(invocation, stop, [&](HeadClient& client, const v1::TrialRef& trial) {
     v1::StopTrialRequest request;
     *request.mutable_trial() = trial;
-    request.set_reason(invocation.reason.empty() ? "stopped by a person" : invocation.reason);
+    request.set_reason(invocation.reason);
     return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::StopTrial, request)
         .status();
   });
 }
 
 ExitCode RunTrialLogs(const Invocation& invocation) {
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "logs are of one trial", "rt trial logs 1/4"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   RT_ASSIGN_OR_RETURN(std::vector<TrialId> chosen, ChooseTrials(*client, SelectorOf(invocation)));
   if (chosen.size() != 1) return Invalid("logs are of one trial", "rt trial logs 1/4");
-  return CopyLogs(*client, invocation, Owner::Of(chosen[0]));
+  RT_ASSIGN_OR_RETURN(const Json item, GetTrial(*client, chosen[0]));
+  return CopyLogs(*client, invocation, Owner::Of(chosen[0]), item);
 }
 
 }  // namespace rt

@@ -8,6 +8,7 @@
 #include "cli/archive.h"
 #include "cli/commands/acting.h"
 #include "cli/local_cluster.h"
+#include "cli/render/spans.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
@@ -54,7 +55,7 @@ absl::Status WaitReady(HeadClient& client, const std::string& directory,
     if (SteadyClock() > deadline)
       return WithHint(absl::DeadlineExceededError(
                           ToAbsl("only " + std::to_string(ready) + " of " +
-                                 std::to_string(wanted) + " workers are READY")),
+                                 Counted(wanted, "worker is", "workers are") + " READY")),
                       "see 'rt node list' and the log files below RT_HOME/clusters");
     SleepFor(30);
   }
@@ -72,7 +73,8 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   if (spec.provider_type != "local")
     return WithHint(absl::UnimplementedError(
                         ToAbsl("provider '" + spec.provider_type +
-                               "' arrives later; this release starts clusters on this machine")),
+                               "' is not supported yet; this release starts clusters on this "
+                               "machine")),
                     "use 'provider: {type: local}' without addresses");
   for (const std::string& warning : spec.warnings)
     std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
@@ -109,15 +111,20 @@ void SayContinues(const std::string& name) {
 }
 
 ExitCode RunUp(const Invocation& invocation) {
-  if (invocation.words.size() != 1) return Invalid("which cluster?", "rt up cluster.yaml");
-  RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(invocation.words[0]));
+  if (invocation.words.size() != 1)
+    return Invalid("name the file of one cluster", "rt up cluster.yaml");
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(invocation.words[0]));
+  if (KindOf(document) == YamlKind::kExperiment)
+    return document.At(Invalid("this is an experiment, not a cluster",
+                               "rt submit " + invocation.words[0]), "experiment");
+  RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(document));
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));
   PrintCluster(invocation, spec.cluster_name, "UP", Json::MakeArray());
   if (result.continues) SayContinues(spec.cluster_name);
   if (invocation.output == Output::kTable)
-    std::fprintf(stderr, "cluster '%s' is up: %zu workers are READY\n",
-                 spec.cluster_name.c_str(), result.workers);
+    std::fprintf(stderr, "cluster '%s' is up: %s READY\n", spec.cluster_name.c_str(),
+                 Counted(result.workers, "worker is", "workers are").c_str());
   return kExitOk;
 }
 

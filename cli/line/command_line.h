@@ -46,13 +46,17 @@ class CommandLine {
                 const std::string& examples);
   void Words(CLI::App* app, const std::string& name, const std::string& what);
   CLI::App* AddNoun(const std::string& name, const std::string& alias, const std::string& what);
-  CLI::App* AddList(CLI::App* noun, Verb verb);
-  CLI::App* AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb);
-  void AddLogFlags(CLI::App* app);
+  // `states`: an example for --state.
+  CLI::App* AddList(CLI::App* noun, const std::string& states, Verb verb);
+  // A verb of selected items; `examples` where those of every such verb would not work.
+  CLI::App* AddOne(CLI::App* noun, const std::string& name, const std::string& what, Verb verb,
+                   std::string examples = "");
+  void AddLogFlags(CLI::App* app, bool of_attempts);
   void AddNoDownload(CLI::App* app);
 
   void NoteOutput(const std::vector<std::string>& words);
   absl::Status Settle();
+  absl::Status CheckCommand(const std::vector<std::string>& words);
   absl::Status Explain(const CLI::ParseError& error, const std::vector<std::string>& words);
 
   CLI::App app_;
@@ -66,6 +70,6 @@ class CommandLine {
 std::vector<std::string> FlagsAt(const CLI::App* level);
 // "see rt exp list --help".
 std::string HelpOf(const CLI::App* level);
-const CLI::Range& CountRange();  // Of a count that somebody types.
+const CLI::Validator& CountRange();  // Of a count that somebody types.
 
 }  // namespace rt

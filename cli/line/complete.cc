@@ -44,7 +44,7 @@ std::vector<std::string> CandidatesAt(CLI::App* level, const std::string& before
   for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
     names.push_back(app->get_name());
   if (!names.empty()) return names;
-  if (level->get_name() == "use") return ContextNames();
+  if (level->get_name() == "use" || level->get_name() == "remove") return ContextNames();
   if (level->get_name() == "completion") return {"bash", "zsh", "fish"};
   if (level->get_parent() != nullptr && !level->get_parent()->get_name().empty() &&
       level->get_parent()->get_parent() != nullptr && level->get_name() != "list")

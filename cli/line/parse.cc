@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "cli/line/command_line.h"
+#include "cli/line/not_yet.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -19,6 +20,23 @@ absl::Status CheckChoice(const std::string& flag, const std::string& value,
   return Invalid(flag + ": '" + value + "' is not one of " + Join(choices, ", "), near);
 }
 
+// The words that a command was given and does not take.
+std::vector<std::string> ExtraOf(const CLI::App& app) {
+  std::vector<std::string> extra;
+  for (const std::string& word : app.remaining(true))
+    if (!word.starts_with("-")) extra.push_back(word);
+  return extra;
+}
+
+// `rt exp list last`: a list takes no selector.
+absl::Status NoSelector(const CLI::App* list, const std::string& word) {
+  const std::string noun = list->get_parent()->get_name();
+  const std::string what = "rt " + noun + " list takes no selector, and '" + word + "' is one";
+  if (noun == "trial") return Invalid(what, "rt trial list --exp " + word);
+  if (noun == "context" || noun == "token") return Invalid(what, HelpOf(list));
+  return Invalid(what, "rt " + noun + " show " + word);
+}
+
 std::string Or(std::string text, const std::string& otherwise) {
   return text.empty() ? otherwise : text;
 }
@@ -26,14 +44,15 @@ std::string Or(std::string text, const std::string& otherwise) {
 }  // namespace
 
 CommandLine::CommandLine()
-    : app_("Runs deep-learning experiments on machines that may vanish.", "rt") {
+    : app_("Runs deep-learning experiments on machines that can disappear at any time.", "rt") {
   app_.require_subcommand(1);
   app_.fallthrough();
   app_.set_version_flag("--version", "rt " RT_VERSION);
-  app_.add_option("-c,--cluster", invocation_.cluster, "The cluster (else RT_CLUSTER, current)");
-  app_.add_option("-o,--output", output_, "table, json or quiet");
-  app_.add_option("--color", color_, "auto, always or never");
-  app_.add_flag("-v,--verbose", invocation_.verbose, "Say more");
+  app_.add_option("-c,--cluster", invocation_.cluster,
+                  "Name of the cluster (default: RT_CLUSTER, else the current one)");
+  app_.add_option("-o,--output", output_, "table, json or quiet (default: table)");
+  app_.add_option("--color", color_, "auto, always or never (default: auto)");
+  app_.add_flag("-v,--verbose", invocation_.verbose, "Verbose output");
   app_.footer("Examples:\n  rt up cluster.yaml\n  rt submit train.py -- --lr 0.1\n"
               "  rt submit search.yaml\n  rt watch\n  rt doctor\n  rt down");
   AddCluster();
@@ -58,6 +77,8 @@ absl::StatusOr<Verb> CommandLine::Parse(std::vector<std::string> words, int& cod
   try {
     app_.parse(reversed);
   } catch (const CLI::Success& help) {
+    // The help of a command that does not exist is no help.
+    RT_RETURN_IF_ERROR(CheckCommand(words));
     code = app_.exit(help);
     return Verb{nullptr};
   } catch (const CLI::ParseError& error) {
@@ -67,13 +88,13 @@ absl::StatusOr<Verb> CommandLine::Parse(std::vector<std::string> words, int& cod
   CLI::App* chosen = &app_;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands()[0];
   auto found = verbs_.find(chosen);
-  if (found == verbs_.end()) return Invalid("which verb?", chosen->get_name() + " --help");
+  if (found == verbs_.end()) return Invalid("missing subcommand", HelpOf(chosen));
   if (!invocation_.arguments.empty() && chosen->get_name() != "submit")
     return Invalid("only rt submit takes arguments after --");
   // Of a variable that is not set: that must not mean the last one, or this cluster.
   const auto& given = invocation_.words;
   if (chosen->get_name() != "report" && std::find(given.begin(), given.end(), "") != given.end())
-    return Invalid("an empty word names nothing", HelpOf(chosen));
+    return Invalid("empty argument", HelpOf(chosen));
   return found->second;
 }
 
@@ -131,6 +152,7 @@ absl::Status CommandLine::Explain(const CLI::ParseError& error,
   for (const std::string& word : words) {
     std::string flag = word.substr(0, word.find('='));
     bool known = std::find(flags.begin(), flags.end(), flag) != flags.end();
+    if (word.starts_with("--") && !known) RT_RETURN_IF_ERROR(NotYetAvailable(flag));
     if (word.starts_with("--") && !known)
       return Invalid("unknown flag '" + flag + "'",
                      Or(DidYouMean(flag, flags),
@@ -138,6 +160,19 @@ absl::Status CommandLine::Explain(const CLI::ParseError& error,
                             : "arguments of the script come after --: rt submit SCRIPT -- " +
                                   flag));
   }
+  RT_RETURN_IF_ERROR(CheckCommand(words));
+  const std::vector<std::string> extra = ExtraOf(app_);
+  if (level->get_name() == "list" && !extra.empty()) return NoSelector(level, extra.front());
+  std::string text = error.what();
+  if (const size_t colon = text.find(": must be "); colon != std::string::npos)
+    text.erase(colon, 1);
+  return Invalid(text, HelpOf(level));
+}
+
+// An unknown word where a command belongs.
+absl::Status CommandLine::CheckCommand(const std::vector<std::string>& words) {
+  CLI::App* level = &app_;
+  while (!level->get_subcommands().empty()) level = level->get_subcommands()[0];
   std::vector<std::string> known;
   for (CLI::App* app : level->get_subcommands([](CLI::App*) { return true; }))
     known.push_back(app->get_name());
@@ -148,10 +183,11 @@ absl::Status CommandLine::Explain(const CLI::ParseError& error,
     if (value || words[i].starts_with("-") || words[i] == level->get_name() ||
         level->check_name(words[i]))
       continue;
+    RT_RETURN_IF_ERROR(NotYetAvailable(words[i]));
     return Invalid("unknown command '" + words[i] + "'",
                    Or(DidYouMean(words[i], known), HelpOf(level)));
   }
-  return Invalid(error.what(), HelpOf(level));
+  return absl::OkStatus();
 }
 
 }  // namespace rt

@@ -15,8 +15,14 @@ ExitCode RunReport(const Invocation& invocation) {
 
 }  // namespace
 
-const CLI::Range& CountRange() {
-  static const CLI::Range range(1, 1'000'000'000);
+const CLI::Validator& CountRange() {
+  static const CLI::Validator range(
+      [](std::string& text) -> std::string {
+        const CLI::Range counts(1, 1'000'000'000);
+        if (counts(text).empty()) return "";
+        return "must be at least 1 and at most 1000000000, not " + text;
+      },
+      "", "count");
   return range;
 }
 
@@ -35,22 +41,22 @@ void CommandLine::Words(CLI::App* app, const std::string& name, const std::strin
 
 void CommandLine::AddNoDownload(CLI::App* app) {
   app->add_flag("--no-download", invocation_.no_download,
-                "Leave checkpoints and output on the cluster");
+                "Do not copy checkpoints and output from the cluster");
 }
 
 void CommandLine::AddCluster() {
-  CLI::App* up = Add(&app_, "up", "Bring a cluster up, or back to health", RunUp,
+  CLI::App* up = Add(&app_, "up", "Start, update or repair a cluster", RunUp,
                      "  rt up cluster.yaml");
-  Words(up, "CLUSTER.yaml", "The cluster");
-  CLI::App* down = Add(&app_, "down", "Take a cluster down; its history is archived", RunDown,
+  Words(up, "CLUSTER.yaml", "File that describes the cluster");
+  CLI::App* down = Add(&app_, "down", "Shut down a cluster and archive its history", RunDown,
                        "  rt down cluster.yaml\n  rt down -c demo\n"
                        "  rt down demo --purge");
-  Words(down, "CLUSTER.yaml", "The cluster's file or name");
-  down->add_flag("--purge", invocation_.purge, "Delete its history instead of archiving it");
+  Words(down, "CLUSTER.yaml", "File or name of the cluster");
+  down->add_flag("--purge", invocation_.purge, "Delete the history instead of archiving it");
   AddNoDownload(down);
-  Add(&app_, "status", "Cluster, nodes, experiments, jobs, and why things wait", RunStatus,
+  Add(&app_, "status", "Show the cluster, its nodes and work, and why work waits", RunStatus,
       "  rt status\n  rt status --all\n  rt status -o json")
-      ->add_flag("--all", invocation_.all, "All experiments and jobs, not only recent ones");
+      ->add_flag("--all", invocation_.all, "Show all experiments and jobs, not only recent ones");
 }
 
 void CommandLine::AddSubmit() {
@@ -59,46 +65,50 @@ void CommandLine::AddSubmit() {
           "  rt submit train.py -- --lr 0.1\n  rt submit search.yaml\n"
           "  rt submit cluster.yaml --start --stop train.py\n  rt submit --detach ./run.sh");
   Words(submit, "SCRIPT", "[CLUSTER.yaml] SCRIPT");
-  submit->add_flag("--start", invocation_.start, "Bring the cluster up if it is not");
-  submit->add_flag("--stop", invocation_.stop, "Afterwards take down what --start brought up");
+  submit->add_flag("--start", invocation_.start, "Start the cluster if it is not up");
+  submit->add_flag("--stop", invocation_.stop, "Shut down afterwards what --start started");
   submit->add_flag("--detach", invocation_.detach, "Print the id and return");
   AddNoDownload(submit);
-  submit->add_option("--name", invocation_.name, "A name for it");
-  submit->add_option("--args", invocation_.args, "Arguments as one text, split as a shell does");
+  submit->add_option("--name", invocation_.name, "Name of the job or experiment");
+  submit->add_option("--args", invocation_.args,
+                     "Arguments of the script as one text, split as a shell does");
 }
 
 void CommandLine::AddLooking() {
-  CLI::App* logs = Add(&app_, "logs", "The output of a trial or a job, or a daemon's",
-                       RunLogs, "  rt logs -f 1/4\n  rt logs j3\n  rt logs worker-1");
-  Words(logs, "TRIAL|JOB|NODE", "1/4, j3, worker-1");
-  AddLogFlags(logs);
-  Words(Add(&app_, "watch", "A live screen of an experiment, or of the cluster", RunWatch,
+  CLI::App* logs = Add(&app_, "logs", "Print the output of a trial or job, or the log of a node",
+                       RunLogs,
+                       "  rt logs -f 1/4\n  rt logs j3\n  rt logs 1/4 --previous\n"
+                       "  rt logs worker-1");
+  Words(logs, "TRIAL|JOB|NODE", "Such as 1/4, j3 or worker-1");
+  AddLogFlags(logs, true);
+  Words(Add(&app_, "watch", "Watch an experiment or the cluster on a live screen", RunWatch,
             "  rt watch\n  rt watch last"),
-        "EXP", "An experiment's id or name; the whole cluster when not given");
-  Add(&app_, "doctor", "What may be wrong, and what to do about it", RunDoctor,
+        "EXP", "Id or name of an experiment (default: the whole cluster)");
+  Add(&app_, "doctor", "Check this machine and the cluster", RunDoctor,
       "  rt doctor\n  rt doctor -c lab -o json");
-  Words(Add(&app_, "plan", "What a YAML would start; nothing is started", RunPlan,
+  Words(Add(&app_, "plan", "Show what a YAML file would start", RunPlan,
             "  rt plan search.yaml\n  rt plan cluster.yaml -o json"),
-        "FILE", "An experiment or a cluster");
+        "FILE", "File of an experiment or a cluster");
 }
 
 void CommandLine::AddTools() {
-  CLI::App* report = Add(&app_, "report", "Metrics from a shell trial", RunReport,
+  CLI::App* report = Add(&app_, "report", "Report metrics from a shell trial", RunReport,
                          "  rt report loss=0.31 accuracy=0.9\n"
                          "  rt report loss=0.31 --step 4 --checkpoint model/\n"
                          "  [ \"$(rt report loss=0.31 --wait)\" = stop ] && exit");
   Words(report, "NAME=VALUE", "Numbers, true, false, or texts");
-  report->add_option("--step", invocation_.step, "training_iteration; counted when not given");
+  report->add_option("--step", invocation_.step, "Value of training_iteration (default: counted)");
   report->add_option("--checkpoint", invocation_.checkpoint,
-                     "A directory or file; committed before the command returns");
-  report->add_flag("--wait", invocation_.wait, "Print what the head decides: continue or stop");
-  CLI::App* bridge = Add(&app_, "bridge", "JSON lines on standard input, for drivers", RunBridge,
+                     "Directory or file to commit before the command returns");
+  report->add_flag("--wait", invocation_.wait, "Print the decision of the head: continue or stop");
+  CLI::App* bridge = Add(&app_, "bridge", "Serve a driver: JSON lines on standard input", RunBridge,
                          "  rt bridge\n  rt bridge --local --cpus 4");
-  bridge->add_flag("--local", invocation_.local, "With a private cluster that ends with it");
-  bridge->add_option("--cpus", invocation_.cpus, "Of the private cluster's worker");
-  bridge->add_option("--gpus", invocation_.gpus, "Of the private cluster's worker");
-  bridge->add_option("--state", invocation_.state, "Of a private cluster that was kept: go on");
-  Words(Add(&app_, "completion", "A completion script for a shell", RunCompletion,
+  bridge->add_flag("--local", invocation_.local,
+                   "Start a private cluster that ends with the driver");
+  bridge->add_option("--cpus", invocation_.cpus, "Cpus of the private cluster's worker");
+  bridge->add_option("--gpus", invocation_.gpus, "Gpus of the private cluster's worker");
+  bridge->add_option("--state", invocation_.state, "State of a private cluster to continue from");
+  Words(Add(&app_, "completion", "Print a completion script for a shell", RunCompletion,
             "  rt completion bash > /etc/bash_completion.d/rt"),
         "SHELL", "bash, zsh or fish");
 }

@@ -100,13 +100,13 @@ std::string BestTrials::Render(const std::string& metric) const {
   }
   std::string text = table.Render();
   if (same.empty()) return text;
-  Spans line = {{"the same in all: " + Join(same, ", "), Ink::kPlain}};
+  Spans line = {{"same in all trials: " + Join(same, ", "), Ink::kPlain}};
   return text + RenderSpans(line, kBestWidthMax, false) + "\n";
 }
 
 std::string RenderRungs(const Json& rungs) {
   if (!rungs.is_array() || rungs.array().empty()) return "";
-  Table table({"BRACKET", "MILESTONE", "CAME", "FELL", "WENT ON"});
+  Table table({"BRACKET", "MILESTONE", "REACHED", "STOPPED", "CONTINUED"});
   for (const Json& rung : rungs.array()) {
     Json on(rung.GetInt("recorded") - rung.GetInt("stopped"));
     table.Add({CellText(rung.Find("bracket")), CellText(rung.Find("milestone")),

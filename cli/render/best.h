@@ -37,7 +37,8 @@ class BestTrials {
   std::map<std::string, Range> ranges_;
 };
 
-// "at 1 of bracket 0: 9 came, 6 fell, 3 went on", as a table; empty when there are none.
+// "bracket 0, milestone 1: 9 reached it, 6 stopped, 3 continued", as a table; empty when there are
+// none.
 std::string RenderRungs(const Json& rungs);
 
 }  // namespace rt

@@ -153,9 +153,9 @@ void AddRungs(const Json& experiment, std::vector<Spans>& lines) {
   if (rungs == nullptr || !rungs->is_array() || rungs->array().empty()) return;
   std::string text;
   for (const Json& rung : rungs->array())
-    text += (text.empty() ? "" : "  ") + std::string("at ") + CellText(rung.Find("milestone")) +
-            ": " + CellText(rung.Find("recorded")) + " came, " +
-            CellText(rung.Find("stopped")) + " fell";
+    text += (text.empty() ? "" : "  ") + std::string("step ") + CellText(rung.Find("milestone")) +
+            ": " + CellText(rung.Find("stopped")) + " of " + CellText(rung.Find("recorded")) +
+            " stopped";
   Spans line = Labelled("rungs");
   line.push_back({text, Ink::kPlain});
   lines.push_back(std::move(line));
@@ -346,8 +346,9 @@ std::string ProgressLine(const Json& experiment) {
       text += ", " + std::to_string(count) + " " + state;
   const Json* best = experiment.Find("best");
   if (best != nullptr && best->is_object())
-    text += "; best " + experiment.GetString("metric", "value") + " " +
-            CellText(best->Find("value")) + " (" + best->GetString("trial_id") + ")";
+    text += "; best so far " + experiment.GetString("metric", "value") + " " +
+            CellText(best->Find("value")) + " (trial " + best->GetString("trial_id") + ", step " +
+            CellText(best->Find("step")) + ")";
   return EscapeControl(text);
 }
 

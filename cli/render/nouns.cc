@@ -123,6 +123,11 @@ std::string ItemsOf(const Json& status, const char* key, Noun noun,
   return text;
 }
 
+// A table begins with the end of the line before it.
+std::string Titled(const char* title, const std::string& table) {
+  return table.empty() ? "" : "\n" + std::string(title) + table;
+}
+
 std::string WaitsOf(const Json& status, const Invocation& invocation) {
   const std::vector<WaitGroup> groups = GroupWaits(status, "");
   if (groups.empty()) return "";
@@ -205,9 +210,9 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
   if (!history.empty()) text += "head    " + history + "\n";
   const std::string store = StoreText(status);
   if (!store.empty()) text += "store   " + store + "\n";
-  text += ItemsOf(status, "experiments", Noun::kExperiment, invocation);
-  text += ItemsOf(status, "jobs", Noun::kJob, invocation);
-  text += WaitsOf(status, invocation);
+  text += Titled("experiments", ItemsOf(status, "experiments", Noun::kExperiment, invocation));
+  text += Titled("jobs", ItemsOf(status, "jobs", Noun::kJob, invocation));
+  text += Titled("waiting", WaitsOf(status, invocation));
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/render/nouns.h"
 #include "cli/render/plan_places.h"
 #include "cli/render/plan_space.h"
+#include "cli/render/spans.h"
 #include "cli/render/table.h"
 #include "common/base/strings.h"
 #include "common/spec/milestones.h"
@@ -79,7 +80,7 @@ bool IsGang(const Json& plan) {
 std::string TextOfPlaces(const Json& plan) {
   const Json* places = plan.Find("places");
   if (places == nullptr || !places->is_array())
-    return "no cluster was asked where they would run: name one with -c\n";
+    return "no cluster selected, so placement is unknown; use -c NAME\n";
   if (places->array().empty()) return "no node of the cluster is ready\n";
   if (plan.GetInt("side_by_side") == 0)
     return std::string("side by side  none: ") +
@@ -98,7 +99,8 @@ std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
   text += "trials        " + (trials->is_null() ? std::string("without end") : trials->Dump()) +
-          " (" + CellText(plan.Find("grid_points")) + " grid points, num_samples " +
+          " (" + Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
+          ", num_samples " +
           CellText(plan.Find("num_samples")) + ")\n";
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {

@@ -74,6 +74,10 @@ size_t VisibleWidth(const std::string& line) {
   return width;
 }
 
+std::string Counted(size_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
 std::string DurationText(double seconds) {
   char text[32];
   long whole = static_cast<long>(seconds > 0 ? seconds + 0.5 : 0);

@@ -21,6 +21,8 @@ size_t VisibleWidth(const std::string& line);  // Characters, without the sequen
 std::string Inked(const std::string& text, Ink ink);
 // Of a state of any noun: red for what failed, green for what goes well or went well.
 Ink InkOfState(const std::string& state);
+// "1 worker", "3 workers".
+std::string Counted(size_t count, const char* one, const char* many);
 // "8s", "3m 05s", "2h 10m", "4d 02h".
 std::string DurationText(double seconds);
 

@@ -1,10 +1,14 @@
 #include "cli/render/why.h"
 
+#include <string.h>  // sigabbrev_np
+
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "cli/render/nouns.h"
 #include "cli/render/spans.h"
+#include "common/base/ids.h"
 #include "common/base/strings.h"
 
 namespace rt {
@@ -59,25 +63,40 @@ std::string Lower(std::string text) {
   return text;
 }
 
-// "attempt 1 on worker-2 was lost: …": one that is over.
+// The signal that rt itself ended it with, its reason, or what the process left: once.
+std::string HowItEnded(const Json& attempt) {
+  const std::string outcome = attempt.GetString("outcome"), reason = attempt.GetString("reason");
+  const int64_t signal = attempt.GetInt("signal"), code = attempt.GetInt("exit_code");
+  const std::string killed = "killed by signal " + std::to_string(signal);
+  const bool by_rt = outcome == "STOPPED" || outcome == "SUSPENDED" || outcome == "PREEMPTED";
+  if (signal > 0 && by_rt && (reason.empty() || reason == killed)) {
+    const char* name = ::sigabbrev_np(static_cast<int>(signal));
+    return "ended by rt (" + (name == nullptr ? killed : "SIG" + std::string(name)) + ")";
+  }
+  const std::string said = signal > 0  ? killed
+                           : code > 0 ? "exited with code " + std::to_string(code)
+                                      : "";
+  const bool says_it = reason.find(said) != std::string::npos;
+  return reason.empty() ? said : says_it ? reason : reason + "; " + said;
+}
+
+// "attempt 1 on worker-2 ended 3s ago: lost; its node was lost": one that is over.
 std::string EndOf(const Json& attempt, const Json& nodes) {
   std::string text = "attempt " + CellText(attempt.Find("number")) + " on " +
                      PlacesOf(attempt, nodes) + " ended " + AgeText(attempt.Find("ended_at")) +
                      ": " + Lower(attempt.GetString("outcome"));
-  const Json* signal = attempt.Find("signal");
-  const Json* code = attempt.Find("exit_code");
-  if (signal != nullptr && signal->is_int()) text += ", signal " + signal->Dump();
-  else if (code != nullptr && code->is_int() && code->AsInt() != 0)
-    text += ", exit code " + code->Dump();
-  if (std::string reason = attempt.GetString("reason"); !reason.empty()) text += "; " + reason;
-  return text;
+  const std::string how = HowItEnded(attempt);
+  return how.empty() ? text : text + "; " + how;
 }
 
 void AddWaiting(const Json& trial, std::vector<std::string>& lines) {
   const Json* waiting = trial.Find("waiting");
   if (waiting == nullptr || !waiting->is_object()) return;
   const std::string reason = waiting->GetString("reason");
-  lines.push_back(reason.starts_with("its ") ? reason : "it " + reason);
+  const std::string subject = reason.starts_with("its ")     ? ""
+                              : reason.starts_with("paused") ? "it is "
+                                                             : "it ";
+  lines.push_back(subject + reason);
   if (std::string frees = waiting->GetString("frees"); !frees.empty())
     lines.push_back("what would help: " + frees);
 }
@@ -100,12 +119,12 @@ std::string NodeMeaning(const Json& node) {
     return "it takes no new work: it was heard of last " + AgeText(node.Find("last_seen_at"));
   if (state == "DRAINING") {
     std::string by = node.GetString("drain_until");
-    return "it takes no new work; its trials save and go on elsewhere" +
+    return "it takes no new work; its trials save and continue elsewhere" +
            (by.empty() ? "" : ", by " + by);
   }
   if (state == "LOST")
     return "it takes no work: it was heard of last " + AgeText(node.Find("last_seen_at")) +
-           "; what it ran goes on elsewhere, and it is taken back when it returns";
+           "; what it ran continues elsewhere, and it is taken back when it returns";
   return "it left the cluster";
 }
 
@@ -123,6 +142,16 @@ std::string FreeText(const Json& node) {
 }
 
 }  // namespace
+
+std::string RunText(const std::string& fence) {
+  const std::optional<Fence> run = ParseFence(fence);
+  if (!run.has_value()) return fence;
+  const Owner& owner = run->attempt.owner;
+  std::string text = owner.is_job() ? "job " + std::to_string(owner.group)
+                                    : "trial " + ToString(owner.trial());
+  text += " (attempt " + std::to_string(run->attempt.number);
+  return text + (run->rank == 0 ? ")" : ", rank " + std::to_string(run->rank) + ")");
+}
 
 std::vector<std::string> WhyTrial(const Json& trial, const Json& nodes) {
   std::string state = trial.GetString("state");
@@ -157,20 +186,22 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
                                     NodeMeaning(node)};
   if (std::string reason = node.GetString("reason"); !reason.empty())
     lines.push_back("because: " + reason);
-  if (std::string room = FreeText(node); !room.empty()) lines.push_back(room);
+  if (std::string free = FreeText(node); !free.empty()) lines.push_back(free);
   const Json* attempts = node.Find("attempts");
   std::vector<std::string> running;
   if (attempts != nullptr && attempts->is_array())
-    for (const Json& attempt : attempts->array()) running.push_back(CellText(&attempt));
+    for (const Json& attempt : attempts->array()) running.push_back(RunText(CellText(&attempt)));
   if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
   else lines.push_back("runs nothing");
   if (const int64_t held = node.GetInt("held_checkpoints"); held > 0)
     lines.push_back("holds " + std::to_string(held) +
-                    " checkpoints that the store does not have yet, and brings them there");
+                    (held == 1 ? " checkpoint" : " checkpoints") +
+                    " that the store does not have yet, and brings them there");
   if (pending.is_array() && !pending.array().empty()) {
     const Json& first = pending.array()[0];
-    lines.push_back(std::to_string(pending.array().size()) + " wait in the cluster; " +
-                    first.GetString("id") + " " + first.GetString("reason"));
+    const size_t count = pending.array().size();
+    lines.push_back(std::to_string(count) + (count == 1 ? " waits" : " wait") +
+                    " in the cluster; " + first.GetString("id") + " " + first.GetString("reason"));
   }
   return lines;
 }

@@ -11,6 +11,8 @@ namespace rt {
 
 // `nodes`: the items of `node list`, for their names.
 std::vector<std::string> WhyTrial(const Json& trial, const Json& nodes);
+// "trial 2/0 (attempt 1)" for the "t2-0.a1.r0" of a node's JSON.
+std::string RunText(const std::string& fence);
 // `pending`: of `status`.
 std::vector<std::string> WhyNode(const Json& node, const Json& pending);
 

@@ -141,9 +141,16 @@ inline constexpr Millis kGpuLookEvery = 5'000;
 // Snapshot of the state after this many events.
 inline constexpr uint64_t kSnapshotEveryEvents = 100'000;
 
+// Attempts without any output that a worker remembers: more than the short trials of one large
+// search on one node, and 2 MB of memory. The output of an older one would count as lost.
+inline constexpr size_t kSilentAttemptsMax = 20'000;
+
 // Bundles.
 inline constexpr size_t kBundleFilesMax = 100'000;
 inline constexpr Bytes kBundleBytesMax = Bytes{2} << 30;
+// From this size on `rt submit` says what takes the room: code is smaller, data and environments
+// that came along by accident are not, and each push of so much is felt.
+inline constexpr Bytes kBundleNoticeBytes = Bytes{100} << 20;
 inline constexpr size_t kPathBytesMax = 4'096;
 // The least quota of a checkpoint store: less is a slip of the pen.
 inline constexpr Bytes kStoreQuotaMin = Bytes{1} << 20;

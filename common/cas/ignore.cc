@@ -117,6 +117,10 @@ void IgnoreRules::AddFile(std::string_view directory, std::string_view text) {
 }
 
 bool IgnoreRules::IsIgnored(std::string_view path, bool is_directory) const {
+  return Decide(path, is_directory).value_or(false);
+}
+
+std::optional<bool> IgnoreRules::Decide(std::string_view path, bool is_directory) const {
   for (auto pattern = patterns_.rbegin(); pattern != patterns_.rend(); ++pattern) {
     if (pattern->directories_only && !is_directory) continue;
     if (!path.starts_with(pattern->directory)) continue;
@@ -124,7 +128,7 @@ bool IgnoreRules::IsIgnored(std::string_view path, bool is_directory) const {
     if (!pattern->anchored) subject = subject.substr(subject.rfind('/') + 1);
     if (MatchesGlob(pattern->glob, subject)) return !pattern->negated;
   }
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace rt

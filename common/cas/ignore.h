@@ -4,6 +4,7 @@
 // them. As in git, nothing below an ignored directory can be taken back. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ class IgnoreRules {
   void AddFile(std::string_view directory, std::string_view text);
   // Whether the entry itself is ignored; `path` is relative to the root.
   bool IsIgnored(std::string_view path, bool is_directory) const;
+  // The same, and nullopt where no pattern matches: false then means that '!' takes the entry back.
+  std::optional<bool> Decide(std::string_view path, bool is_directory) const;
   size_t size() const { return patterns_.size(); }
   // Forgets what was added after there were `size` patterns: the walk leaves a directory.
   void Truncate(size_t size) { patterns_.resize(size); }

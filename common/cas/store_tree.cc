@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "common/base/limits.h"
@@ -35,11 +36,12 @@ constexpr size_t kPendingBytesMax = 64u << 20;
 constexpr size_t kPendingChunksMax = 1'000;
 constexpr Bytes kIgnoreFileBytesMax = 1 << 20;
 
+// With a null store it only measures.
 class TreeStorer {
  public:
-  TreeStorer(BlobStore& store, const TreeOptions& options)
+  TreeStorer(BlobStore* store, const TreeOptions& options)
       : store_(store), is_bundle_(options.honour_ignore_files), only_(options.only),
-        unreadable_(options.unreadable) {
+        unreadable_(options.unreadable), on_progress_(options.on_progress) {
     std::error_code error;
     for (const std::string& path : options.exclude)
       excluded_.insert(fs::weakly_canonical(path, error).string());
@@ -48,8 +50,11 @@ class TreeStorer {
   absl::Status AddDirectory(const std::string& directory, const std::string& relative);
   absl::Status AddFile(const std::string& path, const std::string& relative);
   absl::StatusOr<StoredTree> Finish();
+  TreeSize Measured();
 
  private:
+  bool IsLeftOut(const std::string& path, const std::string& relative, bool is_directory);
+  absl::Status Measure(const std::string& relative, Bytes bytes);
   absl::Status AddEntry(const std::string& path, const std::string& relative);
   bool IsWanted(const std::string& relative, bool is_directory) const;
   absl::Status AddLink(const std::string& path, const std::string& relative);
@@ -60,14 +65,17 @@ class TreeStorer {
   absl::Status Flush();
   absl::Status Await();  // What Flush began.
 
-  BlobStore& store_;
+  BlobStore* const store_;
   const bool is_bundle_;
   const std::map<std::string, Bytes>* const only_;
   std::map<std::string, std::string>* const unreadable_;
+  const std::function<void(Bytes)> on_progress_;
   std::set<std::string> excluded_;
   IgnoreRules rules_;
   Manifest manifest_;
   StoredTree stored_;
+  std::map<std::string, Bytes> entries_;  // Of the root, while measuring.
+  Bytes read_ = 0;
   std::map<std::string, std::string> pending_;  // Digest -> bytes.
   size_t pending_bytes_ = 0;
   std::set<std::string> known_;  // In the store, or on the way there.
@@ -164,18 +172,44 @@ absl::Status TreeStorer::AddEntry(const std::string& path, const std::string& re
     return !IsWanted(relative, false) || IsUnreadable(relative, failed) ? absl::OkStatus() : failed;
   }
   if (is_bundle_) {
-    std::string_view name = std::string_view(relative).substr(relative.rfind('/') + 1);
-    if (name == ".git" || rules_.IsIgnored(relative, S_ISDIR(info.st_mode)))
-      return absl::OkStatus();
+    if (IsLeftOut(path, relative, S_ISDIR(info.st_mode))) return absl::OkStatus();
   }
   if (!IsWanted(relative, S_ISDIR(info.st_mode))) return absl::OkStatus();
   if (absl::Status status = CheckRelativePath(relative); !status.ok())
     return Annotate(status, EscapeControl(path));
   if (S_ISDIR(info.st_mode)) return AddDirectory(path, relative);
+  if (store_ == nullptr)
+    return S_ISREG(info.st_mode) ? Measure(relative, info.st_size) : absl::OkStatus();
   if (S_ISLNK(info.st_mode)) return AddLink(path, relative);
   if (S_ISREG(info.st_mode)) return AddFile(path, relative);
-  RT_LOG(kWarning) << "left out: " << EscapeControl(path) << " is neither file, folder nor link";
+  if (is_bundle_) stored_.left_out[relative] = "neither a file, a directory nor a link";
+  else RT_LOG(kWarning) << "left out: " << EscapeControl(path) << " is no file, directory or link";
   return absl::OkStatus();
+}
+
+// What of a bundle is left out by the user's rules, or by ours unless '!' takes it back.
+bool TreeStorer::IsLeftOut(const std::string& path, const std::string& relative,
+                           bool is_directory) {
+  const std::string_view name = std::string_view(relative).substr(relative.rfind('/') + 1);
+  if (name == ".git") return true;
+  if (const std::optional<bool> said = rules_.Decide(relative, is_directory)) return *said;
+  if (!is_directory) return false;
+  const bool is_environment = Exists(path + "/pyvenv.cfg");
+  if (!is_environment && name != "node_modules") return false;
+  stored_.left_out[relative + "/"] = is_environment ? "a virtual environment" : "packages of Node";
+  return true;
+}
+
+absl::Status TreeStorer::Measure(const std::string& relative, Bytes bytes) {
+  ++stored_.files;
+  stored_.bytes += bytes;
+  const size_t slash = relative.find('/');
+  entries_[slash == std::string::npos ? relative : relative.substr(0, slash + 1)] += bytes;
+  return absl::OkStatus();
+}
+
+TreeSize TreeStorer::Measured() {
+  return {stored_.bytes, stored_.files, std::move(entries_), std::move(stored_.left_out)};
 }
 
 absl::Status TreeStorer::AddLink(const std::string& path, const std::string& relative) {
@@ -189,7 +223,7 @@ absl::Status TreeStorer::AddLink(const std::string& path, const std::string& rel
     if (!is_bundle_) return Annotate(status, EscapeControl(path));
     // Virtual environments and data folders are full of these; they mean nothing on another
     // machine.
-    RT_LOG(kWarning) << "left out: " << EscapeControl(path) << ": " << MessageOf(status);
+    stored_.left_out[relative] = "it links outside the directory";
     return absl::OkStatus();
   }
   manifest_.entries.push_back(std::move(entry));
@@ -213,13 +247,7 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
   ++stored_.files;
   stored_.bytes += entry.size;
   manifest_.entries.push_back(std::move(entry));
-  if (!is_bundle_) return absl::OkStatus();
-  constexpr std::string_view kHint = "list what the code does not need in .rtignore";
-  if (stored_.files > limits::kBundleFilesMax)
-    return Invalid("the working directory holds more than 100 000 files", kHint);
-  if (stored_.bytes > limits::kBundleBytesMax)
-    return Invalid("the working directory holds more than 2 GiB", kHint);
-  return absl::OkStatus();
+  return is_bundle_ ? CheckBundleSize(stored_.files, stored_.bytes) : absl::OkStatus();
 }
 
 // What was read is what is stored, also when somebody writes to the file meanwhile: the plan only
@@ -251,6 +279,8 @@ absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& ent
       cuts.push_back(static_cast<Bytes>(filled));
       bytes.resize(filled);
       RT_RETURN_IF_ERROR(AddChunk(std::move(bytes), entry));
+      read_ += static_cast<Bytes>(filled);
+      if (on_progress_) on_progress_(read_);
     }
     if (!last) continue;
     if (cuts != SizesOf(ChunkSpans(entry.size))) entry.cuts = std::move(cuts);
@@ -287,7 +317,7 @@ absl::Status TreeStorer::Flush() {
   if (pending_.empty()) return absl::OkStatus();
   for (const auto& [digest, bytes] : pending_) known_.insert(digest);
   storing_ = std::async(std::launch::async, [this, chunks = std::exchange(pending_, {})] {
-    return StoreMissing(store_, chunks);
+    return StoreMissing(*store_, chunks);
   });
   pending_bytes_ = 0;
   return absl::OkStatus();
@@ -301,14 +331,14 @@ absl::StatusOr<StoredTree> TreeStorer::Finish() {
   RT_RETURN_IF_ERROR(Flush());
   RT_RETURN_IF_ERROR(Await());
   RT_ASSIGN_OR_RETURN(stored_.text, FormatManifest(std::move(manifest_)));
-  RT_ASSIGN_OR_RETURN(stored_.manifest, store_.PutManifest(stored_.text));
+  RT_ASSIGN_OR_RETURN(stored_.manifest, store_->PutManifest(stored_.text));
   return stored_;
 }
 
 absl::StatusOr<StoredTree> StoreOnce(BlobStore& store, const std::string& root,
                                      const TreeOptions& options) {
   std::error_code error;
-  TreeStorer storer(store, options);
+  TreeStorer storer(&store, options);
   RT_RETURN_IF_ERROR(fs::is_directory(root, error)
                          ? storer.AddDirectory(root, "")
                          : storer.AddFile(root, fs::path(root).filename().string()));
@@ -316,6 +346,24 @@ absl::StatusOr<StoredTree> StoreOnce(BlobStore& store, const std::string& root,
 }
 
 }  // namespace
+
+absl::Status CheckBundleSize(size_t files, Bytes bytes) {
+  constexpr std::string_view kHint = "list what the code does not need in .rtignore";
+  if (files > limits::kBundleFilesMax)
+    return Invalid("the working directory holds more than 100 000 files", kHint);
+  if (bytes > limits::kBundleBytesMax)
+    return Invalid("the working directory holds more than 2 GiB", kHint);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TreeSize> MeasureTree(const std::string& path, const TreeOptions& options) {
+  std::error_code error;
+  const std::string root = fs::canonical(path, error).string();
+  if (error) return ErrnoStatus(error.value(), path);
+  TreeStorer storer(nullptr, options);
+  RT_RETURN_IF_ERROR(storer.AddDirectory(root, ""));
+  return storer.Measured();
+}
 
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
                                      const TreeOptions& options) {

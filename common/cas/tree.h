@@ -15,7 +15,8 @@ namespace rt {
 
 struct TreeOptions {
   // Bundles: .gitignore and .rtignore are honoured, .git, sockets, and the paths in `exclude`
-  // (absolute: RT_HOME, results) are left out. Off for checkpoints: everything is taken.
+  // (absolute: RT_HOME, results) are left out, and unless '!' takes them back, so are virtual
+  // environments of Python and node_modules. Off for checkpoints: everything is taken.
   bool honour_ignore_files = false;
   std::vector<std::string> exclude;
   // Only these files, links and empty directories, below the root, and of each file at most so many
@@ -24,13 +25,27 @@ struct TreeOptions {
   // With `only`: gets the files that are gone or cannot be read, each with the reason; the rest is
   // stored without them. Null: they are errors.
   std::map<std::string, std::string>* unreadable = nullptr;
+  // Hears the bytes that were read so far, on the caller's thread; null: nobody does.
+  std::function<void(Bytes)> on_progress;
 };
 struct StoredTree {
   std::string manifest;  // Digest.
   std::string text;      // The manifest itself.
   Bytes bytes = 0;       // Of all files.
   size_t files = 0;
+  // What rules of ours left out, with the reason: "wv/" is "a virtual environment".
+  std::map<std::string, std::string> left_out;
 };
+// What StoreTree would store, from the sizes of the files alone.
+struct TreeSize {
+  Bytes bytes = 0;
+  size_t files = 0;
+  std::map<std::string, Bytes> entries;  // Of the root: "data/" with all below it, "train.py".
+  std::map<std::string, std::string> left_out;  // As above.
+};
+// InvalidArgument for a bundle above limits::kBundleFilesMax or kBundleBytesMax.
+absl::Status CheckBundleSize(size_t files, Bytes bytes);
+absl::StatusOr<TreeSize> MeasureTree(const std::string& path, const TreeOptions& options);
 // Stores only what is missing. A path that is a file becomes a tree of one file.
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
                                      const TreeOptions& options);

@@ -71,7 +71,7 @@ std::optional<std::string> MetricProblem(const RowView& row, std::string_view me
   if (value != nullptr && !value->is_object())
     return "a row's metric '" + Shown(metric) + "' is not a number: " + Shown(value->Dump());
   if (value == nullptr && NamesOf(row.metrics).empty()) return std::nullopt;
-  return "a row does not have the metric '" + Shown(metric) + "'; " +
+  return "a report does not have the metric '" + Shown(metric) + "'; " +
          ReportedText(row.metrics, metric);
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "common/base/quantity.h"
 #include "common/base/status.h"
@@ -132,20 +133,30 @@ absl::StatusOr<Resources> ParseResources(const Json& json, std::string_view path
   return out;
 }
 
+// "8": a number, "8GiB": a text.
+static Json AmountOf(std::string_view text) {
+  auto number = Json::Parse(text);
+  return number.ok() && number->is_number() ? *number : Json(std::string(text));
+}
+
 absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text) {
-  Json json = Json::MakeObject();
+  constexpr std::string_view kHint =
+      "write cpu=2,gpu=1,memory=8GiB; any other name, such as fpga=1, is a resource of your own";
+  Resources out;
+  std::set<std::string> seen;
   for (const std::string& part : Split(text, ',')) {
     if (Trim(part).empty()) continue;
-    size_t equals = part.find('=');
-    if (equals == std::string::npos)
-      return Invalid("resources: '" + part + "' is not of the form name=amount",
-                     "write for example cpu=2,gpu=1,memory=8GiB");
-    std::string name(Trim(std::string_view(part).substr(0, equals)));
-    std::string amount(Trim(std::string_view(part).substr(equals + 1)));
-    auto number = Json::Parse(amount);
-    json.Set(name, number.ok() && number->is_number() ? *number : Json(amount));
+    const size_t equals = part.find('=');
+    const std::string name(Trim(std::string_view(part).substr(0, equals)));
+    if (equals == std::string::npos || name.empty())
+      return Invalid("resources: '" + part + "' is not of the form NAME=AMOUNT", kHint);
+    if (!seen.insert(Lower(name)).second)
+      return Invalid("resources: '" + name + "' is there twice", kHint);
+    const Json amount = AmountOf(Trim(std::string_view(part).substr(equals + 1)));
+    if (absl::Status set = SetOne(out, name, amount, ""); !set.ok())
+      return Invalid("resources: " + std::string(Trim(part)) + ": " + MessageOf(set), kHint);
   }
-  return ParseResources(json, "resources");
+  return out;
 }
 
 std::string Describe(const Resources& resources) {
@@ -161,19 +172,23 @@ std::string Describe(const Resources& resources) {
   return parts.empty() ? "nothing" : Join(parts, ", ");
 }
 
-std::string DescribeShortage(const Resources& wanted, const Resources& available) {
+std::string DescribeShortage(const Resources& wanted, const Resources& available,
+                             const Resources& total) {
+  const bool only_cpus = wanted.gpu == 0 && wanted.memory == 0 && wanted.custom.empty();
   std::vector<std::string> parts;
-  auto compare = [&](int64_t want, int64_t have, const std::string& name) {
+  auto compare = [&](int64_t want, int64_t have, int64_t all, const std::string& name) {
     if (want > have)
-      parts.push_back(name + ": needs " + FormatUnits(want) + ", has " + FormatUnits(have));
+      parts.push_back(FormatUnits(have) + " of " + FormatUnits(all) +
+                      (only_cpus ? "" : " " + name) + " free");
   };
-  compare(wanted.cpu, available.cpu, "cpu");
-  compare(wanted.gpu, available.gpu, "gpu");
+  compare(wanted.cpu, available.cpu, total.cpu, "cpu");
+  compare(wanted.gpu, available.gpu, total.gpu, "gpu");
   if (wanted.memory > available.memory)
-    parts.push_back("memory: needs " + FormatBytes(wanted.memory) + ", has " +
-                    FormatBytes(available.memory));
-  for (const auto& [name, units] : wanted.custom) compare(units, Free(available, name), name);
-  return Join(parts, "; ");
+    parts.push_back(FormatBytes(available.memory) + " of " + FormatBytes(total.memory) +
+                    " memory free");
+  for (const auto& [name, units] : wanted.custom)
+    compare(units, Free(available, name), Free(total, name), name);
+  return Join(parts, ", ");
 }
 
 }  // namespace rt

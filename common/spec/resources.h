@@ -35,12 +35,15 @@ Json ToJson(const Resources& resources);
 // A request: {"cpu":2,"gpu":1,"memory":"8GiB","tpu":1} or {"custom":{"tpu":1}}, in any letter case
 // for CPU and GPU (Ray's spelling). Negative and non-finite amounts are refused.
 absl::StatusOr<Resources> ParseResources(const Json& json, std::string_view path);
-// "cpu=2,gpu=1,memory=8GiB,custom=1": the flag of rt-worker.
+// "cpu=2,gpu=1,memory=8GiB,fpga=1": the flag of rt-worker. Every name but cpu, gpu and memory is
+// that of a resource of one's own, also "custom".
 absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text);
 // "2 cpus, 1 gpu, 8 GiB memory": for sentences. "nothing" when zero.
 std::string Describe(const Resources& resources);
-// "cpu 2 > 1 free, …": the parts of `wanted` that `available` lacks, for sentences.
-std::string DescribeShortage(const Resources& wanted, const Resources& available);
+// "0 of 4 cpu free, 1 of 2 gpu free": the parts of `wanted` that `available` lacks, of a node that
+// has `total`; without names where only cpus are wanted. "" when nothing is lacking.
+std::string DescribeShortage(const Resources& wanted, const Resources& available,
+                             const Resources& total);
 // 20000 -> "2", 5000 -> "0.5".
 std::string FormatUnits(int64_t units);
 

@@ -14,6 +14,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/strings.h"
+#include "common/yaml/unclosed.h"
 
 namespace rt {
 namespace {
@@ -265,6 +266,10 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
   } catch (const Refusal& refusal) {
     return Refused(filename, refusal.mark, refusal.message);
   } catch (const YAML::Exception& error) {
+    const bool breaks_off = error.msg.find("flow not found") != std::string::npos;
+    if (const std::optional<Unclosed> open = breaks_off ? FindUnclosed(text) : std::nullopt)
+      return WithPosition(Invalid(std::string("a ") + open->opener + " is not closed"),
+                          {.file = filename, .line = open->line, .column = open->column});
     return Refused(filename, error.mark, error.msg);
   }
   return document;
@@ -273,7 +278,8 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
 absl::StatusOr<YamlDocument> ParseYamlFile(const std::string& filename) {
   std::ifstream file(filename, std::ios::binary);
   if (!file) {
-    if (errno == ENOENT) return Invalid(filename + ": no such file");
+    if (errno == ENOENT)
+      return WithPosition(Invalid(filename + ": no such file"), {.file = filename});
     return ErrnoStatus(errno, "open " + filename);
   }
   std::string text(limits::kYamlBytesMax + 1, '\0');

@@ -7,7 +7,9 @@ from its newest checkpoint.
 """
 
 import argparse
+import importlib.util
 import os
+import sys
 import tempfile
 
 from rt import tune
@@ -64,7 +66,16 @@ def train_digits(config):
             tune.report(metrics, checkpoint=tune.Checkpoint.from_directory(path))
 
 
+def check_packages():
+    """Ends the script, rather than each trial, where a package is missing."""
+    wanted = {"torch": "torch", "sklearn": "scikit-learn"}
+    missing = [wanted[name] for name in wanted if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.exit(f"this example needs {' and '.join(missing)}: pip install {' '.join(missing)}")
+
+
 def main():
+    check_packages()
     parser = argparse.ArgumentParser(description="a hyperparameter search in PyTorch")
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=9)

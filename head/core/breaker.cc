@@ -52,9 +52,9 @@ void TryBreaker(Draft& draft, ExperimentId id) {
   }
   StopExperiment(draft, id, StopCause::kExperiment,
                  "breaker: its first " + std::to_string(wanted) +
-                     " trials all failed alike, " +
-                     (first->stop_cause == StopCause::kMetric ? "by what they report: "
-                                                              : "each soon after its start: ") +
+                     " trials all failed with the same error " +
+                     (first->stop_cause == StopCause::kMetric ? "in what they report: "
+                                                              : "soon after starting: ") +
                      why.substr(0, kShownBytesMax));
 }
 

@@ -239,7 +239,8 @@ absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input) {
     EmitAndTell(draft, input.node, event::NodeResumed{input.node});
     return absl::OkStatus();
   }
-  if (!node.draining) return absl::FailedPreconditionError("node " + node.name + " does not drain");
+  if (!node.draining)
+    return absl::FailedPreconditionError("node " + node.name + " is not draining");
   return WithHint(absl::FailedPreconditionError("node " + node.name + " was given notice: " +
                                                 node.reason),
                   "it takes work again once its notice is withdrawn");

@@ -4,6 +4,7 @@
 // nodes: best fit, and cpu work stays off gpu nodes while others have room.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/status.h"
@@ -115,7 +116,10 @@ Waiting WhyPaused(const State& state, const Owner& owner) {
   const Trial* trial = FindTrial(state, owner.trial());
   const Experiment& experiment = state.experiments.at(owner.trial().experiment);
   if (trial == nullptr || trial->end != TrialEnd::kNone) return {};
-  auto because = [](const std::string& reason) { return reason.empty() ? "" : ": " + reason; };
+  // "by alice" is who, anything else is why.
+  auto because = [](const std::string& reason) {
+    return reason.empty() ? "" : (reason.starts_with("by ") ? " " : ": ") + reason;
+  };
   if (trial->pause_cause != PauseCause::kNone)
     return {"paused" + because(trial->pause_reason),
             trial->pause_cause == PauseCause::kUser ? "rt trial resume " + ToString(trial->id)
@@ -148,10 +152,10 @@ Waiting WhyMoving(const State& state, const Owner& owner) {
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
   if (owner.is_job())
-    return {"goes on until its node goes, then it is started again elsewhere: " + where +
+    return {"runs until its node is gone, then it is started again elsewhere: " + where +
                 " drains", "the end of the drain"};
-  return {"was asked for a checkpoint, to go on elsewhere: " + where + " drains",
-          "its next checkpoint; without one it goes on until its node goes"};
+  return {"was asked for a checkpoint, to continue elsewhere: " + where + " drains",
+          "its next checkpoint; without one it runs until its node is gone"};
 }
 
 // Of one that runs where it should not, for want of another node.
@@ -174,8 +178,8 @@ Waiting WhyLeaving(const World& world, const Owner& owner) {
   if (live == nullptr || !live->suspending) return {};
   const std::string before = WhoIsBefore(world, owner);
   return {"was asked to save and end" +
-              (before.empty() ? "" : ": its room is for " + before),
-          "its next checkpoint; it goes on when there is room again"};
+              (before.empty() ? "" : ": its capacity is for " + before),
+          "its next checkpoint; it resumes when there is capacity again"};
 }
 
 // The first of the queue that finds a place: who avoids nodes does not hold up the others.
@@ -214,8 +218,8 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->stands_in_line() || live->was_heard_of()) return {};
   const std::string before = ToString(live->after.owner.trial());
-  return {"is next on " + state.nodes.at(live->members.front().node).name + ", after trial " +
-              before, "the end of trial " + before};
+  return {"is queued behind trial " + before + " on " +
+              state.nodes.at(live->members.front().node).name, "the end of trial " + before};
 }
 
 }  // namespace
@@ -288,6 +292,30 @@ void Place(Draft& draft) {
   }
 }
 
+// The node that lacks least of what is wanted: the fewest kinds, then the most cpus free.
+struct Closest {
+  std::string node, shortage;
+
+  void Consider(const Resources& wanted, const Node& candidate, const Resources& free) {
+    std::string lacks = DescribeShortage(wanted, free, candidate.inventory.resources);
+    const std::pair score{std::count(lacks.begin(), lacks.end(), ','), -free.cpu};
+    if (!node.empty() && score >= best_) return;
+    best_ = score;
+    node = candidate.name;
+    shortage = std::move(lacks);
+  }
+
+ private:
+  std::pair<int64_t, int64_t> best_;
+};
+
+// "no node has … free".
+static std::string HowMany(const Resources& wanted) {
+  const bool one_kind = wanted.gpu == 0 && wanted.memory == 0 && wanted.custom.empty();
+  if (!one_kind) return "all of it";
+  return wanted.cpu == kUnit ? "one" : "that many";
+}
+
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
@@ -296,7 +324,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   if (owner.is_trial() &&
       world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
-    return {"max_concurrent trials of its experiment run already", "the end of one of them"};
+    return {"waits: max_concurrent trials of its experiment run already", "the end of one of them"};
   if (Waiting leaving = WhyLeaving(world, owner); !leaving.reason.empty()) return leaving;
   if (!world.index.ready_turn.contains(owner)) return {};
   const ResourceRequest& wanted = RequestOf(world, owner);
@@ -305,7 +333,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const std::string but = avoided.empty() ? "" : ", and not on " + NamesOf(world.state, avoided) +
                                                      ", which was excluded for it";
   size_t usable = 0, known = 0;
-  std::string nearest;
+  Closest closest;
   std::vector<std::string> draining;
   for (const auto& [id, node] : world.state.nodes) {
     if (node.gone) continue;
@@ -314,14 +342,15 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
     if (node.draining || !MayTakeWork(core, id, now)) continue;
     if (avoided.contains(id)) continue;
     ++usable;
-    std::string shortage = DescribeShortage(one, FreeOn(world, id));
-    if (nearest.empty() || shortage.size() < nearest.size()) nearest = shortage;
+    closest.Consider(one, node, FreeOn(world, id));
   }
   if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
   const std::string drain =
       draining.empty() ? "" : ", or the end of the drain of " + Join(draining, ", ");
   if (usable == 0)
-    return {"waits: none of the " + std::to_string(known) + " nodes can take work now" + but,
+    return {(known == 1 ? "waits: the only node cannot"
+                        : "waits: none of the " + std::to_string(known) + " nodes can") +
+                std::string(" take work now") + but,
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
@@ -332,16 +361,17 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const std::string frees =
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
-    return {"waits for " + Describe(wanted) + ", all at once: there is room for " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them now" + but, frees};
+    return {"needs " + Describe(wanted) + ", all at once; " +
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but, frees};
   }
-  if (nearest.empty()) {
+  if (closest.shortage.empty()) {
     if (std::string before = WhoIsBefore(world, owner); !before.empty())
-      return {"room is kept for " + before, "the start of its trials, or another node"};
-    return {"about to be placed", "nothing is missing"};
+      return {"waits: capacity is reserved for " + before,
+              "the start of its trials, or another node"};
+    return {"is about to be placed", "nothing is missing"};
   }
-  return {"waits for " + Describe(wanted) + ": on the nearest node " + nearest + " free" + but,
-          frees};
+  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) + " free (closest: " +
+              closest.node + ", " + closest.shortage + ")" + but, frees};
 }
 
 }  // namespace rt

@@ -39,7 +39,7 @@ Decision DecideAsha(Draft& draft, const Trial& trial, const ExperimentSpec& spec
   bool stops = values != nullptr && AshaStops(asha, spec.mode, *values, *value);
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *milestone, *value, stops});
   if (!stops) return {};
-  return {StopCause::kEarly, "below the cut at milestone " + NumberText(*milestone)};
+  return {StopCause::kEarly, "stopped by ASHA at rung " + NumberText(*milestone)};
 }
 
 // The keys without which a stop rule or the scheduler sees nothing in a row.

@@ -75,7 +75,8 @@ std::string ReasonOf(const Experiment& experiment) {
     return "runs retried trials only; its search is over" + (why.empty() ? why : ": " + why);
   }
   if (!experiment.paused) return "";
-  return experiment.pause_reason.empty() ? "paused" : "paused: " + experiment.pause_reason;
+  const std::string& why = experiment.pause_reason;  // "by alice" is who, anything else is why.
+  return why.empty() ? "paused" : (why.starts_with("by ") ? "paused " : "paused: ") + why;
 }
 
 Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& experiment) {

@@ -41,14 +41,15 @@ class ClusterService final : public v1::ClusterService::CallbackService {
     });
   }
   Reactor* DrainNode(Context* context, const v1::DrainNodeRequest* request, v1::Empty*) override {
-    return Unary(edge_, context, "ClusterService/DrainNode", [&](auto&, Reactor* reactor) {
+    return Unary(edge_, context, "ClusterService/DrainNode", [&](auto& who, Reactor* reactor) {
       absl::Status checked =
           CheckSize("reason", request->reason().size(), limits::kReasonBytesMax);
       if (request->deadline_ms() < 0 || request->deadline_ms() > limits::kDrainMax)
         checked = Invalid("the deadline must lie within 30 days", "--deadline 2m");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       edge_.operations.Change(
-          input::DrainNode{{request->node()}, request->reason(), request->deadline_ms()},
+          input::DrainNode{{request->node()}, ReasonOr(request->reason(), "drained by ", who),
+                           request->deadline_ms()},
           AnswerTo(reactor));
     });
   }
@@ -59,12 +60,13 @@ class ClusterService final : public v1::ClusterService::CallbackService {
     });
   }
   Reactor* ForgetNode(Context* context, const v1::ForgetNodeRequest* request, v1::Empty*) override {
-    return Unary(edge_, context, "ClusterService/ForgetNode", [&](auto&, Reactor* reactor) {
+    return Unary(edge_, context, "ClusterService/ForgetNode", [&](auto& who, Reactor* reactor) {
       absl::Status checked =
           CheckSize("reason", request->reason().size(), limits::kReasonBytesMax);
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      edge_.operations.Change(input::ForgetNode{{request->node()}, request->reason()},
-                              AnswerTo(reactor));
+      edge_.operations.Change(
+          input::ForgetNode{{request->node()}, ReasonOr(request->reason(), "forgotten by ", who)},
+          AnswerTo(reactor));
     });
   }
   Reactor* CreateToken(Context* context, const v1::CreateTokenRequest* request,

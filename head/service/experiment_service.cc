@@ -54,8 +54,9 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
   Reactor* Stop(Context* context, const v1::StopRequest* request, v1::Empty*) override {
-    return Unary(edge_, context, "ExperimentService/Stop", [&](auto&, Reactor* reactor) {
-      edge_.operations.StopExperiment({request->experiment()}, request->reason(),
+    return Unary(edge_, context, "ExperimentService/Stop", [&](auto& who, Reactor* reactor) {
+      edge_.operations.StopExperiment({request->experiment()},
+                                      ReasonOr(request->reason(), "stopped by ", who),
                                       AnswerTo(reactor));
     });
   }
@@ -80,13 +81,18 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
   Reactor* StopTrial(Context* context, const v1::StopTrialRequest* request, v1::Empty*) override {
-    return Unary(edge_, context, "ExperimentService/StopTrial", [&](auto&, Reactor* reactor) {
-      edge_.operations.StopTrial(IdOf(request->trial()), request->reason(), AnswerTo(reactor));
+    return Unary(edge_, context, "ExperimentService/StopTrial", [&](auto& who, Reactor* reactor) {
+      edge_.operations.StopTrial(IdOf(request->trial()),
+                                 ReasonOr(request->reason(), "stopped by ", who),
+                                 AnswerTo(reactor));
     });
   }
   Reactor* Pause(Context* context, const v1::StopRequest* request, v1::Empty*) override {
-    return Change(context, "ExperimentService/Pause",
-                  input::PauseExperiment{{request->experiment()}, ReasonIn(*request)});
+    return Unary(edge_, context, "ExperimentService/Pause", [&](auto& who, Reactor* reactor) {
+      edge_.operations.Change(
+          input::PauseExperiment{{request->experiment()}, ReasonOr(ReasonIn(*request), "by ", who)},
+          AnswerTo(reactor));
+    });
   }
   Reactor* Resume(Context* context, const v1::ResumeRequest* request, v1::Empty*) override {
     using Fate = input::ResumeExperiment::Fate;
@@ -100,8 +106,11 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
                                           request->add_time_ms()});
   }
   Reactor* PauseTrial(Context* context, const v1::StopTrialRequest* request, v1::Empty*) override {
-    return Change(context, "ExperimentService/PauseTrial",
-                  input::PauseTrial{IdOf(request->trial()), PauseCause::kUser, ReasonIn(*request)});
+    return Unary(edge_, context, "ExperimentService/PauseTrial", [&](auto& who, Reactor* reactor) {
+      edge_.operations.Change(input::PauseTrial{IdOf(request->trial()), PauseCause::kUser,
+                                                ReasonOr(ReasonIn(*request), "by ", who)},
+                              AnswerTo(reactor));
+    });
   }
   Reactor* ResumeTrial(Context* context, const v1::TrialRef* request, v1::Empty*) override {
     return Change(context, "ExperimentService/ResumeTrial", input::ResumeTrial{IdOf(*request)});

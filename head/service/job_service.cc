@@ -44,8 +44,9 @@ class JobService final : public v1::JobService::CallbackService {
     });
   }
   Reactor* Stop(Context* context, const v1::StopJobRequest* request, v1::Empty*) override {
-    return Unary(edge_, context, "JobService/Stop", [&](auto&, Reactor* reactor) {
-      edge_.operations.StopJob({request->job()}, request->reason(), AnswerTo(reactor));
+    return Unary(edge_, context, "JobService/Stop", [&](auto& who, Reactor* reactor) {
+      edge_.operations.StopJob({request->job()}, ReasonOr(request->reason(), "stopped by ", who),
+                               AnswerTo(reactor));
     });
   }
   Reactor* Wait(Context* context, const v1::WaitJobRequest* request,

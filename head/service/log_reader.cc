@@ -21,6 +21,12 @@ struct Target {
   bool node_lost = false;
 };
 
+// For people: "trial 2/0", "job 3".
+std::string NameOf(const Owner& owner) {
+  return owner.is_job() ? "job " + std::to_string(owner.group)
+                        : "trial " + ToString(owner.trial());
+}
+
 bool IsTerminal(const Core& core, const Owner& owner) {
   const State& state = core.world.state;
   if (owner.is_job()) {
@@ -40,11 +46,12 @@ bool IsAway(const Core& core, NodeId id) {
 absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
                                   uint32_t exact, uint32_t at_least, bool in_order) {
   const Runs* runs = FindRuns(core.world.state, owner);
-  if (runs == nullptr) return NotFound("there is no " + ToString(owner));
+  if (runs == nullptr) return NotFound("there is no " + NameOf(owner));
   const uint32_t ranks = RequestOf(core.world, owner).ranks;
   if (rank >= ranks)
-    return NotFound(ToString(owner) + " has no rank " + std::to_string(rank),
-                    "its ranks are 0 to " + std::to_string(ranks - 1));
+    return NotFound(NameOf(owner) + " has no rank " + std::to_string(rank),
+                    ranks == 1 ? "it has rank 0 alone"
+                               : "its ranks are 0 to " + std::to_string(ranks - 1));
   Target target;
   target.terminal = IsTerminal(core, owner);
   for (const Attempt& attempt : runs->attempts) {
@@ -59,7 +66,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
     if (in_order) break;  // Following: no attempt is skipped.
   }
   if (exact != 0 && !target.found)
-    return NotFound(ToString(owner) + " has no attempt " + std::to_string(exact));
+    return NotFound(NameOf(owner) + " has no attempt " + std::to_string(exact));
   return target;
 }
 
@@ -181,7 +188,8 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       std::lock_guard lock(mutex_);
       from = target.attempt == attempt_ ? offset_ : 0;
     }
-    final_ = absl::DataLossError("the log of " + ToString(target.attempt) + " after byte " +
+    final_ = absl::DataLossError("the output of " + NameOf(owner_) + ", attempt " +
+                                 std::to_string(target.attempt.number) + ", after byte " +
                                  std::to_string(from) + " is on node '" + target.node_name +
                                  "', which is lost");
     NextAttempt(target.attempt.number);

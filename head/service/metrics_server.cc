@@ -110,7 +110,7 @@ class Server final : public MetricsServer {
 
   absl::Status Listen(const Credentials& credentials, const std::string& address) {
     if (context_ == nullptr || !Configure(*context_, credentials))
-      return absl::InternalError("metrics: the certificate is of no use");
+      return absl::InternalError("metrics: cannot load the certificate");
     auto listener = PortListener::Listen({.address = address, .connections_max = kConnectionsMax,
                                           .handshakes_max = kHandshakesMax});
     if (!listener.ok()) return Annotate(listener.status(), "metrics: cannot listen on " + address);

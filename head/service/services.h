@@ -52,6 +52,11 @@ JsonDone AnswerJsonTo(grpc::ServerUnaryReactor* reactor, Reply* reply) {
 inline JsonDone AnswerTo(grpc::ServerUnaryReactor* reactor) {
   return [reactor](const absl::StatusOr<Json>& json) { reactor->Finish(ToGrpc(json.status())); };
 }
+// What is noted where nobody gave a reason: "stopped by alice".
+inline std::string ReasonOr(const std::string& given, const char* did, const Identity& who) {
+  if (given.empty()) return std::string(did) + who.name;
+  return given;
+}
 // A unary call: admitted, it runs `start` with (identity, reactor); refused, it ends at once.
 template <class Start>
 grpc::ServerUnaryReactor* Unary(const Edge& edge, grpc::CallbackServerContext* context,

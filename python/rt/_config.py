@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
 
-from rt._slips import refuse_class
+from rt._slips import refuse_class, suggests_arguments
 
 
+@suggests_arguments
 @dataclass
 class FailureConfig:
     """max_failures: restarts per trial (-1: without end). fail_fast: True, False or "raise".
@@ -31,6 +32,7 @@ class FailureConfig:
             raise ValueError("max_failures must be 0 when fail_fast is set")
 
 
+@suggests_arguments
 @dataclass
 class CheckpointConfig:
     """Which checkpoints are kept, and, for class trainables, when they are made.
@@ -71,6 +73,7 @@ class CheckpointConfig:
         return spec
 
 
+@suggests_arguments
 @dataclass
 class SyncConfig:
     """Accepted for scripts written for Ray; rt needs no syncing and reads none of it."""
@@ -84,6 +87,7 @@ class SyncConfig:
 StopFunction = Callable[[str, dict[str, Any]], bool]
 
 
+@suggests_arguments
 @dataclass
 class RunConfig:
     """name: of the experiment (default: trainable and date). storage_path: parent of its results.

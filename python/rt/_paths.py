@@ -7,10 +7,11 @@ what is said of those that rt does not have yet.
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Optional
 
 
 def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> None:
@@ -32,12 +33,22 @@ def no_attribute(module: str, name: str) -> NoReturn:
     """Raises AttributeError, as a module does; of a name of Ray it says what works instead."""
     from rt._missing import explain
 
-    error = AttributeError(
-        explain(f"{module}.{name}") or f"module {module!r} has no attribute {name!r}"
-    )
-    if hasattr(error, "name"):  # For the interpreter's own suggestions.
+    text, near = explain(f"{module}.{name}"), None
+    if text is None:
+        text, near = f"module {module!r} has no attribute {name!r}", _nearest(module, name)
+        text += f"; did you mean {near!r}?" if near else ""
+    error = AttributeError(text)
+    if near is None and hasattr(error, "name"):  # For the interpreter's own suggestions.
         error.name, error.obj = name, sys.modules[module]
     raise error
+
+
+def _nearest(module: str, name: str) -> Optional[str]:
+    """The public name of the module that `name` is a slip for, or None."""
+    if name.startswith("_"):  # Also asked for while the package itself is being imported.
+        return None
+    known = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+    return next(iter(difflib.get_close_matches(name, known, 1, 0.8)), None)
 
 
 class _MissingFinder:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import ast
 import contextlib
 import difflib
+import functools
 import inspect
 import linecache
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from types import FrameType
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TypeVar
 
 from rt import _space
 from rt._json import dump, shown
@@ -69,6 +71,30 @@ def nearest(word: str, known: Iterable[str]) -> Optional[str]:
 def _plain(word: str) -> str:
     word = word.rpartition(".")[2]
     return "".join(letter for letter in word.lower() if letter.isalnum())
+
+
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'$")
+_Class = TypeVar("_Class", bound=type)
+
+
+def suggests_arguments(cls: _Class) -> _Class:
+    """A dataclass whose TypeError for an unknown argument names the one that was meant."""
+    made: Any = cls
+    init = made.__init__
+
+    @functools.wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            found = _UNEXPECTED.search(str(error))
+            near = nearest(found[1], made.__dataclass_fields__) if found else None
+            if near is None:
+                raise
+            raise TypeError(f"{error}; did you mean {near!r}?") from None
+
+    made.__init__ = checked
+    return cls
 
 
 @contextlib.contextmanager

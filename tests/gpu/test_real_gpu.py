@@ -113,7 +113,7 @@ resources: {resources}
         if len(uuids) == 1:
             waits = self.submit("waits", 1, "{cpu: 1, gpu: 1}")
             shown = self.cluster.json("trial", "show", f"{waits}/0")
-            self.assertIn("gpu: needs 1, has 0", shown["waiting"]["reason"])
+            self.assertIn(" of 1 gpu free", shown["waiting"]["reason"])
         self.go.touch()
         for one in self.cluster.json("exp", "list")["items"]:
             self.assertEqual(self.cluster.wait_experiment(one["id"])["state"], "COMPLETED")

@@ -212,14 +212,15 @@ class ClusterTest(unittest.TestCase):
                       done.stderr)
         trial = self.cluster.json("trial", "show", "1/0")
         self.assertEqual((trial["state"], trial["reason"]),
-                         ("FAILED", "a row does not have the metric 'accuracy'; reported: loss"))
+                         ("FAILED", "a report does not have the metric 'accuracy'; reported: loss"))
         # Each trial would go on for long: the first ones end the search.
         done = self.submit("experiment: e\nmetric: loss\nmode: min\nnum_samples: 40\n"
                            "max_failures: 5\nbreaker: {trials: 2}\n"
                            "command: [sh, -c, 'echo \"RT_REPORT {\\\"lss\\\": 1}\"; sleep 600']\n")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("breaker: its first 2 trials all failed alike, by what they report: a row "
-                      "does not have the metric 'loss'; reported: lss; did you mean 'lss'?",
+        self.assertIn("breaker: its first 2 trials all failed with the same error in what they "
+                      "report: a report does not have the metric 'loss'; reported: lss; did you "
+                      "mean 'lss'?",
                       done.stderr)
         ran = [trial for trial in self.cluster.trials(2) if trial["attempt"]]
         self.assertLess(len(ran), 10)

@@ -42,7 +42,7 @@ class CareTest(ClusterTest):
         for check in ("programs", "certificates", "port", "versions", "clocks", "nodes"):
             self.assertEqual(found[check]["status"], "ok", found[check])
         text = self.cluster.rt("doctor").stdout
-        self.assertRegex(text, r"(?m)^ok    nodes +1 of 1 nodes are well$")
+        self.assertRegex(text, r"(?m)^ok    nodes +1 of 1 nodes are READY, with healthy gpus$")
 
     def test_doctor_says_what_fails_and_what_to_do(self) -> None:
         context = self.cluster.home / "home/clusters/gone/context"
@@ -56,7 +56,7 @@ class CareTest(ClusterTest):
         found = self.findings("-c", "nobody", code=1)
         self.assertEqual(found["cluster"]["status"], "fail")
         done = self.cluster.rt("doctor", "-c", "nobody", check=False)
-        self.assertRegex(done.stdout, r"(?m)^fail  cluster +unknown cluster 'nobody'$")
+        self.assertRegex(done.stdout, r"(?m)^fail  cluster +there is no cluster 'nobody'; known: ")
 
     def test_plan(self) -> None:
         path = self.cluster.work / "sweep.yaml"

@@ -158,6 +158,24 @@ resources: {{cpu: 2}}
         self.assertEqual(ids("job", "show", "j1"), ["1"])
         self.assertEqual(ids("trial", "show", "t3"), ["2/3"])
         self.assertEqual(ids("node", "show", "n1"), ["1"])
+        self.assertEqual(ids("exp", "show", "waits", "done"), ["1", "2"])
+        self.assertEqual(ids("exp", "show", "1", "waits"), ["1", "2"])
+        self.assertEqual(ids("node", "show", "1", "worker-1"), ["1"])
+        name = self.cluster.trials(self.done)[1]["name"]
+        self.assertEqual(ids("trial", "show", name, "2/3"), ["1/1", "2/3"])
+        self.assertEqual(ids("trial", "list", "--exp", "done"), ["1/0", "1/1", "1/2"])
+        self.assertIn("RT_REPORT", self.cluster.rt("logs", name).stdout)
+        for words, noun in ((["exp", "show", "done", "wiats"], "experiment"),
+                            (["job", "show", "nosuch"], "job"),
+                            (["trial", "show", "nosuch"], "trial"),
+                            (["node", "drain", "worker-1", "worker_2"], "node")):
+            error = self.fail_json(3, *words)
+            self.assertEqual(error["message"], f"no {noun} matches '{words[-1]}'")
+        self.assertEqual(self.fail_json(3, "exp", "show", "wiats")["hint"],
+                         "did you mean 'waits'?")
+        self.assertEqual(self.cluster.node("worker-1")["state"], "READY")
+        self.assertEqual(self.fail_json(3, "logs", "nosuch")["message"],
+                         "no job, trial or node matches 'nosuch'")
 
     def test_lists_come_in_pages_in_an_order_and_by_state(self) -> None:
         def page(*args: str) -> tuple[list[object], object]:
@@ -209,7 +227,7 @@ resources: {{cpu: 2}}
         self.assertEqual([(item["id"], item["count"]) for item in waiting],
                          [(f"{self.waits}/2", 2)])
         self.assertRegex(self.cluster.rt("status").stdout,
-                         rf"(?m)^{self.waits}/2 and 1 more +waits for 2 cpus")
+                         rf"(?m)^{self.waits}/2 and 1 more +needs 2 cpus")
 
     def test_global_flags_stand_before_and_after_the_verb(self) -> None:
         for words in (["-c", "it", "-o", "json", "exp", "list"], ["exp", "list", "--output=json"],
@@ -227,7 +245,8 @@ resources: {{cpu: 2}}
         self.fail_json(3, "logs", "99/0")
         self.fail_json(3, "context", "use", "nowhere")
         self.fail_json(3, "token", "revoke", "nothing")
-        self.fail_json(2, "exp", "show", "1-x")
+        self.fail_json(3, "exp", "show", "1-x")
+        self.fail_json(2, "exp", "show", "1-")
         self.fail_json(2, "exp", "stop")
         self.assertEqual(self.fail_json(4, "status", "-c", "nowhere")["code"], "UNAVAILABLE")
 
@@ -334,6 +353,28 @@ resources: {{cpu: 2}}
 
 
 class RunningTest(ClusterTest):
+    def test_logs_of_an_attempt_before_the_newest(self) -> None:
+        (self.cluster.work / "twice.sh").write_text(
+            "echo attempt $RT_ATTEMPT; [ $RT_ATTEMPT = 2 ]\n")
+        number = self.cluster.submit("twice", """
+experiment: twice
+command: [sh, twice.sh]
+max_failures: 1
+resources: {cpu: 0}
+""")
+        self.cluster.wait_experiment(number)
+        trial = f"{number}/0"
+        self.assertEqual(self.cluster.rt("logs", trial).stdout, "attempt 2\n")
+        for flags in (["--previous"], ["--attempt", "1"], ["-f", "--previous"]):
+            self.assertEqual(self.cluster.rt("trial", "logs", trial, *flags).stdout, "attempt 1\n")
+        for code, *flags in ((3, "--attempt", "3"), (2, "--attempt", "1", "--previous")):
+            done = self.cluster.rt("logs", trial, *flags, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.cluster.rt("submit", "true")
+        done = self.cluster.rt("job", "logs", "last", "--previous", check=False)
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"job \d+ has no attempt before the newest one")
+
     def test_followed_logs_go_on_over_a_restart_of_the_head(self) -> None:
         go = self.cluster.work / "go"
         script = ("import os, time\nprint('before', flush=True)\n"
@@ -430,6 +471,7 @@ command: [{sys.executable}, -c, "import time; time.sleep(600)"]
         self.assertFalse((self.cluster.home / "home/clusters/it").exists())
         self.assertFalse([path for path in sockets if path.exists()])
         self.cluster.rt("down", str(self.cluster.yaml))
+        self.cluster.rt("down", "it")  # Of a cluster that is archived.
         self.cluster.rt("down")
         self.assertEqual(self.cluster.rt("status", check=False).returncode, 4)
 

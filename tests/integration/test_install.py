@@ -54,6 +54,25 @@ def interpreters() -> dict[str, str]:
     return found
 
 
+class QuickstartTest(unittest.TestCase):
+    def test_what_it_builds_is_all_that_is_installed(self) -> None:
+        quickstart = (ROOT / "deploy/quickstart.sh").read_text()
+        targets = re.findall(r"--target ([\w -]+)$", quickstart, re.MULTILINE)[0].split()
+        build = BIN.resolve().parent
+        graph = subprocess.run(["ninja", "-C", str(build), "-t", "graph", *targets],
+                               capture_output=True, text=True, check=True).stdout
+        made = set(re.findall(r'label="([^"]+)"', graph))
+        missing, checked = [], 0
+        for rules in build.glob("**/cmake_install.cmake"):
+            for path in re.findall(rf'FILES "{re.escape(str(build))}/([^"]+)"',
+                                   rules.read_text()):
+                checked += 1
+                if not any(each == path or each.startswith(path + "/") for each in made):
+                    missing.append(path)
+        self.assertGreater(checked, 7)
+        self.assertEqual(missing, [], "cmake --install needs what the quick start does not build")
+
+
 class InstallTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:

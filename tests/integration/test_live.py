@@ -103,7 +103,7 @@ class LiveTest(ClusterTest):
         self.assertIn("x=1 width=64 activation=relu", text)
         self.assertRegex(text, r"worker-1 +READY +\[=+\]  cpu 2/2")
         self.assertRegex(text, r"worker-2 +READY +\[=+\]  cpu 2/2")
-        self.assertRegex(text, r"waits    \d+/6 and 2 more: waits for 1 cpu")
+        self.assertRegex(text, r"waits    \d+/6 and 2 more: needs 1 cpu")
         self.assertRegex(text, r"error    trial \d+/2: ValueError: three is a bad number")
         self.go.touch()
         self.assertEqual(terminal.end(), 0)
@@ -157,7 +157,8 @@ class LiveTest(ClusterTest):
         self.go.touch()
         done = self.cluster.rt("submit", self.search(", ".join(["1"] * 60)))
         lines = [line for line in done.stderr.splitlines() if "experiment" in line]
-        self.assertRegex(lines[-1], r"rt: experiment \d+ COMPLETED  60/60 trials; best loss 1 ")
+        self.assertRegex(lines[-1],
+                         r"rt: experiment \d+ COMPLETED  60/60 trials; best so far loss 1 ")
         self.assertEqual(len(set(lines)), len(lines))
         self.assertLess(len(lines), 20, done.stderr)
         self.assertNotIn("\x1b", done.stderr)
@@ -178,7 +179,7 @@ class LiveTest(ClusterTest):
         whole.wait_for("its line", lambda lines: any(
             line.startswith(f"experiment {number} {self.name}  RUNNING") for line in lines))
         self.assertRegex(whole.text(), r"cluster it  127\.0\.0\.1:\d+  up ")
-        self.assertRegex(whole.text(), r"waits +\d+/4 and 1 more: waits for 1 cpu")
+        self.assertRegex(whole.text(), r"waits +\d+/4 and 1 more: needs 1 cpu")
         self.go.touch()
         self.assertEqual(one.end(), 0)
         self.assertRegex(one.text(), r"COMPLETED")
@@ -187,7 +188,7 @@ class LiveTest(ClusterTest):
         whole.interrupt()
         self.assertNotEqual(whole.end(), 0)
         self.assertRegex(self.cluster.rt("watch", str(number)).stdout,
-                         rf"^experiment {number} COMPLETED  6/6 trials; best loss 2 ")
+                         rf"^experiment {number} COMPLETED  6/6 trials; best so far loss 2 ")
 
     def test_q_ends_watch_and_gives_the_terminal_back(self) -> None:
         number = self.cluster.submit(self.name, pathlib.Path(self.search("2, 4")).read_text())

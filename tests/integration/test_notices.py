@@ -221,7 +221,7 @@ class NoticeTest(ClusterTest):
         self.wait_node(node, "READY")
         again = self.cluster.rt("node", "undrain", node, check=False)
         self.assertEqual(again.returncode, 1)
-        self.assertIn("does not drain", again.stderr)
+        self.assertIn("is not draining", again.stderr)
         self.assertEqual(self.cluster.rt("node", "drain", "none", check=False).returncode, 3)
         late = self.cluster.rt("node", "drain", node, "--deadline", "soon", check=False)
         self.assertEqual(late.returncode, 2)

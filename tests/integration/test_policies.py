@@ -114,7 +114,8 @@ num_samples: 500
 """)
         experiment = self.cluster.wait_experiment(number)
         self.assertEqual(experiment["state"], "FAILED")
-        self.assertIn("its first 5 trials all failed alike", experiment["reason"])
+        self.assertIn("its first 5 trials all failed with the same error soon after starting",
+                      experiment["reason"])
         self.assertIn("no_such_module", experiment["reason"])
         # Those that had begun beside them, and no more.
         self.assertLess(experiment["trials_by_state"]["FAILED"], 20)

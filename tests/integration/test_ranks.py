@@ -191,8 +191,8 @@ command: ["true"]
 resources: {bundles: [{cpu: 2}, {cpu: 1}]}
 """)
         shown = self.cluster.json("trial", "show", f"{waits}/0")["waiting"]
-        self.assertEqual(shown["reason"], "waits for 2 bundles of 2 cpus; 1 cpu (PACK), all at "
-                                          "once: there is room for 1 of them now")
+        self.assertEqual(shown["reason"], "needs 2 bundles of 2 cpus; 1 cpu (PACK), all at "
+                                          "once; 1 of them fit now")
         self.assertEqual((shown["needs"]["cpu"], shown["needs"]["strategy"]), (3, "PACK"))
         (self.files / "end").touch()
         for number in (first, waits):

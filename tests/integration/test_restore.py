@@ -15,6 +15,7 @@ from rt import tune
 from rt.tune import Checkpoint, RunConfig, Tuner
 
 def objective(config):
+    print("attempt of", config["x"], "from", tune.get_checkpoint() is not None, flush=True)
     start = 0
     if tune.get_checkpoint() is not None:
         start = int((Path(tune.get_checkpoint().path) / "step").read_text())
@@ -78,6 +79,10 @@ class PlainScriptTest(unittest.TestCase):
                 rows = [path.read_text().count("\n")
                         for path in sorted(self.results.glob("*/result.json"))]
                 self.assertEqual(rows, [6, 6, 6])
+                said = [path.read_text() for path in sorted(self.results.glob("*/stdout"))]
+                self.assertEqual(said, ["attempt of 1 from False\n",
+                                        "attempt of 2 from False\nattempt of 2 from True\n",
+                                        "attempt of 3 from False\n"])
                 self.results.rename(self.place.results / f"by{number}")
 
     def interrupted(self) -> None:

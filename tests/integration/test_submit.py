@@ -101,6 +101,66 @@ class SubmitTest(ClusterTest):
         error = self.submit("absent.yaml", code=2).stderr
         self.assertRegex(error, r"absent.yaml:2:\d+: script: there is no file './absent.sh'")
 
+    def test_the_first_failed_trial_is_named_with_its_last_line(self) -> None:
+        self.write("fails.sh", "#!/bin/sh\necho begins; echo no >&2; exit 3\n", 0o755)
+        self.write("fails.yaml", "experiment: fails\ncommand: [./fails.sh]\nnum_samples: 2\n")
+        error = self.submit("fails.yaml", code=1).stderr
+        self.assertRegex(error, r"rt: trial \d+/0 failed: exited with code 3; its last line: no\n")
+        number = self.cluster.json("exp", "show", "last")["id"]
+        why = self.cluster.rt("trial", "why", f"{number}/0").stdout
+        self.assertEqual(why.count("exited with code 3"), 2, why)  # The trial, and its attempt.
+        self.assertNotIn("exit code", why)
+
+    def test_a_killed_driver_is_told_of_with_the_experiments_that_go_on(self) -> None:
+        done = self.submit("sh", "--", "-c", "kill -9 $$", code=137)
+        self.assertRegex(done.stderr, r"rt: job \d+ was killed by signal 9\n")
+        script = self.write("dies.py", """
+            import os, time
+            from rt import tune
+
+            class Killer(tune.Callback):
+                def on_trial_start(self, **info):
+                    os.kill(os.getpid(), 9)
+
+            tune.run(lambda config: time.sleep(600), callbacks=[Killer()], verbose=0)
+        """)
+        env = dict(self.cluster.env)
+        folder = pathlib.Path(driver_python()).parent
+        self.cluster.env = {**env, "PATH": f"{folder}:{env['PATH']}"}
+        try:
+            done = self.submit("--no-download", script, code=137)
+        finally:
+            self.cluster.env = env
+        job = self.last_job()
+        number = job["experiment_ids"][0]
+        self.assertIn(f"rt: job {job['id']} was killed by signal 9; experiment {number} goes on: "
+                      f"rt watch {number}, rt exp stop {number}, rt exp download {number}\n",
+                      done.stderr)
+        self.cluster.rt("exp", "stop", str(number))
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "STOPPED")
+
+    def test_a_large_snapshot_names_what_takes_the_room(self) -> None:
+        (self.work / "data").mkdir()
+        with (self.work / "data/big").open("wb") as big:
+            big.truncate(120 << 20)  # Holes: the same chunk, again and again.
+        (self.work / "wv").mkdir()
+        (self.work / "wv/pyvenv.cfg").touch()
+        try:
+            done = self.submit("ls", "--", ".")
+        finally:
+            shutil.rmtree(self.work / "data")
+            shutil.rmtree(self.work / "wv")
+        self.assertRegex(done.stderr, r"rt: snapshot: 120\.0 MiB in \d+ files?; the largest: data/ "
+                                      r"120\.0 MiB; add it to \.rtignore to leave it out\n")
+        self.assertIn("rt: left out wv/: a virtual environment ('!wv/' in .rtignore takes it "
+                      "along)\n", done.stderr)
+        self.assertIn("data\n", done.stdout)
+        self.assertNotIn("wv\n", done.stdout)
+
+    def test_stop_without_a_cluster_file_is_refused(self) -> None:
+        script = self.write("quick.py", "print('hello')\n")
+        self.assertIn("--stop needs a CLUSTER.yaml", self.submit("--stop", script, code=2).stderr)
+
     def test_any_executable_with_exact_arguments(self) -> None:
         args = ["a b", "it's", '"q"', "$HOME", "new\nline", "", "*", "--flag", "-x", "\\", "é"]
         self.write("bin/show", "#!/bin/sh\nfor a; do printf '%s\\0' \"$a\"; done\n", 0o755)

@@ -222,6 +222,20 @@ def test_names_that_ray_has_not_fail_in_pythons_own_words() -> None:
             exec(code, {})
 
 
+def test_a_slip_in_a_name_or_an_argument_gets_a_suggestion() -> None:
+    with pytest.raises(AttributeError, match=r"'logunifrom'; did you mean 'loguniform'\?$"):
+        exec("from rt import tune; tune.logunifrom", {})
+    for config, slip, meant in [
+        (tune.TuneConfig, "num_sample", "num_samples"),
+        (tune.RunConfig, "storage_paht", "storage_path"),
+        (tune.FailureConfig, "max_failure", "max_failures"),
+    ]:
+        with pytest.raises(TypeError, match=rf"'{slip}'.*did you mean '{meant}'\?"):
+            config(**{slip: 1})
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'entirely_else'$"):
+        tune.TuneConfig(entirely_else=1)
+
+
 def test_whether_a_module_is_there_can_be_asked() -> None:
     from importlib.util import find_spec
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
+import sys
 from pathlib import Path
 from typing import Any, Optional
 
@@ -193,6 +196,19 @@ def test_an_analysis_goes_by_trial_ids() -> None:
         assert (list(table.index) if by_index else [row["trial_id"] for row in table]) == ids
         assert rows_of(table)[0]["config/a/b"] == 0
     assert len(as_dataframe([], "trial_id")) == 0
+
+
+def test_a_list_that_is_used_as_a_dataframe_says_that_pandas_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    rows = as_dataframe([{"loss": 1}])
+    assert rows == [{"loss": 1}] and rows[0]["loss"] == 1 and rows[:1] == [{"loss": 1}]
+    assert copy.deepcopy(rows) == rows and pickle.loads(pickle.dumps(rows)) == rows
+    for use in (lambda: rows["loss"], lambda: rows.sort_values("loss"), lambda: rows.loc[0]):
+        with pytest.raises((ImportError, AttributeError), match="pip install pandas"):
+            use()
+    assert not hasattr(rows, "iloc")
 
 
 def test_the_best_checkpoint_is_the_best_of_the_best_trial() -> None:

@@ -8,7 +8,7 @@ import pytest
 from fake_world import World, trial
 from rt import tune
 
-PROBLEM = "a row does not have the metric 'loss'; reported: lss; did you mean 'lss'?"
+PROBLEM = "a report does not have the metric 'loss'; reported: lss; did you mean 'lss'?"
 
 
 def objective(config: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_the_results_of_a_misspelt_metric_name_it(world: World) -> None:
 
 def test_run_raises_what_the_first_trial_failed_with(world: World) -> None:
     failed_world(world)
-    with pytest.raises(tune.TuneError, match="breaker: its first 3 trials: a row") as caught:
+    with pytest.raises(tune.TuneError, match="breaker: its first 3 trials: a report") as caught:
         tune.run(objective, metric="loss", mode="min", verbose=0)
     assert PROBLEM in str(caught.value.__cause__)
     assert isinstance(caught.value, ValueError)  # Of what a script gave: the name of the metric.

@@ -132,6 +132,35 @@ TEST_CASE("tree: a bundle keeps empty directories, and what is left out does not
   CHECK(fs::is_directory(target + "/logs"));
 }
 
+TEST_CASE("tree: a bundle leaves out virtual environments and node_modules unless told so") {
+  Folder from;
+  from.Write("train.py", "code");
+  from.Write("wv/pyvenv.cfg", "");
+  from.Write("wv/lib/torch.so", std::string(1'000, 't'));
+  from.Write("web/node_modules/left-pad/index.js", "js");
+  from.Write("web/index.html", "html");
+  fs::create_symlink("/usr/bin/python3", from.path + "/python3");
+  MemStore store;
+  auto stored = StoreTree(store, from.path, {.honour_ignore_files = true});
+  REQUIRE(stored.ok());
+  fs::remove(from.path + "/python3");
+  CHECK(PathsOf(store, *stored) == std::vector<std::string>{"train.py", "web/index.html"});
+  CHECK(stored->left_out == std::map<std::string, std::string>{
+                                {"python3", "it links outside the directory"},
+                                {"web/node_modules/", "packages of Node"},
+                                {"wv/", "a virtual environment"}});
+  auto size = MeasureTree(from.path, {.honour_ignore_files = true});
+  REQUIRE(size.ok());
+  CHECK(size->files == 2);
+  CHECK(size->bytes == 8);
+  CHECK(size->entries == std::map<std::string, Bytes>{{"train.py", 4}, {"web/", 4}});
+  from.Write(".rtignore", "!wv/\n");
+  size = MeasureTree(from.path, {.honour_ignore_files = true});
+  REQUIRE(size.ok());
+  CHECK(size->entries.at("wv/") == 1'000);
+  CHECK(StoreTree(store, from.path, {})->files == 6);  // A checkpoint takes everything.
+}
+
 TEST_CASE("tree: a restore never writes through a link that lies in its way") {
   Folder from, to, outside;
   from.Write("d/file", "new");

@@ -35,7 +35,7 @@ TEST_CASE("best: the best come first, ties in order, trials without a value neve
   CHECK(lines[1] == "range                         0.001…10");
   CHECK(lines[2] == "1/1    COMPLETED  3     1.5   0.001 ▁");
   CHECK(lines[3] == "1/0    COMPLETED  3     5     0.1 ▅");  // Half way on a logarithmic scale.
-  CHECK(lines[5] == "the same in all: width=64");
+  CHECK(lines[5] == "same in all trials: width=64");
   CHECK(BestTrials(true, 3).Render("loss").empty());
 }
 

@@ -6,7 +6,6 @@
 #include "cli/render/trials.h"
 #include "cli/render/unreachable.h"
 #include "cli/render/waits.h"
-#include "cli/selector.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "tests/unit/cli_text.h"
@@ -114,15 +113,6 @@ TEST_CASE("status: what is over is shown as far as it is recent, or all of it") 
   text = RenderStatus(status, invocation);
   CHECK(Has(text, "sweep-4 "));
   CHECK_FALSE(Has(text, "older that are over"));
-}
-
-TEST_CASE("selector: a letter before the number says of what kind it is") {
-  CHECK(WithoutKind("j3", 'j') == "3");
-  CHECK(WithoutKind("j3,j5-8,9", 'j') == "3,5-8,9");
-  CHECK(WithoutKind("t3", 'j') == "t3");
-  CHECK(WithoutKind("jail", 'j') == "jail");
-  CHECK(WithoutKind("j", 'j') == "j");
-  CHECK(WithoutKind("", 'j').empty());
 }
 
 TEST_CASE("a head that is away: who was asked, why, what to do, and no word of gRPC's") {

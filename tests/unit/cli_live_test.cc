@@ -39,7 +39,7 @@ TEST_CASE("live: a frame says how far, how good, where, why not and what went wr
   CHECK(Has(text, "] 25%  10/40 trials  about 30s left"));
   CHECK(Has(text, "trials   20 PENDING  10 RUNNING  9 COMPLETED  1 FAILED"));
   CHECK(Has(text, "best     loss 0.25  trial 3/4  step 7\n         lr=0.1 opt/name=adam\n"));
-  CHECK(Has(text, "rungs    at 1: 9 came, 6 fell"));
+  CHECK(Has(text, "rungs    step 1: 6 of 9 stopped"));
   CHECK(Has(text, "READY     [======>   ]  cpu 3/4  gpu 0.5/2"));
   CHECK(Has(text, "waits    3/20 and 1 more: waits for 1 cpu"));
   CHECK(Has(text, "error    trial 3/1: ValueError: bad"));
@@ -135,7 +135,8 @@ TEST_CASE("live: a frame is painted over the one before, wrapped lines counted a
 TEST_CASE("live: the line for pipes has no figure that changes by itself") {
   LiveFacts facts = Facts();
   std::string line = ProgressLine(facts.experiment);
-  CHECK(line == "experiment 3 RUNNING  10/40 trials, 10 RUNNING, 1 FAILED; best loss 0.25 (3/4)");
+  CHECK(line == "experiment 3 RUNNING  10/40 trials, 10 RUNNING, 1 FAILED; "
+                "best so far loss 0.25 (trial 3/4, step 20)");
   facts.experiment.Set("elapsed_s", 11.0);
   CHECK(ProgressLine(facts.experiment) == line);
 }

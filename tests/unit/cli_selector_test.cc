@@ -2,23 +2,53 @@
 
 #include "cli/selector.h"
 #include "cli/shellwords.h"
+#include "common/base/status.h"
 
 using namespace rt;
 using Numbers = std::vector<uint64_t>;
 using Words = std::vector<std::string>;
 
+namespace {
+
+std::vector<Selectable> Numbered(const Numbers& numbers) {
+  std::vector<Selectable> known;
+  for (uint64_t number : numbers) known.push_back({number, ""});
+  return known;
+}
+
+}  // namespace
+
 TEST_CASE("selector: numbers, ranges, last and all, ascending and once each") {
-  Numbers known = {1, 2, 3, 5, 6, 9};
-  CHECK(*SelectNumbers("3,5-8,3", known, "job") == Numbers{3, 5, 6});
-  CHECK(*SelectNumbers("last", known, "job") == Numbers{9});
-  CHECK(*SelectNumbers("all", known, "job") == known);
+  const auto known = Numbered({1, 2, 3, 5, 6, 9});
+  CHECK(*SelectNumbers("3,5-8,3", known, {"job"}) == Numbers{3, 5, 6});
+  CHECK(*SelectNumbers("j3,j5-8", known, {"job", 'j'}) == Numbers{3, 5, 6});
+  CHECK(*SelectNumbers("last", known, {"job"}) == Numbers{9});
+  CHECK(*SelectNumbers("all", known, {"job"}) == Numbers{1, 2, 3, 5, 6, 9});
+}
+
+TEST_CASE("selector: names count in every place, mixed with numbers and ranges") {
+  const std::vector<Selectable> known = {{1, "alpha"}, {2, "beta"}, {3, "alpha"}, {4, "n1"},
+                                         {5, "a,b"},   {6, "2-3"},  {7, "x-1"}};
+  CHECK(*SelectNumbers("beta,alpha", known, {"node", 'n'}) == Numbers{2, 3});
+  CHECK(*SelectNumbers("1,n2,alpha,x-1", known, {"node", 'n'}) == Numbers{1, 2, 3, 7});
+  CHECK(*SelectNumbers("n1", known, {"node", 'n'}) == Numbers{4});  // A name before a number.
+  CHECK(*SelectNumbers("2-3", known, {"node", 'n'}) == Numbers{6});
+  CHECK(*SelectNumbers("a,b", known, {"node", 'n'}) == Numbers{5});
+  const absl::Status unknown = SelectNumbers("beta,alpa", known, {"node", 'n'}).status();
+  CHECK(absl::IsNotFound(unknown));
+  CHECK(MessageOf(unknown) == "no node matches 'alpa'");
+  CHECK(HintOf(unknown) == "did you mean 'alpha'?");
 }
 
 TEST_CASE("selector: what is not there is not found, what is malformed is refused") {
-  CHECK(absl::IsNotFound(SelectNumbers("7", {1, 2}, "job").status()));
-  CHECK(absl::IsNotFound(SelectNumbers("last", {}, "job").status()));
-  for (const char* text : {"", "x", "3-", "5-3", "1,,2", "-1"})
-    CHECK(absl::IsInvalidArgument(SelectNumbers(text, {1, 2, 3}, "job").status()));
+  CHECK(absl::IsNotFound(SelectNumbers("7", Numbered({1, 2}), {"job"}).status()));
+  CHECK(absl::IsNotFound(SelectNumbers("last", {}, {"job"}).status()));
+  CHECK(absl::IsNotFound(SelectNumbers("x", Numbered({1}), {"job"}).status()));
+  CHECK(MessageOf(SelectNumbers("9", Numbered({1}), {"trial", 0, "3/"}).status()) ==
+        "no trial matches '3/9'");
+  for (const char* text : {"", "3-", "5-3", "1,,2", "-1", "1-2-3"})
+    CHECK(absl::IsInvalidArgument(
+        SelectNumbers(text, Numbered({1, 2, 3}), {"job"}).status()));
 }
 
 TEST_CASE("selector: a trial's experiment stands before the slash") {
@@ -29,6 +59,17 @@ TEST_CASE("selector: a trial's experiment stands before the slash") {
   CHECK(split[1].experiment == "5");
   CHECK(split[1].numbers == "1");
   CHECK(SplitTrialSelectors("4").front().experiment.empty());
+  CHECK(SplitTrialSelectors("t4").front().numbers == "4");
+}
+
+TEST_CASE("selector: a trial's name stands alone") {
+  auto split = SplitTrialSelectors("shell_2_00000,3,demo/last,4");
+  REQUIRE(split.size() == 3);
+  CHECK(split[0].name == "shell_2_00000");
+  CHECK(split[1].numbers == "3");
+  CHECK(split[1].experiment.empty());
+  CHECK(split[2].experiment == "demo");
+  CHECK(split[2].numbers == "last,4");
 }
 
 TEST_CASE("shell words: quotes and backslashes, and nothing else") {

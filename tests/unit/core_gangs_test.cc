@@ -78,8 +78,7 @@ TEST_CASE("gangs: STRICT_PACK and STRICT_SPREAD wait rather than bend") {
   CHECK(Where{nodes.Where()}.size() == 2);
   REQUIRE(nodes.Submit(R"({"cpu":2,"ranks":2,"strategy":"STRICT_PACK"})").ok());
   CHECK(nodes.Where().empty());
-  CHECK(nodes.Why() == "waits for 2 bundles of 2 cpus (STRICT_PACK), all at once: there is room "
-                       "for 1 of them now");
+  CHECK(nodes.Why() == "needs 2 bundles of 2 cpus (STRICT_PACK), all at once; 1 of them fit now");
 }
 
 TEST_CASE("gangs: what no set of nodes can hold is refused, and says what is missing") {

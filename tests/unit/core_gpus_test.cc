@@ -86,7 +86,7 @@ TEST_CASE("gpus: two halves of different devices are not one whole") {
       .spec = R"({"experiment":"w","command":["x"],"resources":{"gpu":1}})",
       .drawn_seed = 1, .results_root = "/r"});
   const Waiting waits = WhyWaiting(story.core, Owner::Of(TrialId{{2}, 0}), story.now);
-  CHECK(waits.reason.find("gpu: needs 1, has 0.4") != std::string::npos);
+  CHECK(waits.reason.find("0.4 of 2 gpu free") != std::string::npos);
 }
 
 TEST_CASE("gpus: a program is told the uuids of its devices") {

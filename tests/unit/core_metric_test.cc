@@ -39,16 +39,17 @@ std::string FailureBy(const std::string& metrics, const std::string& more = "") 
 
 TEST_CASE("metric: the first row without it fails the trial, and names what was reported") {
   CHECK(FailureBy(R"({"lss":0.5,"acc":0.9})") ==
-        "a row does not have the metric 'loss'; reported: lss, acc; did you mean 'lss'?");
+        "a report does not have the metric 'loss'; reported: lss, acc; did you mean 'lss'?");
   CHECK(FailureBy(R"({"eval":{"loss":1},"epoch":1})") ==
-        "a row does not have the metric 'loss'; reported: eval/loss, epoch; "
+        "a report does not have the metric 'loss'; reported: eval/loss, epoch; "
         "did you mean 'eval/loss'?");
   CHECK(FailureBy(R"x({"loss":"tensor(0.5)"})x") ==
         "a row's metric 'loss' is not a number: \"tensor(0.5)\"");
   CHECK(FailureBy(R"({"loss":{"train":1}})") ==
-        "a row does not have the metric 'loss'; reported: loss/train; did you mean 'loss/train'?");
+        "a report does not have the metric 'loss'; reported: loss/train; "
+        "did you mean 'loss/train'?");
   CHECK(FailureBy(R"({"a\u001b[31m":1})") ==
-        "a row does not have the metric 'loss'; reported: a\\x1b[31m");
+        "a report does not have the metric 'loss'; reported: a\\x1b[31m");
 }
 
 TEST_CASE("metric: rows that have it, or report nothing of their own, are accepted") {
@@ -110,8 +111,8 @@ TEST_CASE("metric: when the first trials all leave it out, the breaker ends the 
   story.Do(input::SinksFlushed{story.core.world.state.seq});
   CHECK(StateOfExperiment(story) == "FAILED");
   CHECK(story.core.world.state.experiments.at(ExperimentId{1}).reason ==
-        "breaker: its first 3 trials all failed alike, by what they report: a row does not have "
-        "the metric 'loss'; reported: lss; did you mean 'lss'?");
+        "breaker: its first 3 trials all failed with the same error in what they report: a report "
+        "does not have the metric 'loss'; reported: lss; did you mean 'lss'?");
 }
 
 TEST_CASE("metric: a spec that release 0.1.0 journalled accepts every row") {

@@ -11,8 +11,9 @@ TEST_CASE("core: trials are placed as room allows and run to the end") {
   CHECK(story.StateOf(1) == "RUNNING");
   CHECK(story.StateOf(2) == "PENDING");
   auto view = TrialView(story.core, {.now = story.now}, {{1}, 2});
-  CHECK(view->Find("waiting")->GetString("reason").find("cpu: needs 1, has 0") !=
-        std::string::npos);
+  const std::string why = view->Find("waiting")->GetString("reason");
+  CHECK(why.find("needs 1 cpu; no node has one free (closest: ") == 0);
+  CHECK(why.ends_with("free)"));
   for (uint32_t i = 0; i < 3; ++i) story.Exit(story.FenceOf(i), 0, 0);
   CHECK(story.StateOf(2) == "COMPLETED");
   CHECK(story.core.world.state.experiments.at({1}).decided);

@@ -118,8 +118,21 @@ TEST_CASE("resources: fractions are exact and shortages are named") {
   CHECK(Describe(*wanted) == "2 cpus, 1 gpu, 8 GiB memory, 1 tpu");
   auto free = ParseResourcesFlag("cpu=1,memory=16GiB");
   CHECK(!wanted->Fits(*free));
-  CHECK(DescribeShortage(*wanted, *free) ==
-        "cpu: needs 2, has 1; gpu: needs 1, has 0; tpu: needs 1, has 0");
+  CHECK(DescribeShortage(*wanted, *free, *ParseResourcesFlag("cpu=4,gpu=2")) ==
+        "1 of 4 cpu free, 0 of 2 gpu free, 0 of 0 tpu free");
+  CHECK(DescribeShortage(*ParseResourcesFlag("cpu=2"), *free, *free) == "1 of 1 free");
   CHECK(!ParseResourcesFlag("cpu").ok());
   CHECK(!ParseResourcesFlag("cpu=-1").ok());
+}
+
+TEST_CASE("resources: the flag takes any name, and its errors speak of the flag") {
+  auto own = ParseResourcesFlag("cpu=2,custom=1,fpga=2");
+  REQUIRE(own.ok());
+  CHECK(own->custom.at("custom") == kUnit);
+  CHECK(own->custom.at("fpga") == 2 * kUnit);
+  const absl::Status much = ParseResourcesFlag("cpu=2,fpga=many").status();
+  CHECK(MessageOf(much) == "resources: fpga=many: must be a number");
+  CHECK(MessageOf(ParseResourcesFlag("cpu=1,CPU=2").status()) == "resources: 'CPU' is there twice");
+  CHECK(MessageOf(ParseResourcesFlag("=2").status()) ==
+        "resources: '=2' is not of the form NAME=AMOUNT");
 }

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "common/base/limits.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/run/run_dirs.h"
@@ -92,6 +93,35 @@ TEST_CASE("logs are kept where they can be found, and silence is no missing log"
   CHECK_FALSE(Exists(dirs.LogsOf(FenceOf(1)) + log));
   CHECK(dirs.LogsOf(FenceOf(2)).empty());
   CHECK(RunDirs(state.path()).LogsOf(FenceOf(0)) == dirs.LogsOf(FenceOf(0)));
+}
+
+TEST_CASE("the next daemon knows which attempts printed nothing") {
+  TempDir state("dirs");
+  {
+    RunDirs dirs(state.path());
+    REQUIRE(dirs.Make(FenceOf(0)).ok());
+    REQUIRE(dirs.Retire(FenceOf(0)).ok());
+  }
+  const RunDirs next(state.path());
+  const std::string place = next.LogsOf(FenceOf(0));
+  REQUIRE_FALSE(place.empty());
+  CHECK_FALSE(Exists(place + "/stdout.000000000000.log"));
+  CHECK(next.LogsOf(FenceOf(1)).empty());  // That one never ran here.
+}
+
+TEST_CASE("the list of silent attempts stays bounded") {
+  TempDir state("dirs");
+  {
+    RunDirs dirs(state.path());
+    for (uint32_t number = 0; number < 2 * limits::kSilentAttemptsMax + 3; ++number) {
+      REQUIRE(dirs.Make(FenceOf(number)).ok());
+      REQUIRE(dirs.Retire(FenceOf(number)).ok());
+    }
+  }
+  const RunDirs next(state.path());
+  CHECK(next.LogsOf(FenceOf(0)).empty());
+  CHECK_FALSE(next.LogsOf(FenceOf(2 * limits::kSilentAttemptsMax + 2)).empty());
+  CHECK(ReadFile(state.File("silent"))->size() < 30 * limits::kSilentAttemptsMax);
 }
 
 }  // namespace

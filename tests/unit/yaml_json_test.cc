@@ -27,6 +27,17 @@ TEST_CASE("yaml: a duplicate key is an error at its place") {
   CHECK(PositionOf(document.status()).column == 3);
 }
 
+TEST_CASE("yaml: a bracket that is not closed is an error where it was opened") {
+  auto place = [](const char* text) {
+    const absl::Status status = ParseYaml(text, "f.yaml").status();
+    return MessageOf(status) + " " + std::to_string(PositionOf(status).line) + ":" +
+           std::to_string(PositionOf(status).column);
+  };
+  CHECK(place("n: 1\nx: [1, 2\ny: 3\n") == "a [ is not closed 2:4");
+  CHECK(place("é: don't  # [\nx: {a: [1], b: '}'\n") == "a { is not closed 2:4");
+  CHECK(place("x: [1, \"\\\"]\", [2]\n") == "a [ is not closed 1:4");
+}
+
 TEST_CASE("yaml: places are those of the scalar, or of the key of a map") {
   auto document = ParseYaml("a:\n  b: [1, x]\n  c: 5\n", "f.yaml");
   REQUIRE(document.ok());

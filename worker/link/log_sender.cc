@@ -106,7 +106,7 @@ bool LogSender::Follow(Job& job, grpc::ClientWriter<v1::LogPiece>& writer) {
   std::string directory = AwaitLogs(fence);
   const bool known_stream = job.request.stream() == "stdout" || job.request.stream() == "stderr";
   if (directory.empty() || !known_stream) {
-    piece.set_error(known_stream ? "this node has no logs of it (any more)" : "no such stream");
+    piece.set_error(known_stream ? "its node no longer has this output" : "no such stream");
     piece.set_end(true);
     return writer.Write(piece);
   }

@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <vector>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/files.h"
 
 namespace rt::worker {
@@ -17,6 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kLogsKept = 1'000;
+constexpr Bytes kSilentBytesMax = 8 << 20;  // Far above what limits::kSilentAttemptsMax lines take.
 constexpr size_t kSparesMax = 64;
 
 bool IsLog(const std::string& name) {
@@ -84,6 +89,17 @@ RunDirs::RunDirs(std::string state_dir)
   EnsureDirectory(state_dir_ + "/spare").IgnoreError();  // Or Retire fails, and says why.
   EnsureDirectory(state_dir_ + "/logs").IgnoreError();
   EnsureDirectory(state_dir_ + "/attempts").IgnoreError();
+  ReadSilent();
+}
+
+void RunDirs::ReadSilent() {
+  absl::StatusOr<std::string> text = ReadFile(state_dir_ + "/silent", kSilentBytesMax);
+  if (!text.ok()) return;  // There is none yet.
+  for (const std::string& line : Split(*text, '\n')) {
+    const std::optional<Fence> fence = ParseFence(line);
+    if (fence.has_value() && silent_.insert(*fence).second) silent_order_.push_back(*fence);
+    silent_lines_ += line.empty() ? 0 : 1;
+  }
 }
 
 RunDir RunDirs::Of(const Fence& fence) const {
@@ -148,14 +164,27 @@ void RunDirs::Note(const Fence& fence, const std::string& kept, bool silent) {
     if (!silent) {
       kept_.push_back(kept);
     } else if (silent_.insert(fence).second) {
-      silent_order_.push_back(fence);
-    }
-    if (silent_order_.size() > kLogsKept) {
-      silent_.erase(silent_order_.front());
-      silent_order_.pop_front();
+      NoteSilent(fence);
     }
   }
   RemoveOldLogs();
+}
+
+// Without a sync: after a crash of the machine, the log of such an attempt counts as lost.
+void RunDirs::NoteSilent(const Fence& fence) {
+  silent_order_.push_back(fence);
+  for (; silent_order_.size() > limits::kSilentAttemptsMax; silent_order_.pop_front())
+    silent_.erase(silent_order_.front());
+  const std::string path = state_dir_ + "/silent";
+  if (silent_lines_ > 2 * limits::kSilentAttemptsMax) {
+    std::string text;
+    for (const Fence& one : silent_order_) text += rt::ToString(one) + "\n";
+    silent_lines_ = silent_order_.size();
+    WriteFileAtomic(path, text, {.sync = false}).IgnoreError();
+    return;
+  }
+  ++silent_lines_;
+  std::ofstream(path, std::ios::app) << rt::ToString(fence) + "\n";
 }
 
 // "" when there are enough.

@@ -27,8 +27,8 @@ class RunDirs {
   absl::Status Make(const Fence& fence);
   // The attempt is over and its files are nobody's any more: keeps the logs.
   absl::Status Retire(const Fence& fence);
-  // Where its logs are now; "" when there are none (any more). An empty place for one that never
-  // said anything.
+  // Where its logs are now; "" when they are not kept, or it never ran here. An empty place for an
+  // attempt that never printed anything, also one that an earlier daemon looked after.
   std::string LogsOf(const Fence& fence) const;
 
   // Writes one of the directory's files in place: nobody may be reading it.
@@ -39,14 +39,19 @@ class RunDirs {
   void Note(const Fence& fence, const std::string& kept, bool silent);
   std::string NewSpare();
   void RemoveOldLogs();
+  void ReadSilent();
+  void NoteSilent(const Fence& fence);  // With the lock.
 
   const std::string state_dir_;
   mutable std::mutex mutex_;
   std::deque<std::string> spares_;
   uint64_t next_spare_ = 1;
   std::deque<std::string> kept_;   // Directories of logs, oldest first.
-  std::set<Fence> silent_;         // Ended without a word; as many as logs are kept.
+  // Ended without any output. <state>/silent has a line for each, so that the next daemon does not
+  // take the absence of a log for a loss.
+  std::set<Fence> silent_;
   std::deque<Fence> silent_order_;
+  size_t silent_lines_ = 0;  // Of the file, which is written anew when most of them are too old.
 };
 
 }  // namespace rt::worker

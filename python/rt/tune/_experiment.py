@@ -18,7 +18,7 @@ from rt._json import clean, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
-from rt._slips import Place
+from rt._slips import Place, suggests_arguments
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
@@ -28,6 +28,7 @@ from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Searcher, 
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
 
+@suggests_arguments
 @dataclass
 class TuneConfig:
     """What is searched for, and how.

@@ -100,7 +100,8 @@ class Progress:
         best = experiment.get("best") or {}
         if best.get("value") is not None:
             metric = experiment.get("metric") or "value"
-            text += f"; best {metric}={float(best['value']):.6g} with {shown(best.get('params'))}"
+            text += f"; best so far {metric}={float(best['value']):.6g} (step {best.get('step')})"
+            text += f" with {shown(best.get('params'))}"
         return text
 
     def failures(self, trials: Iterable[AnyTrial]) -> None:

@@ -103,8 +103,9 @@ class Trial(AnyTrial):
         """The newest row with the fields that rt fills in; empty when nothing was reported."""
         if self._last is None:
             self._last = self._with_config(self._item.get("metrics") or {})
-            if self._last and self.state == "COMPLETED":
-                self._last["done"] = True  # A function that returned says so after its last row.
+            if self._last and self.state in ("COMPLETED", "STOPPED"):
+                # A function's return and a scheduler's decision come after the last row.
+                self._last["done"] = True
         return self._last
 
     @property
@@ -350,12 +351,29 @@ class TrialSet:
         return as_dataframe(rows)
 
 
+class Rows(list):  # type: ignore[type-arg]
+    """What is a DataFrame where pandas is installed: a list of dicts that says so when it is used
+    as one."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Of the kind that hasattr wants; Python's own protocols ask for names with "_".
+        raise AttributeError(name if name.startswith("_") else f"{name}: {_NEEDS_PANDAS}")
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, (int, slice)):
+            raise ImportError(_NEEDS_PANDAS)
+        return super().__getitem__(index)
+
+
+_NEEDS_PANDAS = "a DataFrame needs pandas: pip install pandas; without it this is a list of dicts"
+
+
 def as_dataframe(rows: list[dict[str, Any]], index: Optional[str] = None) -> Any:
-    """A pandas DataFrame where pandas is installed, else the list of dicts."""
+    """A pandas DataFrame where pandas is installed, else the rows, as a list of dicts."""
     try:
         import pandas
     except ImportError:
-        return rows
+        return Rows(rows)
     table = pandas.DataFrame(rows)
     return table.set_index(index) if index and rows else table
 

@@ -1,0 +1,75 @@
+"""The command line itself: what its help shows works, and what it does not know says what does."""
+
+import json
+import re
+import subprocess
+import unittest
+from collections.abc import Iterator
+from typing import Any
+
+from harness import BIN, Cluster
+
+
+class HelpTest(unittest.TestCase):
+    """No cluster is up: the command line is understood before anybody is asked."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster()
+        self.addCleanup(self.cluster.remove_files)
+
+    def refuse(self, *args: str) -> Any:
+        done = self.cluster.rt(*args, "-o", "json", check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        return json.loads(done.stderr)["error"]
+
+    def test_a_list_takes_no_selector_and_says_what_does(self) -> None:
+        self.assertEqual(self.refuse("exp", "list", "last")["hint"], "rt exp show last")
+        self.assertEqual(self.refuse("trial", "list", "3")["hint"], "rt trial list --exp 3")
+
+    def test_what_this_release_lacks_says_what_works_instead(self) -> None:
+        for words in (["exec", "ls"], ["exec", "--help"], ["attach"], ["rsync-up", "a", "b"],
+                      ["rsync-down"], ["dashboard"], ["-c", "it", "dashboard", "--help"],
+                      ["submit", "--nproc-per-node", "2", "report.py"],
+                      ["submit", "--nnodes=1:2", "report.py"],
+                      ["submit", "--elastic", "1:2", "report.py"]):
+            with self.subTest(words=words):
+                error = self.refuse(*words)
+                self.assertIn("is not available in this release yet", error["message"])
+                self.assertIn("what works: ", error["hint"])
+        done = self.cluster.rt("frobnicate", "--help", check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("unknown command 'frobnicate'", done.stderr)
+
+    def helps(self, words: list[str]) -> Iterator[str]:
+        """The help of a command and of all below it."""
+        text = self.cluster.rt(*words, "--help").stdout
+        yield text
+        below = text.partition("\nSubcommands:\n")[2].partition("\n\n")[0]
+        for verb in re.findall(r"(?m)^  ([a-z-]+)(?:, [a-z])? ", below):
+            yield from self.helps([*words, verb])
+
+    def test_every_example_in_a_help_is_a_valid_command_line(self) -> None:
+        place = self.cluster.home / "examples"
+        place.mkdir()
+        (place / "cluster.yaml").write_text("cluster_name: none\nprovider: {type: local}\n")
+        (place / "search.yaml").write_text("experiment: x\ncommand: ['true']\n")
+        for name in ("train.py", "run.sh"):
+            (place / name).write_text("")
+            (place / name).chmod(0o755)
+        env = {**self.cluster.env, "RT_HOME": str(place / "home")}
+        examples = set()
+        for text in self.helps([]):
+            self.assertNotRegex(text, r"(?m)^  .*\b(goes on|so many|takes what)\b")
+            examples |= set(re.findall(r"\brt ([^\n\"]*?)(?: > .*|\)\" .*)?$",
+                                       text.split("Examples:\n")[1], re.MULTILINE))
+        self.assertGreater(len(examples), 60)
+        for example in sorted(examples - {"up cluster.yaml", "bridge", "bridge --local --cpus 4"}):
+            words = example.replace("--start --stop", "").split()
+            with self.subTest(example=example):
+                done = subprocess.run([str(BIN / "rt"), *words, "-o", "json"], env=env, cwd=place,
+                                      text=True, capture_output=True, stdin=subprocess.DEVNULL)
+                self.assertNotEqual(done.returncode, 2, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
