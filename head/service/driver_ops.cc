@@ -140,10 +140,11 @@ void ResumeExperiment(const Call& call, JsonDone done) {
                               call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},
       std::move(done));
 }
+// All of it: a driver looks there for a search that may be long over.
 void Status(const Call& call, JsonDone done) {
   call.tools.operations.Ask(
       [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
-        return StatusView(core, facts);
+        return StatusView(core, facts, /*whole=*/true);
       },
       std::move(done));
 }
