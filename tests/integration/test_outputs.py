@@ -109,6 +109,21 @@ class OutputsTest(ClusterTest):
         job = str(self.cluster.json("job", "list")["items"][-1]["id"])
         self.assertEqual(self.kept("job", job)["files"], 8)
 
+    def test_what_a_checkpoint_has_is_not_kept_a_second_time(self) -> None:
+        (self.cluster.work / "saves.sh").write_text(
+            "set -e\n"
+            "save() { mkdir -p $RT_TRIAL_DIR/epoch-$1; echo $1 > $RT_TRIAL_DIR/epoch-$1/model\n"
+            f"  {BIN / 'rt'} report loss=$1 --step $1 --checkpoint $RT_TRIAL_DIR/epoch-$1; }}\n"
+            "save 1; save 2\n"
+            "echo changed >> $RT_TRIAL_DIR/epoch-2/model; echo log > $RT_TRIAL_DIR/epoch-2/log\n"
+            "mkdir draft; echo draft > draft/model\n")
+        self.search("saves", "saves.sh", "num_samples: 1\ncheckpoints: {num_to_keep: 1}",
+                    "--no-download")
+        trial = self.cluster.json("trial", "show", "saves/0")
+        self.assertEqual([one["step"] for one in trial["checkpoints"]], [2])
+        self.assertEqual(set(self.kept("trial", trial["id"])["paths"]),
+                         {"work/draft/model", "trial/epoch-2/log", "trial/epoch-2/model"})
+
     def test_who_writes_nothing_has_no_outputs(self) -> None:
         (self.cluster.work / "quiet.sh").write_text(f"{BIN / 'rt'} report loss=$1\n")
         before = self.cluster.json("status")["journal"]["seq"]
