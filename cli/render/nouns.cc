@@ -118,8 +118,9 @@ std::string ItemsOf(const Json& status, const char* key, Noun noun,
     if (!IsOver(*item) || ++over <= kRecentMax || invocation.all) shown.push_back(*item);
   std::reverse(shown.begin(), shown.end());
   std::string text = "\n" + RenderItems(noun, shown, invocation);
-  if (const size_t hidden = items->array().size() - shown.size(); hidden > 0)
-    text += "and " + std::to_string(hidden) + " older that are over: rt status --all\n";
+  const auto left_out = static_cast<size_t>(status.GetInt(std::string(key) + "_left_out"));
+  if (const size_t hidden = items->array().size() - shown.size() + left_out; hidden > 0)
+    text += "and " + std::to_string(hidden) + " more: rt status --all\n";
   return text;
 }
 

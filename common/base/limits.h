@@ -86,6 +86,11 @@ inline constexpr size_t kTrialsPerStepMax = 256;
 inline constexpr size_t kAskedMax = 64;
 // A driver that was not heard for this long is away: whoever looks is told that things wait for it.
 inline constexpr Millis kDriverAwayAfter = 5'000;
+// Experiments, and jobs, that Status lists: of those that are over the newest, and of the others
+// the oldest, which run. The rest is counted, and is in the lists: with thousands of jobs Status
+// was more than a megabyte, and whoever looks asks for it every few seconds.
+inline constexpr size_t kStatusOverMax = 100;
+inline constexpr size_t kStatusOpenMax = 1'000;
 inline constexpr size_t kTokensMax = 4'096;
 
 // Sync is held this long when nothing changes (up to 1 000 workers; the head stretches it beyond).

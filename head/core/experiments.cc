@@ -65,13 +65,11 @@ bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
 absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input) {
   const State& state = draft.state();
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(input.spec));
-  RT_ASSIGN_OR_RETURN(const Request* known,
-                      FindRequest(state, input.owner, input.request_key, json));
+  RT_ASSIGN_OR_RETURN(const Experiment* known,
+                      FindCreated(state, input.owner, input.request_key, json));
   if (known != nullptr) {
-    if (known->experiment.value == 0)
-      return absl::AlreadyExistsError("the request key was used for a job");
-    draft.out.answer.experiment = known->experiment;
-    draft.out.answer.results_dir = state.experiments.at(known->experiment).results_dir;
+    draft.out.answer.experiment = known->id;
+    draft.out.answer.results_dir = known->results_dir;
     draft.out.answer.attached = true;
     return absl::OkStatus();
   }

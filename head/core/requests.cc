@@ -76,6 +76,15 @@ absl::StatusOr<const Request*> FindRequest(const State& state, const std::string
   return found;
 }
 
+absl::StatusOr<const Experiment*> FindCreated(const State& state, const std::string& owner,
+                                              const std::string& key, const Json& spec) {
+  RT_ASSIGN_OR_RETURN(const Request* found, FindRequest(state, owner, key, spec));
+  if (found == nullptr) return nullptr;
+  if (found->experiment.value == 0)
+    return absl::AlreadyExistsError("the request key was used for a job");
+  return &state.experiments.at(found->experiment);
+}
+
 std::string RequestSlot(const State& state, const std::string& owner, const std::string& key) {
   auto found = state.requests.find(key);
   const bool is_free = found == state.requests.end();

@@ -15,6 +15,11 @@ namespace rt {
 absl::StatusOr<const Request*> FindRequest(const State& state, const std::string& owner,
                                            const std::string& key, const Json& spec);
 
+// The experiment that the user's key was answered with; null when the key is new. AlreadyExists
+// also when the key was used for a job.
+absl::StatusOr<const Experiment*> FindCreated(const State& state, const std::string& owner,
+                                              const std::string& key, const Json& spec);
+
 // The name under which Apply keeps the user's key in state.requests: the key itself, as in journals
 // of earlier releases, unless another user has it.
 std::string RequestSlot(const State& state, const std::string& owner, const std::string& key);

@@ -7,9 +7,11 @@
 #include <set>
 #include <tuple>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/view_parts.h"
+#include "head/core/wait_reasons.h"
 
 namespace rt {
 namespace {
@@ -107,14 +109,14 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   return item;
 }
 
-Json JobItem(const Core& core, const HeadFacts& facts, const Job& job) {
+Json JobItem(const Core& core, const HeadFacts& facts, const Job& job, WaitReasons& reasons) {
   const JobIndex& index = core.world.index.jobs.at(job.id);
   const Attempt* newest = job.runs.attempts.empty() ? nullptr : &job.runs.attempts.back();
   bool over = job.end != JobEnd::kNone;
   Json argv = Json::MakeArray(), experiments = Json::MakeArray();
   for (const std::string& argument : index.spec.argv) argv.Append(argument);
   for (ExperimentId id : index.experiments) experiments.Append(Json(id.value));
-  Waiting waiting = WhyWaiting(core, Owner::Of(job.id), facts.now);
+  Waiting waiting = reasons.Of(Owner::Of(job.id));
   std::string reason = !job.reason.empty() ? job.reason
                        : !job.stop_reason.empty() ? job.stop_reason
                                                   : waiting.reason;
@@ -199,8 +201,6 @@ Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& re
 }
 
 // What waits: the first hundred one by one, and all of it counted by experiment (or job) and needs.
-// The trials of one experiment that ask for the same and avoid the same nodes wait for the same
-// reason, so that the nodes are looked at once for all of them.
 struct WaitLists {
   Json pending = Json::MakeArray(), waiting = Json::MakeArray();
 };
@@ -208,7 +208,7 @@ struct WaitGroup {
   Json first;
   uint64_t count = 0;
 };
-WaitLists WaitsOf(const Core& core, const HeadFacts& facts) {
+WaitLists WaitsOf(const Core& core, const HeadFacts& facts, WaitReasons& reasons) {
   constexpr size_t kShownMax = 100;
   WaitLists waits;
   AddAsking(core, facts.now, waits.pending);
@@ -220,8 +220,7 @@ WaitLists WaitsOf(const Core& core, const HeadFacts& facts) {
       WaitGroup& group =
           groups[{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded}];
       if (group.count++ == 0)
-        group.first =
-            PendingItem(core, owner, resources, WhyWaiting(core, owner, facts.now).reason);
+        group.first = PendingItem(core, owner, resources, reasons.Of(owner).reason);
       if (waits.pending.array().size() < kShownMax)
         waits.pending.Append(PendingItem(core, owner, resources, group.first.GetString("reason")));
     }
@@ -261,6 +260,29 @@ Json LastErrorOf(const Core& core, const Experiment& experiment) {
       {{"trial_id", ToString(newest->id)},
        {"class", TextOrNull(newest->error.kind)},
        {"message", TextOrNull(known ? newest->error.message : newest->reason)}});
+}
+
+// What of the items Status lists.
+struct Part {
+  Json items = Json::MakeArray();
+  uint64_t left_out = 0;
+};
+template <class Map, class IsOver, class Make>
+Part PartOf(const Map& all, bool whole, const IsOver& is_over, const Make& make) {
+  const auto over = static_cast<size_t>(std::count_if(
+      all.begin(), all.end(), [&](const auto& item) { return is_over(item.second); }));
+  size_t old = whole || over <= limits::kStatusOverMax ? 0 : over - limits::kStatusOverMax;
+  size_t room = whole ? all.size() : limits::kStatusOpenMax;
+  Part part;
+  for (const auto& [id, item] : all) {
+    const bool is_old = is_over(item) && old > 0;
+    const bool is_beyond = !is_over(item) && room == 0;
+    if (is_old) --old;
+    if (!is_over(item) && room > 0) --room;
+    if (is_old || is_beyond) ++part.left_out;
+    else part.items.Append(make(item));
+  }
+  return part;
 }
 
 template <class Map, class F>
@@ -318,7 +340,7 @@ static Json RolledBackOf(const Core& core) {
                            {"records_lost", Json(soft.records_forgotten())}});
 }
 
-Json StatusView(const Core& core, const HeadFacts& facts) {
+Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   const State& state = core.world.state;
   Json by_state = Json::MakeObject();
   for (const auto& [id, node] : state.nodes) {
@@ -334,15 +356,24 @@ Json StatusView(const Core& core, const HeadFacts& facts) {
                                    {"rolled_back", RolledBackOf(core)},
                                    {"started_at", TimeOrNull(state.started_at)},
                                    {"uptime_s", ToSeconds(facts.now - state.started_at)}});
-  WaitLists waits = WaitsOf(core, facts);
+  WaitReasons reasons(core, facts.now);
+  WaitLists waits = WaitsOf(core, facts, reasons);
+  Part experiments = PartOf(
+      state.experiments, whole, [](const Experiment& one) { return one.ended; },
+      [&](const Experiment& one) { return ExperimentItem(core, facts, one); });
+  Part jobs = PartOf(
+      state.jobs, whole, [](const Job& one) { return one.end != JobEnd::kNone; },
+      [&](const Job& one) { return JobItem(core, facts, one, reasons); });
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
        {"nodes", Json::MakeObject({{"total", Json(state.nodes.size())},
                                    {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
-       {"experiments", ExperimentListView(core, facts)["items"]},
-       {"jobs", JobListView(core, facts)["items"]},
+       {"experiments", std::move(experiments.items)},
+       {"experiments_left_out", Json(experiments.left_out)},
+       {"jobs", std::move(jobs.items)},
+       {"jobs_left_out", Json(jobs.left_out)},
        {"pending", std::move(waits.pending)},
        {"waiting", std::move(waits.waiting)},
        {"outputs_pending", OutputsPending(core)},
@@ -399,15 +430,17 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
 }
 
 Json JobListView(const Core& core, const HeadFacts& facts) {
+  WaitReasons reasons(core, facts.now);
   return ListOf(core.world.state.jobs,
-                [&](const Job& item) { return JobItem(core, facts, item); });
+                [&](const Job& item) { return JobItem(core, facts, item, reasons); });
 }
 
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id) {
   auto found = core.world.state.jobs.find(id);
   if (found == core.world.state.jobs.end())
     return NotFound("there is no job " + std::to_string(id.value));
-  Json item = JobItem(core, facts, found->second);
+  WaitReasons reasons(core, facts.now);
+  Json item = JobItem(core, facts, found->second, reasons);
   item.Set("attempts", AttemptsOf(core.world.state, found->second.runs));
   item.Set("warnings", TextsJson(core.world.index.jobs.at(id).warnings));
   item.Set("outputs", OutputsOf(found->second.runs));

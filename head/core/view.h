@@ -29,7 +29,8 @@ struct HeadFacts {  // What the core does not know of itself.
   StoreFacts store;
 };
 
-Json StatusView(const Core& core, const HeadFacts& facts);
+// `whole`: every experiment and job is listed, however many there are.
+Json StatusView(const Core& core, const HeadFacts& facts, bool whole = false);
 Json ExperimentListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id);
 // All trials, or those of one experiment, from one of them on. A message has its limit: the list is

@@ -6,6 +6,7 @@
 #include "head/core/draft.h"
 #include "head/core/view.h"
 #include "head/core/view_parts.h"
+#include "head/core/wait_reasons.h"
 
 namespace rt {
 namespace {
@@ -71,20 +72,21 @@ Json RuntimeOf(const Trial& trial, Millis now) {
   return Json(ToSeconds(total));
 }
 
-Waiting WaitingOf(const Core& core, const Trial& trial, Millis now) {
+Waiting WaitingOf(const Core& core, const Trial& trial, Millis now, WaitReasons& reasons) {
   std::string unjudged = WhyUnjudged(core, trial, now);
   if (!unjudged.empty()) return {std::move(unjudged), "its driver, when it is run again"};
-  return WhyWaiting(core, Owner::Of(trial.id), now);
+  return reasons.Of(Owner::Of(trial.id));
 }
 
-Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
+Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial,
+               WaitReasons& reasons) {
   const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
   uint32_t attempt = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.back().number;
   std::string reason = !trial.reason.empty() ? trial.reason
                        : !trial.stop_reason.empty()
                            ? trial.stop_reason
-                           : WaitingOf(core, trial, facts.now).reason;
+                           : WaitingOf(core, trial, facts.now, reasons).reason;
   Json item = Json::MakeObject();
   item.Set("id", ToString(trial.id));
   item.Set("experiment_id", trial.id.experiment.value);
@@ -322,6 +324,7 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
     return NotFound("there is no experiment " + std::to_string(span.experiment->value));
   const TrialId from = span.from.value_or(TrialId{});
   Json list = Json::MakeArray(), next;
+  WaitReasons reasons(core, facts.now);
   size_t bytes = 0;
   for (auto found = all.lower_bound(from.experiment); found != all.end(); ++found) {
     const auto& [id, item] = *found;
@@ -333,7 +336,7 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
         next = Json(ToString(trial.id));
         break;
       }
-      list.Append(TrialItem(core, facts, trial));
+      list.Append(TrialItem(core, facts, trial, reasons));
     }
   }
   Json reply = Listing(std::move(list));
@@ -344,10 +347,11 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id) {
   const Trial* trial = FindTrial(core.world.state, id);
   if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
-  Json item = TrialItem(core, facts, *trial);
+  WaitReasons reasons(core, facts.now);
+  Json item = TrialItem(core, facts, *trial, reasons);
   const ResourceRequest& request = RequestOf(core.world, Owner::Of(id));
   item.Set("resources", ToJson(request));
-  Waiting waiting = WaitingOf(core, *trial, facts.now);
+  Waiting waiting = WaitingOf(core, *trial, facts.now, reasons);
   item.Set("waiting", waiting.reason.empty()
                           ? Json()
                           : Json::MakeObject({{"reason", waiting.reason},

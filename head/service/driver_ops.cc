@@ -46,17 +46,34 @@ void OnBlobs(const Call& call, JsonDone done, Work work) {
   });
 }
 
-void Create(const Call& call, JsonDone done) {
+// Null in `made` is null in every field: nothing was created under the key.
+JsonDone AnsweringCreated(JsonDone done) {
+  return [done = std::move(done)](absl::StatusOr<Json> made) {
+    if (!made.ok()) return done(made.status());
+    Json answer = Json::MakeObject();
+    for (auto [field, name] : {std::pair("experiment_id", "experiment"),
+                               std::pair("results_dir", "results_dir"),
+                               std::pair("attached", "attached")}) {
+      const Json* value = made->is_null() ? nullptr : made->Find(name);
+      answer.Set(field, value == nullptr ? Json() : *value);
+    }
+    done(std::move(answer));
+  };
+}
+using CreateFn = void (Operations::*)(Operations::NewExperiment, JsonDone);
+void WithSpec(const Call& call, CreateFn create, JsonDone done) {
   const Json* spec = call.json.Find("spec");
-  if (spec == nullptr || !spec->is_object()) return done(Invalid("experiment_create needs a spec"));
-  call.tools.operations.CreateExperiment(
+  if (spec == nullptr || !spec->is_object())
+    return done(Invalid(call.json.GetString("op") + " needs a spec"));
+  (call.tools.operations.*create)(
       {call.driver.owner, call.driver.job, spec->Dump(), call.json.GetString("key")},
-      [done = std::move(done)](absl::StatusOr<Json> made) {
-        if (!made.ok()) return done(made.status());
-        done(Json::MakeObject({{"experiment_id", made->GetInt("experiment")},
-                               {"results_dir", made->GetString("results_dir")},
-                               {"attached", made->GetBool("attached")}}));
-      });
+      AnsweringCreated(std::move(done)));
+}
+void Create(const Call& call, JsonDone done) {
+  WithSpec(call, &Operations::CreateExperiment, std::move(done));
+}
+void FindExperiment(const Call& call, JsonDone done) {
+  WithSpec(call, &Operations::FindExperiment, std::move(done));
 }
 void Wait(const Call& call, JsonDone done) {
   call.tools.operations.WaitExperiment(
@@ -121,10 +138,11 @@ void ResumeExperiment(const Call& call, JsonDone done) {
                               call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},
       std::move(done));
 }
+// All of it: a driver looks there for a search that may be long over.
 void Status(const Call& call, JsonDone done) {
   call.tools.operations.Ask(
       [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
-        return StatusView(core, facts);
+        return StatusView(core, facts, /*whole=*/true);
       },
       std::move(done));
 }
@@ -231,17 +249,17 @@ void GetChunk(const Call& call, JsonDone done) {
 
 const std::map<std::string, Handler>& Handlers() {
   static const std::map<std::string, Handler> handlers = {
-      {"experiment_create", Create},       {"experiment_get", GetExperiment},
-      {"experiment_wait", Wait},           {"experiment_stop", StopExperiment},
-      {"trial_list", ListTrials},          {"trial_get", GetTrial},
-      {"trial_rows", TrialRows},           {"trial_stop", StopTrial},
-      {"trial_pause", PauseTrial},         {"trial_resume", ResumeTrial},
-      {"trial_retry", RetryTrial},         {"experiment_resume", ResumeExperiment},
-      {"cluster_status", Status},          {"blob_find_missing", FindMissing},
-      {"blob_put_chunk", PutChunk},        {"blob_put_manifest", PutManifest},
-      {"blob_get_manifest", GetManifest},  {"blob_get_chunk", GetChunk},
-      {"driver_attach", Attach},           {"driver_questions", Questions},
-      {"driver_answer", AnswerQuestions},
+      {"experiment_create", Create},         {"experiment_find", FindExperiment},
+      {"experiment_get", GetExperiment},     {"experiment_wait", Wait},
+      {"experiment_stop", StopExperiment},   {"experiment_resume", ResumeExperiment},
+      {"trial_list", ListTrials},            {"trial_get", GetTrial},
+      {"trial_rows", TrialRows},             {"trial_stop", StopTrial},
+      {"trial_pause", PauseTrial},           {"trial_resume", ResumeTrial},
+      {"trial_retry", RetryTrial},           {"cluster_status", Status},
+      {"blob_find_missing", FindMissing},    {"blob_put_chunk", PutChunk},
+      {"blob_put_manifest", PutManifest},    {"blob_get_manifest", GetManifest},
+      {"blob_get_chunk", GetChunk},          {"driver_attach", Attach},
+      {"driver_questions", Questions},       {"driver_answer", AnswerQuestions},
   };
   return handlers;
 }

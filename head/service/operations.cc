@@ -5,6 +5,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/requests.h"
 #include "head/service/results_dir.h"
 #include "head/service/translate.h"
 
@@ -102,9 +103,29 @@ void Operations::GetNode(const std::string& name_or_id, JsonDone done) {
   }, std::move(done));
 }
 
+void Operations::FindExperiment(NewExperiment request, JsonDone done) {
+  absl::Status size = CheckSize("request_key", request.key.size(), limits::kNameBytesMax);
+  if (!size.ok()) return done(size);
+  absl::StatusOr<Json> spec = Json::Parse(request.spec);
+  if (!spec.ok()) return done(spec.status());
+  Ask([owner = std::move(request.owner), key = std::move(request.key), spec = *std::move(spec)](
+          const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
+    RT_ASSIGN_OR_RETURN(const Experiment* known, FindCreated(core.world.state, owner, key, spec));
+    if (known == nullptr) return Json();
+    return AnswerJson(
+        {.experiment = known->id, .results_dir = known->results_dir, .attached = true});
+  }, std::move(done));
+}
+
 void Operations::CreateExperiment(NewExperiment request, JsonDone done) {
+  FindExperiment(request, [this, request, done = std::move(done)](absl::StatusOr<Json> found) {
+    if (!found.ok() || !found->is_null()) return done(std::move(found));
+    io_([this, request, done] { CreateNew(request, done); });
+  });
+}
+
+void Operations::CreateNew(NewExperiment request, JsonDone done) {
   absl::Status size = CheckSize("the spec", request.spec.size(), limits::kSpecBytesMax);
-  if (size.ok()) size = CheckSize("request_key", request.key.size(), limits::kNameBytesMax);
   if (!size.ok()) return done(size);
   absl::StatusOr<Json> json = Json::Parse(request.spec);
   if (!json.ok()) return done(json.status());

@@ -34,8 +34,11 @@ class Operations {
 
   // Ids of 0 mean the newest.
   void GetNode(const std::string& name_or_id, JsonDone done);
-  // {"experiment", "results_dir", "attached"}
+  // {"experiment", "results_dir", "attached"}. A key that is known is answered before the spec is
+  // validated: a driver that is run again may find a release that would refuse it.
   void CreateExperiment(NewExperiment request, JsonDone done);
+  // The same of what was created under the request's key; null: nothing was.
+  void FindExperiment(NewExperiment request, JsonDone done);
   void GetExperiment(ExperimentId id, JsonDone done);
   void WaitExperiment(ExperimentId id, Span span, JsonDone done);
   void StopExperiment(ExperimentId id, const std::string& reason, JsonDone done);
@@ -66,6 +69,7 @@ class Operations {
 
  private:
   void Post(Input input, JsonDone done);
+  void CreateNew(NewExperiment request, JsonDone done);  // May block.
   void ShowQuestions(ExperimentId id, std::function<Json(const Core&)> entries, uint64_t through,
                      bool more, JsonDone done);
   void FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored, JsonDone done);

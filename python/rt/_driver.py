@@ -275,12 +275,26 @@ def cpus_here() -> int:
     return os.cpu_count() or 1
 
 
+def _cluster() -> Optional[str]:
+    return settings.cluster or os.environ.get("RT_CLUSTER")
+
+
+def _socket() -> Optional[tuple[str, str]]:
+    path, token = os.environ.get("RT_SOCKET"), os.environ.get("RT_TOKEN")
+    return (path, token) if path and token else None
+
+
+def is_embedded() -> bool:
+    """Whether the head lives and dies with this process: it knows of no earlier run."""
+    return _socket() is None and not _cluster()
+
+
 def open_driver() -> Driver:
     """Opens a connection as the environment says."""
-    path, token = os.environ.get("RT_SOCKET"), os.environ.get("RT_TOKEN")
-    if path and token:
-        return SocketDriver(path, token)
-    cluster = settings.cluster or os.environ.get("RT_CLUSTER")
+    socket = _socket()
+    if socket:
+        return SocketDriver(*socket)
+    cluster = _cluster()
     if cluster:
         return _open_named(cluster)
     argv = [find_binary(), "bridge", "--local", "--cpus", str(settings.cpus or cpus_here())]

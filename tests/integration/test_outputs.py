@@ -109,6 +109,21 @@ class OutputsTest(ClusterTest):
         job = str(self.cluster.json("job", "list")["items"][-1]["id"])
         self.assertEqual(self.kept("job", job)["files"], 8)
 
+    def test_what_a_checkpoint_has_is_not_kept_a_second_time(self) -> None:
+        (self.cluster.work / "saves.sh").write_text(
+            "set -e\n"
+            "save() { mkdir -p $RT_TRIAL_DIR/epoch-$1; echo $1 > $RT_TRIAL_DIR/epoch-$1/model\n"
+            f"  {BIN / 'rt'} report loss=$1 --step $1 --checkpoint $RT_TRIAL_DIR/epoch-$1; }}\n"
+            "save 1; save 2\n"
+            "echo changed >> $RT_TRIAL_DIR/epoch-2/model; echo log > $RT_TRIAL_DIR/epoch-2/log\n"
+            "mkdir draft; echo draft > draft/model\n")
+        self.search("saves", "saves.sh", "num_samples: 1\ncheckpoints: {num_to_keep: 1}",
+                    "--no-download")
+        trial = self.cluster.json("trial", "show", "saves/0")
+        self.assertEqual([one["step"] for one in trial["checkpoints"]], [2])
+        self.assertEqual(set(self.kept("trial", trial["id"])["paths"]),
+                         {"work/draft/model", "trial/epoch-2/log", "trial/epoch-2/model"})
+
     def test_who_writes_nothing_has_no_outputs(self) -> None:
         (self.cluster.work / "quiet.sh").write_text(f"{BIN / 'rt'} report loss=$1\n")
         before = self.cluster.json("status")["journal"]["seq"]
@@ -159,6 +174,129 @@ class TeardownTest(unittest.TestCase):
         wait_until("it has written", (self.cluster.home / "ready").exists)
         self.cluster.rt("down")
         self.assertEqual((self.results / "jobs/long/outputs/work/written").read_text(), "text")
+
+
+# Rank 1 of the first attempt fails; rank 3 writes nothing.
+GANG = """
+[ $RANK = 3 ] && exit 0
+echo "$RT_ATTEMPT $RANK" > result
+echo "$RANK" > "$RT_TRIAL_DIR/notes"
+echo "$RANK" >> shared.txt
+[ $RT_ATTEMPT.$RANK = 1.1 ] && exit 3
+[ $RT_ATTEMPT = 1 ] && sleep 600
+exit 0
+"""
+
+
+class GangTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=2, cpus=2)
+        self.addCleanup(self.cluster.close)
+        (self.cluster.work / "gang.sh").write_text(GANG)
+        (self.cluster.work / "shared.txt").write_text("text\n")
+        self.cluster.up()
+
+    def test_every_rank_on_every_node_brings_home_what_it_wrote(self) -> None:
+        number = self.cluster.submit(
+            "g", "experiment: g\ncommand: [sh, ./gang.sh]\nmax_failures: 1\n"
+            "resources: {cpu: 1, ranks: 4, strategy: SPREAD}\n")
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+
+        def kept() -> Any:
+            trial = self.cluster.json("trial", "show", f"{number}/0")
+            return not trial["outputs_pending"] and trial
+        trial = wait_until("the outputs are kept", kept, 20)
+        last = trial["attempts"][-1]
+        self.assertEqual((last["number"], len({one["node_id"] for one in last["members"]})),
+                         (2, 2))
+        outputs = trial["outputs"]
+        self.assertEqual((outputs["attempt"], outputs["files"], len(outputs["parts"])), (2, 9, 2))
+        places = ["", "rank-1/", "rank-2/"]
+        self.assertEqual(set(outputs["paths"]), {
+            place + name for place in places
+            for name in ("work/result", "work/shared.txt", "trial/notes")})
+        self.cluster.rt("exp", "download", str(number), "here")
+        folder = self.cluster.work / "here" / trial["name"] / "outputs"
+        self.assertEqual(below(folder), set(outputs["paths"]))
+        for rank, place in enumerate(places):
+            self.assertEqual((folder / place / "work/result").read_text(), f"2 {rank}\n")
+            self.assertEqual((folder / place / "work/shared.txt").read_text(), f"text\n{rank}\n")
+            self.assertEqual((folder / place / "trial/notes").read_text(), f"{rank}\n")
+
+    def test_a_gang_whose_worker_is_killed_keeps_what_all_ranks_wrote(self) -> None:
+        go = self.cluster.home / "go"
+        (self.cluster.work / "waits.sh").write_text(
+            f"echo $RANK > result; while [ ! -e {go} ]; do sleep 0.05; done\n")
+        number = self.cluster.submit(
+            "w", "experiment: w\ncommand: [sh, ./waits.sh]\n"
+            "resources: {cpu: 2, ranks: 2, strategy: SPREAD}\n")
+        trial = f"{number}/0"
+        wait_until("it runs", lambda: self.cluster.json("trial", "show", trial)["state"] ==
+                   "RUNNING")
+        self.cluster.kill("worker-1")
+        go.touch()
+        self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
+        shown = wait_until("the outputs are kept", lambda: (
+            lambda one: not one["outputs_pending"] and one)(
+                self.cluster.json("trial", "show", trial)), 20)
+        attempt = shown["attempts"][-1]["number"]
+        self.assertEqual(shown["outputs"]["attempt"], attempt)
+        self.assertEqual(set(shown["outputs"]["paths"]), {"work/result", "rank-1/work/result"})
+
+
+class SweepTest(unittest.TestCase):
+    """The head sweeps its store every second, and removes what nothing has named for a second."""
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=1)
+        self.addCleanup(self.cluster.close)
+        with open(self.cluster.yaml, "a", encoding="utf-8") as file:
+            file.write("checkpoint_store: {keep_garbage: 1s}\n")
+        self.cluster.up()
+        self.garbage = 0
+
+    def stored(self) -> set[str]:
+        manifests = self.cluster.home / "home/clusters/it/head/blobs/manifests"
+        return {path.name for path in manifests.iterdir()}
+
+    def await_sweep(self) -> None:
+        """Waits until something that nothing names has been swept."""
+        self.garbage += 1
+        folder = self.cluster.home / f"garbage-{self.garbage}"
+        folder.mkdir()
+        (folder / "garbage").write_text(str(self.garbage))
+        (pushed,) = self.cluster.bridge([{"op": "blob_push_dir", "path": str(folder)}])
+        wait_until("garbage is swept", lambda: pushed["manifest"] not in self.stored())
+
+    def outputs(self, attempt: int) -> str:
+        """The manifest of what that attempt of the trial wrote."""
+        def kept() -> Any:
+            outputs = self.cluster.json("trial", "show", "1/0")["outputs"]
+            return outputs and outputs["attempt"] == attempt and outputs["manifest"]
+        return str(wait_until(f"the outputs of attempt {attempt} are kept", kept))
+
+    def test_outputs_are_swept_when_those_of_a_later_attempt_are_kept(self) -> None:
+        go = self.cluster.home / "go"
+        (self.cluster.work / "s.sh").write_text(
+            "echo $RT_ATTEMPT > result\n[ $RT_ATTEMPT = 1 ] && exit 3\n"
+            f"while [ ! -e {go} ]; do sleep 0.05; done\n")
+        self.cluster.submit("s", "experiment: s\ncommand: [sh, ./s.sh]\nmax_failures: 1\n")
+        first = self.outputs(1)
+        self.await_sweep()
+        self.assertIn(first, self.stored())  # Its second attempt has written nothing yet.
+        go.touch()
+        second = self.outputs(2)
+        wait_until("the first outputs are swept", lambda: first not in self.stored())
+        self.cluster.wait_experiment(1)
+        self.await_sweep()
+        self.assertIn(second, self.stored())  # An experiment that is over keeps its outputs.
+        self.cluster.kill("head")
+        self.cluster.json("status")  # Starts it again.
+        self.await_sweep()
+        self.assertIn(second, self.stored())
+        self.cluster.rt("exp", "download", "1", "here")
+        (result,) = (self.cluster.work / "here").glob("*/outputs/work/result")
+        self.assertEqual(result.read_text(), "2\n")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,9 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
     if op == "experiment_create":
         attached = bool(world.get("attached"))
         return {"experiment_id": 1, "results_dir": "/results/e", "attached": attached}
+    if op == "experiment_find":
+        known = {"experiment_id": 1, "results_dir": "/results/e", "attached": True}
+        return known if world.get("attached") else dict.fromkeys(known)
     if op == "experiment_get":
         warnings = world.get("warnings", [])
         return {"id": 1, "state": "RUNNING", "seed": world.get("seed"), "warnings": warnings}

@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import pytest
 from fake_world import World
-from rt import tune
+from rt import _driver, tune
 from rt._slips import check_space, notes_of
 
 
@@ -160,6 +160,29 @@ def test_what_an_older_release_took_for_a_constant_is_resumed(tmp_path: Path, wo
     known = {"id": 1, "results_dir": str(tmp_path), "state": "RUNNING"}
     request = Request(print, space={"lr": {"grid_searh": [1, 2]}})
     assert len(list(resume_search(request, known, Fates()))) == 1
+
+
+def test_a_driver_goes_back_to_a_search_that_is_refused_today(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slip = {"lr": {"grid_searh": [1, 2]}}
+    large = {"data": list(range(400_000))}
+    monkeypatch.setenv("RT_CLUSTER", "demo")
+    world.set({"id": "1/0", "state": "COMPLETED"}, attached=True)
+    for space in (slip, large):
+        assert len(tune.run(print, config=space, verbose=0).trials) == 1
+    assert world.asked("experiment_create") == []
+    (first, second) = world.asked("experiment_find")
+    assert first["spec"]["space"] == {"lr": {"grid_searh": [1, 2]}}
+    assert first["key"] != second["key"]
+    # A search that nobody knows is a new one.
+    for refused in ({}, {"fail": {"experiment_find": {"code": "INVALID_ARGUMENT"}}}):
+        world.set(**refused)
+        _driver.close()
+        line = line_here() + 1
+        said = text_of(lambda: tune.run(print, config=slip))
+        assert said.startswith(f"{__file__}:{line}: lr: unknown distribution 'grid_searh'"), said
+    assert world.asked("experiment_create") == []
 
 
 def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:

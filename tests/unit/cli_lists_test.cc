@@ -102,17 +102,20 @@ TEST_CASE("status: what is over is shown as far as it is recent, or all of it") 
         {{"id", i},
          {"name", "sweep-" + std::to_string(i)},
          {"state", i == 1 ? "RUNNING" : "FAILED"}}));
-  const Json status = Json::MakeObject({{"experiments", std::move(experiments)}});
+  Json status = Json::MakeObject({{"experiments", std::move(experiments)}});
   Invocation invocation;
   std::string text = RenderStatus(status, invocation);
   CHECK(Has(text, "sweep-1 "));
   CHECK_FALSE(Has(text, "sweep-4 "));
   CHECK(Has(text, "sweep-5 "));
-  CHECK(Has(text, "and 3 older that are over: rt status --all"));
+  CHECK(Has(text, "and 3 more: rt status --all"));
+  status.Set("experiments_left_out", 40);  // By the head.
+  CHECK(Has(RenderStatus(status, invocation), "and 43 more: rt status --all"));
+  status.Set("experiments_left_out", 0);
   invocation.all = true;
   text = RenderStatus(status, invocation);
   CHECK(Has(text, "sweep-4 "));
-  CHECK_FALSE(Has(text, "older that are over"));
+  CHECK_FALSE(Has(text, "rt status --all"));
 }
 
 TEST_CASE("a head that is away: who was asked, why, what to do, and no word of gRPC's") {

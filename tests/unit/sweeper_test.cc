@@ -2,7 +2,11 @@
 
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
+#include "common/cas/dir_store.h"
 #include "common/cas/mem_store.h"
+#include "common/cas/tree.h"
+#include "common/run/files.h"
+#include "tests/temp_dir.h"
 #include "tests/unit/loop_harness.h"
 
 using namespace rt;
@@ -95,6 +99,124 @@ TEST_CASE("sweeper: bundles, inputs and checkpoints live; what was retired dies 
   REQUIRE(sweeper.RunOnce().ok());
   REQUIRE(store.kept.size() == 2);
   CHECK(store.kept[1] == std::set<std::string>{bundle, job_bundle, input, Digest("second")});
+}
+
+namespace {
+
+// A worker's part in the life of attempts: they run, end, and leave outputs.
+struct Runner {
+  Harness& harness;
+  NodeId node;
+  SyncReply seen = {};
+
+  void Say(std::vector<Observed> observed) {
+    auto sync = harness.Sync(node, seen, 0, std::move(observed));
+    seen = Wait(sync);
+  }
+  Fence Await(const Owner& owner, uint32_t attempt, uint32_t rank = 0) {
+    const Fence fence{{owner, attempt, 1}, rank};
+    WaitFor([&] {
+      bool placed = false;
+      harness.Read([&](const Core& core) {
+        placed = FindLive(core.world.state, fence.attempt) != nullptr;
+      });
+      return placed;
+    });
+    return fence;
+  }
+  void End(const Fence& fence, int code) {
+    Say({{.fence = fence, .phase = Observed::Phase::kRunning, .pid = 1}});
+    Say({{.fence = fence, .phase = Observed::Phase::kExited, .pid = 1, .exit_code = code}});
+  }
+  void Keep(const Fence& fence, const std::string& manifest) {
+    auto posted = harness.Post(
+        input::KeepOutputs{node, fence, {.manifest = manifest, .files = 1}, seen.epoch});
+    const Answered answered = Wait(posted);
+    INFO(answered.status.ToString());
+    REQUIRE(answered.status.ok());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("sweeper: outputs live until those of a later attempt are kept, also of what is over") {
+  Harness harness;
+  Runner runner{harness, harness.Join()};
+  runner.Say({});
+  Create(harness, R"(,"max_failures":1)");
+  const Owner trial = Owner::Of(TrialId{{1}, 0});
+  const std::string first = Digest("first"), second = Digest("second"), own = Digest("job");
+  Remembering store;
+  BlobSweeper sweeper(*harness.loop, store, kByHand);
+  const auto marked = [&] {  // By two rounds: what the one before the last saw is marked, too.
+    REQUIRE(sweeper.RunOnce().ok());
+    REQUIRE(sweeper.RunOnce().ok());
+    return store.kept.back();
+  };
+  const Fence failed = runner.Await(trial, 1);
+  runner.End(failed, 3);
+  runner.Keep(failed, first);
+  CHECK(marked() == std::set<std::string>{first});
+  const Fence done = runner.Await(trial, 2);
+  CHECK(marked() == std::set<std::string>{first});  // The second attempt has written nothing yet.
+  runner.End(done, 0);
+  CHECK(marked() == std::set<std::string>{first});
+  runner.Keep(done, second);
+  REQUIRE(sweeper.RunOnce().ok());
+  CHECK(store.kept.back() == std::set<std::string>{first, second});
+  CHECK(marked() == std::set<std::string>{second});
+  auto job = harness.Post(input::SubmitJob{"me", R"({"name":"j","argv":["true"]})", "key"});
+  REQUIRE(Wait(job).status.ok());
+  const Fence ran = runner.Await(Owner::Of(JobId{1}), 1);
+  runner.End(ran, 0);
+  runner.Keep(ran, own);
+  harness.Read([&](const Core& core) {
+    CHECK(core.world.state.jobs.at({1}).end == JobEnd::kSucceeded);
+    CHECK(core.world.state.experiments.at({1}).decided);
+  });
+  CHECK(marked() == std::set<std::string>{second, own});
+}
+
+TEST_CASE("sweeper: the bytes of outputs go with them, unless something else has the same") {
+  Harness harness;
+  Runner runner{harness, harness.Join()};
+  runner.Say({});
+  Create(harness, R"(,"max_failures":1)");
+  const Owner trial = Owner::Of(TrialId{{1}, 0});
+  TempDir dir("swept");
+  auto store = DirStore::Open(dir.path() + "/store");
+  REQUIRE(store.ok());
+  const auto push = [&](const std::string& name, const std::string& text) {
+    const std::string tree = dir.path() + "/" + name;
+    REQUIRE(EnsureDirectory(tree + "/work").ok());
+    REQUIRE(WriteFileAtomic(tree + "/work/shared", "shared").ok());
+    REQUIRE(WriteFileAtomic(tree + "/work/own", text).ok());
+    const auto stored = StoreTree(**store, tree, {});
+    REQUIRE(stored.ok());
+    return stored->manifest;
+  };
+  const std::string first = push("first", "one"), second = push("second", "two");
+  // Nothing is young enough to be spared.
+  BlobSweeper sweeper(*harness.loop, **store, {.every = 3'600'000, .grace = -1'000});
+  const auto sweep = [&] {
+    for (int i = 0; i < 3; ++i) REQUIRE(sweeper.RunOnce().ok());
+  };
+  const auto is_whole = [&](const std::string& manifest) {
+    TempDir to("restored");
+    return RestoreTree(**store, manifest, to.path()).ok();
+  };
+  const Fence failed = runner.Await(trial, 1);
+  runner.End(failed, 3);
+  runner.Keep(failed, first);
+  const Fence done = runner.Await(trial, 2);
+  runner.End(done, 0);
+  runner.Keep(done, second);
+  sweep();
+  CHECK_FALSE((*store)->GetManifest(first).ok());
+  CHECK_FALSE((*store)->GetChunk(Digest("one")).ok());
+  CHECK(is_whole(second));
+  sweep();
+  CHECK(is_whole(second));
 }
 
 TEST_CASE("sweeper: every trial is looked at, however many turns it takes, and rest follows") {

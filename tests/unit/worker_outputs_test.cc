@@ -239,7 +239,7 @@ struct Node {
   }
   void End(const LaunchBody& body) {
     keeper->Expect(body.fence);
-    keeper->Take(body, dirs->Of(body.fence));
+    keeper->Take(body, dirs->Of(body.fence), 0);
     REQUIRE(dirs->Retire(body.fence).ok());
     keeper->Keep(body.fence);
   }
@@ -385,6 +385,23 @@ TEST_CASE("outputs: so many that wait keep what is new from starting") {
   node.head.Answer(absl::OkStatus());
   node.AwaitDone();
   CHECK_FALSE(node.keeper->IsFull());
+}
+
+TEST_CASE("outputs: the next daemon, too, leaves out what a checkpoint has") {
+  Node node;
+  node.head.Answer(absl::UnavailableError("away"));
+  const LaunchBody body = node.Run(kFence, "text");
+  const RunDir dir = node.dirs->Of(kFence);
+  REQUIRE(WriteFileAtomic(dir.trial() + "/model", "model").ok());
+  const auto stored = StoreTree(node.memory, dir.trial() + "/model", {});
+  REQUIRE(stored.ok());
+  REQUIRE(NoteReported(dir, "trial/model", {.seq = 1}, true, stored->text).ok());
+  node.End(body);
+  node.head.AwaitAsked(1);
+  node.Restart();
+  node.head.Answer(absl::OkStatus());
+  CHECK(node.head.Await(kFence).paths == std::vector<std::string>{"work/written"});
+  node.AwaitDone();
 }
 
 TEST_CASE("outputs: a directory that its owner closed is taken all the same") {

@@ -24,15 +24,12 @@ constexpr Millis kPauseFirst = 50;
 constexpr Millis kPauseMost = 5'000;
 constexpr int kTriesMax = 3;
 constexpr char kPart[] = ".part";
+constexpr char kReported[] = "/reported";
+constexpr char kWhole[] = "/whole";
 constexpr std::chrono::minutes kSayEvery{1};
 // A store that is short of room sweeps what nobody has named for long (SweepTimes): then it is
 // looked at again what is there.
 constexpr std::chrono::seconds kSafeFor{30};
-
-// "rank-2/work".
-std::string PlaceOf(const Fence& fence, const char* name) {
-  return fence.rank == 0 ? name : "rank-" + std::to_string(fence.rank) + "/" + name;
-}
 
 // Moves a directory, if it is there. Its owner may have made it read-only.
 absl::Status Move(const std::string& from, const std::string& to) {
@@ -42,6 +39,14 @@ absl::Status Move(const std::string& from, const std::string& to) {
   if (is_closed && ::chmod(from.c_str(), 0700) != 0) return ErrnoStatus(errno, "chmod " + from);
   if (std::rename(from.c_str(), to.c_str()) != 0) return ErrnoStatus(errno, "move " + from);
   return absl::OkStatus();
+}
+
+// What checkpoints have of the files; of one rank that is everything that it reported.
+absl::Status TakeNotes(const RunDir& dir, const std::string& to, uint64_t whole_seq) {
+  if (!Exists(dir.reported())) return absl::OkStatus();
+  RT_RETURN_IF_ERROR(
+      WriteFileAtomic(to + kWhole, std::to_string(whole_seq) + "\n", {.sync = false}));
+  return Move(dir.reported(), to + kReported);
 }
 
 absl::StatusOr<LaunchBody> ReadBody(const Fence& fence, const RunDir& dir) {
@@ -147,7 +152,7 @@ void OutputKeeper::Expect(const Fence& fence) {
   entries_.try_emplace(fence, Entry{.order = next_order_++});
 }
 
-void OutputKeeper::Take(const LaunchBody& body, const RunDir& dir) {
+void OutputKeeper::Take(const LaunchBody& body, const RunDir& dir, uint64_t whole_seq) {
   if (options_.bytes == 0) return;
   const std::string path = PathOf(body.fence), part = path + kPart;
   if (Exists(path)) {
@@ -162,11 +167,13 @@ void OutputKeeper::Take(const LaunchBody& body, const RunDir& dir) {
                         MayHaveWritten(dir.trial(), {});
   if (!may_have) return;
   ReachFailpoint("worker.outputs.before_take");
-  const std::string to = fs::path(part + "/" + PlaceOf(body.fence, "work")).parent_path().string();
+  const std::string to =
+      fs::path(part + "/" + OutputPlace(body.fence.rank, "work")).parent_path().string();
   absl::Status taken = EnsureDirectory(to);
   if (taken.ok()) taken = Move(dir.work(), to + "/work");
   ReachFailpoint("worker.outputs.after_work");
   if (taken.ok()) taken = Move(dir.trial(), to + "/trial");
+  if (taken.ok()) taken = TakeNotes(dir, part, whole_seq);
   if (taken.ok()) taken = Move(dir.body(), RunDir{part}.body());
   if (taken.ok()) taken = Move(part, path);
   ReachFailpoint("worker.outputs.after_take");
@@ -177,7 +184,7 @@ void OutputKeeper::Take(const LaunchBody& body, const RunDir& dir) {
   RT_LOG(kError) << rt::ToString(body.fence) << ": its outputs are lost: " << MessageOf(taken);
   RemoveTree(part).IgnoreError();  // With the state directory, at the latest.
   Written lost;
-  lost.LeaveOut(PlaceOf(body.fence, "work"), 0, MessageOf(taken));
+  lost.LeaveOut(OutputPlace(body.fence.rank, "work"), 0, MessageOf(taken));
   entry.sent = AllLeftOut(std::move(lost), "");
 }
 
@@ -295,10 +302,13 @@ absl::StatusOr<Written> OutputKeeper::Find(const Fence& fence) {
   if (!body.bundle.empty()) {
     RT_ASSIGN_OR_RETURN(tree, bundles_.Get(body.bundle, fence));
   }
+  const auto whole = ReadFile(path + kWhole, 64);
+  ReportedFiles reported(path + kReported,
+                         whole.ok() ? std::strtoull(whole->c_str(), nullptr, 10) : 0);
   return FindWritten(path,
-                     {{PlaceOf(fence, "work"), {tree, body.started_at}},
-                      {PlaceOf(fence, "trial"), {}}},
-                     BoundsFor(body, options_.bytes));
+                     {{OutputPlace(fence.rank, "work"), {tree, body.started_at}},
+                      {OutputPlace(fence.rank, "trial"), {}}},
+                     BoundsFor(body, options_.bytes), &reported);
 }
 
 absl::StatusOr<SentOutputs> OutputKeeper::Push(const Fence& fence) {

@@ -2,6 +2,7 @@
 // compared with the bundle, pushed and told to the head by threads of this object, oldest first.
 // What is taken outlives the daemon:
 //   <directory>/<fence>/{body.json, work/, trial/}   taken; below rank-N/ for ranks other than 0
+//   <directory>/<fence>/{reported/, whole}           what its checkpoints have: reported_files.h
 //   <directory>/<fence>.part                         being taken: its run directory has the rest
 // A trial's end does not wait for its outputs. Outputs that the store has no room for, or that
 // cannot be read repeatedly, are given up after a while, and the head is told their names.
@@ -45,7 +46,7 @@ class OutputKeeper : public OutputKeeps {
   void Stop();  // What is under way is begun again by the next daemon.
 
   void Expect(const Fence& fence) override;
-  void Take(const LaunchBody& body, const RunDir& dir) override;
+  void Take(const LaunchBody& body, const RunDir& dir, uint64_t whole_seq) override;
   void Keep(const Fence& fence) override;
   std::vector<Fence> Pending() const override;
   bool IsFull() const override;

@@ -14,6 +14,7 @@
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
+#include "worker/run/reported_files.h"
 #include "worker/run/tree_files.h"
 
 namespace rt::worker {
@@ -137,6 +138,10 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
   // The row first: once the files are moved away from the trial, everything is there.
   Json note = ToJson(row);
   note.Set("given", files.given);
+  // What is given leaves the run directory.
+  const std::string reported =
+      files.given ? "" : OutputPathOf(attempt->dir(), attempt->fence().rank, files.path);
+  note.Set("reported", reported);
   RT_RETURN_IF_ERROR(WriteFileAtomic(part + "/row.json", note.Dump() + "\n", {.sync = false}));
   if (!files.given && !CheckRoom(part, 0).ok()) trees_.GiveRoom();
   ReachFailpoint("worker.checkpoint.before_snapshot");
@@ -148,7 +153,8 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
   if (std::rename(part.c_str(), directory.c_str()) != 0)
     return ErrnoStatus(errno, "rename " + part);
   ReachFailpoint("worker.checkpoint.after_rename");
-  Enqueue(std::make_shared<Push>(Push{std::move(attempt), row, directory, std::move(done)}));
+  Enqueue(std::make_shared<Push>(
+      Push{std::move(attempt), row, directory, std::move(done), reported}));
   return absl::OkStatus();
 }
 
@@ -196,7 +202,7 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
   for (const auto& [seq, directory] : found) {
     auto note = ReadNote(directory);
     if (note.ok() && seq > done) {
-      Push push{attempt, SpoolRowFrom(*note), directory, nullptr};
+      Push push{attempt, SpoolRowFrom(*note), directory, nullptr, note->GetString("reported")};
       if (const StoredTree held = ReadHeldNote(directory); !held.manifest.empty()) {
         held_.Expect(attempt->fence(), held.manifest);
         push.stored = held;
@@ -460,8 +466,9 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
   if (number.ok()) {
     ReachFailpoint("worker.checkpoint.after_commit");
     const std::string done = push->attempt->dir().saved() + "/done";
-    absl::Status noted =
-        WriteFileAtomic(done, std::to_string(push->row.seq) + "\n", {.sync = false});
+    absl::Status noted = NoteReported(push->attempt->dir(), push->reported, push->row,
+                                      *number != 0 || !push->row.together, push->stored.text);
+    noted.Update(WriteFileAtomic(done, std::to_string(push->row.seq) + "\n", {.sync = false}));
     if (!noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);
     }

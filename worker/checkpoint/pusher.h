@@ -56,6 +56,7 @@ class CheckpointPusher : public CheckpointPushes {
     SpoolRow row;
     std::string directory;
     Done done;
+    std::string reported;  // OutputPathOf what the trial still has of it; or empty.
     StoredTree stored;
     timespec stored_at{};  // Its files were read after that.
     SafeCheckpoint safe;   // As it is committed.

@@ -20,8 +20,9 @@ class OutputKeeps {
   // The attempt is about to be observed no more: until its outputs are kept it is pending.
   virtual void Expect(const Fence& fence) = 0;
   // Its program has ended and nobody else needs its directories: takes them out of the run
-  // directory if anything in them may be new. Quick.
-  virtual void Take(const LaunchBody& body, const RunDir& dir) = 0;
+  // directory if anything in them may be new. `whole_seq`: of several ranks, the newest row whose
+  // checkpoint is complete, as far as known. Quick.
+  virtual void Take(const LaunchBody& body, const RunDir& dir, uint64_t whole_seq) = 0;
   // Its run directory is gone: what was taken is kept from now on.
   virtual void Keep(const Fence& fence) = 0;
   // Attempts whose outputs are not kept yet, at most limits::kOutputsWaitingMax.

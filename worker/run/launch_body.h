@@ -69,6 +69,7 @@ struct RunDir {
   std::string shim() const { return path + "/shim"; }  // shim_file.h
   std::string error() const { return path + "/error.json"; }
   std::string saved() const { return path + "/saved"; }  // worker/checkpoint/pusher.h
+  std::string reported() const { return saved() + "/reported"; }  // reported_files.h
   std::string paused() const { return path + "/paused"; }
   std::string orphaned() const { return path + "/orphaned"; }
 };

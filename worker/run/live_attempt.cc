@@ -213,6 +213,11 @@ void LiveAttempt::NoteSaved(uint64_t seq) {
   if (moved) moved();
 }
 
+uint64_t LiveAttempt::whole_seq() const {
+  std::lock_guard lock(mutex_);
+  return whole_seq_.value_or(0);
+}
+
 // What was whole when this daemon heard of it first is no news.
 void LiveAttempt::NoteWhole(uint64_t seq) {
   {

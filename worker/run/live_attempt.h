@@ -75,6 +75,7 @@ class LiveAttempt {
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
   // Of several ranks: the newest row whose checkpoint is whole.
   void NoteWhole(uint64_t seq);
+  uint64_t whole_seq() const;  // 0: none is known.
   void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_paused() const { return said_paused_; }
   void SayOrphaned();  // Its daemon: it is asked to end because no head answers. Outlives it, too.

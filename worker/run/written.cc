@@ -210,7 +210,7 @@ bool MayHaveWritten(const std::string& directory, const Baseline& base) {
 }
 
 Written FindWritten(const std::string& root, const std::vector<WrittenPlace>& places,
-                    const WrittenBounds& bounds) {
+                    const WrittenBounds& bounds, ReportedFiles* reported) {
   Written written;
   std::vector<Candidate> candidates;
   for (const WrittenPlace& place : places) {
@@ -220,6 +220,7 @@ Written FindWritten(const std::string& root, const std::vector<WrittenPlace>& pl
         return true;
       const std::string path =
           found.relative.empty() ? place.path : place.path + "/" + found.relative;
+      if (reported != nullptr && reported->Has(path, found.path, found.info)) return true;
       const Bytes bytes = S_ISREG(found.info.st_mode) ? Bytes{found.info.st_size} : 0;
       const std::string why = WhyNot(found, path);
       if (why.empty()) candidates.push_back({bytes, path, S_ISDIR(found.info.st_mode)});

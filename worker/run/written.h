@@ -1,8 +1,8 @@
 // The outputs of an attempt: its working directory and its trial directory compared with the bundle
 // that it began with. A file of the bundle is unchanged when its size, mode and time are as
 // MakeWorkDir left them, or when its bytes are the same. Caches are left out without a word:
-// __pycache__, .git and the like, and directories that say so themselves (CACHEDIR.TAG). Links are
-// never followed. Any thread; reads only.
+// __pycache__, .git and the like, and directories that say so themselves (CACHEDIR.TAG); so are
+// files that a checkpoint has. Links are never followed. Any thread; reads only.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/time.h"
+#include "worker/run/reported_files.h"
 
 namespace rt::worker {
 
@@ -54,8 +55,9 @@ struct WrittenPlace {
   std::string path;
   Baseline base;
 };
-// What is new in all of the places together. Beyond the bounds the larger files are left out.
+// What is new in all of the places together, without what `reported` has. Beyond the bounds the
+// larger files are left out.
 Written FindWritten(const std::string& root, const std::vector<WrittenPlace>& places,
-                    const WrittenBounds& bounds);
+                    const WrittenBounds& bounds, ReportedFiles* reported = nullptr);
 
 }  // namespace rt::worker

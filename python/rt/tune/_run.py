@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from rt import _driver, _identity, _runtime
 from rt._driver import Driver
@@ -18,7 +18,7 @@ from rt._errors import RtError, hide_own_frames
 from rt._pack import import_path
 from rt._resources import threads_of
 from rt._seeds import draw_seed
-from rt._slips import check_size, check_space, errors_at, notes_of, refusal
+from rt._slips import Place, check_size, check_space, errors_at, notes_of, refusal
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
@@ -47,14 +47,21 @@ def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool)
     return f"{driver_id}:{ordinal}:{digest}"
 
 
-def _create(driver: Driver, ready: _Prepared) -> dict[str, Any]:
-    """Makes the experiment, or goes back to it when this driver, run again, had made it already."""
+def _create(
+    driver: Driver, ready: _Prepared, refused: Optional[ValueError] = None
+) -> dict[str, Any]:
+    """Makes the experiment, or goes back to it when this driver, run again, had made it already.
+
+    `refused`: why this release takes no such search any more; raised unless it was made before.
+    """
     ordinal = _driver.next_ordinal()
     # Not in the key: a driver that is run again draws another one.
     drawn = {} if ready.seed is None else {"seed": ready.seed}
 
     def create(name: str) -> dict[str, Any]:
         key = request_key(name, ordinal, ready.spec, ready.dated)
+        if refused is not None:
+            return _find(driver, ready.spec, key, refused)
         with errors_at(ready.request.place):
             try:
                 spec = {**ready.spec, **drawn}
@@ -73,6 +80,28 @@ def _create(driver: Driver, ready: _Prepared) -> dict[str, Any]:
         if known.get("state") not in TERMINAL:
             return created
         name = _identity.mine().renew(ordinal)
+
+
+def _find(driver: Driver, spec: dict[str, Any], key: str, refused: ValueError) -> dict[str, Any]:
+    try:
+        found = driver.call("experiment_find", spec=spec, key=key)
+    except ValueError:  # A head of an earlier release does not know how.
+        raise refused from None
+    if found.get("experiment_id") is None:
+        raise refused
+    return dict(found)
+
+
+def _refusal_of(
+    place: Optional[Place], check: Callable[..., None], *args: Any
+) -> Optional[ValueError]:
+    """What the check raises, with its place, for later: it is about new searches only."""
+    try:
+        with errors_at(place):
+            check(*args)
+    except ValueError as error:
+        return error
+    return None
 
 
 @dataclass
@@ -109,9 +138,16 @@ def _prepare(request: Request) -> _Prepared:
 def run_search(request: Request) -> TrialSet:
     """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
     hide_own_frames()
-    check_space(request.space, request.place)
-    ready = _prepare(request)
-    if request.run.verbose != 0:
+    refused = _refusal_of(None, check_space, request.space, request.place)
+    if refused is not None and _driver.is_embedded():
+        raise refused
+    try:
+        ready = _prepare(request)
+    except ValueError:
+        if refused is None:
+            raise
+        raise refused from None
+    if request.run.verbose != 0 and refused is None:
         _say_notes(notes_of(request.space))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
@@ -133,9 +169,8 @@ def run_search(request: Request) -> TrialSet:
         spec["bundle"] = os.environ["RT_BUNDLE"]
     if "seed" not in spec and ready.advice.searcher is None:
         ready.seed = ready.advice.seed = draw_seed()
-    with errors_at(request.place):
-        check_size(spec)
-    created = _create(driver, ready)
+    refused = refused or _refusal_of(request.place, check_size, spec)
+    created = _create(driver, ready, refused)
     if created.get("attached"):
         known = driver.call("experiment_get", experiment_id=int(created["experiment_id"]))
         ready.advice.seed = known.get("seed")
