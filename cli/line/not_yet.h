@@ -1,4 +1,4 @@
-// What interface.md promises and this release lacks: a command or flag of these is an error that says
+// Commands and flags that Ray has, or that are announced, and this release lacks: an error says
 // what works instead.
 #pragma once
 

@@ -13,7 +13,8 @@ CLI::App* CommandLine::AddNoun(const std::string& name, const std::string& alias
 }
 
 CLI::App* CommandLine::AddList(CLI::App* noun, const std::string& states, Verb verb) {
-  CLI::App* list = Add(noun, "list", "List them, a line each", verb,
+  const std::string what = noun->get_name() == "exp" ? "experiment" : noun->get_name();
+  CLI::App* list = Add(noun, "list", "List the " + what + "s", verb,
                        "  rt " + noun->get_name() + " list -o json");
   list->add_option("--limit", invocation_.limit, "Maximum number of items")->check(CountRange());
   list->add_option("--after", invocation_.after,
@@ -35,7 +36,7 @@ CLI::App* CommandLine::AddOne(CLI::App* noun, const std::string& name, const std
   Words(app, "SELECTOR", is_trial ? "Ids such as 3/1 and 3/0-5, names, 3/last or 3/all"
                                   : "Ids such as 3,5-8, names, last or all");
   if (name == "stop" || name == "pause")
-    app->add_option("--reason", invocation_.reason, "Reason to show for it");
+    app->add_option("--reason", invocation_.reason, "Reason that rt shows");
   return app;
 }
 
@@ -138,10 +139,10 @@ void CommandLine::AddNode() {
                            RunNodeDrain);
   drain->add_option("--deadline", invocation_.deadline,
                     "Stop remaining trials after this time, such as 2m (default: never)");
-  drain->add_option("--reason", invocation_.reason, "Reason to show for it");
+  drain->add_option("--reason", invocation_.reason, "Reason that rt shows");
   AddOne(node, "undrain", "Accept new trials again", RunNodeUndrain);
   AddOne(node, "forget", "Remove a LOST node that will not come back", RunNodeForget)
-      ->add_option("--reason", invocation_.reason, "Reason to show for it");
+      ->add_option("--reason", invocation_.reason, "Reason that rt shows");
 }
 
 void CommandLine::AddContextAndToken() {

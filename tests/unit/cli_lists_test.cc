@@ -85,6 +85,7 @@ TEST_CASE("waits: equal reasons are one line that counts everything") {
   CHECK(GroupWaits(status, "2/").size() == 1);
   const std::string text = RenderStatus(status, Invocation());
   CHECK(Has(text, "3/20 and 4980 more"));
+  CHECK(Has(text, "\nwaiting\nWAITS "));
 }
 
 TEST_CASE("waits: a head that does not count them yet lists them one by one") {
@@ -105,6 +106,7 @@ TEST_CASE("status: what is over is shown as far as it is recent, or all of it") 
   Json status = Json::MakeObject({{"experiments", std::move(experiments)}});
   Invocation invocation;
   std::string text = RenderStatus(status, invocation);
+  CHECK(Has(text, "\nexperiments\nID "));
   CHECK(Has(text, "sweep-1 "));
   CHECK_FALSE(Has(text, "sweep-4 "));
   CHECK(Has(text, "sweep-5 "));
