@@ -1,10 +1,9 @@
 """The connection of a trial to its worker, which `report()` and its relatives use.
 
 A Session has one connection to the worker daemon (docs/trial-protocol.md). Reports are numbered by
-`seq` from 1, kept until they are acknowledged, and sent again after a reconnection, so that no
-report is lost when the daemon restarts. report() returns at once except at a milestone, with a
-checkpoint, when a stop rule is met, or when UNACKNOWLEDGED_MAX reports wait. A lock allows one
-report at a time.
+`seq` from 1, kept until acknowledged, and sent again after a reconnection: a restart of the daemon
+loses none. report() returns at once except at a milestone, with a checkpoint, when a stop rule is
+met, or when UNACKNOWLEDGED_MAX reports wait. One report at a time: a lock is held.
 """
 
 from __future__ import annotations
@@ -478,9 +477,8 @@ class Session:
 def _leave_to_children(number: int, handler: Any) -> None:
     """Gives forked children the signal's default handler, from their first moment on.
 
-    Python runs handlers between two steps of its interpreter. Right after a fork it forgets which
-    handlers are due. A pool that is terminated would then wait without end for a child that missed
-    its signal.
+    Python runs handlers between two steps of its interpreter. Right after a fork it forgets those
+    that are due: a pool that is terminated would wait without end for a child without its signal.
     """
     masks = threading.local()
 
