@@ -1,7 +1,7 @@
 """rt: hyperparameter search on one machine or many, under the names of Ray.
 
-`from rt import tune, train` is all that most scripts need; `import rt as ray` serves those that
-call `ray.init(...)` first. Importing this package starts nothing: the first search does.
+Most scripts need only `from rt import tune, train`. Scripts that call `ray.init(...)` first use
+`import rt as ray`. Importing this package starts no process; the first search does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Imports `rt.tune`, `rt.train` and `rt.air` when they are first asked for."""
+    """Imports `rt.tune`, `rt.train` and `rt.air` when they are first used."""
     if name in ("air", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
     no_attribute(__name__, name)

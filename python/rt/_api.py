@@ -1,4 +1,4 @@
-"""What user code calls inside a trial: report, get_checkpoint, get_context."""
+"""The functions that user code calls inside a trial: report, get_checkpoint, get_context."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ def report(
 ) -> None:
     """Reports one row: `report({"acc": 0.9})`, `report({...}, checkpoint=...)`, `report(acc=0.9)`.
 
-    Returns once a checkpoint is taken, at once otherwise. Ends the trial here when a stop rule
-    or the scheduler says so. Outside a trial it warns and does nothing, so that a training function
-    can be tried by calling it. Raises ValueError when the metrics are not a dict. Of several ranks
-    each reports for itself, and rank 0's checkpoint is the trial's.
+    With a checkpoint it returns once the worker has taken the files; otherwise it returns at once.
+    It ends the trial here when a stop rule or the scheduler decides so. Outside a trial it warns
+    and does nothing, so that a training function can be tried by calling it. Raises ValueError when
+    the metrics are not a dict. In a trial of several ranks each rank reports for itself, and the
+    checkpoint of rank 0 is the checkpoint of the trial.
     """
     _report(metrics, checkpoint, named, together=False)
 
@@ -34,10 +35,11 @@ def report_together(
     checkpoint: Optional[Checkpoint] = None,
     **named: Any,
 ) -> None:
-    """What `train.report` is: `report`, which every rank calls equally often.
+    """`train.report`: like `report`, but every rank must call it equally often.
 
-    The checkpoints that ranks give with their n-th report are one: it is committed once all ranks
-    have reported and those that gave one have stored it, and holds the files of all of them.
+    The checkpoints that ranks pass with their n-th report are the shards of one checkpoint. It is
+    committed once all ranks have reported and all shards are stored. It contains the files of all
+    shards.
     """
     _report(metrics, checkpoint, named, together=True)
 
@@ -70,14 +72,14 @@ def _report(
         session.checkpoint_served()
 
 
-_pending: Optional[str] = None  # What checkpoint_dir() filled; goes with the next report.
+_pending: Optional[str] = None  # The directory of checkpoint_dir(), for the next report.
 
 
 @contextlib.contextmanager
 def checkpoint_dir(step: Optional[int] = None) -> Iterator[str]:
-    """The older way to make a checkpoint: fill this directory, then report(...).
+    """The older way to make a checkpoint: write files into this directory, then call report(...).
 
-    `with tune.checkpoint_dir(step=3) as path: torch.save(...)`. The step is the report's own.
+    `with tune.checkpoint_dir(step=3) as path: torch.save(...)`. The step of the report is used.
     """
     global _pending
     path = scratch_dir(".checkpoint-", os.environ.get("RT_TRIAL_DIR") or None)
@@ -86,7 +88,7 @@ def checkpoint_dir(step: Optional[int] = None) -> Iterator[str]:
 
 
 def get_checkpoint() -> Optional[Checkpoint]:
-    """The checkpoint that this attempt goes on from, or None when it starts afresh."""
+    """The checkpoint that this attempt resumes from, or None when it starts without one."""
     session = _session.current
     path = session.checkpoint_dir if session is not None else None
     path = path or os.environ.get("RT_CHECKPOINT_DIR") or given_checkpoint()
@@ -100,13 +102,13 @@ def given_checkpoint() -> Optional[str]:
 
 
 def checkpoint_requested() -> Optional[float]:
-    """Seconds left to report a checkpoint that is wanted now, or None when none is."""
+    """Seconds left to report a checkpoint that was requested, or None without a request."""
     session = _session.current
     return session.checkpoint_requested() if session is not None else None
 
 
 class TrialContext:
-    """Where this code runs. Outside a trial the texts are empty."""
+    """The trial, rank and node in which this code runs. Outside a trial the texts are empty."""
 
     def get_experiment_name(self) -> str:
         """The experiment's name."""
@@ -114,11 +116,11 @@ class TrialContext:
         return session.experiment_name if session is not None else ""
 
     def get_trial_id(self) -> str:
-        """Such as "3/17": experiment and number."""
+        """The trial's id, such as "3/17": experiment and number."""
         return os.environ.get("RT_TRIAL_ID", "")
 
     def get_trial_name(self) -> str:
-        """The trial's name, which is that of its directory."""
+        """The trial's name, which is also the name of its directory."""
         directory = os.environ.get("RT_TRIAL_DIR", "").rstrip("/")
         return os.environ.get("RT_TRIAL_NAME") or os.path.basename(directory)
 
@@ -127,7 +129,7 @@ class TrialContext:
         return os.environ.get("RT_TRIAL_DIR", "")
 
     def get_trial_resources(self) -> dict[str, Any]:
-        """What the trial asked for, such as {"cpu": 1}."""
+        """The resources that the trial asked for, such as {"cpu": 1}."""
         session = _session.current
         return dict(session.resources) if session is not None else {}
 
@@ -152,7 +154,7 @@ class TrialContext:
         return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
     def get_node_rank(self) -> int:
-        """This node's place among those of the attempt, from 0."""
+        """The index of this node among the nodes of the attempt, from 0."""
         return int(os.environ.get("NODE_RANK", "0"))
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint: a directory of files that a trial can go on from."""
+"""Checkpoint: a directory of files that a trial can resume from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 
 _METADATA = ".metadata.json"
 DICT_FILE = "_dict_checkpoint.pkl"
-RESTORE_DIR = "restore"  # Beside a trainable: the checkpoint that all its trials begin from.
+RESTORE_DIR = "restore"  # Next to a trainable: the checkpoint from which its trials start.
 _scratch: list[str] = []
 
 
@@ -35,7 +35,7 @@ def _remove_scratch(owner_pid: int) -> None:
 
 
 def pickled(value: Any) -> bytes:
-    """The value's pickle; with cloudpickle where classes of the script, or functions, are in it."""
+    """The pickled value; uses cloudpickle if it contains classes of the script, or functions."""
     try:
         return pickle.dumps(value)
     except Exception:
@@ -45,13 +45,13 @@ def pickled(value: Any) -> bytes:
 
 
 class Checkpoint:
-    """A directory of files. One that lies in a cluster's store is fetched when it is first used."""
+    """A directory of files. A checkpoint in a cluster's store is fetched when it is first used."""
 
     def __init__(self, path: Union[str, os.PathLike[str]], filesystem: Any = None) -> None:
         self._path: Optional[str] = os.path.abspath(os.fspath(path))
         self._fetch: Optional[Callable[[str], None]] = None
         self.filesystem = filesystem
-        self.is_given = False  # Nobody looks at the files after they were reported.
+        self.is_given = False  # The files are not used again once they were reported.
 
     @classmethod
     def from_directory(cls, path: Union[str, os.PathLike[str]]) -> Checkpoint:
@@ -60,7 +60,7 @@ class Checkpoint:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Checkpoint:
-        """The older way, of Ray 2.0 to 2.6: a checkpoint that `to_dict` gives `data` back from."""
+        """The older way, of Ray 2.0 to 2.6: a checkpoint from which `to_dict` returns `data`."""
         if not isinstance(data, dict):
             raise ValueError(f"from_dict takes a dict, not {type(data).__name__}")
         content = pickled(data)
@@ -70,13 +70,13 @@ class Checkpoint:
                 file.write(content)
 
         checkpoint = cls._remote(write)
-        checkpoint.is_given = True  # Whoever wants the files once more gets new ones.
+        checkpoint.is_given = True  # A caller that uses the files again gets new ones.
         return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
-        """What from_dict, or a class's save_checkpoint, made the checkpoint of.
+        """The dict from which from_dict, or a class's save_checkpoint, made the checkpoint.
 
-        Raises ValueError when it consists of other files.
+        Raises ValueError when the checkpoint consists of other files.
         """
         from rt._main import load_value
 
@@ -98,7 +98,7 @@ class Checkpoint:
     def path(self) -> str:
         """A local directory with the files; raises RtError when they cannot be fetched."""
         if self._path is not None and self._fetch is not None and not os.path.isdir(self._path):
-            self._path = None  # It was given away.
+            self._path = None  # The files were moved away.
         if self._path is None:
             own = os.environ.get("RT_TRIAL_DIR") if self.is_given else None
             self._fetch_to(scratch_dir(".checkpoint-" if own else "rt-checkpoint-", own))
@@ -119,7 +119,7 @@ class Checkpoint:
         return self.path
 
     def to_directory(self, path: Union[str, os.PathLike[str], None] = None) -> str:
-        """Copies the files into `path` (made if need be; a fresh one by default); returns it."""
+        """Copies the files into `path` (created if needed; by default a new one); returns it."""
         target = os.fspath(path) if path is not None else scratch_dir("rt-checkpoint-")
         shutil.copytree(self.path, target, dirs_exist_ok=True)
         return target
@@ -130,7 +130,7 @@ class Checkpoint:
         yield self.path
 
     def get_metadata(self) -> dict[str, Any]:
-        """What `set_metadata` stored; empty when nothing was."""
+        """The metadata that `set_metadata` stored; empty when there is none."""
         try:
             with open(os.path.join(self.path, _METADATA), encoding="utf-8") as file:
                 return dict(json.load(file))
@@ -138,12 +138,12 @@ class Checkpoint:
             return {}
 
     def set_metadata(self, metadata: dict[str, Any]) -> None:
-        """Stores `metadata`, which must be JSON, beside the files."""
+        """Stores `metadata`, which must be JSON, together with the files."""
         with open(os.path.join(self.path, _METADATA), "w", encoding="utf-8") as file:
             json.dump(metadata, file)
 
     def update_metadata(self, metadata: dict[str, Any]) -> None:
-        """Adds the entries of `metadata` to what is stored."""
+        """Adds the entries of `metadata` to the stored metadata."""
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the driver computes for each trial: sample_from, and domains inside a choice's values."""
+"""Values that the driver computes for each trial: sample_from, and domains inside a choice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rt._space import Domain, SampleFrom, Unresolved
 from rt._values import Path
 
-_STEPS_MAX = 10_000  # A function may return another one; not without end.
+_STEPS_MAX = 10_000  # Bounds functions that return further functions.
 
 
 def variables(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
@@ -20,9 +20,9 @@ def variables(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
 
 
 def computed(space: dict[str, Any], head_draws: bool = True) -> list[tuple[Path, Any]]:
-    """What of a space only the driver can compute: (path, what stands there until then).
+    """The parts of a space that only the driver can compute: (path, placeholder until then).
 
-    That is a SampleFrom, or None where the head chooses among values that hold domains.
+    The placeholder is a SampleFrom, or None where the head chooses among values with domains.
     """
     found: list[tuple[Path, Any]] = []
     chosen = grids(space)
@@ -50,14 +50,14 @@ def _items(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def place(config: Any, path: Path, value: Any) -> None:
-    """Puts a value at a path that is there."""
+    """Replaces the value at an existing path."""
     for step in path[:-1]:
         config = config[step]
     config[path[-1]] = value
 
 
 def value_at(config: Any, path: Path) -> Any:
-    """The value at a path that is there."""
+    """The value at an existing path."""
     for step in path:
         config = config[step]
     return config
@@ -66,9 +66,9 @@ def value_at(config: Any, path: Path) -> Any:
 def resolve(
     config: dict[str, Any], values: list[tuple[Path, Any]], source: random.Random
 ) -> dict[str, Any]:
-    """`config` with what `computed` said computed, each after those that it uses; in place.
+    """`config` with the values of `computed` filled in, in place.
 
-    Raises ValueError when some wait for each other.
+    Each value is computed after the values that it uses. Raises ValueError for a cycle.
     """
     left = []
     for path, value in values:
@@ -96,7 +96,7 @@ def resolve(
 
 
 def _set(config: dict[str, Any], path: Path, value: Any) -> Any:
-    """Places a copy of `value`, in which others can be placed; returns it."""
+    """Places a copy of `value`, into which other values can be placed; returns the copy."""
     kept = _copy(value)
     place(config, path, kept)
     return kept

@@ -1,4 +1,4 @@
-"""RunConfig and its parts: how a search is run, as opposed to what it searches."""
+"""RunConfig and its parts: the settings of a run, as opposed to those of the search space."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class FailureConfig:
 @suggests_arguments
 @dataclass
 class CheckpointConfig:
-    """Which checkpoints are kept, and, for class trainables, when they are made.
+    """Which checkpoints are kept and, for class trainables, when they are made.
 
-    checkpoint_frequency counts iterations (0: never). num_to_keep None keeps all. durable_after
-    says where a checkpoint must lie before it counts: "store" (the checkpoint store), "peer"
-    (another node's disk as well) or "local" (this node's disk). It reaches the store in any case,
-    a little later. Those of several ranks always wait for the store.
+    checkpoint_frequency counts iterations (0: never). num_to_keep None keeps all checkpoints.
+    durable_after says where a checkpoint must be stored before it counts: "store" (the checkpoint
+    store), "peer" (another node's disk as well) or "local" (this node's disk). With "peer" and
+    "local" it reaches the store a little later. Trials of several ranks always wait for the store.
     """
 
     num_to_keep: Optional[int] = None
@@ -61,7 +61,7 @@ class CheckpointConfig:
             raise ValueError("checkpoint_frequency must be 0 (never) or more")
 
     def to_spec(self) -> dict[str, Any]:
-        """The `checkpoints` of an experiment's specification; empty when all are kept."""
+        """The `checkpoints` of an experiment's specification; empty when all of them are kept."""
         spec: dict[str, Any] = {}
         if self.num_to_keep is not None:
             spec["num_to_keep"] = int(self.num_to_keep)
@@ -76,7 +76,7 @@ class CheckpointConfig:
 @suggests_arguments
 @dataclass
 class SyncConfig:
-    """Accepted for scripts written for Ray; rt needs no syncing and reads none of it."""
+    """Accepted for scripts written for Ray, and ignored: rt needs no syncing."""
 
     sync_period: float = 300
     sync_timeout: float = 1800
@@ -93,10 +93,12 @@ class RunConfig:
     """name: of the experiment (default: trainable and date). storage_path: parent of its results.
 
     stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
-    priority: from -1000 to 1000; trials of a lower one are suspended where it needs their room.
-    short_trials: a trial of up to 2 s may wait on its worker behind one that runs, and starts
-    without asking the head; of one withdrawn from a silent node nobody knows whether it began.
-    limit_cpu: the kernel holds each trial to the cpus that it asked for, where a node can do so.
+    priority: from -1000 to 1000; trials of a lower priority are suspended if this experiment needs
+    their capacity.
+    short_trials: a trial of up to 2 s may be backfilled: it waits on its worker behind a running
+    trial, and starts without asking the head. If such a trial is withdrawn from a silent node, it
+    is not known whether it started.
+    limit_cpu: the kernel limits each trial to the cpus that it asked for, if the node supports it.
     """
 
     name: Optional[str] = None

@@ -1,8 +1,9 @@
 """The driver's connection to the head: `rt bridge` outside of jobs, the worker's socket inside.
 
-`get()` opens the one connection of this process when it is first needed, and `close()` ends it; an
-embedded cluster ends with it. Both kinds answer call(op, ...) with the operation's result, raise
-ValueError for what the user got wrong and RtError for the rest, and are safe to use from threads.
+`get()` opens the one connection of this process when it is first needed, and `close()` ends it. An
+embedded cluster ends with its connection. Both kinds of connection answer call(op, ...) with the
+result of the operation. They raise ValueError for mistakes of the user and RtError for all other
+errors. They are safe to use from several threads.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from rt._json import dump
 from rt._wire import Wire
 
 RECONNECT_DEADLINE_S = 600.0  # A worker daemon may be away for an upgrade.
-ASK_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")  # Every operation may be repeated.
-BRIDGE_EXIT_S = 20.0  # What an embedded cluster may take to end its trials.
+ASK_AGAIN = ("UNAVAILABLE", "RESOURCE_EXHAUSTED")  # Every operation is safe to repeat.
+BRIDGE_EXIT_S = 20.0  # The time that an embedded cluster has to end its trials.
 
 
 @dataclass
 class Settings:
-    """What init() chose; RT_CLUSTER and the machine's cores otherwise."""
+    """The choices of init(); by default RT_CLUSTER and the machine's cores."""
 
     cluster: Optional[str] = None
     cpus: Optional[int] = None
     gpus: Optional[int] = None
-    state: Optional[str] = None  # Of an embedded cluster that the next one goes on from.
+    state: Optional[str] = None  # State of an embedded cluster, from which the next continues.
 
 
 settings = Settings()
@@ -45,10 +46,10 @@ settings = Settings()
 class Driver(Protocol):
     """One connection to a head."""
 
-    embedded: bool  # The head lives and dies with this process.
-    embedded_dir: str  # Where an embedded cluster's daemons keep their files; else empty.
+    embedded: bool  # The head ends with this process.
+    embedded_dir: str  # The directory of an embedded cluster's daemons; else empty.
     inside_job: bool
-    id: str  # The job's id, or a random text (outside of jobs rt._identity says who this is).
+    id: str  # The job's id, or a random text (outside of jobs see rt._identity).
 
     def call(self, op: str, **fields: Any) -> Any:
         """The result of one operation."""
@@ -61,7 +62,7 @@ class Driver(Protocol):
 
 
 class BridgeDriver:
-    """Speaks JSON lines with a child process, `rt bridge`, which ends at the end of its input."""
+    """Exchanges JSON lines with a child process, `rt bridge`, which ends when its input ends."""
 
     inside_job = False
 
@@ -74,7 +75,7 @@ class BridgeDriver:
         self._lock = threading.RLock()
         self._next_id = 0
         try:
-            # A session of its own: the terminal's Ctrl-C reaches this process only.
+            # Its own session: Ctrl-C in the terminal reaches this process only.
             self._child = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
             )
@@ -91,7 +92,7 @@ class BridgeDriver:
             self.embedded_dir = str(self.hello.get("local_directory") or "")
 
     def _forget_in_child(self) -> None:
-        """A forked child must not hold the bridge's input open."""
+        """A forked child must not keep the bridge's input open."""
         for stream in (self._child.stdin, self._child.stdout):
             try:
                 if stream is not None and not stream.closed:
@@ -124,7 +125,7 @@ class BridgeDriver:
 
         hint = ""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if self._child.wait(2.0) == 127:  # The loader's own code, after its own message.
+            if self._child.wait(2.0) == 127:  # The loader's exit code; it printed a message.
                 hint = "if a library is missing, run deploy/install-deps.sh or pip install ./python"
         return RtError("the connection to the cluster ended", "UNAVAILABLE", hint)
 
@@ -143,7 +144,7 @@ class BridgeDriver:
         except OSError:
             pass
         if self._child.stdout is not None and not self._child.stdout.closed:
-            # Its end is the bridge's, seen at once; waiting for a process looks only now and then.
+            # The output ends with the bridge, at once; waiting for a process only polls.
             poller = select.poll()
             poller.register(self._child.stdout, select.POLLHUP)
             poller.poll(BRIDGE_EXIT_S * 1000)
@@ -155,7 +156,7 @@ class BridgeDriver:
 
 
 class SocketDriver:
-    """Speaks with the worker daemon of the job (or trial) that this process belongs to."""
+    """Talks to the worker daemon of the job (or trial) that this process belongs to."""
 
     embedded = False
     embedded_dir = ""
@@ -189,7 +190,7 @@ class SocketDriver:
                 time.sleep(0.1)
 
     def _request(self, message: dict[str, Any]) -> Any:
-        """One answer to one request; a lost connection repeats it."""
+        """One answer to one request. The request is repeated when the connection is lost."""
         with self._lock:
             self._next_id += 1
             line = dump({**message, "id": self._next_id})
@@ -205,7 +206,7 @@ class SocketDriver:
                     self._wire = self._dial()
 
     def call(self, op: str, **fields: Any) -> Any:
-        """The result of one operation; asked again while the head is away or has too much to do."""
+        """The result of one operation; repeated while the head is away or overloaded."""
         end = time.monotonic() + self._deadline_s
         pause_s = 0.05
         while True:
@@ -223,7 +224,7 @@ class SocketDriver:
         return str(reply["manifest"])
 
     def close(self) -> None:
-        """Ends the connection; the job goes on."""
+        """Ends the connection; the job continues."""
         self._wire.close()
 
 
@@ -234,7 +235,7 @@ def _result(reply: dict[str, Any]) -> Any:
 
 
 def _script_folders(site: str) -> list[str]:
-    """Where pip puts programs: of this environment, of the user, and with --target."""
+    """The directories where pip installs programs: environment, user, and --target."""
     import sysconfig
 
     schemes = [None, "posix_user"]
@@ -246,8 +247,8 @@ def _script_folders(site: str) -> list[str]:
 
 
 def find_binary() -> str:
-    """The path of `rt`: RT_BIN, what this package was installed with, the source tree's build,
-    then PATH.
+    """The path of `rt`: RT_BIN, the programs installed with this package, the build in the source
+    tree, then PATH.
     """
     given = os.environ.get("RT_BIN")
     if given:
@@ -259,7 +260,7 @@ def find_binary() -> str:
     if os.path.exists(os.path.join(source, "CMakeLists.txt")):
         candidates.append(os.path.join(source, "build", "release", "bin", "rt"))
     for candidate in candidates:
-        # Beside it lies the rest of it: another program may be called rt, too.
+        # rt's other programs are next to it: another program may also be called rt.
         if os.access(candidate, os.X_OK) and os.path.exists(candidate + "-shim"):
             return candidate
     found = shutil.which("rt")
@@ -290,7 +291,7 @@ def is_embedded() -> bool:
 
 
 def open_driver() -> Driver:
-    """Opens a connection as the environment says."""
+    """Opens the connection that the environment selects."""
     socket = _socket()
     if socket:
         return SocketDriver(*socket)
@@ -316,12 +317,12 @@ def _open_named(cluster: str) -> BridgeDriver:
 
 
 _current: Optional[Driver] = None
-_calls = 0  # Searches started by this process: part of a request's key.
-readers: weakref.WeakSet[Any] = weakref.WeakSet()  # Results that may still want to read rows.
+_calls = 0  # Number of searches started by this process: part of a request key.
+readers: weakref.WeakSet[Any] = weakref.WeakSet()  # Results that may still read rows.
 
 
 def get() -> Driver:
-    """The connection of this process; opens it when there is none."""
+    """The connection of this process; opens one if there is none."""
     global _current
     if _current is None:
         _current = open_driver()
@@ -342,7 +343,7 @@ def next_ordinal() -> int:
 
 
 def close() -> None:
-    """Ends the connection after the results that are still in use have read what they need."""
+    """Ends the connection after the results that are still in use have read their rows."""
     global _current
     if _current is None:
         return

@@ -1,4 +1,4 @@
-"""The JSON form of search spaces (common/spec/space.h) and of what is computed for a trial."""
+"""The JSON form of search spaces (common/spec/space.h) and of values computed for a trial."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEPTH_MAX = 32
 
 
 def json_config(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that the driver computed, as it travels: restore_values is the inverse.
+    """The wire form of a configuration that the driver computed; restore_values is the inverse.
 
     Raises ValueError, which names the parameter, for a value that cannot be pickled.
     """
@@ -26,7 +26,7 @@ def json_config(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_value(value: Any, path: Path) -> Any:
-    """One value of such a configuration; `path` says which."""
+    """One value of such a configuration, at `path`."""
     if isinstance(value, (Domain, SampleFrom)):
         raise ValueError(f"{_text(path)}: {value!r} is to be drawn; a value is needed here")
     value = unboxed(value, one_element=False)
@@ -45,9 +45,9 @@ def json_value(value: Any, path: Path) -> Any:
 
 
 def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], ValueTable]:
-    """The JSON form of a space, and the table of the values that it could only name.
+    """The JSON form of a space, and the table of the values that JSON cannot hold.
 
-    Raises ValueError that begins with the path of the culprit.
+    Raises ValueError that begins with the path of the invalid value.
     """
     if space is None:
         return {}, {}
@@ -63,7 +63,7 @@ def encode_space(space: Optional[dict[str, Any]]) -> tuple[dict[str, Any], Value
 
 
 def has_variables(space: dict[str, Any]) -> bool:
-    """Whether anything in it is to be drawn or computed."""
+    """Whether any value in it will be drawn or computed."""
     return _has_domain(space)
 
 
@@ -144,7 +144,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _refuse_hidden(value: Any, path: Path) -> None:
-    """Nothing is drawn inside a tuple, or a dict whose keys are no texts."""
+    """No value is drawn inside a tuple, or inside a dict whose keys are not texts."""
     if isinstance(value, tuple) and _has_domain(value):
         raise ValueError(f"{_text(path)}: a domain inside a tuple is not drawn; use a list")
     texts = not isinstance(value, dict) or all(type(key) is str for key in value)
@@ -158,7 +158,7 @@ def _refuse_hidden(value: Any, path: Path) -> None:
 
 
 def _plain(value: Any, path: Path, table: ValueTable, texts: Collection[str] = ()) -> Any:
-    """The value, or the text of the table that stands for it: none of `texts`, which are values."""
+    """The value, or the text that represents it in the table: none of `texts`, which are values."""
     _refuse_hidden(value, path)
     value = unboxed(value, one_element=False)
     if type(value) is float:

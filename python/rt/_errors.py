@@ -1,4 +1,4 @@
-"""The exceptions that rt raises towards its users."""
+"""The exceptions that rt raises for its users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 
 class RtError(RuntimeError):
-    """The cluster could not do what was asked. `code` is one word; `hint` may be empty."""
+    """The cluster could not perform the request. `code` is one word; `hint` may be empty."""
 
     def __init__(self, message: str, code: str = "UNKNOWN", hint: str = "") -> None:
         super().__init__(f"{message} ({hint})" if hint else message)
@@ -18,15 +18,15 @@ class RtError(RuntimeError):
 
 
 class TuneError(RtError):
-    """A search as a whole failed: some trials did not complete, for one."""
+    """A search failed, for example because some trials did not complete."""
 
 
 class MetricError(TuneError, ValueError):
-    """Trials failed because they do not report the metric of their search."""
+    """Trials failed because they did not report the metric of their search."""
 
 
 class TrialError(RtError):
-    """What ended one trial. Shown with the traceback of the user's own frames, if it has one."""
+    """The error that ended one trial, with a traceback of the user's own frames if it has one."""
 
     def __init__(self, trial_id: str, kind: str, message: str, traceback: str = "") -> None:
         shown = traceback.rstrip() or (f"{kind}: {message}" if message else kind)
@@ -42,10 +42,10 @@ _hides_frames = False
 
 
 def hide_own_frames() -> None:
-    """Lets what this package raises end a script without showing the package's own frames.
+    """Hides this package's own frames when one of its exceptions ends a script.
 
-    Only how an uncaught exception is printed changes, and only for refusals, failed searches and
-    Ctrl-C; whatever printed before is still called. Safe to repeat.
+    Only the printing of an uncaught exception changes, and only for refusals, failed searches and
+    Ctrl-C. An exception hook that was set before is still called. Safe to repeat.
     """
     global _hides_frames
     if _hides_frames:
@@ -82,7 +82,7 @@ def _without_own(tb: Optional[TracebackType]) -> Optional[TracebackType]:
 
 
 def error_from_reply(error: Optional[dict[str, Any]]) -> Exception:
-    """The exception for an `error` object: ValueError for the user's mistakes, else RtError."""
+    """The exception for an `error` object: ValueError for mistakes of the user, else RtError."""
     error = error or {}
     code = str(error.get("code") or "UNKNOWN").upper()
     message = str(error.get("message") or "the cluster refused without saying why")

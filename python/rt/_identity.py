@@ -1,8 +1,8 @@
-"""Which run of which script this is, so that a driver that is run again finds its searches.
+"""Identifies the run of a script, so that a driver that is run again finds its searches.
 
-A script on a cluster is known by its path, its arguments, its user and its machine. Its searches
-count; a search that came to its end is a new one the next time. While one process of the script
-runs, another one that is started beside it is somebody else. Kept in RT_HOME/drivers.
+A script on a cluster is identified by its path, its arguments, its user and its machine. Its
+searches are numbered. A search that has ended is a new one the next time. While one process of the
+script runs, a second process of the same script has another identity. Stored in RT_HOME/drivers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Identity:
     def __init__(self) -> None:
         self._runs: dict[str, int] = {}
         self._file: Optional[int] = None
-        self.base = os.urandom(8).hex()  # A shell or notebook: nobody can run it again.
+        self.base = os.urandom(8).hex()  # A shell or notebook cannot be run again.
         script = sys.argv[0] if sys.argv else ""
         if os.path.isfile(script):
             self._claim([socket.gethostname(), str(os.getuid()), os.path.abspath(script)])
@@ -38,7 +38,7 @@ class Identity:
                 os.path.join(folder, digest), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
             )
         except OSError:
-            return  # Nothing can be remembered here: then every run is a new one.
+            return  # The directory cannot be written: every run is then a new one.
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -54,7 +54,7 @@ class Identity:
         return f"{self.base}.{self._runs.get(str(ordinal), 1)}"
 
     def renew(self, ordinal: int) -> str:
-        """Another name for it: what bore the last one has come to its end."""
+        """A new name for it: the search with the previous name has ended."""
         self._runs[str(ordinal)] = self._runs.get(str(ordinal), 1) + 1
         if self._file is not None:
             text = json.dumps(self._runs).encode()

@@ -1,8 +1,8 @@
 """Finds and performs, ahead of time, the imports that a trainable's code would perform.
 
-Functions that travel by value import inside their bodies, or have imports in functions that they
-call. The code itself says what: this walks it and the functions and classes that it names, without
-calling anything. An import that fails here is left to fail, or not, where the user wrote it.
+Functions that travel by value import modules inside their bodies, or call functions that do. This
+module walks their code, and the functions and classes that it names, without calling any of them.
+An import that fails here is ignored: it may fail or succeed where the user wrote it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 from rt._sources import SourceImporter
 
-_FUNCTIONS_MAX = 1000  # Enough for what a person wrote; the code of libraries is not walked.
-_VALUES_MAX = 20_000  # Looked at to find them.
+_FUNCTIONS_MAX = 1000  # Enough for a user's code; the code of libraries is not walked.
+_VALUES_MAX = 20_000  # The number of values searched for functions.
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 def import_all(roots: list[Any]) -> None:
-    """Imports what the code of `roots` (functions, classes, partials, or None) imports."""
+    """Performs the imports in the code of `roots` (functions, classes, partials, or None)."""
     for function in _functions(roots):
         package = function.__globals__.get("__package__") or ""
         for name, level, wanted in _imports_of(function.__code__):
@@ -45,7 +45,7 @@ def _import(name: str, level: int, wanted: tuple[str, ...], package: str) -> Non
 
 
 def _imports_of(code: CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """(module, level, names after `from`) of every import statement, also in nested functions."""
+    """(module, level, names after `from`) of every import statement, including nested functions."""
     constants: list[Any] = []
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_CONST", "LOAD_SMALL_INT"):
@@ -61,7 +61,7 @@ def _imports_of(code: CodeType) -> Iterator[tuple[str, int, tuple[str, ...]]]:
 def _functions(roots: list[Any]) -> list[FunctionType]:
     """The functions reachable from the roots that did not come from an installed module."""
     found: dict[int, FunctionType] = {}
-    seen: dict[int, Any] = {}  # Keeps them alive, so that an id stays theirs.
+    seen: dict[int, Any] = {}  # Keeps them alive, so that their ids stay unique.
     pending = [root for root in roots if root is not None]
     while pending and len(found) < _FUNCTIONS_MAX and len(seen) < _VALUES_MAX:
         each = pending.pop()
@@ -76,10 +76,10 @@ def _functions(roots: list[Any]) -> list[FunctionType]:
 
 
 def _held_by(value: Any) -> list[Any]:
-    """What a callable, or an instance of a user's class, leads to without being called.
+    """The functions and classes that a callable, or an instance of a user's class, refers to.
 
     A wrapper is searched whatever module it comes from: with_resources, or a decorator of a
-    library, is installed, and what it wraps is not.
+    library, is installed, but the function that it wraps is not.
     """
     if isinstance(value, functools.partial):
         return [value.func, *value.args, *value.keywords.values()]
@@ -93,7 +93,7 @@ def _held_by(value: Any) -> list[Any]:
         return [*vars(value).values(), *value.__bases__] if _is_users(value.__module__) else []
     if isinstance(value, FunctionType):
         return _wrapped_by(value)
-    wrapped = _own_attributes(value).get("__wrapped__")  # Of functools.lru_cache and its like.
+    wrapped = _own_attributes(value).get("__wrapped__")  # Of functools.lru_cache and the like.
     held = [] if wrapped is None else [wrapped]
     if _is_users(type(value).__module__):
         held += [type(value), *filter(_leads_on, _own_attributes(value).values())]
@@ -101,7 +101,7 @@ def _held_by(value: Any) -> list[Any]:
 
 
 def _wrapped_by(function: FunctionType) -> list[Any]:
-    """What the function's closure has, also in a dict of keyword arguments, and `__wrapped__`."""
+    """The values in a closure, also in a dict of keyword arguments, and `__wrapped__`."""
     held = [vars(function).get("__wrapped__")]
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # Not assigned yet.
@@ -134,7 +134,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _is_users(module_name: Any) -> bool:
-    """Whether a module is the user's: it travelled with the trainable, or is not installed."""
+    """Whether a module is the user's: it came with the trainable, or is not installed."""
     if str(module_name).partition(".")[0] == "rt":
         return False
     module = sys.modules.get(str(module_name))

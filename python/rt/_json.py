@@ -1,4 +1,4 @@
-"""JSON as rt writes it: NaN and infinities are strings, and what JSON lacks becomes text."""
+"""JSON as rt writes it: NaN and infinities are strings, and unsupported values become text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 INT_MAX = 2**63 - 1
-SPECIAL_TEXTS = frozenset(_SPECIAL)  # On the wire they are numbers.
+SPECIAL_TEXTS = frozenset(_SPECIAL)  # On the wire these represent numbers.
 
 
 def shown(value: Any) -> str:
@@ -24,9 +24,9 @@ def shown(value: Any) -> str:
 
 
 def unboxed(value: Any, one_element: bool = True) -> Any:
-    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others as is.
+    """A numpy scalar, or a zero-dimensional array or tensor, as a Python number; others unchanged.
 
-    `one_element`: an array or tensor of one element, too.
+    `one_element`: also converts an array or tensor of one element.
     """
     if isinstance(value, (bool, int, float, str)) and type(value).__module__ == "builtins":
         return value
@@ -40,14 +40,14 @@ def unboxed(value: Any, one_element: bool = True) -> Any:
 
 
 def float_text(value: float) -> Any:
-    """A finite float as is, the others as "NaN", "Infinity" or "-Infinity"."""
+    """A finite float unchanged, the others as "NaN", "Infinity" or "-Infinity"."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def clean(value: Any, depth: int = 0) -> Any:
-    """`value` as JSON can hold it: tuples, sets and arrays become lists, unknown objects text."""
+    """`value` in a form that JSON can hold: tuples, sets and arrays become lists, others text."""
     kind = type(value)
     if kind is float:
         return float_text(value)
@@ -84,7 +84,7 @@ def _small(array: Any) -> bool:
 
 
 def numbers(value: Any) -> Any:
-    """The inverse of the strings for NaN and infinities, in a tree that was read."""
+    """Replaces the strings for NaN and infinities by floats, in a tree that was read."""
     if isinstance(value, str):
         return _SPECIAL.get(value, value)
     if isinstance(value, dict):
@@ -95,7 +95,7 @@ def numbers(value: Any) -> Any:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """What UTF-8 lacks (lone surrogates, of names of files) as the text \\udce9, inside JSON."""
+    """Escapes lone surrogates (of file names), which UTF-8 lacks, as the text \\udce9 in JSON."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     return "".join(f"\\\\u{ord(each):04x}" for each in lacking), error.end
@@ -112,7 +112,7 @@ def dump(value: Any) -> bytes:
 
 
 def parse(line: bytes) -> Any:
-    """What a line of JSON in UTF-8 says. Raises ValueError."""
+    """The value of a line of JSON in UTF-8. Raises ValueError for invalid JSON."""
     return _decode(line.decode())
 
 
@@ -129,7 +129,7 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def number_at(tree: dict[str, Any], key: str) -> Any:
-    """The number under `key` ("a/b" reaches into maps), or None when it is absent or no number."""
+    """The number under `key` ("a/b" reaches into maps), or None if absent or not a number."""
     value: Any = tree.get(key)
     if value is None and "/" in key:
         value = flatten(tree).get(key)

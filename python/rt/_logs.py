@@ -1,7 +1,8 @@
-"""What the trials of an embedded cluster printed, kept in their results directories.
+"""Copies the logs of an embedded cluster's trials into their results directories.
 
-The cluster's own files go with it, so the worker's logs are copied before: <trial>/stdout and
-<trial>/stderr, all attempts one after another. On a cluster that stays, `rt logs` shows them.
+The cluster's own files are removed with it, so the worker's logs are copied first: to
+<trial>/stdout and <trial>/stderr, all attempts in order. On a permanent cluster, `rt logs` shows
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _ATTEMPT = re.compile(r"\.a(\d+)\.r\d+")
 def names_of(log_to_file: Any) -> tuple[str, str]:
     """The files of standard output and error that log_to_file asks for, and by default.
 
-    Raises ValueError for what is neither a bool, a name nor two of them.
+    Raises ValueError unless it is a bool, a name, or two names.
     """
     if log_to_file in (True, False, None):
         return "stdout", "stderr"
@@ -41,7 +42,7 @@ def save_logs(
 ) -> None:
     """Writes the streams of trial "1/0"; both may go into one file.
 
-    `also_empty`: a file for a stream that nothing was printed to. Raises OSError for a full disk.
+    `also_empty`: also creates the file of a stream without output. Raises OSError for a full disk.
     """
     begun: set[str] = set()
     fence = f"t{trial_id.replace('/', '-')}.a*.r0"
@@ -62,6 +63,6 @@ def save_logs(
 
 
 def _order(path: str) -> tuple[int, str]:
-    """By attempt, then by segment: their names are offsets of equal width."""
+    """Sorts by attempt, then by segment; the names of segments are offsets of equal width."""
     attempt = _ATTEMPT.search(path)
     return int(attempt.group(1)) if attempt else 0, os.path.basename(path)

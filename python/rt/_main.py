@@ -1,7 +1,7 @@
 """The script's own classes and functions in its trials.
 
-They travel by value, and say that they are of `__main__`. There a trial puts them, so that what
-pickles them by reference (torch.save of a model, multiprocessing) finds them, as in the script.
+They travel by value, and name `__main__` as their module. A trial puts them there, so that code
+that pickles them by reference (torch.save of a model, multiprocessing) finds them as in the script.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 _MAKERS = {"_make_function", "_make_skeleton_class", "_make_skeleton_enum"}
-_replaced: list[ModuleType] = []  # Whose names its own functions still need.
+_replaced: list[ModuleType] = []  # Replaced modules, whose functions still need their names.
 
 
 class _Unpickler(pickle.Unpickler):
-    """Notes the classes and functions that arrive by value; those of `known` are there already."""
+    """Records the classes and functions that arrive by value, except those in `known`."""
 
     def __init__(self, data: bytes, known: dict[str, Any]) -> None:
         super().__init__(io.BytesIO(data))
@@ -26,7 +26,7 @@ class _Unpickler(pickle.Unpickler):
         self._kept: list[Any] = []
 
     def find_class(self, module: str, name: str) -> Any:
-        """What makes them also notes them."""
+        """The function that creates them also records them."""
         found = super().find_class(module, name)
         if module.partition(".")[0] != "cloudpickle":
             return found
@@ -56,7 +56,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def loads(data: bytes) -> tuple[Any, dict[str, Any]]:
-    """(what is pickled, the script's own classes and functions in it, by name)."""
+    """(the unpickled value, the script's own classes and functions in it, by name)."""
     unpickler = _Unpickler(data, {})
     value = unpickler.load()
     own: dict[str, Any] = {}
@@ -68,17 +68,17 @@ def loads(data: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def load_value(data: bytes) -> Any:
-    """What is pickled; the script's own classes in it are those that `__main__` has, if any."""
+    """The unpickled value; the script's classes in it are those of `__main__`, if it has them."""
     return _Unpickler(data, vars(sys.modules["__main__"])).load()
 
 
 def stand_in(own: dict[str, Any]) -> None:
-    """`__main__` has those names from here on, and none of the program's that runs here."""
+    """Gives `__main__` these names, and removes the names of the program that runs here."""
     if not own:
         return
     before = sys.modules["__main__"]
     main = ModuleType("__main__")
-    kept = ("__spec__", "__file__", "__package__", "__loader__", "__builtins__")  # As of -m.
+    kept = ("__spec__", "__file__", "__package__", "__loader__", "__builtins__")  # As with -m.
     main.__dict__.update({key: vars(before)[key] for key in kept if key in vars(before)})
     main.__dict__.update(own)
     _replaced.append(before)

@@ -1,7 +1,7 @@
-"""Names that Ray has and rt does not have yet: what an import of one of them says.
+"""Names that Ray has and rt does not have yet, and the errors for importing them.
 
 The table is read only when a name is not found (rt/_paths.py). Names that Ray does not have either
-fail as anywhere else, with Python's own words.
+fail with Python's own message.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 
 
 class Gap(NamedTuple):
-    """Names of one kind. modules: a module's path below `rt` -> its names that are missing."""
+    """Names of one kind. modules: a module's path below `rt` -> its missing names."""
 
     kind: str
     instead: str
@@ -119,7 +119,7 @@ NAMES = _names()
 
 
 def explain(name: str) -> Optional[str]:
-    """A sentence about a full name ("rt.tune.search.optuna"), or None when Ray has none like it."""
+    """A sentence about a full name ("rt.tune.search.optuna"), or None when Ray has no such name."""
     gap = NAMES.get(name)
     if gap is None:
         return None

@@ -19,12 +19,12 @@ from rt._sources import Sources
 
 PAYLOAD_FILE = "trainable.pkl"
 TUNER_FILE = "tuner.pkl"
-TUNER_BYTES_MAX = 64 << 20  # It is stored once per search.
+TUNER_BYTES_MAX = 64 << 20  # The tuner is stored once per search.
 PACKAGE_PARENT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _installed_roots() -> list[str]:
-    """Where every machine has its packages."""
+    """The directories in which every machine has its packages."""
     paths = sysconfig.get_paths()
     roots = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     roots += [*site.getsitepackages(), site.getusersitepackages()]
@@ -32,7 +32,7 @@ def _installed_roots() -> list[str]:
 
 
 def _user_modules() -> list[ModuleType]:
-    """The imported modules that a trial's machine need not have: neither installed nor rt's."""
+    """The imported modules that a trial's machine may lack: neither installed nor rt's."""
     roots = _installed_roots()
     own = os.path.join(PACKAGE_PARENT, "rt") + os.sep
     targets: dict[str, bool] = {}
@@ -52,7 +52,7 @@ def _user_modules() -> list[ModuleType]:
 
 
 def _is_target(name: str, path: str, known: dict[str, bool]) -> bool:
-    """Whether the module lies where `pip install --target` put it."""
+    """Whether `pip install --target` installed the module."""
     levels = name.count(".") + (os.path.basename(path) == "__init__.py")
     root = os.path.dirname(path)
     for _ in range(levels):
@@ -63,7 +63,7 @@ def _is_target(name: str, path: str, known: dict[str, bool]) -> bool:
 
 
 def read_sources() -> Sources:
-    """The texts of the user's modules. What cannot be read is left to the trial's import path."""
+    """The sources of the user's modules; unreadable ones are left to the trial's import path."""
     found: Sources = {}
     for module in _user_modules():
         path = os.path.abspath(str(module.__file__))
@@ -85,7 +85,7 @@ def read_sources() -> Sources:
 
 
 def dumps_by_value(value: Any) -> bytes:
-    """Pickles `value` with the code of the user's own modules. ValueError says why not."""
+    """Pickles `value` with the code of the user's own modules. ValueError gives the reason."""
     registered = []
     for module in _user_modules():
         try:
@@ -101,7 +101,7 @@ def dumps_by_value(value: Any) -> bytes:
 
 
 def dumps(value: Any) -> bytes:
-    """Pickles `value`. ValueError says why not."""
+    """Pickles `value`. Raises ValueError with the reason when it cannot."""
     try:
         return _pickle.dumps(value)
     except Exception as error:
@@ -119,11 +119,11 @@ def write_payload(
 ) -> str:
     """Writes `payload` into a fresh directory, and returns the directory.
 
-    Beside it lies what Tuner.restore needs, `tuner`, unless it cannot be pickled, and a copy of the
-    checkpoint `restore`, if any.
+    The directory also contains `tuner`, which Tuner.restore needs, unless it cannot be pickled, and
+    a copy of the checkpoint `restore`, if any.
     """
     packed = dict(payload)
-    for key in ("trainable", "values"):  # Read once their sources are installed.
+    for key in ("trainable", "values"):  # Unpickled once their sources are installed.
         if packed.get(key) is not None:
             packed[key] = dumps(packed[key])
     packed["sources"] = read_sources()
@@ -135,7 +135,7 @@ def write_payload(
     try:
         kept = dumps_by_value(tuner)
     except ValueError:
-        return directory  # Tuner.restore says so when it is called.
+        return directory  # Tuner.restore reports that when it is called.
     if len(kept) <= TUNER_BYTES_MAX:
         with open(os.path.join(directory, TUNER_FILE), "wb") as file:
             file.write(kept)
@@ -143,7 +143,7 @@ def write_payload(
 
 
 def import_path(outside_job: bool) -> str:
-    """PYTHONPATH for the trials: where rt lies unless it is installed, and the driver's path."""
+    """PYTHONPATH for the trials: rt's directory unless rt is installed, and the driver's path."""
     parts = []
     if not any((PACKAGE_PARENT + os.sep).startswith(root) for root in _installed_roots()):
         parts.append(PACKAGE_PARENT)

@@ -1,8 +1,8 @@
-"""Ray's module paths: modules that only name what lives elsewhere, made from one table each; and
-what is said of those that rt does not have yet.
+"""Ray's module paths: modules that only contain aliases, each made from one table, and the errors
+for modules that rt does not have yet.
 
-`from rt.tune.tuner import Tuner` finds the entry that `alias` put into sys.modules: importing
-`rt.tune` comes first, and makes them.
+`from rt.tune.tuner import Tuner` finds the entry that `alias` put into sys.modules, because
+importing `rt.tune` comes first and creates the aliases.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NoReturn, Optional
 
 
 def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> None:
-    """Makes every module of the table, whose names are taken from the first source that has them.
+    """Makes every module of the table; a name is taken from the first source that has it.
 
-    Parents must be there, or stand before their children in the table.
+    Parents must exist, or come before their children in the table.
     """
     found = list(sources)
     for path, names in table.items():
@@ -30,7 +30,7 @@ def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> 
 
 
 def no_attribute(module: str, name: str) -> NoReturn:
-    """Raises AttributeError, as a module does; of a name of Ray it says what works instead."""
+    """Raises AttributeError, as a module does; for a name of Ray it says what works instead."""
     from rt._missing import explain
 
     text, near = explain(f"{module}.{name}"), None
@@ -52,13 +52,13 @@ def _nearest(module: str, name: str) -> Optional[str]:
 
 
 class _MissingFinder:
-    """Asked last of all finders: raises for a name of Ray that rt does not have yet."""
+    """The last finder: raises for a name of Ray that rt does not have yet."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         """None, or ModuleNotFoundError.
 
-        The error carries no name: `from rt import data` would else lose it (importlib takes an
-        error of that very name for the answer to a question).
+        The error carries no name. Otherwise `from rt import data` would lose it, because importlib
+        treats an error with that name as the answer to its own question.
         """
         if not name.startswith("rt.") or _only_asked():
             return
@@ -70,7 +70,7 @@ class _MissingFinder:
 
 
 def _only_asked() -> bool:
-    """Whether it is importlib.util.find_spec that looks for a module."""
+    """Whether importlib.util.find_spec is looking for a module."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__") != "importlib.util":
         if frame.f_code.co_name == "_find_and_load_unlocked":
@@ -80,11 +80,11 @@ def _only_asked() -> bool:
 
 
 def announce_missing(*modules: ModuleType) -> None:
-    """Lets these modules say of a missing name of Ray what works instead."""
+    """Makes these modules say what works instead of a missing name of Ray."""
     if not any(isinstance(each, _MissingFinder) for each in sys.meta_path):
         sys.meta_path.append(_MissingFinder())
     for module in modules:
-        if not hasattr(module, "__path__"):  # Finders are asked for what is in a package only.
+        if not hasattr(module, "__path__"):  # Finders are asked only for contents of packages.
             vars(module)["__path__"] = []
         if "__getattr__" not in vars(module):
             vars(module)["__getattr__"] = _getattr_of(module.__name__)

@@ -1,4 +1,4 @@
-"""Pickling by value, with the names of the files in which functions were written.
+"""Pickling by value, with the names of the source files of functions.
 
 cloudpickle 3.1.3 and later replaces the file name of every function that it pickles by value with
 "<dynamic-code>", so a traceback from a trial would name neither the user's file nor the line.
@@ -16,9 +16,9 @@ _DROPPED = "<dynamic-code>"
 
 
 def _reduce_code(code: types.CodeType) -> tuple[Any, ...]:
-    """How cloudpickle reduces a code object, with the file name that it had."""
+    """Reduces a code object as cloudpickle does, but keeps its file name."""
     make, args, *rest = cloudpickle.Pickler.dispatch_table[types.CodeType](code)
-    # A fresh string: pickle writes one that it has seen before as a reference, and whether two
+    # A new string: pickle writes a string that it has seen as a reference, and whether two
     # functions share theirs must not show in the bytes.
     name = "".join(code.co_filename)
     dropped = [isinstance(each, str) and each == _DROPPED for each in args]
@@ -34,7 +34,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 def dumps(value: Any) -> bytes:
-    """Pickles `value` as cloudpickle.dumps does; whatever that raises, this raises."""
+    """Pickles `value` as cloudpickle.dumps does, and raises the same errors."""
     file = io.BytesIO()
     _Pickler(file).dump(value)
     return file.getvalue()

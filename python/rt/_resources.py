@@ -1,4 +1,4 @@
-"""What a trial asks for: one dict, several bundles held together, or so many ranks."""
+"""The resource request of a trial: one dict, several bundles, or N ranks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
 
 class PlacementGroupFactory:
-    """Bundles of resources that a trial holds together, all or nothing, over several nodes.
+    """Bundles of resources that a trial reserves, all or nothing, on one or several nodes.
 
-    The trainable runs in the first; the others are held for it. `ranks` of the bundles run the
-    trainable, each a process with the variables of torchrun. Raises ValueError when there is no
-    bundle, for an unknown strategy, and for more ranks than bundles.
+    By default the trainable runs in the first bundle, and the others are reserved for it. With
+    `ranks`, N of the bundles run the trainable, each as a process with the variables of torchrun.
+    Raises ValueError when there is no bundle, for an unknown strategy, and for more ranks than
+    bundles.
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class PlacementGroupFactory:
 
 @dataclass
 class ScalingConfig:
-    """So many workers, each a rank that runs the training function, in a bundle of its own.
+    """num_workers ranks that run the training function, each in a bundle of its own.
 
     resources_per_worker None: {"CPU": 1}, or {"GPU": 1} with use_gpu. placement_strategy as in
-    PlacementGroupFactory. Raises ValueError for what contradicts itself.
+    PlacementGroupFactory. Raises ValueError for settings that contradict each other.
     """
 
     num_workers: int = 1
@@ -70,7 +71,7 @@ class ScalingConfig:
             raise ValueError("use_gpu is True, and resources_per_worker says 0 GPU")
 
     def as_placement_group_factory(self) -> PlacementGroupFactory:
-        """A bundle and a rank for each worker; what the trainer itself asks for joins the first."""
+        """A bundle and a rank per worker; the trainer's own resources go to the first bundle."""
         each = dict(self.resources_per_worker or ({} if self.use_gpu else {"CPU": 1}))
         if self.use_gpu:
             each.setdefault("GPU", 1)
@@ -85,7 +86,7 @@ class ScalingConfig:
 
 
 def as_request(resources: Any) -> dict[str, Any]:
-    """What with_resources was given, as one dict: `bundles`, `strategy`, `ranks`, or plain amounts.
+    """The argument of with_resources as a dict: `bundles`, `strategy`, `ranks`, or plain amounts.
 
     Raises ValueError for anything else.
     """
@@ -115,7 +116,7 @@ def resources_spec(chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def threads_of(spec: dict[str, Any]) -> int:
-    """How many threads a process of the trial may sensibly start: its cpus, at least 1."""
+    """The number of threads that suits a process of the trial: its cpus, at least 1."""
     first = (spec.get("bundles") or [spec])[0]
     return max(1, int(first.get("cpu") or 0))
 

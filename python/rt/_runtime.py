@@ -1,4 +1,4 @@
-"""init, shutdown, is_initialized: what scripts written for Ray call first."""
+"""init, shutdown, is_initialized, for scripts written for Ray."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _IGNORED = {
     "num_redis_shards", "allow_multiple", "driver_mode",
 }  # fmt: skip
 _initialized = False
-_JOINS_WITHIN_S = 10.0  # An embedded worker.
-env_vars: dict[str, str] = {}  # What runtime_env asked for; goes into every trial's environment.
+_JOINS_WITHIN_S = 10.0  # The time that an embedded worker has to join.
+env_vars: dict[str, str] = {}  # The variables of runtime_env, for every trial's environment.
 
 
 class ClientContext(dict):  # type: ignore[type-arg]
-    """What init() returns: usable in a with statement, and as a dict of addresses."""
+    """The result of init(): usable in a with statement, and as a dict of addresses."""
 
     @property
     def address_info(self) -> dict[str, Any]:
@@ -54,13 +54,13 @@ def init(
     runtime_env: Optional[dict[str, Any]] = None,
     **others: Any,
 ) -> ClientContext:
-    """Prepares for searches; the first one connects. Needless in scripts written for rt.
+    """Prepares for searches; the first search connects. Scripts written for rt need not call it.
 
-    address: a cluster's name; None, "auto" and "local" leave it to RT_CLUSTER. num_cpus and
-    num_gpus: of the embedded cluster (default: all that the machine has). Ray's other arguments
-    are taken and ignored.
+    address: the name of a cluster; with None, "auto" and "local", RT_CLUSTER decides. num_cpus and
+    num_gpus: of the embedded cluster (default: all of the machine). Ray's other arguments are
+    accepted and ignored.
     Raises RuntimeError when called twice without ignore_reinit_error, TypeError for an argument
-    that Ray does not have, ValueError for an address that is not a cluster's name.
+    that Ray does not have, and ValueError for an address that is not the name of a cluster.
     """
     global _initialized
     unknown = [key for key in others if key not in _IGNORED and not key.startswith("_")]
@@ -94,12 +94,12 @@ def shutdown(*_: Any, **__: Any) -> None:
 
 
 def cluster_resources() -> dict[str, float]:
-    """What the cluster has in all, such as {"CPU": 4.0, "memory": ...}; connects if need be."""
+    """The cluster's total resources, such as {"CPU": 4.0, "memory": ...}; connects if needed."""
     return _resources("total")
 
 
 def available_resources() -> dict[str, float]:
-    """The same less what trials and jobs hold now."""
+    """The total resources less those that trials and jobs use now."""
     return _resources("free")
 
 
@@ -108,7 +108,7 @@ def _resources(which: str) -> dict[str, float]:
     driver = _driver.get()
     end = time.monotonic() + _JOINS_WITHIN_S
     listed: dict[str, Any] = {}
-    while not listed:  # An embedded cluster is up a moment before its worker is.
+    while not listed:  # An embedded cluster is up shortly before its worker.
         listed = dict(driver.call("cluster_status").get("resources") or {})
         if not driver.embedded or time.monotonic() >= end:
             break

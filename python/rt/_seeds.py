@@ -1,4 +1,4 @@
-"""A search's seed from the script's own: what np.random.seed or random.seed made reproducible."""
+"""Derives a search's seed from np.random.seed or random.seed of the script."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LIMIT = 2**31 - 1
 def draw_seed() -> int:
     """A number of 0 or more from the generator that the script seeded; advances that by one draw.
 
-    That is NumPy's global generator, as in Ray, once np.random.seed was called, and the module
-    `random` otherwise: it is seeded by the system unless the script did so.
+    The generator is NumPy's global one, as in Ray, if np.random.seed was called. Otherwise it is
+    the module `random`, which the system seeds unless the script did so.
     """
     if _numpy_is_seeded():
         return int(sys.modules["numpy"].random.randint(_LIMIT))
@@ -25,12 +25,12 @@ def draw_seed() -> int:
 def _numpy_is_seeded() -> bool:
     legacy = sys.modules.get("numpy.random.mtrand")
     generator = getattr(getattr(legacy, "_rand", None), "_bit_generator", None)
-    # A fresh generator knows the entropy that seeded it; np.random.seed takes that away.
+    # A new generator knows the entropy that seeded it; np.random.seed removes that.
     return generator is not None and getattr(generator, "_seed_seq", 0) is None
 
 
 def as_seed(random_state: Any) -> Optional[int]:
-    """What Ray takes as a random_state: a whole number, a generator of NumPy, or None.
+    """A random_state as Ray accepts it: an integer, a generator of NumPy, or None.
 
     Raises ValueError for anything else.
     """

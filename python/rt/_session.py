@@ -1,9 +1,9 @@
-"""The trial's side of a trial: what `report()` and its relatives talk to.
+"""The connection of a trial to its worker, which `report()` and its relatives use.
 
-A Session holds one connection to the worker daemon (docs/trial-protocol.md). Reports are numbered
-by `seq` from 1, kept until acknowledged, and sent again after a reconnection, so that a daemon that
-dies and returns loses none. report() returns at once except at a milestone, with a checkpoint, when
-a stop rule is met, or when UNACKNOWLEDGED_MAX reports wait. One report at a time: a lock is held.
+A Session has one connection to the worker daemon (docs/trial-protocol.md). Reports are numbered by
+`seq` from 1, kept until acknowledged, and sent again after a reconnection: a restart of the daemon
+loses none. report() returns at once except at a milestone, with a checkpoint, when a stop rule is
+met, or when UNACKNOWLEDGED_MAX reports wait. One report at a time: a lock is held.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SIG_IGN: Any = _signal.SIG_IGN
 UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
 BARRIER_ROUNDS_MAX = 5
-ACKS_WAIT_S = 5.0  # At the end, before the daemon is asked how far it is.
-NOTICE_DEFAULT_S = 30.0  # What SIGUSR2, which carries no deadline, grants.
-RANKS_WAIT_S = 30.0  # For the parts of other ranks, before a rank that has saved ends anyway.
-NO_DEADLINE_S = 86_400.0  # What a drain without a deadline grants.
+ACKS_WAIT_S = 5.0  # At the end, before the daemon is asked for its progress.
+NOTICE_DEFAULT_S = 30.0  # The deadline of SIGUSR2, which carries none.
+RANKS_WAIT_S = 30.0  # For the shards of other ranks; a rank that saved ends after it.
+NO_DEADLINE_S = 86_400.0  # The deadline of a drain without one.
 
 
 class TrialStopped(BaseException):
-    """Ends a trial from inside report(). No Exception, so that user code does not swallow it."""
+    """Ends a trial from inside report(). Not an Exception, so that user code does not catch it."""
 
 
 class Session:
@@ -63,9 +63,9 @@ class Session:
         self._pause_told = False
         self._last_row: dict[str, Any] = {}
         self._move_told = False
-        self._told_more = False  # Than reports: their acknowledgements do not say that it arrived.
-        self._saves = False  # It reports checkpoints, or asks whether one is wanted.
-        self._awaited: Optional[tuple[int, bytes]] = None  # The report whose answer is awaited.
+        self._told_more = False  # Messages other than reports, which are not acknowledged.
+        self._saves = False  # It reports checkpoints, or asks whether one is requested.
+        self._awaited: Optional[tuple[int, bytes]] = None  # The report that waits for its answer.
         self._wire = wire or Wire.dial(path, deadline_s)
         self.world_size = int(os.environ.get("WORLD_SIZE") or 1)
         self.rank = int(os.environ.get("RANK") or 0) if self.world_size > 1 else 0
@@ -101,7 +101,7 @@ class Session:
         return int(value) if value == int(value) else value
 
     def go_on_from(self, iteration: int) -> None:
-        """Before the first report: the next row is the one after `iteration`."""
+        """Called before the first report: the next row is the one after `iteration`."""
         self._base = float(iteration)
 
     @property
@@ -111,17 +111,17 @@ class Session:
 
     @property
     def stopping(self) -> bool:
-        """Whether the step in hand is the last: SIGTERM, or the worker said stop."""
+        """Whether the current step is the last: SIGTERM, or the worker asked for a stop."""
         return self._terminated or self._stop_told
 
     @property
     def moving(self) -> bool:
-        """Whether the trial's node is to go: it ends once it has saved, to go on elsewhere."""
+        """Whether the node drains: the trial ends once it has saved, and resumes elsewhere."""
         return self._move_told
 
     @property
     def pausing(self) -> bool:
-        """Whether the trial is to save and end, to go on later."""
+        """Whether the trial was asked to save and end, to be resumed later."""
         return self._pause_told
 
     def milestone_ahead(self, metrics: dict[str, Any]) -> bool:
@@ -133,7 +133,7 @@ class Session:
         return passes or self._judged
 
     def ends_with(self, metrics: dict[str, Any]) -> bool:
-        """Whether a report of `metrics` now would meet a rule that ends the trial."""
+        """Whether a report of `metrics` now would meet a stop rule."""
         row = dict(metrics)
         row["training_iteration"] = self.iteration + 1
         row.setdefault("time_total_s", self._time_base_s + self._time_s)
@@ -147,8 +147,8 @@ class Session:
     ) -> None:
         """Sends one row. Raises TrialStopped when the trial ends here; ValueError on bad input.
 
-        `together`: the other ranks report the row of the same number, and what any of them saves
-        there belongs to one checkpoint.
+        `together`: the checkpoint is collective. The other ranks report the row of the same number,
+        and the checkpoints that ranks save there are its shards.
         """
         if not isinstance(metrics, dict):
             raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
@@ -164,16 +164,16 @@ class Session:
         if stop or (self.stopping and not self.defers_stop):
             self.ended = True
             raise TrialStopped()
-        # Of those that are paused, who never saves has nothing to wait for.
+        # A paused trial that never saves has nothing to wait for.
         leaves = checkpoint is not None and (self._pause_told or self._move_told)
         if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
             self.leave(checkpoint is not None)
 
     def leave(self, saved: bool) -> None:
-        """Ends the trial because it is to pause or to move; returns if it is to stay after all.
+        """Ends the trial because of a pause or a drain; returns if the request was withdrawn.
 
-        Of several ranks one that saved waits until all have: then it is ended. One that has nothing
-        to save goes on until rank 0 has.
+        In a trial of several ranks, a rank that saved waits until all ranks have saved, and is then
+        ended. A rank that has nothing to save continues until rank 0 has saved.
         """
         if self.world_size > 1 and not saved and self.rank > 0:
             return
@@ -197,7 +197,7 @@ class Session:
                 self._reconnect()
 
     def attach(self, _: dict[str, Any], checkpoint: Checkpoint) -> None:
-        """Commits a checkpoint with the row that was reported last."""
+        """Commits a checkpoint with the last reported row."""
         with self._lock:
             seq = self._seq
             message = {"op": "report", "seq": seq, "metrics": self._last_row, "wait": False}
@@ -329,7 +329,7 @@ class Session:
             self._pause_told = True
             left_s = message.get("deadline_s", NOTICE_DEFAULT_S)
             self._notice_end = time.monotonic() + float(left_s)
-        if error := message.get("error"):  # Sent again, the report would be refused again.
+        if error := message.get("error"):  # The report would be refused again.
             self._unacked = deque(each for each in self._unacked if each[0] != seq)
             raise refusal(error)
 
@@ -341,7 +341,7 @@ class Session:
             self._reconnect()
 
     def _receive(self) -> dict[str, Any]:
-        """The next message, over a new connection if need be."""
+        """The next message, over a new connection if needed."""
         while True:
             try:
                 message = self._wire.receive(None)
@@ -371,7 +371,7 @@ class Session:
             self._handle(message)
 
     def _reconnect(self) -> None:
-        """Dials anew and sends what the daemon has not spooled, and what is awaited anyway."""
+        """Reconnects, and sends the reports that are not spooled and the one that is awaited."""
         end = time.monotonic() + self._deadline_s
         while True:
             self._wire.close()
@@ -401,8 +401,8 @@ class Session:
         return True
 
     def barrier(self) -> None:
-        """Returns once the daemon has all that was said: where the acknowledgements of the reports
-        do not tell, a second hello does."""
+        """Returns once the daemon has received every message. Where the acknowledgements of the
+        reports do not prove that, a second hello does."""
         with self._lock:
             self.busy = True
             try:
@@ -423,7 +423,7 @@ class Session:
                 self.busy = False
 
     def send_error(self, kind: str, message: str, traceback: str) -> None:
-        """Tells the daemon what the user's code raised."""
+        """Sends the exception of the user's code to the daemon."""
         line = dump({"op": "error", "kind": kind, "message": message, "traceback": traceback})
         with self._lock:
             self._told_more = True
@@ -434,7 +434,7 @@ class Session:
                 self._wire.send(line)
 
     def checkpoint_requested(self) -> Optional[float]:
-        """Seconds until a wanted checkpoint must have been reported, or None when none is."""
+        """Seconds left to report a requested checkpoint, or None without a request."""
         self._saves = True
         with self._lock:
             self._read_without_blocking()
@@ -452,12 +452,12 @@ class Session:
         own_pid = os.getpid()
 
         def terminate(number: int, _frame: Any) -> None:
-            if os.getpid() != own_pid:  # A child of the trial ends as usual.
+            if os.getpid() != own_pid:  # A child process of the trial ends as usual.
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
                 return
             self._terminated = True
-            # A trial that ended already is cleaning up: that must not be broken off.
+            # A trial that has ended is cleaning up, which must not be interrupted.
             if raises and not self.busy and not self.ended:
                 self.ended = True
                 raise TrialStopped()
@@ -475,10 +475,10 @@ class Session:
 
 
 def _leave_to_children(number: int, handler: Any) -> None:
-    """From here on a forked child has the signal's default, from its first moment.
+    """Gives forked children the signal's default handler, from their first moment on.
 
-    Python runs handlers between two steps of its interpreter and forgets, right after a fork, which
-    are due: a pool that is terminated would wait for ever for a child that missed its signal.
+    Python runs handlers between two steps of its interpreter. Right after a fork it forgets those
+    that are due: a pool that is terminated would wait without end for a child without its signal.
     """
     masks = threading.local()
 
@@ -496,4 +496,4 @@ def _leave_to_children(number: int, handler: Any) -> None:
     os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
 
 
-current: Optional[Session] = None  # The session of this process, when it is a trial's.
+current: Optional[Session] = None  # The session of this process, if it is a trial.

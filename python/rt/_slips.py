@@ -1,8 +1,8 @@
-"""What is hardly meant in a search: a misspelt grid_search, a function that was not called, a class
-where an object belongs.
+"""Detects likely mistakes in a search: a misspelt grid_search, a function that was not called, a
+class where an object belongs.
 
-Looked for where a script asks for a search, never where one is resumed: an older release took some
-of it for a constant (common/spec/slips.h does the same for an experiment's YAML).
+A search is checked when a script starts it, and never when it is resumed: an older release accepted
+some of these values as constants (common/spec/slips.h checks an experiment's YAML the same way).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DISTRIBUTIONS = (
     "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
 )  # fmt: skip
 _UNCALLED = {getattr(_space, name): name for name in _DISTRIBUTIONS}
-_YAML_ONLY = ("grid", "constant")  # What an experiment's YAML calls grid_search and a constant.
+_YAML_ONLY = ("grid", "constant")  # grid_search and a constant in an experiment's YAML.
 _RESOURCES = ("cpu", "gpu", "memory", "ranks", "bundles", "strategy", "gpu_sharing")
 _DEPTH_MAX = 32
-_LOOKED_INTO = 100  # Items of a list of numbers and texts; a longer one is data.
-_SPEC_BYTES_MAX = 1 << 20  # As the head has it.
+_LOOKED_INTO = 100  # Items of a list of numbers and texts; a longer list is data.
+_SPEC_BYTES_MAX = 1 << 20  # The same bound as in the head.
 
 _NAMES = (*_DISTRIBUTIONS, *_YAML_ONLY)
 
@@ -44,7 +44,7 @@ Place = tuple[str, int]  # A file and a line of it.
 
 
 def place_of_call() -> Optional[Place]:
-    """Where the script called into this package."""
+    """The place where the script called into this package."""
     frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
@@ -55,14 +55,14 @@ def place_of_call() -> Optional[Place]:
 
 
 def refuse_class(name: str, value: Any) -> None:
-    """Raises ValueError when `value` is a class: `name` takes an object."""
+    """Raises ValueError when `value` is a class, because `name` takes an object."""
     if inspect.isclass(value):
         called = value.__name__
         raise ValueError(f"{name} is the class {called}; it needs an object: {called}(...)")
 
 
 def nearest(word: str, known: Iterable[str]) -> Optional[str]:
-    """The known word that `word` is a slip for, letters' case and underscores aside; or None."""
+    """The known word that `word` probably means, ignoring case and underscores; or None."""
     plain = {_plain(each): each for each in known}
     found = difflib.get_close_matches(_plain(word), plain, 1, 0.8)
     return plain[found[0]] if found else None
@@ -99,7 +99,7 @@ def suggests_arguments(cls: _Class) -> _Class:
 
 @contextlib.contextmanager
 def errors_at(place: Optional[Place]) -> Iterator[None]:
-    """Puts `file:line: ` before the text of a ValueError: the call that what is wrong came from."""
+    """Puts `file:line: ` of the call with the mistake before the text of a ValueError."""
     try:
         yield
     except ValueError as error:
@@ -109,12 +109,12 @@ def errors_at(place: Optional[Place]) -> Iterator[None]:
 
 
 def check_space(space: Any, place: Optional[Place] = None) -> None:
-    """Raises ValueError for what is hardly meant as a constant: file, line, key and what to write.
+    """Raises ValueError for a constant that is probably a mistake: file, line, key and correction.
 
-    `place`: of the call that was given the space.
+    `place`: of the call that got the space.
     """
     if not isinstance(space, dict):
-        return  # encode_space says so.
+        return  # encode_space reports it.
     for path, value in _constants(space):
         wrong = _name_slip(value) or _uncalled(value) or _text_slip(value) or _foreign(value)
         if wrong is not None:
@@ -122,7 +122,7 @@ def check_space(space: Any, place: Optional[Place] = None) -> None:
 
 
 def check_size(spec: dict[str, Any]) -> None:
-    """Raises ValueError for a specification that the head would not take, and names its key."""
+    """Raises ValueError, which names the key, for a specification that the head would refuse."""
     size = len(dump(spec))
     if size <= _SPEC_BYTES_MAX:
         return
@@ -138,7 +138,7 @@ def check_size(spec: dict[str, Any]) -> None:
 
 
 def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
-    """The head's refusal of a specification, in the words of a script."""
+    """The head's refusal of a specification, with the names that scripts use."""
     text = str(error)
     if text.startswith("experiment: "):
         text = "name" + text[len("experiment") :]
@@ -152,12 +152,12 @@ def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
 
 
 def notes_of(space: Any) -> list[str]:
-    """Sentences about what is a constant here and might have been meant as a choice."""
+    """Sentences about constants that might have been meant as a choice."""
     notes = []
     for path, value in _constants(space or {}):
         name = "/".join(map(str, path))
         if path[-1] in _NAMES:
-            continue  # Its dict was said.
+            continue  # Its dict was reported.
         if _is_plain_list(value):
             text = shown(value)
             notes.append(
@@ -176,7 +176,7 @@ def notes_of(space: Any) -> list[str]:
 
 
 def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Everything below `value` that is no distribution, with its path."""
+    """Every value below `value` that is not a distribution, with its path."""
     if len(path) > _DEPTH_MAX or isinstance(value, (Domain, SampleFrom)):
         return
     if path:
@@ -204,7 +204,7 @@ def _name_slip(value: Any) -> Optional[str]:
         return None
     ((name, inside),) = value.items()
     if not isinstance(name, str) or not isinstance(inside, (list, tuple, range)):
-        return None  # No distribution takes anything else.
+        return None  # No distribution accepts other values.
     if name in _NAMES:
         return None
     near = nearest(name, _DISTRIBUTIONS)
@@ -252,7 +252,7 @@ def _foreign(value: Any) -> Optional[str]:
 
 
 def _where(path: Path, place: Optional[Place]) -> str:
-    """`file:line: ` of the key where the source shows it, else of the call."""
+    """`file:line: ` of the key if it is found in the source, else of the call."""
     if place is None:
         return ""
     file, line = place
@@ -260,14 +260,14 @@ def _where(path: Path, place: Optional[Place]) -> str:
 
 
 def _shown(file: str, line: int) -> str:
-    """`file:line`; the cell of a notebook has no file that a person could look into."""
+    """`file:line`; the cell of a notebook has no file that a user could open."""
     if file.startswith("<") or os.path.exists(file):
         return f"{file}:{line}"
     return f"line {line} of the cell"
 
 
 def _line_of(path: Path, file: str) -> Optional[int]:
-    """The line of the only dict display, in that file, in which the path's keys are nested so."""
+    """The line of the only dict display in that file whose keys are nested as in the path."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):

@@ -21,12 +21,12 @@ class Domain:
             _check_numbers(name, self.arguments)
 
     def sample(self, spec: Any = None, size: int = 1) -> Any:
-        """One draw, or a list of `size` draws, for trying things out; not what a search draws."""
+        """One draw, or a list of `size` draws, for experiments by hand; a search draws others."""
         draws = [self.draw(random) for _ in range(size)]
         return draws[0] if size == 1 else draws
 
     def draw(self, source: Any) -> Any:
-        """One draw from that source of random numbers: a random.Random, or the module `random`."""
+        """One draw from a source of random numbers: a random.Random, or the module `random`."""
         return _draw(self.name, self.arguments, source)
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ def quniform(lower: float, upper: float, q: float) -> Domain:
 
 
 def loguniform(lower: float, upper: float, base: float = 10) -> Domain:
-    """A float in [lower, upper) whose logarithm is uniform. `base` changes nothing."""
+    """A float in [lower, upper) whose logarithm is uniform. `base` has no effect."""
     return Domain("loguniform", [lower, upper])
 
 
@@ -140,15 +140,15 @@ def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Domain:
 
 
 def choice(categories: Sequence[Any]) -> Domain:
-    """One of the values, which may be any objects, and may hold domains that are drawn then.
+    """One of the values, which may be any objects. Domains inside a chosen value are drawn too.
 
-    Raises ValueError when there is none, and for what is no list.
+    Raises ValueError for an empty list, and for a value that is not a list.
     """
     return Domain("choice", _listed("choice", categories))
 
 
 def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:
-    """Each of the values in turn: multiplies the number of trials. Errors: see choice."""
+    """Each of the values in order: multiplies the number of trials. Errors: see choice."""
     return {"grid_search": _listed("grid_search", values)}
 
 
@@ -167,7 +167,7 @@ class Unresolved(Exception):
 
 
 class Access(dict):  # type: ignore[type-arg]
-    """A configuration as sample_from functions see it: by attribute or key, also below `config`."""
+    """A configuration for sample_from functions: by attribute or key, also below `config`."""
 
     def __getitem__(self, key: Any) -> Any:
         if key == "config" and not super().__contains__("config"):
@@ -189,7 +189,7 @@ class Access(dict):  # type: ignore[type-arg]
 
 
 class SampleFrom:
-    """A value that a function computes, in the driver, from the others."""
+    """A value that a function computes from the other values, in the driver."""
 
     def __init__(self, func: Callable[..., Any]) -> None:
         if not callable(func):
@@ -197,12 +197,12 @@ class SampleFrom:
         self.func = func
 
     def sample(self, spec: Any = None, size: int = 1) -> Any:
-        """One value, or a list of `size` values, for trying things out."""
+        """One value, or a list of `size` values, for experiments by hand."""
         values = [self.compute(dict(spec or {})) for _ in range(size)]
         return values[0] if size == 1 else values
 
     def compute(self, config: dict[str, Any]) -> Any:
-        """The value for that configuration. Raises Unresolved when it needs one that is not yet."""
+        """The value for a configuration. Raises Unresolved when it needs a missing value."""
         try:
             inspect.signature(self.func).bind()
         except (TypeError, ValueError):
@@ -214,9 +214,9 @@ class SampleFrom:
 
 
 def sample_from(func: Callable[..., Any]) -> SampleFrom:
-    """What func(spec) returns: `spec.config.x`, or spec["x"], is what was drawn for x.
+    """The value that func(spec) returns. `spec.config.x`, or spec["x"], is the value drawn for x.
 
-    It may take nothing, and may use other sample_from values: they are computed first. It runs in
-    the driver, once for each trial; what it returned is stored.
+    The function may take no argument, and may use other sample_from values, which are computed
+    first. It runs in the driver, once for each trial, and its result is stored.
     """
     return SampleFrom(func)

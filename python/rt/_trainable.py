@@ -22,7 +22,7 @@ _NOTES_FILE = ".rt_trainable.json"
 
 
 class Trainable:
-    """Trains step by step. Subclasses get `self.config` and need no __init__ of their own."""
+    """A trainable that runs step by step. Subclasses get `self.config` and need no __init__."""
 
     def __init__(self, config: Optional[dict[str, Any]] = None, logger_creator: Any = None) -> None:
         self.config: dict[str, Any] = config or {}
@@ -35,10 +35,10 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Any:
-        """What a trial of this configuration asks for: a dict or a PlacementGroupFactory.
+        """The resource request of a trial with this configuration: a dict or PlacementGroupFactory.
 
-        Called in the driver, once per trial, unless with_resources says what is asked for. None:
-        as the experiment says.
+        Called in the driver, once per trial, unless with_resources sets the request. None means the
+        request of the experiment.
         """
         return None
 
@@ -51,7 +51,7 @@ class Trainable:
         return self._save(checkpoint_dir)
 
     def load_checkpoint(self, checkpoint: Any) -> None:
-        """Takes up what save_checkpoint returned: the dict or path, or else the directory."""
+        """Restores the result of save_checkpoint: the dict or path, or else the directory."""
         self._restore(checkpoint)
 
     def cleanup(self) -> None:
@@ -59,7 +59,7 @@ class Trainable:
         self._stop()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Accepted for scripts written for Ray: rt gives every trial a fresh process."""
+        """Accepted for scripts written for Ray: rt starts a new process for every trial."""
         return False
 
     def log_result(self, result: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ class Trainable:
 
     @property
     def iteration(self) -> int:
-        """Steps done, those before a restore included."""
+        """The number of completed steps, including those before a restore."""
         return self._iteration
 
     @property
@@ -99,7 +99,7 @@ class Trainable:
 
     @property
     def trial_id(self) -> str:
-        """Such as "3/17"; empty outside a trial."""
+        """The trial's id, such as "3/17"; empty outside a trial."""
         return os.environ.get("RT_TRIAL_ID", "")
 
     @property
@@ -111,21 +111,21 @@ class Trainable:
 
     @property
     def trial_resources(self) -> dict[str, Any]:
-        """What the trial asked for."""
+        """The resources that the trial asked for."""
         from rt._api import get_context
 
         return get_context().get_trial_resources()
 
     @property
     def logdir(self) -> str:
-        """A directory of the trial; a fresh one outside a trial."""
+        """The trial's directory; a new one outside a trial."""
         known = os.environ.get("RT_TRIAL_DIR") or self.__dict__.get("_own_logdir")
         if not known:
             known = self.__dict__["_own_logdir"] = tempfile.mkdtemp(prefix="rt-trainable-")
         return known
 
     def train(self) -> dict[str, Any]:
-        """One step with its counter filled in. Raises TypeError when step returns no dict."""
+        """One step, with its counter added. Raises TypeError when step returns no dict."""
         result = self.step()
         if not isinstance(result, dict):
             name = type(self).__name__
@@ -138,13 +138,13 @@ class Trainable:
 
     @property
     def can_save(self) -> bool:
-        """Whether the subclass defines how it is saved, in either spelling."""
+        """Whether the subclass defines save_checkpoint, in either spelling."""
         own = type(self)
         new = own.save_checkpoint is not Trainable.save_checkpoint
         return new or own._save is not Trainable._save
 
     def save(self, checkpoint_dir: Optional[str] = None) -> str:
-        """Makes a checkpoint in the directory (a fresh one by default) and returns its path."""
+        """Makes a checkpoint in the directory (by default a new one) and returns its path."""
         target = checkpoint_dir or tempfile.mkdtemp(prefix="rt-checkpoint-")
         os.makedirs(target, exist_ok=True)
         saved = self.save_checkpoint(target)
@@ -161,7 +161,7 @@ class Trainable:
         return target
 
     def restore(self, checkpoint_dir: Any) -> None:
-        """Goes on from a directory, or Checkpoint, that save() filled."""
+        """Resumes from a directory, or Checkpoint, that save() wrote."""
         root = os.fspath(getattr(checkpoint_dir, "path", checkpoint_dir))
         try:
             with open(os.path.join(root, _NOTES_FILE), encoding="utf-8") as file:
@@ -185,7 +185,7 @@ class Trainable:
 def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
     """Whether a function trainable is of the older kind: `def train(config, checkpoint_dir=None)`.
 
-    It is given the directory of the checkpoint to go on from, or None.
+    It gets the directory of the checkpoint to resume from, or None.
     """
     try:
         return "checkpoint_dir" in inspect.signature(function).parameters
@@ -194,7 +194,7 @@ def takes_checkpoint_dir(function: Callable[..., Any]) -> bool:
 
 
 def _path_inside(path: str, root: str) -> str:
-    """`path` relative to `root`; what lies elsewhere is copied into `root` first."""
+    """`path` relative to `root`; files outside `root` are copied into it first."""
     real, real_root = os.path.realpath(path), os.path.realpath(root)
     if real == real_root or real.startswith(real_root + os.sep):
         return os.path.relpath(real, real_root)

@@ -1,8 +1,8 @@
 """`python -m rt._trial`: the process of one attempt at one trial.
 
-Unpickles the trainable, builds the configuration, drives the function or class, and turns its end
-into an exit code: 0 it returned or met a rule, 1 it raised (its error has been sent), 143 SIGTERM.
-With RT_WARM_SERVER it is the server that forks such processes (rt/_warm.py).
+Unpickles the trainable, builds the configuration, runs the function or class, and ends with an exit
+code: 0 it returned or met a stop rule, 1 it raised (the error was sent), 143 SIGTERM. With
+RT_WARM_SERVER the process is the fork server of such processes (rt/_warm.py).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _is_own(filename: str) -> bool:
 
 
 def load_payload() -> dict[str, Any]:
-    """What the driver packed (rt/_pack.py), its `own` names (rt/_main.py), and `call`: what a
-    function is called with.
+    """The payload that the driver packed (rt/_pack.py), its `own` names (rt/_main.py), and `call`:
+    the arguments of a function.
 
-    Raises what unpickling raises.
+    Raises the errors of unpickling.
     """
     root = os.environ["RT_TRAINABLE"]
     path = os.path.join(root, PAYLOAD_FILE) if os.path.isdir(root) else root
@@ -70,7 +70,7 @@ def load_payload() -> dict[str, Any]:
 
 
 def read_config(session: Session, payload: dict[str, Any]) -> dict[str, Any]:
-    """The trial's configuration, with the values that JSON could not hold put back."""
+    """The trial's configuration, including the values that JSON could not hold."""
     params = session.params
     path = os.environ.get("RT_CONFIG")
     if not params and path and os.path.exists(path):
@@ -86,9 +86,9 @@ def run_function(
     config: dict[str, Any],
     wanted: Optional[tuple[str, ...]] = None,
 ) -> None:
-    """Calls the function; a dict or number that it returns, or yields, is reported.
+    """Calls the function, and reports a dict or number that it returns or yields.
 
-    `wanted`: what _wanted_arguments said of it, when that is known.
+    `wanted`: the result of _wanted_arguments, if it is known.
     """
     known: dict[str, Any] = {"config": config, "reporter": _api.report}
     if wanted is None:
@@ -111,7 +111,7 @@ def _restored_dir() -> Optional[str]:
 
 
 def _wanted_arguments(function: Any) -> tuple[str, ...]:
-    """Of config, reporter (the oldest scripts) and checkpoint_dir those that the function takes."""
+    """The arguments that the function takes: config, reporter (oldest scripts), checkpoint_dir."""
     if isinstance(function, type):
         return ("config",)
     try:
@@ -144,7 +144,7 @@ def _report_returned(value: Any) -> None:
 
 
 def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, Any]) -> None:
-    """Steps the class until a rule, a verdict, `done` or SIGTERM ends it."""
+    """Runs steps of the class until a stop rule, a verdict, `done` or SIGTERM ends the trial."""
     session = _session.current
     assert session is not None
     trainable = cls(config)
@@ -166,7 +166,7 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     frequency = int(payload.get("checkpoint_frequency") or 0)
     wanted = _api.checkpoint_requested() is not None and trainable.can_save
     ends = session.stopping or session.ends_with(result)
-    # Ranks other than 0 that cannot save go on until rank 0 has.
+    # A rank other than 0 that cannot save continues until rank 0 saved.
     last = ends or (session.pausing and (session.rank == 0 or trainable.can_save))
     wanted = wanted or (bool(frequency) and trainable.iteration % frequency == 0)
     wanted = wanted or bool(result.get("should_checkpoint"))
@@ -177,7 +177,7 @@ def _class_step(session: Session, trainable: Trainable, payload: dict[str, Any])
     else:
         _report_checkpoint(trainable, result)
     if session.pausing and not wanted and not ends and trainable.can_save:
-        # It heard of that with the row's verdict: what the row stands for goes on from here.
+        # The request came with the verdict of the row: save the state of that row here.
         _report_checkpoint(trainable, result, session.attach)
         wanted = True
     if (session.pausing or (session.moving and wanted)) and not ends:
@@ -202,29 +202,30 @@ def _report_checkpoint(
 
 
 def _choose_directory(drivers: str, trial_dir: bool) -> None:
-    """Ray's variable names where the script's files are; with `trial_dir` the trial leaves that.
+    """Sets Ray's variable to the directory of the script's files; `trial_dir`: leaves it.
 
-    They are where it began, except those of a plain script that asks a cluster on its machine.
+    The files are where the trial began, except those of a plain script that uses a cluster on its
+    machine.
     """
     elsewhere = not os.environ.get("RT_BUNDLE") and os.path.isdir(drivers)
     os.environ["TUNE_ORIG_WORKING_DIR"] = drivers if elsewhere else os.getcwd()
     if not trial_dir:
         return
     path = os.environ.get("PYTHONPATH")
-    if path:  # For what the trial starts: it may be relative to where the trial began.
+    if path:  # For the trial's children: the path may be relative to the first directory.
         parts = [os.path.abspath(part) for part in path.split(os.pathsep) if part]
         os.environ["PYTHONPATH"] = os.pathsep.join(parts)
     os.chdir(os.environ["RT_TRIAL_DIR"])
 
 
 def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
-    """Runs the trial to its end and returns the exit code. `loaded`: what load_payload gave."""
+    """Runs the trial to its end; returns the exit code. `loaded`: the result of load_payload."""
     try:
         payload = load_payload() if loaded is None else loaded
         trainable = payload["trainable"]
         _main.stand_in(payload["own"])
         session.experiment_name = str(payload.get("experiment") or "")
-        given = os.environ.get("RT_RESOURCES")  # Of a trial whose resources are its own.
+        given = os.environ.get("RT_RESOURCES")  # For a trial with its own resource request.
         session.resources = json.loads(given) if given else dict(payload.get("resources") or {})
         config = read_config(session, payload)
         _choose_directory(str(payload.get("cwd") or ""), bool(payload.get("chdir")))
@@ -252,7 +253,7 @@ def run_trial(session: Session, loaded: Optional[dict[str, Any]] = None) -> int:
 
 
 def main(loaded: Optional[dict[str, Any]] = None) -> int:
-    """Connects and runs. A worker that cannot be reached, or refuses, is one line and exit 1."""
+    """Connects and runs. If the worker is unreachable or refuses: one line, and exit code 1."""
     try:
         session = Session(os.environ["RT_SOCKET"], os.environ.get("RT_TOKEN", ""))
     except (KeyError, ConnectionError, RuntimeError) as error:
@@ -264,8 +265,8 @@ def main(loaded: Optional[dict[str, Any]] = None) -> int:
     except (ConnectionError, RuntimeError) as error:
         print(f"rt: the worker was lost: {error}", file=sys.stderr)
         code = EXIT_FAILED
-    # The outcome is known: a stop that arrives while the interpreter ends must not rewrite it. (It
-    # would put SIGTERM's default back; one that is ignored stays ignored.)
+    # The outcome is known: a stop that arrives while the interpreter ends must not change it. (The
+    # interpreter restores SIGTERM's default; an ignored signal stays ignored.)
     _session.set_handler(signal.SIGTERM, _session.SIG_IGN)
     return code
 
@@ -277,5 +278,5 @@ if __name__ == "__main__":
         _warm.serve()
     sys.exit(main())
 elif __name__ == "__mp_main__" and "RT_TRAINABLE" in os.environ:
-    # A process that the trial spawned (multiprocessing) has the script's names, too.
+    # A process that the trial spawned (multiprocessing) also has the script's names.
     globals().update(load_payload()["own"])

@@ -1,9 +1,9 @@
-"""Values of a configuration that JSON cannot hold: shown as text there.
+"""Values of a configuration that JSON cannot hold, which JSON shows as text.
 
-What the search space names is carried in the pickle beside the trainable: the table maps a path in
-the configuration to the pairs (text shown, value) that may stand there. What is computed later, by
-sample_from or a searcher, is in the text itself: "py:(64, 32)" is a literal of Python, and
-"pickle:<class 'ReLU'> gASV..." the rest, in base64.
+The values of the search space travel in the pickle with the trainable. A table maps a path in the
+configuration to the possible pairs (text shown, value). A value that is computed later, by
+sample_from or a searcher, is contained in the text itself: "py:(64, 32)" is a literal of Python,
+and "pickle:<class 'ReLU'> gASV..." is any other value, in base64.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ ValueTable = dict[Path, list[tuple[str, Any]]]
 
 _LITERAL, _PICKLE = "py:", "pickle:"
 _LITERAL_MAX = 1000  # Characters.
-_PICKLED_BYTES_MAX = 16 << 10  # The head keeps it with each trial.
+_PICKLED_BYTES_MAX = 16 << 10  # The head keeps the value with each trial.
 
 
 def is_plain_text(value: str) -> bool:
-    """Whether the text arrives as it is: UTF-8 can hold it, and nothing takes it for a value."""
+    """Whether the text arrives unchanged: it is valid UTF-8, and does not look like a value."""
     if value in SPECIAL_TEXTS or value.startswith((_LITERAL, _PICKLE)):
         return False
     return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def value_as_text(value: Any) -> str:
-    """A text that restore_values turns into the value. ValueError says why there is none."""
+    """A text from which restore_values makes the value. Raises ValueError with the reason."""
     literal = _literal(value)
     if literal is not None:
         return _LITERAL + literal
-    from rt._pack import dumps  # It imports more than a trial needs.
+    from rt._pack import dumps  # The module imports more than a trial needs.
 
     pickled = dumps(value)
     if len(pickled) > _PICKLED_BYTES_MAX:
@@ -49,22 +49,21 @@ def value_as_text(value: Any) -> str:
 
 
 def _literal(value: Any) -> Optional[str]:
-    """ascii(value) when that is a literal that says all."""
+    """ascii(value) if that is a literal which represents the value completely."""
     if type(value) not in (tuple, list, dict, str, bytes, int, complex):
         return None
     try:
         text = ascii(value)
         same = len(text) <= _LITERAL_MAX and ascii(ast.literal_eval(text)) == text
     except Exception:
-        return None  # Of what is inside, something is no literal: it is pickled.
+        return None  # A value inside is not a literal: the value is pickled.
     return text if same else None
 
 
 def restore_values(config: Any, table: ValueTable, strict: bool = False) -> Any:
-    """`config` with the values in place of what stands for them; changed in place.
+    """`config` with the values instead of their texts; changed in place.
 
-    A value that cannot be unpickled here stays a text, or, when `strict`, raises what unpickling
-    raises.
+    A value that cannot be unpickled here stays a text. With `strict`, the error is raised.
     """
     config = _decoded(config, strict)
     for path, pairs in table.items():

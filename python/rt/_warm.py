@@ -1,11 +1,11 @@
-"""The warm-start server: has loaded the trainable once, and forks a process per trial.
+"""The fork server: it has loaded the trainable once, and forks a process per trial.
 
-It is started as a trial is (`python -m rt._trial`, the same interpreter, flags, environment and
-import path) under a group's rt-shim, and speaks with it over the socket RT_WARM_SERVER
-(worker/run/shim_group.h has the messages). A child is made to look like a fresh process before any
-user code runs, tells the shim that it started, and runs the trial as rt/_trial.py does.
+It is started like a trial (`python -m rt._trial`, with the same interpreter, flags, environment and
+import path) under a group's rt-shim. It talks to the shim over the socket RT_WARM_SERVER
+(worker/run/shim_group.h has the messages). A child is made to look like a new process before any
+user code runs. It then tells the shim that it started, and runs the trial as rt/_trial.py does.
 
-A trainable whose imports do not survive a fork is refused: the trials then start cold.
+The fork server refuses a trainable whose imports do not survive a fork. Its trials then start cold.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def obstacle() -> Optional[str]:
     if others:
         return f"its import left the thread {others[0]!r}, which does not survive a fork"
     sockets = sum(path.startswith("socket:") for path in _open_files())
-    if sockets > 1:  # The shim's.
+    if sockets > 1:  # One socket is the shim's.
         return f"its import left {sockets - 1} open connections, which trials would share"
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         return "its import ignores SIGCHLD"
     if _children():
         return "its import left a child process"
-    # OpenBLAS and others end their threads before a fork and make new ones after it: those that
-    # are still there behind one are of another kind.
+    # OpenBLAS and others end their threads before a fork and start new ones after it. Threads that
+    # remain after a fork are of another kind.
     child = os.fork()
     if child == 0:
         os._exit(0)
@@ -87,11 +87,11 @@ class Environment:
         self._start, end = int(fields[47]), int(fields[48])  # Fields 50 and 51 of the line.
         self._size = max(0, end - self._start)
         for name, value in list(os.environb.items()):
-            os.environb[name] = value  # A copy: C no longer points into the block.
+            os.environb[name] = value  # Copied, so that C no longer points into the block.
         self._known = {name + b"=" + value for name, value in os.environb.items()}
 
     def replace(self, entries: list[bytes]) -> None:
-        """Makes `entries` (NAME=value) the environment, also for C and for /proc."""
+        """Sets the environment to `entries` (NAME=value), including that of C and of /proc."""
         for entry in self._known.difference(entries):
             del os.environb[entry.partition(b"=")[0]]
         for entry in entries:
@@ -130,13 +130,13 @@ class Request:
 
 
 class Server:
-    """Forks trials as the shim asks, and tells it how they ended."""
+    """Forks trials for the shim, and reports their ends to it."""
 
     def __init__(self, control: socket.socket, payload: dict[str, Any]) -> None:
         self._control = control
         self._payload = payload
         self._environment = Environment()
-        self._numbers: dict[int, str] = {}  # Of the attempts, by pidfd.
+        self._numbers: dict[int, str] = {}  # Numbers of the attempts, by pidfd.
         self._pids: dict[int, int] = {}
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
@@ -158,7 +158,7 @@ class Server:
             self._shim_is_gone()
 
     def _shim_is_gone(self) -> NoReturn:
-        # Its trials are being given up by the daemon; one that it has not heard of must not live.
+        # The daemon gives up these trials; a trial that it does not know must not survive.
         for pid in self._pids.values():
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -187,7 +187,7 @@ class Server:
         self._poll.register(pidfd, select.POLLIN)
 
     def _report_exit(self, pidfd: int) -> None:
-        # Told before it is reaped: if this process is killed in between, the shim inherits it.
+        # Reported before it is reaped: if this process is killed in between, the shim inherits it.
         pid = self._pids.pop(pidfd)
         number = self._numbers.pop(pidfd)
         self._poll.unregister(pidfd)
@@ -200,7 +200,7 @@ class Server:
         os.close(pidfd)
 
     def _become(self, request: Request) -> NoReturn:
-        """The child: a fresh process, as far as user code can tell, and then the trial."""
+        """The child: it becomes a new process, as far as user code can tell, and runs the trial."""
         code = _trial.EXIT_FAILED
         try:
             self._prepare(request)
@@ -234,12 +234,12 @@ class Server:
         try:
             self._control.send(f"started {request.number} {os.getpid()}".encode())
         except OSError:
-            os._exit(_trial.EXIT_FAILED)  # The shim is gone: nobody would look after this trial.
+            os._exit(_trial.EXIT_FAILED)  # The shim is gone: no process would reap the trial.
         self._control.close()
 
 
 def _reseed() -> None:
-    """Random numbers differ between processes; `random` takes care of itself at a fork."""
+    """Seeds random generators anew, except `random`, which does that itself at a fork."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
@@ -259,7 +259,7 @@ def _run(payload: dict[str, Any]) -> int:
 
 
 def _finish(code: int) -> NoReturn:
-    """Ends as the interpreter does, but leaves the memory, which is mostly the server's, alone."""
+    """Ends like the interpreter, but does not free its memory, which is mostly the server's."""
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]  # Waits for threads.
     with contextlib.suppress(BaseException):
@@ -268,15 +268,15 @@ def _finish(code: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError, AttributeError):
-            code = code or 120  # As Python says it.
+            code = code or 120  # The code that Python uses.
     os._exit(code & 0xFF)
 
 
 def _rehearse() -> None:
-    """Plays a trial that reports a number, to a worker that knows the answers, a few times over.
+    """Runs a trial that reports a number to a simulated worker, a few times.
 
-    The interpreter adapts code to its use as it runs, and so writes to it: what every trial runs is
-    adapted here, once, and not by each child in pages of its own.
+    The interpreter adapts code to its use as it runs, and so writes to it. The code that every
+    trial runs is adapted here once, instead of in each child in pages of its own.
     """
     payload: dict[str, Any] = {"trainable": _rehearsed, "values": {}, "call": ("config",)}
     for _ in range(_REHEARSALS):
@@ -297,13 +297,13 @@ def _rehearsed(config: dict[str, Any]) -> None:
 
 
 def serve() -> NoReturn:
-    """Loads the trainable that the environment names, and serves, or refuses and ends."""
+    """Loads the trainable that the environment names, then serves, or refuses and ends."""
     control = socket.socket(fileno=int(os.environ["RT_WARM_SERVER"]))
     control.set_inheritable(False)
     for name in _OWN_VARIABLES:
         os.environ.pop(name, None)
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # While user code may keep us from looking.
+    libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # User code may block us meanwhile.
     why: Optional[str] = None
     payload: dict[str, Any] = {}
     try:

@@ -1,6 +1,6 @@
-"""JSON lines over a Unix socket that never deadlock: whoever waits to send also reads.
+"""JSON lines over a Unix socket without deadlock: a sender that waits also reads.
 
-One object is one connection. Used by one thread at a time; its owner locks. Every failure of the
+One object is one connection. One thread at a time may use it; its owner locks. Every failure of the
 peer is a ConnectionError, after which the object is closed and a new one is needed.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Optional
 
 from rt._json import parse
 
-LINE_BYTES_MAX = 64 << 20  # A longer answer is a broken peer.
+LINE_BYTES_MAX = 64 << 20  # A longer answer means a broken peer.
 _READ_BYTES = 1 << 16
 
 
@@ -31,7 +31,7 @@ class Wire:
     def dial(cls, path: str, deadline_s: float) -> Wire:
         """Connects to the socket at `path`, trying again for `deadline_s` seconds.
 
-        Raises ConnectionError when nobody answered in that time.
+        Raises ConnectionError when there is no answer in that time.
         """
         end = time.monotonic() + deadline_s
         pause = 0.02
@@ -57,7 +57,7 @@ class Wire:
         return self._socket.fileno()
 
     def send(self, line: bytes) -> None:
-        """Sends all of `line`; blocks while the peer is behind, reading what it says meanwhile."""
+        """Sends all of `line`; blocks while the peer is behind, but reads its messages."""
         view = memoryview(line)
         while view:
             try:
@@ -121,8 +121,8 @@ class Wire:
 
 
 def refusal(error: Any) -> Exception:
-    """What to raise for the `error` of a worker's answer to a report: a ValueError when the row
-    itself is at fault."""
+    """The exception for the `error` of a worker's answer to a report: a ValueError if the row
+    itself is invalid."""
     given = error if isinstance(error, dict) else {"message": error}
     text = f"the worker refused the report: {given.get('message')}"
     if given.get("hint"):

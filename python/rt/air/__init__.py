@@ -1,4 +1,4 @@
-"""rt.air: the names that Ray 2.x lists under ray.air; the same as in rt.train."""
+"""rt.air: the names of ray.air in Ray 2.x; the same objects as in rt.train."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The functions of ray.air.session: what a trial calls to report and to know where it runs."""
+"""The functions of ray.air.session, with which a trial reports and asks where it runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def get_experiment_name() -> str:
 
 
 def get_trial_name() -> str:
-    """The trial's name, which is that of its directory."""
+    """The trial's name, which is also the name of its directory."""
     return get_context().get_trial_name()
 
 
 def get_trial_id() -> str:
-    """Such as "3/17": experiment and number."""
+    """The trial's id, such as "3/17": experiment and number."""
     return get_context().get_trial_id()
 
 
@@ -29,7 +29,7 @@ def get_trial_dir() -> str:
 
 
 def get_trial_resources() -> dict[str, Any]:
-    """What the trial asked for, such as {"cpu": 1}."""
+    """The resources that the trial asked for, such as {"cpu": 1}."""
     return get_context().get_trial_resources()
 
 

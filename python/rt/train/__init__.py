@@ -1,4 +1,4 @@
-"""rt.train: what listings import from ray.train today."""
+"""rt.train: the names that scripts import from ray.train."""
 
 import sys
 

@@ -1,11 +1,11 @@
-"""The driver's side of rule 8: what the user wrote runs here, asked by the head, record by record.
+"""The driver hooks (rule 8): user code runs in the driver, and answers the head record by record.
 
-The head's journal is what happened. Advisors reads the records of its experiment in order, shows
-each to the stoppers, the scheduler, the searcher and the callbacks, and answers: configurations
-that are wanted, trials that stop. An answer names the record up to which everything was seen. A
-driver that is run again reads the journal from its beginning: what was answered before is shown to
-the searcher, the scheduler and the stoppers once more, in the same order, so that they know again
-what they knew; callbacks are called for the rest only.
+The head's journal says what happened. Advisors reads the records of its experiment in order, and
+passes each record to the stoppers, the scheduler, the searcher and the callbacks. It answers with
+configurations and with trials to stop. An answer names the last record that it covers. A driver
+that is run again reads the journal from the beginning: the searcher, the scheduler and the stoppers
+see the answered records once more, in the same order, so that they regain their state. Callbacks
+are called only for the records that were not answered.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ Entry = dict[str, Any]
 
 @dataclass
 class Advice:
-    """What is asked of a driver; empty parts are the head's own business."""
+    """The questions that a driver answers; the head itself decides about empty parts."""
 
     searcher: Optional[Searcher] = None
     scheduler: Optional[TrialScheduler] = None
     stoppers: list[Stopper] = field(default_factory=list)
     callbacks: list[Callback] = field(default_factory=list)
     computed: list[tuple[Path, Any]] = field(default_factory=list)  # See rt._computed.computed.
-    seed: Any = None  # Of what is drawn here.
+    seed: Any = None  # The seed for values drawn here.
     name_of: Optional[Callable[[Any], str]] = None
     directory_of: Optional[Callable[[Any], str]] = None
-    # From a trial's configuration to its resources; None from it: as the experiment says.
+    # From a trial's configuration to its resources; the result None means the experiment's.
     resources_of: Optional[Callable[[dict[str, Any]], Any]] = None
     info: dict[str, Any] = field(default_factory=dict)  # For Callback.setup.
-    space: dict[str, Any] = field(default_factory=dict)  # As the head has it.
+    space: dict[str, Any] = field(default_factory=dict)  # In the form of the head.
 
     def to_spec(self) -> dict[str, Any]:
-        """The `driver` of an experiment's specification; empty when nothing is asked."""
+        """The `driver` of an experiment's specification; empty without questions."""
         told = (self.name_of, self.directory_of, self.resources_of)
         spec: dict[str, Any] = {
             "suggests": self.searcher is not None
@@ -69,7 +69,7 @@ class Advice:
         return {key: value for key, value in spec.items() if value}
 
     def chooses(self) -> bool:
-        """Whether the scheduler has its own mind about which trial runs next."""
+        """Whether the scheduler chooses the trial that runs next."""
         own = getattr(type(self.scheduler), "choose_trial_to_run", None)
         return self.scheduler is not None and own is not TrialScheduler.choose_trial_to_run
 
@@ -99,14 +99,14 @@ class Advisors:
         reply = driver.call("driver_attach", experiment_id=experiment_id, driver=name)
         self._session = reply["session"]
         self._answered = self._answered_before = int(reply["answered_seq"])
-        self._replays = self._answered > 0  # Until what was answered has been shown once more.
+        self._replays = self._answered > 0  # Until the answered records have been replayed.
         self._read = int(reply["created_seq"])
         self._considered: list[int] = []
         for callback in self._advice.callbacks:
             callback.setup(**self._advice.info)
 
     def poll(self, hold_ms: int) -> None:
-        """Looks at what is new, waiting for it up to `hold_ms`, and answers it."""
+        """Reads new records, waiting for them up to `hold_ms`, and answers them."""
         reply = self._driver.call(
             "driver_questions",
             experiment_id=self._id,
@@ -133,13 +133,13 @@ class Advisors:
                 callback.on_experiment_end(self._controller.get_trials())
 
     def _choose(self) -> list[int]:
-        """The trial that runs next, when the scheduler says so: one at a time waits for nodes."""
+        """The trial that the scheduler starts next; one at a time waits for nodes."""
         scheduler, trials = self._advice.scheduler, self._controller.get_trials()
         if scheduler is None or any(t.released and t.status == PENDING for t in trials):
             return []
         chooses = self._advice.chooses()
         if not chooses and not any(trial.status == PAUSED for trial in trials):
-            return []  # The head runs what is pending, in its order.
+            return []  # The head starts pending trials in its own order.
         trial = scheduler.choose_trial_to_run(self._controller)
         if trial is None or trial.status not in ((PENDING, PAUSED) if chooses else (PAUSED,)):
             return []
@@ -186,7 +186,7 @@ class Advisors:
             callback.on_step_end(controller.iteration, trials)
 
     def _take_history(self, entry: Entry) -> None:
-        """What was answered is shown in the order in which it was: results, then suggestions."""
+        """Replays answered records in their original order: results, then suggestions."""
         if entry["kind"] == "answered":
             for each in self._history:
                 if each["seq"] <= entry["through"]:
@@ -200,7 +200,7 @@ class Advisors:
         self._history.append(entry)
 
     def _finish_history(self) -> None:
-        """What was read, but not answered, by the drivers before."""
+        """Replays the records that earlier drivers read but did not answer."""
         self._replays = False
         left, self._history = self._history, []
         for entry in left:
@@ -218,7 +218,7 @@ class Advisors:
         if kind == "start":
             return self._on_start(trial, entry, callbacks) if entry["rank"] == 0 else None
         if kind == "rows":
-            self._on_start(trial, entry, callbacks)  # Unless it was told before.
+            self._on_start(trial, entry, callbacks)  # Unless it was called before.
             for row in entry["rows"]:
                 self._on_row(trial, row["result"], callbacks)
             return None
@@ -273,7 +273,7 @@ class Advisors:
                     "return it from step(), or use checkpoint_frequency"
                 )
         if result.get("done"):
-            return  # It ends by itself, which is told when it has.
+            return  # It ends by itself; its end is handled later.
         stops = [stopper(trial.trial_id, result) for stopper in self._advice.stoppers]
         for stopper in self._advice.stoppers:
             if stopper.stop_all() and self._live:
@@ -370,14 +370,14 @@ class Advisors:
 
     def _stop(self, trial: LiveTrial, reason: str, early: bool) -> None:
         if not self._live:
-            return  # It was answered so already.
+            return  # It has this answer already.
         stop = {"number": trial.number, "early": early, "reason": reason}
         self._stops.setdefault(trial.number, stop)
 
     # --- configurations -----------------------------------------------------------------------
 
     def _suggest(self, asked: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], bool]:
-        """Configurations for the trials that are wanted, and whether the search has no more."""
+        """Configurations for the requested trials, and whether the search has no more of them."""
         suggestions: list[dict[str, Any]] = []
         self._considered = []
         for each in asked:
@@ -414,7 +414,7 @@ class Advisors:
         return found
 
     def _suggest_again(self, searcher: Searcher, entry: Entry) -> None:
-        """The searcher made this suggestion in an earlier life; now it knows so again."""
+        """Replays a suggestion that the searcher made in an earlier run of the driver."""
         found = searcher.suggest(f"{self._id}/{entry['number']}")
         known = entry["params"] or {}
         again = json_config(_merged(known, found)) if isinstance(found, dict) else None
@@ -425,14 +425,14 @@ class Advisors:
             )
 
     def _warn(self, text: str) -> None:
-        """Once each."""
+        """Each item once."""
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, stacklevel=2)
 
 
 def _merged(config: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The constants of the space with what the searcher suggested over them."""
+    """The constants of the space, overridden by the searcher's suggestion."""
     merged = dict(config)
     for key, value in found.items():
         head, slash, rest = str(key).partition("/")

@@ -1,4 +1,4 @@
-"""ExperimentAnalysis: what tune.run() returns, and a look at a search that was run before."""
+"""ExperimentAnalysis: the result of tune.run(), or of a search that was run before."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rt.tune._trials import TrialSet, as_dataframe
 class ExperimentAnalysis:
     """The trials of one search, and the choice of the best among them.
 
-    Methods that take a metric raise ValueError when nobody reported it; without a mode, the
-    experiment's or else the largest value wins.
+    Methods that take a metric raise ValueError when no trial reported it. Without a mode they use
+    the experiment's mode, or else the largest value.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ExperimentAnalysis:
         trials: Optional[list[AnyTrial]] = None,
         storage_filesystem: Any = None,
     ) -> None:
-        """A search that was run before, by its name or results directory; `trials`: only those.
+        """A search that was run before, by its name or results directory; `trials`: only these.
 
         Raises ValueError when there is no such search.
         """
@@ -55,7 +55,7 @@ class ExperimentAnalysis:
 
     @property
     def best_trial(self) -> AnyTrial:
-        """The best by the metric and mode of tune.run()."""
+        """The best trial by the metric and mode of tune.run()."""
         return self._trials.best()
 
     @property
@@ -104,7 +104,7 @@ class ExperimentAnalysis:
         return {t.trial_id: as_dataframe([flatten(row) for row in t.rows]) for t in self.trials}
 
     def dataframe(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
-        """One row per trial, its newest or its best: a DataFrame, or a list of dicts."""
+        """One row per trial, the newest or the best: a DataFrame, or a list of dicts."""
         return self._trials.table(metric, mode)
 
     def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
@@ -160,6 +160,6 @@ class ExperimentAnalysis:
 
 
 def _newest_row(trial: AnyTrial) -> dict[str, Any]:
-    """Flattened, with the configuration."""
+    """The rows, flattened, with the configuration."""
     row = {"trial_id": trial.trial_id, **trial.last_result, "config": trial.config}
     return flatten(row)

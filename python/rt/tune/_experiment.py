@@ -1,4 +1,4 @@
-"""From what a user asked for to an experiment's specification, and to its end."""
+"""Turns a user's request into the specification of an experiment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 @suggests_arguments
 @dataclass
 class TuneConfig:
-    """What is searched for, and how.
+    """The settings of the search.
 
     num_samples repeats the whole space (-1: without end). max_concurrent_trials None or 0: no
     limit. time_budget_s: seconds or a timedelta, for the whole search. reuse_actors is accepted and
@@ -56,19 +56,19 @@ class TuneConfig:
 
 @dataclass
 class Request:
-    """One search, as Tuner and tune.run both describe it."""
+    """One search, as both Tuner and tune.run describe it."""
 
     trainable: Any
     space: Optional[dict[str, Any]] = None
     tune: TuneConfig = field(default_factory=TuneConfig)
     run: RunConfig = field(default_factory=RunConfig)
     resources: Any = None  # One request, or a function from a configuration to it.
-    restore: Optional[str] = None  # A checkpoint's directory, that every trial begins from.
-    place: Optional[Place] = None  # Where the script asked for it.
+    restore: Optional[str] = None  # Directory of the checkpoint from which every trial starts.
+    place: Optional[Place] = None  # The place of the call in the script.
 
 
 def trainable_name(trainable: Any) -> str:
-    """A name for trials and directories, from a function's or class's own."""
+    """A name for trials and directories, from the name of a function or class."""
     while isinstance(trainable, functools.partial):
         trainable = trainable.func
     name = getattr(trainable, "__name__", type(trainable).__name__)
@@ -76,7 +76,7 @@ def trainable_name(trainable: Any) -> str:
 
 
 def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
-    """The metric and mode of the search, given there or to its scheduler."""
+    """The metric and mode of the search, from its own settings or its scheduler's."""
     scheduler = as_scheduler(tune.scheduler)
     for name in ("metric", "mode"):
         ours, theirs = getattr(tune, name), getattr(scheduler, name)
@@ -89,13 +89,13 @@ def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
 
 
 def is_strict() -> bool:
-    """Whether a row without the metric fails its trial, as in Ray."""
+    """Whether a row without the metric makes its trial fail, as in Ray."""
     names = ("RT_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING")
     return not any(os.environ.get(name) == "1" for name in names)
 
 
 def _stop_rules(stop: Any) -> dict[str, Any]:
-    """The `stop` of a specification. Raises ValueError for what is no number."""
+    """The `stop` of a specification. Raises ValueError for a threshold that is not a number."""
     rules: dict[str, Any] = {}
     for stopper in parts(stop):
         if type(stopper) is MaximumIterationStopper:
@@ -104,7 +104,7 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
     for key, value in stop.items() if isinstance(stop, dict) else ():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
-        if bound is True:  # Of a metric that is true or false.
+        if bound is True:  # For a metric that is true or false.
             bound = inner = 1
         if isinstance(inner, bool) or not isinstance(inner, (int, float)) or inner != inner:
             raise ValueError(f"stop: the threshold of {key!r} must be a number, not {value!r}")
@@ -115,7 +115,7 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
 
 
 def _budget(request: Request) -> Optional[float]:
-    """Seconds for the whole search: the least of time_budget_s and the TimeoutStoppers."""
+    """Seconds for the search: the minimum of time_budget_s and the TimeoutStoppers."""
     given = request.tune.time_budget_s
     is_delta = isinstance(given, datetime.timedelta)
     limits = [] if given is None else [given.total_seconds() if is_delta else float(given)]
@@ -124,7 +124,7 @@ def _budget(request: Request) -> Optional[float]:
 
 
 def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
-    """What the head asks this driver, because only Python code can say it."""
+    """The questions that only Python code can answer, which the head asks this driver."""
     scheduler = as_scheduler(request.tune.scheduler)
     search = as_search(request.tune.search_alg)
     in_head = (MaximumIterationStopper, TimeoutStopper)
@@ -147,7 +147,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
         space=spec["space"],
     )
     if isinstance(search, ConcurrencyLimiter) and not search.batch:
-        # The head keeps the limit; whatever it wraps is asked itself.
+        # The head enforces the limit; the wrapped searcher is asked directly.
         inner = search.searcher
         advice.searcher = inner if isinstance(inner, Searcher) else None
     advice.computed = computed(request.space or {}, head_draws=advice.searcher is None)
@@ -155,7 +155,7 @@ def advice_of(request: Request, spec: dict[str, Any]) -> Advice:
 
 
 def _trials_total(request: Request) -> int:
-    """How many trials the search has; sys.maxsize when it has no end."""
+    """The number of trials of the search; sys.maxsize when it is unbounded."""
     samples, space = request.tune.num_samples, request.space or {}
     if samples < 0:
         return sys.maxsize
@@ -177,7 +177,7 @@ def _fixes(point: Any, path: Path) -> bool:
 
 
 def tell_properties(request: Request, advice: Advice, spec: dict[str, Any]) -> None:
-    """Tells searcher and scheduler the metric and the space. Raises ValueError for half a space."""
+    """Passes metric and space to searcher and scheduler. ValueError: only part of a space."""
     metric, mode = metric_and_mode(request.tune)
     if advice.scheduler is not None:
         advice.scheduler.set_search_properties(metric, mode)
@@ -211,7 +211,7 @@ def _max_concurrent(tune: TuneConfig, search: Any) -> int:
             f"max_concurrent_trials is {wanted}, but the ConcurrencyLimiter says {limited}"
         )
     if isinstance(search, ConcurrencyLimiter) and search.batch:
-        return 0  # A batch may be larger than what lives of it.
+        return 0  # A batch may be larger than its running part.
     return int(wanted or limited)
 
 
@@ -223,13 +223,13 @@ def _check_counts(tune: TuneConfig) -> None:
 
 
 def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
-    """(specification without inputs, table of values, whether its name holds today's date).
+    """(specification without inputs, table of values, whether its name contains today's date).
 
-    Raises ValueError for everything that can be known to be wrong here.
+    Raises ValueError for every mistake that can be detected here.
     """
     tune, run = request.tune, request.run
     _check_counts(tune)
-    names_of(run.log_to_file)  # Refuses what it cannot be, before anything is started.
+    names_of(run.log_to_file)  # Refuses an invalid value before anything is started.
     space, table = encode_space(request.space)
     metric, mode = metric_and_mode(tune)
     search = as_search(tune.search_alg)
@@ -289,7 +289,7 @@ def _add_run(spec: dict[str, Any], run: RunConfig) -> None:
 
 
 def _wants_trial_dir() -> bool:
-    """Whether trials change into their directories. Ray's own variable counts where it is set."""
+    """Whether trials change into their directories. Ray's variable is used where it is set."""
     names = ("RT_CHDIR_TO_TRIAL_DIR", "RAY_CHDIR_TO_TRIAL_DIR")
     given = next((os.environ[name] for name in names if os.environ.get(name)), "0")
     if given not in ("0", "1"):
@@ -298,7 +298,7 @@ def _wants_trial_dir() -> bool:
 
 
 def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
-    """Writes what the trials unpickle, and what Tuner.restore does, into a fresh directory."""
+    """Writes the pickles for the trials and for Tuner.restore into a new directory."""
     checkpoints = request.run.checkpoint_config
     trainable = lookup(request.trainable)
     at_end = bool(checkpoints and checkpoints.checkpoint_at_end)

@@ -1,4 +1,4 @@
-"""Experiment: the oldest way to describe a search, and several at once."""
+"""Experiment: the oldest way to describe one or several searches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _IGNORED = {"env", "upload_dir", "sync_config", "export_formats", "sync_to_drive
 
 
 class Experiment:
-    """A search under a name: a trainable and the arguments of tune.run()."""
+    """A named search: a trainable and the arguments of tune.run()."""
 
     def __init__(self, name: str, run: Any, **arguments: Any) -> None:
         self.name = name
@@ -21,7 +21,7 @@ class Experiment:
 
     @classmethod
     def from_json(cls, name: str, spec: dict[str, Any]) -> Experiment:
-        """From {"run": trainable, "config": {...}, ...}. Raises ValueError without "run"."""
+        """Makes one from {"run": trainable, "config": {...}, ...}. ValueError without "run"."""
         if "run" not in spec:
             raise ValueError(f"the experiment {name!r} has no 'run': its trainable")
         left = {key: value for key, value in spec.items() if key != "run"}
@@ -29,7 +29,7 @@ class Experiment:
 
 
 def listed(experiments: Any) -> list[Experiment]:
-    """Of an Experiment, a list of them, or {name: spec}. Raises ValueError for what is none."""
+    """Makes a list from an Experiment, a list, or {name: spec}. Raises ValueError otherwise."""
     if isinstance(experiments, dict):
         return [Experiment.from_json(name, spec) for name, spec in experiments.items()]
     found = [experiments] if isinstance(experiments, Experiment) else list(experiments)

@@ -1,8 +1,8 @@
-"""Searches and trials as results directories on this machine show them, without any cluster.
+"""Reads searches and trials from results directories on this machine, without a cluster.
 
-A search of an embedded cluster leaves SEARCH_FILE beside its trials' directories; all else is what
-every trial's directory has. CHECKPOINTS_FILE there says which rows the copied checkpoints came
-with.
+A search of an embedded cluster leaves SEARCH_FILE next to its trials' directories. All other data
+come from files that every trial's directory has. CHECKPOINTS_FILE in such a directory maps the
+copied checkpoints to their rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, saved_iterations
 
 SEARCH_FILE = ".rt-search.json"
-RUNNING_FILE = ".rt-running"  # The driver of the search, and where its private cluster lives.
+RUNNING_FILE = ".rt-running"  # The driver of the search, and the directory of its private cluster.
 _LEFT_WITHIN_S = 60.0
 
 
@@ -58,12 +58,12 @@ class FileTrial(AnyTrial):
 
     @property
     def last_metrics(self) -> dict[str, Any]:
-        """The newest row; empty when nothing was reported."""
+        """The newest row; empty when there was no report."""
         return self.rows[-1] if self.rows else {}
 
     @property
     def error(self) -> Optional[TrialError]:
-        """What error.txt says, when there is one."""
+        """The error in error.txt, if the file exists."""
         try:
             with open(os.path.join(self.path, "error.txt"), encoding="utf-8") as file:
                 return TrialError(self.trial_id, "TrialError", "", file.read())
@@ -72,7 +72,7 @@ class FileTrial(AnyTrial):
 
     @property
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """The directories checkpoint_000000 and so on, with their rows where those are known."""
+        """The directories checkpoint_000000 and so on, with their rows if these are known."""
         rows = {row.get("training_iteration"): row for row in self.rows}
         saved_at = saved_iterations(self.path)
         found = []
@@ -88,9 +88,9 @@ def _holds_trial(path: str) -> bool:
 
 
 def write_search(trials: TrialSet) -> None:
-    """Leaves what read_search wants in the search's results directory, in one piece.
+    """Writes the file for read_search into the search's results directory, atomically.
 
-    Trials that never began, and so have no directory, are left out.
+    Trials that never started, and therefore have no directory, are left out.
     """
     items = [
         {
@@ -118,12 +118,12 @@ def write_search(trials: TrialSet) -> None:
 
 
 def holds_search(path: str) -> bool:
-    """Whether read_search would find one there."""
+    """Whether read_search would find a search there."""
     return os.path.isfile(os.path.join(path, SEARCH_FILE))
 
 
 def read_search(path: str) -> TrialSet:
-    """The search in a results directory, also one that was moved here.
+    """The search in a results directory, which may have been moved here.
 
     Raises ValueError when a trial's directory is gone.
     """
@@ -139,23 +139,23 @@ def read_search(path: str) -> TrialSet:
 
 
 def write_running(path: str, cluster: str) -> None:
-    """So that who comes right after this process was killed waits until its state is kept."""
-    with contextlib.suppress(OSError):  # Results that cannot be written are told of elsewhere.
+    """Marks the search as running: a later process then waits until its state is saved."""
+    with contextlib.suppress(OSError):  # Unwritable results are reported elsewhere.
         os.makedirs(path, exist_ok=True)
         with open(os.path.join(path, RUNNING_FILE), "w", encoding="utf-8") as file:
             json.dump({"pid": os.getpid(), "cluster": cluster}, file)
 
 
 def remove_running(path: str) -> None:
-    """The search has ended, and leaves nothing to go on with."""
+    """Removes the mark: the search has ended, and has nothing to resume."""
     with contextlib.suppress(OSError):
         os.unlink(os.path.join(path, RUNNING_FILE))
 
 
 def wait_left(path: str) -> None:
-    """Returns when the private cluster of a driver that is no more has left what it keeps.
+    """Returns when the private cluster of a driver that ended has saved its state.
 
-    At once where the driver lives, or there is none.
+    Returns at once if the driver lives, or if there is none.
     """
     try:
         with open(os.path.join(path, RUNNING_FILE), encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What schedulers, searchers and callbacks are given: trials as they are now, and a controller."""
+"""The arguments of schedulers, searchers and callbacks: current trials, and a controller."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TERMINATED, ERROR = "TERMINATED", "ERROR"
 
 
 class LiveTrial:
-    """A trial while the search runs, under the names of Ray's.
+    """A trial while the search runs, with Ray's names.
 
-    `space`: of the search, as the head has it.
+    `space`: of the search, in the form of the head.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class LiveTrial:
         self.error_message = ""
         self.start_time: Optional[float] = None
         self.attempt = 0
-        self.released = False  # It may run as soon as there is room: its scheduler chose it.
-        self.told = False  # Its end was told to the searcher and the scheduler.
+        self.released = False  # It may run once there is capacity: its scheduler chose it.
+        self.told = False  # The searcher and the scheduler know its end.
 
     @property
     def path(self) -> str:
@@ -60,7 +60,7 @@ class LiveTrial:
 
     @property
     def metric_n_steps(self) -> dict[str, int]:
-        """Metric -> how many rows had it."""
+        """Metric -> the number of rows that had it."""
         return self._summary.counts
 
     @property
@@ -69,22 +69,22 @@ class LiveTrial:
         return self.checkpoint is not None
 
     def is_finished(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self.status in (TERMINATED, ERROR)
 
     def update_last_result(self, result: dict[str, Any]) -> None:
-        """Notes a row, and what it changes in metric_analysis."""
+        """Records a row, and updates metric_analysis."""
         self.last_result = result
         self.experiment_tag = str(result.get("experiment_tag") or self.experiment_tag)
         self._summary.add(result)
 
     def started(self, attempt: int) -> None:
-        """Its process runs."""
+        """Records that its process runs."""
         self.status, self.attempt, self.released = RUNNING, attempt, False
         self.start_time = self.start_time or time.time()
 
     def ended(self, failed: bool) -> None:
-        """It is over. As in Ray, its newest row says so when it did not fail."""
+        """Records its end. As in Ray, its newest row has `done` unless it failed."""
         self.status = ERROR if failed else TERMINATED
         if self.last_result and not failed:
             self.last_result = {**self.last_result, "done": True}
@@ -99,7 +99,7 @@ AnyTrial.register(LiveTrial)  # A callback's trial is a tune.Trial as well.
 
 
 class Controller:
-    """What schedulers get as `tune_controller`."""
+    """The `tune_controller` of schedulers."""
 
     def __init__(self, search_alg: Any, scheduler: Any) -> None:
         self.search_alg = self.searcher = search_alg
@@ -114,7 +114,7 @@ class Controller:
         return list(self.trials.values())
 
     def get_live_trials(self) -> list[LiveTrial]:
-        """Those that are not over."""
+        """The trials that have not ended."""
         return [trial for trial in self.trials.values() if not trial.is_finished()]
 
     def get_trial(self, trial_id: str) -> Optional[LiveTrial]:
@@ -128,5 +128,5 @@ class Controller:
     request_stop_trial = stop_trial
 
     def pause_trial(self, trial: LiveTrial, should_checkpoint: bool = True) -> None:
-        """Lets a trial save and end; choose_trial_to_run says when it goes on."""
+        """Asks a trial to save and end; choose_trial_to_run decides when it resumes."""
         self.pause(trial)

@@ -11,13 +11,13 @@ from rt import _driver
 from rt._errors import RtError
 
 OUTPUTS_DIR = "outputs"
-_KEPT_WITHIN_S = 60.0  # A node brings them to the store moments after the trial's end.
+_KEPT_WITHIN_S = 60.0  # A node brings outputs to the store soon after the trial's end.
 
 
 def save_outputs(trial_id: str, detail: dict[str, Any], results_dir: str) -> None:
-    """Copies what the last attempt wrote into `outputs`, in place of an earlier copy.
+    """Copies the files of the last attempt into `outputs`, replacing an earlier copy.
 
-    `detail`: the trial as trial_get showed it. Raises RtError when the files are not in the store
+    `detail`: the trial as trial_get returned it. Raises RtError when the files are not in the store
     in time.
     """
     end = time.monotonic() + _KEPT_WITHIN_S

@@ -19,15 +19,15 @@ from rt.tune._screen import Screen, open_screen
 from rt.tune._trial_base import AnyTrial
 
 HOLD_MS = 500  # How long a wait is held; also how late Ctrl-C may be noticed.
-SHOW_MS = 250  # How long with a screen, which is drawn after each.
+SHOW_MS = 250  # The same with a screen, which is drawn after each wait.
 PRINT_EVERY_S = 5.0
 LOOK_EVERY_S = 0.2  # How often the experiment's own state is asked for, between its questions.
 TERMINAL = ("COMPLETED", "STOPPED", "FAILED")
 
 
 class Progress:
-    """Shows a live screen where there is one; otherwise prints a line when something changed, at
-    most every PRINT_EVERY_S seconds."""
+    """Shows a live screen if the output has one; otherwise prints a line after a change, at most
+    every PRINT_EVERY_S seconds."""
 
     def __init__(self, verbose: Optional[int], created: dict[str, Any], embedded: bool) -> None:
         self._quiet = verbose == 0
@@ -35,10 +35,10 @@ class Progress:
         self._id = created.get("experiment_id")
         self._results_dir = created.get("results_dir") or ""
         self._started = self._printed_at = time.monotonic()
-        self._final = False  # Whether its end was said.
+        self._final = False  # Whether its end was printed.
         self._printed = ""
         self._screen: Optional[Screen] = None
-        self._note = ""  # For the screen, from the signal handler.
+        self._note = ""  # A note for the screen, from the signal handler.
         if created.get("attached"):
             how = "all of which had ended" if created.get("ended") else "which is under way"
             self.say(f"went back to experiment {self._id}, {how}")
@@ -60,10 +60,10 @@ class Progress:
             print(f"rt: {text}", file=sys.stderr, flush=True)
 
     def update(self, experiment: dict[str, Any]) -> None:
-        """Shows how far the search is."""
+        """Shows the progress of the search."""
         final = experiment.get("state") in TERMINAL
         if final and self._final:
-            return  # Its advisors have still something to hear.
+            return  # Its advisors have unread records.
         self._final = final
         now = time.monotonic()
         if self._screen is not None:
@@ -73,7 +73,7 @@ class Progress:
             self._screen.show(final)
             if not final:
                 return
-            self._screen.leave()  # What is said from here on stands below.
+            self._screen.leave()  # Later output appears below the screen.
         if not final and now - self._printed_at < PRINT_EVERY_S:
             return
         self._printed_at = now
@@ -105,13 +105,13 @@ class Progress:
         return text
 
     def failures(self, trials: Iterable[AnyTrial]) -> None:
-        """Shows the first failed trial's traceback, and how many failed."""
+        """Shows the first failed trial's traceback, and the number of failed trials."""
         failed = [trial for trial in trials if trial.state == "FAILED"]
         if failed and not self._quiet:
             self.say(f"{len(failed)} failed; the first of them, {failed[0].error}")
 
     def interrupted(self) -> None:
-        """Says what the first Ctrl-C does, and how to go on later."""
+        """Says what the first Ctrl-C does, and how to resume later."""
         text = "rt: stopping after the current steps; Ctrl-C again stops at once\n"
         where = self._results_dir
         text += f"rt: reports and checkpoints are kept in {where}; what was cut off goes on with\n"
@@ -119,7 +119,7 @@ class Progress:
         if self._screen is not None:
             self._note = text
             return
-        # Not through sys.stderr: this runs in a signal handler, perhaps in the midst of a print.
+        # Not through sys.stderr: this runs in a signal handler, perhaps in the middle of a print.
         with contextlib.suppress(OSError):
             os.write(2, text.encode())
 
@@ -155,7 +155,7 @@ def wait_for_end(
 ) -> dict[str, Any]:
     """The experiment as it is at its end. Raises KeyboardInterrupt at the second Ctrl-C.
 
-    `advisors` answer its questions meanwhile, and have heard all when this returns.
+    `advisors` answer its questions meanwhile, and have seen all records when this returns.
     """
     stopping = False
     looked_at = -LOOK_EVERY_S
@@ -163,7 +163,7 @@ def wait_for_end(
         while True:
             hold_ms = SHOW_MS if progress.has_screen else HOLD_MS
             if advisors is not None:
-                hold_ms = 0  # Their question is the wait.
+                hold_ms = 0  # The advisors' question waits instead.
                 advisors.poll(HOLD_MS)
                 due = advisors.ended or time.monotonic() - looked_at >= LOOK_EVERY_S
                 if not due and not interrupts.requested:

@@ -1,4 +1,4 @@
-"""Finding a search again: Tuner.restore, Tuner.can_restore and tune.run(resume=...)."""
+"""Finds an earlier search: Tuner.restore, Tuner.can_restore and tune.run(resume=...)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rt.tune._trials import TrialSet
 
 
 class ResumeConfig:
-    """What becomes of trials that had ended, were under way, or had failed."""
+    """The treatment of trials that had ended, were unfinished, or had failed."""
 
     class ResumeType:
-        """Go on, begin anew, or leave as it is."""
+        """Resume, restart, or leave unchanged."""
 
         RESUME = "RESUME"
         RESTART = "RESTART"
@@ -34,7 +34,7 @@ class ResumeConfig:
         self.fates()
 
     def fates(self) -> Fates:
-        """As a search goes on. Raises ValueError for what is none of ResumeType."""
+        """The name that a search uses. Raises ValueError for a value that is not a ResumeType."""
         return Fates(_fate(self.errored), _fate(self.unfinished), _fate(self.finished))
 
 
@@ -47,14 +47,14 @@ def _fate(kind: str) -> str:
 
 @dataclass
 class Resume:
-    """tune.run's `resume`, taken apart."""
+    """The parsed `resume` of tune.run."""
 
-    required: bool  # An error when there is nothing to go back to.
+    required: bool  # An error when there is no search to resume.
     fates: Fates
 
 
 def parse_resume(resume: Any, config: Optional[ResumeConfig]) -> Optional[Resume]:
-    """None when nothing is to be resumed. Raises ValueError for what Ray does not know."""
+    """None when nothing is resumed. Raises ValueError for a value that Ray does not know."""
     if not resume:
         return Resume(True, config.fates()) if config is not None else None
     if resume is True:
@@ -73,7 +73,7 @@ def parse_resume(resume: Any, config: Optional[ResumeConfig]) -> Optional[Resume
 
 
 def results_root(storage_path: Optional[str]) -> str:
-    """Where searches without a storage_path put their results on this machine."""
+    """The directory for results of searches without a storage_path on this machine."""
     root = storage_path or os.environ.get("RT_RESULTS") or "~/rt_results"
     return os.path.abspath(os.path.expanduser(os.fspath(root)))
 
@@ -103,7 +103,7 @@ def _search(path: str) -> Optional[dict[str, Any]]:
 def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, Any]]:
     """The experiment of that name or results directory, as experiment_get shows it, or None.
 
-    On a cluster its head knows it; an embedded one is started from what the search left.
+    On a cluster the head knows it. An embedded cluster is started from the saved state.
     """
     given = os.path.expanduser(os.fspath(path))
     if os.sep in given:
@@ -122,7 +122,7 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
 
 
 def _moved() -> Optional[dict[str, Any]]:
-    """The search whose state was kept, when its directory has another name now."""
+    """The search whose state was saved, if its directory has been renamed."""
     driver = _driver.get()
     items = driver.call("cluster_status").get("experiments") or []
     ids = sorted((int(each["id"]) for each in items), reverse=True)
@@ -136,7 +136,7 @@ def _directory(given: str, storage_path: Optional[str] = None) -> str:
 
 
 def find_ended(path: str, storage_path: Optional[str] = None) -> Optional[TrialSet]:
-    """A search on this machine that left nothing to go on with: all of it had ended."""
+    """A finished search on this machine, of which nothing is left to resume."""
     given = os.path.expanduser(os.fspath(path))
     root = os.path.abspath(_directory(given, storage_path))
     return read_search(root) if not _on_a_cluster() and holds_search(root) else None
@@ -155,13 +155,13 @@ def find_trials(path: str) -> TrialSet:
         return ended
     try:
         space = load_tuner(known)["space"]
-    except (RtError, ValueError):  # Not started by a Tuner: all its values are JSON.
+    except (RtError, ValueError):  # Not started by a Tuner: all of its values are JSON.
         space = None
     return known_trials(known, space)
 
 
 def can_find(path: str) -> bool:
-    """Whether find() or find_ended() would find it."""
+    """Whether find() or find_ended() would find the search."""
     given = os.path.expanduser(os.fspath(path))
     if _on_a_cluster() or _driver.is_open():
         wanted = os.path.abspath(given) if os.sep in given else given

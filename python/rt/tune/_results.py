@@ -1,4 +1,4 @@
-"""Result and ResultGrid: what Tuner.fit() returns."""
+"""Result and ResultGrid: the results of Tuner.fit()."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Result:
 
     @classmethod
     def from_path(cls, path: str) -> Result:
-        """The outcome in a trial's results directory, of any search. ValueError when it is none."""
+        """The outcome in a trial's results directory. ValueError: not such a directory."""
         return cls(FileTrial(path))
 
     @property
     def metrics(self) -> dict[str, Any]:
-        """The newest row, with the fields that rt fills in; empty when there was none."""
+        """The newest row, with the fields that rt adds; empty when there is none."""
         return self._trial.last_result
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration that was tried."""
+        """The configuration of the trial."""
         return self._trial.config
 
     @property
     def error(self) -> Optional[TrialError]:
-        """What ended the trial, when it failed."""
+        """The error that ended the trial, if it failed."""
         return self._trial.error
 
     @property
@@ -66,7 +66,7 @@ class Result:
         return as_dataframe([flatten(row) for row in self._trial.rows])
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Optional[Checkpoint]:
-        """The kept checkpoint whose row is best by `metric`, or None when none has it."""
+        """The kept checkpoint whose row is best by `metric`, or None if no row has the metric."""
         if mode not in ("max", "min"):
             raise ValueError(f"mode must be 'max' or 'min', not {mode!r}")
         best: Optional[tuple[float, Checkpoint]] = None
@@ -110,17 +110,17 @@ class ResultGrid:
 
     @property
     def errors(self) -> list[TrialError]:
-        """What ended the trials that failed."""
+        """The errors that ended the failed trials."""
         return [result.error for result in self._results if result.error is not None]
 
     @property
     def num_errors(self) -> int:
-        """How many trials failed."""
+        """The number of failed trials."""
         return sum(trial.status == "ERROR" for trial in self._trials)
 
     @property
     def num_terminated(self) -> int:
-        """How many trials ended without failing."""
+        """The number of trials that ended without failing."""
         return sum(trial.status == "TERMINATED" for trial in self._trials)
 
     def get_best_result(
@@ -130,9 +130,9 @@ class ResultGrid:
         scope: str = "last",
         filter_nan_and_inf: bool = True,
     ) -> Result:
-        """The best trial's outcome; without a mode, TuneConfig's or else the largest value wins.
+        """The best trial's outcome; without a mode: TuneConfig's mode, or else the largest value.
 
-        Raises ValueError for a metric that nobody reported, and lists those that were.
+        Raises ValueError for a metric that no trial reported, and lists the reported metrics.
         """
         if len(self._results) == 1 and not (metric or self._trials.metric):
             return self._results[0]
@@ -141,7 +141,7 @@ class ResultGrid:
     def get_dataframe(
         self, filter_metric: Optional[str] = None, filter_mode: Optional[str] = None
     ) -> Any:
-        """One row per trial, its newest or its best: a DataFrame, or a list of dicts."""
+        """One row per trial, the newest or the best: a DataFrame, or a list of dicts."""
         return self._trials.table(filter_metric, filter_mode)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Starting a search, or going back to one, and following it to its end."""
+"""Starts or resumes a search, and follows it to its end."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
-KEPT_STATE = ".rt-state"  # What an embedded cluster leaves of a search that is not all done.
+KEPT_STATE = ".rt-state"  # The state that an embedded cluster saves for an unfinished search.
 
 
 def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool) -> str:
-    """The same for the same call of a driver that is run again: it re-attaches."""
+    """The request key, which is the same when the driver is run again: it then re-attaches."""
     left_out = {"inputs", "env", "cwd", "strict_metric"} | ({"experiment"} if dated else set())
     kept = {key: value for key, value in spec.items() if key not in left_out}
     digest = hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:32]
@@ -50,12 +50,12 @@ def request_key(driver_id: str, ordinal: int, spec: dict[str, Any], dated: bool)
 def _create(
     driver: Driver, ready: _Prepared, refused: Optional[ValueError] = None
 ) -> dict[str, Any]:
-    """Makes the experiment, or goes back to it when this driver, run again, had made it already.
+    """Creates the experiment, or re-attaches if an earlier run of this driver created it.
 
-    `refused`: why this release takes no such search any more; raised unless it was made before.
+    `refused`: why this release refuses the search; raised unless the experiment exists already.
     """
     ordinal = _driver.next_ordinal()
-    # Not in the key: a driver that is run again draws another one.
+    # Not in the key: a driver that is run again draws another seed.
     drawn = {} if ready.seed is None else {"seed": ready.seed}
 
     def create(name: str) -> dict[str, Any]:
@@ -106,15 +106,15 @@ def _refusal_of(
 
 @dataclass
 class _Prepared:
-    """A search that is ready to be started, or gone back to."""
+    """A search that is ready to be started or resumed."""
 
     request: Request
     spec: dict[str, Any]
     table: ValueTable
     advice: Advice
     dated: bool
-    manifest: str  # Of what its trials unpickle.
-    seed: Optional[int] = None  # Drawn for it where the specification has none.
+    manifest: str  # The manifest that its trials unpickle.
+    seed: Optional[int] = None  # Drawn if the specification has none.
 
 
 def _prepare(request: Request) -> _Prepared:
@@ -152,9 +152,9 @@ def run_search(request: Request) -> TrialSet:
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
-    # As in Ray: trials that run side by side would otherwise each start a thread per core.
+    # As in Ray: otherwise each of several concurrent trials would start a thread per core.
     threads = os.environ.get("OMP_NUM_THREADS")
-    if threads is None and ready.advice.resources_of is None:  # Else the head knows each trial's.
+    if threads is None and ready.advice.resources_of is None:  # Else the head knows.
         threads = str(threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
@@ -181,7 +181,7 @@ _said: set[str] = set()
 
 
 def _say_notes(notes: list[str]) -> None:
-    """Once each, however many searches have the same space."""
+    """Prints each warning once, even if several searches have the same space."""
     for note in notes:
         if note not in _said:
             _said.add(note)
@@ -190,21 +190,21 @@ def _say_notes(notes: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Fates:
-    """What becomes of trials when a search goes on: "keep" them as they are, "retry" from their
-    newest checkpoints, or "restart" from nothing."""
+    """The treatment of trials when a search is resumed: "keep" them unchanged, "retry" them from
+    their newest checkpoints, or "restart" them without a checkpoint."""
 
     failed: str = "keep"
-    unfinished: str = "retry"  # Under way, or cut off when the search ended.
+    unfinished: str = "retry"  # Running, or interrupted when the search ended.
     finished: str = "keep"
 
     @property
     def wants_end(self) -> bool:
-        """Whether trials that are under way cannot simply go on."""
+        """Whether unfinished trials must not simply continue."""
         return (self.unfinished, self.finished) != ("retry", "keep")
 
 
 def _reopen(driver: Driver, known: dict[str, Any], fates: Fates, trainable: str) -> bool:
-    """Lets the trials of a search run again that shall; whether there is anything left to run."""
+    """Runs the selected trials of a search again. Returns whether anything is left to run."""
     number = int(known["id"])
     state = known.get("state")
     if state not in TERMINAL and fates.wants_end:
@@ -232,9 +232,9 @@ def _reopen(driver: Driver, known: dict[str, Any], fates: Fates, trainable: str)
 
 
 def resume_search(request: Request, known: dict[str, Any], fates: Fates) -> TrialSet:
-    """Goes back to an experiment, as experiment_get shows it, and runs it to its end.
+    """Resumes an experiment, as experiment_get returns it, and runs it to its end.
 
-    The trainable of `request` takes the place of the old one unless the experiment still runs.
+    The trainable of `request` replaces the old one unless the experiment still runs.
     """
     ready = _prepare(request)
     driver, experiment_id = _driver.get(), int(known["id"])
@@ -262,9 +262,9 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
         advisors.attach(driver, experiment_id)
     try:
         experiment = wait_for_end(driver, experiment_id, progress, advisors)
-    except RtError:  # Of the cluster: a search goes on without its driver.
+    except RtError:  # An error of the cluster: a search continues without its driver.
         raise
-    except BaseException as error:  # The user's code, or Ctrl-C once more.
+    except BaseException as error:  # The user's code, or a second Ctrl-C.
         _stop(driver, experiment_id, type(error).__name__)
         raise
     items = _all_trials(driver, experiment_id)
@@ -288,13 +288,13 @@ def _follow(driver: Driver, ready: _Prepared, created: dict[str, Any]) -> TrialS
 
 
 def _stop(driver: Driver, experiment_id: int, why: str) -> None:
-    """So that nothing goes on for a driver that has left, and holds what the next one wants."""
-    with contextlib.suppress(RtError, ValueError):  # What ended the driver is told, not this.
+    """Stops the search, which would otherwise use capacity for a driver that has left."""
+    with contextlib.suppress(RtError, ValueError):  # The driver's own error is reported.
         driver.call("experiment_stop", experiment_id=experiment_id, reason=f"{why} in its driver")
 
 
 def _leave_search(trials: TrialSet) -> None:
-    """So that the search is still found when its cluster is gone."""
+    """Saves the state, so that the search is found when its cluster is gone."""
     if not os.path.isdir(trials.path):
         return
     try:
@@ -304,9 +304,9 @@ def _leave_search(trials: TrialSet) -> None:
 
 
 def known_trials(known: dict[str, Any], space: Optional[dict[str, Any]]) -> TrialSet:
-    """The trials of an experiment, as experiment_get shows it, as they are now.
+    """The current trials of an experiment that experiment_get returned.
 
-    `space`: the one that it was started with, for values that JSON could not hold.
+    `space`: the space with which it was started, for values that JSON could not hold.
     """
     items = _all_trials(_driver.get(), int(known["id"]))
     table = encode_space(space)[1]
@@ -314,7 +314,7 @@ def known_trials(known: dict[str, Any], space: Optional[dict[str, Any]]) -> Tria
 
 
 def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
-    """The trials of an experiment, whose list comes in parts when it is long."""
+    """The trials of an experiment, from all pages of the list."""
     items: list[dict[str, Any]] = []
     reply = driver.call("trial_list", experiment_id=experiment_id)
     items += reply["items"]
@@ -338,7 +338,7 @@ def _check_outcome(trials: TrialSet, any_ran: bool) -> None:
 
 
 def _has_value(trial: AnyTrial, metric: str) -> bool:
-    """Whether a row has it. The last may have come with a checkpoint only."""
+    """Whether a row has the metric. The last row may have only a checkpoint."""
     if trial.value(metric, "max", "last", False) is not None:
         return True
     return trial.value(metric, "max", "all", False) is not None

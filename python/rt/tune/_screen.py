@@ -1,7 +1,7 @@
 """The live screen of a search: in place on a terminal, one updating display in a notebook.
 
-The frames are drawn by `rt` (the bridge's operation experiment_screen); this only puts them where
-they belong. What the script itself prints meanwhile appears above the frame.
+`rt` draws the frames (the bridge's operation experiment_screen), and this module only shows them.
+Output of the script itself appears above the frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTEBOOK_COLUMNS = 100
 
 
 def open_screen(driver: Driver, experiment_id: int) -> Optional[Screen]:
-    """The screen that fits where this process runs; None on pipes, dumb terminals and in jobs."""
+    """The screen for this process; None on pipes, on dumb terminals and in jobs."""
     if driver.inside_job:
         return None
     if _in_notebook():
@@ -47,7 +47,7 @@ def _is_terminal(stream: Any) -> bool:
 
 
 class Screen(ABC):
-    """What the kinds below share: when a frame is due, and how one is asked for."""
+    """The common part of the kinds below: when a frame is due, and how it is requested."""
 
     every_s = FRAME_EVERY_S
 
@@ -67,14 +67,14 @@ class Screen(ABC):
         """Leaves the last frame where it is, for good; safe to repeat."""
 
     def show(self, final: bool) -> None:
-        """Draws a frame unless the last one is too young."""
+        """Draws a frame unless the last one is too recent."""
         now = time.monotonic()
         if not final and now - self._shown_at < self.every_s:
             return
         try:
             self.draw()
         except RtError:
-            return  # The wait that follows says what is wrong.
+            return  # The wait that follows reports the error.
         self._shown_at = now
 
     @abstractmethod
@@ -83,20 +83,20 @@ class Screen(ABC):
 
     @abstractmethod
     def above(self, text: str) -> None:
-        """Says one line that stays."""
+        """Prints one line that stays."""
 
     def _frame(self, **fields: Any) -> dict[str, Any]:
         return dict(self._driver.call("experiment_screen", experiment_id=self._id, **fields))
 
 
 class TerminalScreen(Screen):
-    """A frame at the bottom of the terminal that standard error is."""
+    """A frame at the bottom of the terminal of standard error."""
 
     def __init__(self, driver: Driver, experiment_id: int) -> None:
         super().__init__(driver, experiment_id)
         self._terminal: TextIO = sys.stderr
         self._lock = threading.RLock()
-        self._widths: list[int] = []  # Of the frame's lines, while it stands there.
+        self._widths: list[int] = []  # Widths of the frame's lines while it is shown.
         self._open_line = False  # The script printed something without ending the line.
         self._replaced: dict[str, Any] = {}
 
@@ -130,11 +130,11 @@ class TerminalScreen(Screen):
             self._widths = [int(width) for width in frame["widths"]]
 
     def above(self, text: str) -> None:
-        """Says one line, which the next frame stands below."""
+        """Prints one line above the next frame."""
         self.write_above(self._terminal, text + "\n")
 
     def write_above(self, stream: TextIO, text: str) -> int:
-        """Writes for the script: in place of the frame, which is drawn again below it."""
+        """Writes output of the script over the frame, and draws the frame again below it."""
         with self._lock:
             if self._widths and text:
                 columns = max(1, self._size().columns)
@@ -157,7 +157,7 @@ class TerminalScreen(Screen):
 
 
 class _Above:
-    """Stands for a stream of the script while a frame is on the same terminal."""
+    """Replaces a stream of the script while a frame is on the same terminal."""
 
     def __init__(self, screen: TerminalScreen, stream: TextIO) -> None:
         self._screen = screen
@@ -184,7 +184,7 @@ class NotebookScreen(Screen):
         self._handle: Any = None
 
     def leave(self) -> None:
-        """The display stays in the notebook as it is."""
+        """Leaves the display in the notebook unchanged."""
 
     def draw(self) -> None:
         """Shows one frame as plain text."""
@@ -198,5 +198,5 @@ class NotebookScreen(Screen):
             self._handle.update(bundle, raw=True)
 
     def above(self, text: str) -> None:
-        """Says one line in the cell's output."""
+        """Prints one line in the cell's output."""
         print(text, file=sys.stderr, flush=True)

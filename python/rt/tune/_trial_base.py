@@ -1,4 +1,4 @@
-"""What those who choose among trials want of one, whether a head or a directory knows it."""
+"""The common interface of trials, whether they come from a head or from a directory."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ class AnyTrial(ABC):
 
     trial_id: str
     trial_name: str
-    state: str  # As rt calls it.
+    state: str  # In rt's terms.
     config: dict[str, Any]
-    path: str  # Its results directory.
+    path: str  # The results directory.
     trainable_name: str = ""
     num_failures: int = 0
-    space: Mapping[str, Any] = {}  # Of its search, as the head has it.
+    space: Mapping[str, Any] = {}  # The space of its search, in the form of the head.
 
     @property
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, oldest first, with the fields that rt fills in."""
+        """All rows, oldest first, with the fields that rt adds."""
 
     @property
     @abstractmethod
     def last_metrics(self) -> dict[str, Any]:
-        """The newest row; empty when nothing was reported."""
+        """The newest row; empty when there was no report."""
 
     @property
     @abstractmethod
     def error(self) -> Optional[TrialError]:
-        """What ended the trial, when it failed."""
+        """The error that ended the trial, if it failed."""
 
     @property
     @abstractmethod
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """Committed checkpoints, oldest first, each with the row that it came with."""
+        """Committed checkpoints, oldest first, each with its row."""
 
     @property
     def status(self) -> str:
-        """The state as Ray calls it."""
+        """The state in Ray's terms."""
         return _STATES.get(self.state, self.state)
 
     def is_finished(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self.status in ("TERMINATED", "ERROR")
 
     @property
     def evaluated_params(self) -> dict[str, Any]:
-        """What was drawn or suggested for it: its configuration without the constants."""
+        """The values drawn or suggested for it: its configuration without the constants."""
         return evaluated(self.config, self.space)
 
     @property
     def experiment_tag(self) -> str:
-        """Its number and what was drawn for it, "3_lr=0.1000,width=64", once it has reported."""
+        """Its number and drawn values, "3_lr=0.1000,width=64", once it has reported."""
         return str(self.last_metrics.get("experiment_tag") or "")
 
     @property
@@ -111,7 +111,7 @@ class AnyTrial(ABC):
     def value(
         self, metric: str, mode: str, scope: str, finite_only: bool = True
     ) -> Optional[float]:
-        """The trial's value of `metric` under `scope`, or None when it reported none."""
+        """The trial's value of `metric` under `scope`, or None without a report of it."""
         if scope == "last":
             found = as_number(flatten(self.last_metrics).get(metric))
             return None if found is None or (finite_only and not math.isfinite(found)) else found
@@ -130,19 +130,19 @@ class AnyTrial(ABC):
 
 
 def as_number(value: Any) -> Optional[float]:
-    """A float of what is a number; None of anything else."""
+    """A number as a float; None for anything else."""
     return float(value) if isinstance(value, (int, float)) else None
 
 
 class MetricSummary:
-    """The extremes, mean and newest value of every metric, row by row; true or false is none."""
+    """Extremes, mean and newest value of every metric, row by row; booleans are ignored."""
 
     def __init__(self) -> None:
         self.values: dict[str, dict[str, float]] = {}
         self.counts: dict[str, int] = {}
 
     def add(self, row: dict[str, Any]) -> None:
-        """Takes one more row in."""
+        """Adds one row."""
         for name, value in flatten(row).items():
             if isinstance(value, bool) or not isinstance(value, (int, float)):
                 continue
@@ -154,7 +154,7 @@ class MetricSummary:
 
 
 def drawn(config: Any, space: Any) -> dict[Path, Any]:
-    """Path -> value of what `space`, in its JSON form, does not hold as a constant."""
+    """Path -> value of every parameter that is not a constant in `space` (JSON form)."""
     found: dict[Path, Any] = {}
     if isinstance(config, list):
         config, space = dict(enumerate(config)), dict(enumerate(space))
@@ -166,12 +166,12 @@ def drawn(config: Any, space: Any) -> dict[Path, Any]:
         if isinstance(value, (dict, list)) and isinstance(constant, type(value)):
             found.update({(key, *path): each for path, each in drawn(value, constant).items()})
         elif key not in fixed or (constant is None and value is not None):
-            found[(key,)] = value  # None stands there for what the driver computes.
+            found[(key,)] = value  # None is a placeholder for computed values.
     return found
 
 
 def evaluated(config: dict[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, as Ray has it: paths are texts with slashes."""
+    """The same in Ray's form: paths are texts with slashes."""
     return {"/".join(map(str, path)): value for path, value in drawn(config, space).items()}
 
 
@@ -183,7 +183,7 @@ def tag_of(number: int, config: dict[str, Any], space: Mapping[str, Any]) -> str
 
 
 def _tag_text(value: Any) -> str:
-    """With nothing that a directory's name could not have."""
+    """The text without characters that are invalid in a directory's name."""
     if isinstance(value, float):
         return f"{value:.4f}"
     return re.sub("[^a-zA-Z0-9_-]+", "_", str(value)).strip("_")

@@ -1,6 +1,6 @@
 """A finished (or interrupted) search as its driver sees it: trials that read through the head.
 
-What `trial_list` says is kept; rows and checkpoints are fetched when they are first asked for.
+The result of `trial_list` is kept. Rows and checkpoints are fetched when they are first used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FILLED_IN = {
 
 
 class Trial(AnyTrial):
-    """A trial that its head is asked about."""
+    """A trial that is read through its head."""
 
     def __init__(self, item: dict[str, Any], experiment: dict[str, Any], table: ValueTable) -> None:
         self._item = item
@@ -58,12 +58,12 @@ class Trial(AnyTrial):
 
     @property
     def reported(self) -> int:
-        """How many rows the trial reported."""
+        """The number of rows that the trial reported."""
         return int(self._item.get("reports") or 0)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """All rows, oldest first, with the fields that rt fills in."""
+        """All rows, oldest first, with the fields that rt adds."""
         if self._rows is None:
             self._rows = [self._with_config(row) for row in self._read_rows()]
         return self._rows
@@ -86,21 +86,21 @@ class Trial(AnyTrial):
         return found
 
     def load(self) -> None:
-        """Reads what could be asked for later."""
+        """Reads all data that may be used later."""
         if self.reported:
             _ = self.rows
         _ = self.detail
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What `rt trial show` shows."""
+        """The data of `rt trial show`."""
         if self._detail is None:
             self._detail = dict(_driver.get().call("trial_get", trial_id=self.trial_id))
         return self._detail
 
     @property
     def last_metrics(self) -> dict[str, Any]:
-        """The newest row with the fields that rt fills in; empty when nothing was reported."""
+        """The newest row with the fields that rt adds; empty when there was no report."""
         if self._last is None:
             self._last = self._with_config(self._item.get("metrics") or {})
             if self._last and self.state in ("COMPLETED", "STOPPED"):
@@ -110,7 +110,7 @@ class Trial(AnyTrial):
 
     @property
     def error(self) -> Optional[TrialError]:
-        """What ended the trial, when it failed."""
+        """The error that ended the trial, if it failed."""
         if self.state != "FAILED":
             return None
         error = self.detail.get("error") or {}
@@ -120,7 +120,7 @@ class Trial(AnyTrial):
 
     @property
     def checkpoints(self) -> list[tuple[Checkpoint, dict[str, Any]]]:
-        """Committed checkpoints, oldest first, each with the row that it came with."""
+        """Committed checkpoints, oldest first, each with its row."""
         if self._checkpoints is None:
             self._checkpoints = self._list_checkpoints()
         return list(self._checkpoints)
@@ -133,7 +133,7 @@ class Trial(AnyTrial):
             manifest = str(item.get("manifest") or item.get("id"))
             row = self._with_config(item.get("metrics") or {})
             row.setdefault("training_iteration", item.get("step"))
-            # The head counts all that were ever committed, from 1.
+            # The head counts all committed checkpoints, from 1.
             row["checkpoint_dir_name"] = f"checkpoint_{int(item['id']) - 1:06d}"
             parts = item.get("parts") or ()
             found.append((remote_checkpoint(self.trial_id, manifest, parts), row))
@@ -141,7 +141,7 @@ class Trial(AnyTrial):
 
 
 def save_checkpoints(trial: AnyTrial) -> None:
-    """Copies the trial's checkpoints into its directory, and notes which row each came with."""
+    """Copies the trial's checkpoints into its directory, and records the row of each."""
     saved_at = saved_iterations(trial.path)
     kept = {row["checkpoint_dir_name"]: (one, row) for one, row in trial.checkpoints}
     if not saved_at and not kept:
@@ -168,10 +168,11 @@ def saved_iterations(path: str) -> dict[str, Any]:
 
 
 def remote_checkpoint(trial_id: str, manifest: str, parts: Sequence[str] = ()) -> Checkpoint:
-    """The trial's checkpoint of that manifest; its files are fetched when they are wanted.
+    """The trial's checkpoint with that manifest; its files are fetched when they are used.
 
-    `parts`: manifests of the files that ranks other than 0 added; of one name rank 0's stays. One
-    that nodes hold for the store (durable_after) is waited for.
+    `parts`: manifests of the shards of ranks other than 0. If two shards have a file of the same
+    name, rank 0's file is used. If only replicas on nodes exist (durable_after), this waits until
+    the store has the checkpoint.
     """
 
     def fetch(target: str) -> None:
@@ -208,7 +209,7 @@ class TrialSet:
         metric: Optional[str],
         mode: Optional[str],
     ) -> TrialSet:
-        """The trials as `trial_list` shows them. `table`: the values that JSON could not hold."""
+        """The trials that `trial_list` returned. `table`: the values that JSON could not hold."""
         trials = [Trial(item, experiment, table) for item in items]
         return cls(experiment, trials, metric, mode)
 
@@ -216,16 +217,16 @@ class TrialSet:
         return iter(self.trials)
 
     def all_done(self) -> bool:
-        """Whether the search came to its own end, and no trial failed."""
+        """Whether the search ended by itself, and no trial failed."""
         ended = self.experiment.get("state") == "COMPLETED"
         return ended and all(trial.state != "FAILED" for trial in self.trials)
 
     def save_files(self, cluster_dir: str, log_to_file: Any = False) -> None:
         """Copies an embedded cluster's logs, checkpoints and outputs to the trials' directories.
 
-        Under Ray's names: stdout, stderr, checkpoint_000000 and so on; those that an earlier call
-        copied, and that were not kept since, go. What cannot be copied is said on standard error.
-        Files that `log_to_file` asks for are there even if nothing was printed.
+        Ray's names are used: stdout, stderr, checkpoint_000000 and so on. Checkpoints that an
+        earlier call copied, and that were retired since, are removed. Failures to copy are printed
+        on standard error. Files of `log_to_file` are created even without output.
         """
         names = names_of(log_to_file)
         for trial in self.trials:
@@ -241,7 +242,7 @@ class TrialSet:
                 print(f"rt: {trial.path}: {error}", file=sys.stderr, flush=True)
 
     def load_all(self) -> None:
-        """Reads what could be asked for later: the connection is about to end."""
+        """Reads all data that may be used later: the connection is about to end."""
         for trial in self.trials:
             try:
                 if isinstance(trial, Trial):
@@ -258,9 +259,9 @@ class TrialSet:
         return sorted(names - _NEVER_METRICS)
 
     def reported_text(self, metric: str = "") -> str:
-        """Those names, "reported: loss"; what rt filled in comes after the trials' own.
+        """The names as "reported: loss"; the names that rt adds come after the trials' own.
 
-        `metric`: one that is missed. What it may have been meant by it is added.
+        `metric`: a missing metric. The name that was probably meant is added.
         """
         names = self.reported_metrics()
         own = [name for name in names if name not in FILLED_IN]
@@ -274,7 +275,7 @@ class TrialSet:
         return f"{text}; did you mean {near!r}?" if near else text
 
     def missing(self, metric: str) -> ValueError:
-        """The error for a metric that nobody reported."""
+        """The error for a metric that no trial reported."""
         text = f"no trial reported the metric {metric!r}; {self.reported_text(metric)}"
         failed = [trial for trial in self.trials if trial.state == "FAILED"]
         error = failed[0].error if failed else None
@@ -298,9 +299,9 @@ class TrialSet:
         scope: str = "last",
         finite_only: bool = True,
     ) -> AnyTrial:
-        """The best trial; without a mode, the experiment's or else the largest value wins.
+        """The best trial; without a mode: the experiment's mode, or else the largest value.
 
-        Raises ValueError for an unknown scope or mode, and for a metric that nobody reported.
+        Raises ValueError for an unknown scope or mode, and for a metric that no trial reported.
         """
         chosen = self.chosen_metric(metric)
         mode = mode or self.mode or "max"
@@ -328,10 +329,10 @@ class TrialSet:
         return best
 
     def table(self, metric: Optional[str] = None, mode: Optional[str] = None) -> Any:
-        """One row per trial: its newest, or, with a metric, its best by that; configuration too.
+        """One row per trial: the newest or, with a metric, the best; with the configuration.
 
         A trial without a number for the metric has its newest row. Raises ValueError for a mode
-        without a metric, or an unknown one.
+        without a metric, or for an unknown mode.
         """
         if mode not in (None, "max", "min") or (mode and not metric):
             raise ValueError(f"mode must be 'max' or 'min', of a metric, not {mode!r}")
@@ -379,7 +380,7 @@ def as_dataframe(rows: list[dict[str, Any]], index: Optional[str] = None) -> Any
 
 
 def _await_stored(trial_id: str, manifest: str) -> None:
-    """Blocks while only nodes have the checkpoint. RtError when they are lost, or take too long."""
+    """Blocks while only nodes have the checkpoint. RtError if they are lost or take too long."""
     end = time.monotonic() + STORED_WITHIN_S
     pause_s = 0.1
     while True:

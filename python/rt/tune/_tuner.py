@@ -34,7 +34,7 @@ from rt.tune._wrap import lookup
 
 
 class Tuner:
-    """A search that `fit()` runs."""
+    """A search, which `fit()` runs."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class Tuner:
             place=place_of_call(),
         )
         self._results: Optional[ResultGrid] = None
-        self._known: Optional[dict[str, Any]] = None  # The experiment that is gone back to.
-        self._ended: Optional[TrialSet] = None  # A search of which nothing is left to run.
+        self._known: Optional[dict[str, Any]] = None  # The experiment to resume.
+        self._ended: Optional[TrialSet] = None  # A search with nothing left to run.
         self._fates = Fates()
 
     @classmethod
@@ -69,13 +69,13 @@ class Tuner:
         param_space: Optional[dict[str, Any]] = None,
         storage_filesystem: Any = None,
     ) -> Tuner:
-        """A tuner whose fit() goes on with a search that was interrupted.
+        """A tuner whose fit() resumes a search that was interrupted.
 
-        path: its results directory or its name. Trials that had ended are kept; the others go on
-        from their newest checkpoints, or end as they are when resume_unfinished is False.
-        resume_errored: those that failed go on, too; restart_errored: those begin anew. Where all
-        had ended nothing is run. Only load what you trust: its configuration is unpickled.
-        Raises ValueError when there is no such search.
+        path: its results directory or its name. Trials that have ended are kept. The others resume
+        from their newest checkpoints, or end unchanged if resume_unfinished is False.
+        resume_errored: failed trials resume too; restart_errored: failed trials restart without a
+        checkpoint. If all trials have ended, nothing is run. Only load a search that you trust: its
+        configuration is unpickled. Raises ValueError when there is no such search.
         """
         known = find(path)
         if known is None:
@@ -105,10 +105,11 @@ class Tuner:
         return can_find(path)
 
     def fit(self) -> ResultGrid:
-        """Runs the search to its end. Failed trials are in the result, not raised.
+        """Runs the search to its end. Failed trials are in the result, and raise no exception.
 
-        Raises ValueError for a space or request that cannot be, and for a metric that a finished
-        trial lacks; TuneError for fail_fast="raise"; RtError when the cluster is lost.
+        Raises ValueError for an invalid space, for a request that no node can satisfy, and for a
+        metric that a finished trial lacks; TuneError for fail_fast="raise"; RtError when the
+        cluster is lost.
         """
         if self._ended is not None:
             trials = _as_it_ended(self._ended, self._request.run.verbose)
@@ -123,9 +124,9 @@ class Tuner:
         return self._results
 
     def get_results(self) -> ResultGrid:
-        """What fit() returned, or, of a tuner that was restored, what there is so far.
+        """The result of fit(), or, for a restored tuner, the results so far.
 
-        Raises RuntimeError when there is nothing yet.
+        Raises RuntimeError when there are no results yet.
         """
         if self._results is None:
             if self._ended is not None:
@@ -153,7 +154,7 @@ def _raise_failed(trials: TrialSet) -> None:
     if failed:
         names = ", ".join(trial.trial_name for trial in failed[:10])
         more = f" and {len(failed) - 10} more" if len(failed) > 10 else ""
-        reason = str(trials.experiment.get("reason") or "")  # The breaker's, for one.
+        reason = str(trials.experiment.get("reason") or "")  # For example the breaker's.
         why = f"; {reason}" if reason else ""
         error = failed[0].error
         kind: type[TuneError] = TuneError
@@ -211,13 +212,13 @@ def run(
     resume_config: Optional[ResumeConfig] = None,
     **others: Any,
 ) -> ExperimentAnalysis:
-    """Runs a search to its end, under the arguments of Ray, the older ones included.
+    """Runs a search to its end, with the arguments of Ray, including the older ones.
 
-    Of an Experiment, or a list of them that run one after another, only what is about all of them
-    is taken from here; the analysis has the trials of all.
-    restore: a Checkpoint, or the path of one, that all trials begin from.
-    Raises ValueError for a space or request that cannot be, and for a metric that a finished trial
-    lacks; TuneError when trials failed and raise_on_failed_trial is set.
+    With an Experiment, or a list of them that run one after another, only the arguments that
+    concern all of them are used; the analysis has the trials of all.
+    restore: a Checkpoint, or the path of one, from which all trials start.
+    Raises ValueError for an invalid space, for a request that no node can satisfy, and for a metric
+    that a finished trial lacks; TuneError when trials failed and raise_on_failed_trial is set.
     """
     _check_others(others)
     if isinstance(run_or_experiment, (Experiment, list, tuple)):
@@ -279,7 +280,7 @@ def run(
 def _run_each(
     experiments: list[Experiment], shared: dict[str, Any], raise_on_failed_trial: bool
 ) -> ExperimentAnalysis:
-    """Runs all of them, also after one whose trials failed."""
+    """Runs all of them, even after one whose trials failed."""
     done = []
     for each in experiments:
         arguments = {**shared, **each.arguments, "name": each.name, "raise_on_failed_trial": False}
@@ -320,7 +321,7 @@ def _check_others(others: dict[str, Any]) -> None:
 
 
 def _restored_from(restore: Any) -> Optional[str]:
-    """The directory of a checkpoint, or of a checkpoint's file, as the oldest scripts name it."""
+    """The directory of a checkpoint, or of a file in it, which the oldest scripts name."""
     if not restore:
         return None
     path = os.path.abspath(os.path.expanduser(os.fspath(getattr(restore, "path", restore))))
@@ -376,8 +377,8 @@ def run_experiments(
 ) -> list[AnyTrial]:
     """Runs an Experiment, several, or {name: spec}, one after another; returns all their trials.
 
-    Raises TuneError when trials failed and raise_on_failed_trial is set, ValueError for what is
-    no experiment.
+    Raises TuneError when trials failed and raise_on_failed_trial is set, and ValueError for a value
+    that is not an experiment.
     """
     analysis = run(
         listed(experiments),

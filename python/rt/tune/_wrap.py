@@ -15,13 +15,13 @@ _RESOURCES = "_rt_resources"
 
 
 def register_trainable(name: str, trainable: Any) -> None:
-    """Makes `tune.run(name)` and `Tuner(name)` mean `trainable`."""
+    """Registers `trainable` under a name, for `tune.run(name)` and `Tuner(name)`."""
     _check(trainable)
     _registry[name] = trainable
 
 
 def lookup(trainable: Any) -> Any:
-    """The trainable itself, or the one registered under that name. Raises ValueError otherwise."""
+    """The trainable itself, or the one registered under that name. ValueError otherwise."""
     if isinstance(trainable, str):
         if trainable not in _registry:
             known = ", ".join(sorted(_registry)) or "none"
@@ -53,7 +53,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
             """The class with the parameters of with_parameters."""
 
             def setup(self, config: dict[str, Any], **more: Any) -> None:
-                """Passes the parameters, and those of a wrapper around it, to the user's setup."""
+                """Passes the parameters, and those of an outer wrapper, to the user's setup."""
                 super().setup(config, **{**kwargs, **more})
 
         _rename(Parametrised, base)
@@ -62,11 +62,11 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
 
 
 def with_resources(trainable: Any, resources: Any) -> Any:
-    """The trainable that asks for e.g. {"cpu": 2, "gpu": 0.5, "memory": bytes} per trial.
+    """The trainable with a resource request per trial, such as {"cpu": 2, "gpu": 0.5}.
 
-    A PlacementGroupFactory asks for several bundles, a ScalingConfig for so many ranks, and a
-    function of the configuration, called in the driver, for what each trial needs. Raises
-    ValueError for anything else.
+    "memory" is in bytes. A PlacementGroupFactory asks for several bundles, and a ScalingConfig for
+    num_workers ranks. A function of the configuration, called in the driver, returns the request of
+    each trial. Raises ValueError for anything else.
     """
     trainable = lookup(trainable)
     refuse_class("resources", resources)
@@ -83,7 +83,7 @@ def with_resources(trainable: Any, resources: Any) -> Any:
 
 
 def resources_of(trainable: Any) -> Any:
-    """What with_resources asked for; else a class's own default_resource_request; or None."""
+    """The request of with_resources; else a class's own default_resource_request; or None."""
     asked = getattr(trainable, _RESOURCES, None)
     if asked is not None or not inspect.isclass(trainable):
         return asked

@@ -1,7 +1,7 @@
-"""Callback: what a user wants to hear of a search while it runs.
+"""Callback: user code that is called for the events of a running search.
 
 Callbacks run in the driver, one after another, in the order of the journal. A driver that was away
-catches up with what it missed; one that was killed in the midst of a call may make that call again.
+makes the calls that it missed. A driver that was killed during a call may repeat that call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 
 class Callback:
-    """Subclasses override what they want to hear. `trials` are all, `trial` is the one meant."""
+    """Subclasses override methods. `trials` are all trials, `trial` is the one concerned."""
 
     def setup(
         self,
@@ -21,37 +21,37 @@ class Callback:
     ) -> None:
         """Called once, before anything else.
 
-        total_num_samples: of the trials, the points of grids among them; sys.maxsize: without end.
+        total_num_samples: number of trials, including grid points; sys.maxsize: unbounded.
         """
 
     def on_step_begin(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called before news is looked at; iteration counts from 1."""
+        """Called before new records are read; iteration counts from 1."""
 
     def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
-        """Called after news was looked at."""
+        """Called after new records were read."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """The trial's process runs, for the first time or again."""
+        """Called when the trial's process runs, for the first time or again."""
 
     def on_trial_restore(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """It goes on from a checkpoint."""
+        """Called when it resumes from a checkpoint."""
 
     def on_trial_save(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """One of its checkpoints was stored."""
+        """Called when one of its checkpoints was stored."""
 
     def on_trial_result(
         self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
     ) -> None:
-        """It reported a row."""
+        """Called when it reported a row."""
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """It ended, and did not fail."""
+        """Called when it ended without failing."""
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """It failed, and is tried again."""
+        """Called when it failed, and is tried again."""
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """It failed for good."""
+        """Called when it failed permanently."""
 
     def on_checkpoint(
         self, iteration: int, trials: list[Any], trial: Any, checkpoint: Any, **info: Any
@@ -59,14 +59,14 @@ class Callback:
         """The checkpoint of on_trial_save."""
 
     def on_experiment_end(self, trials: list[Any], **info: Any) -> None:
-        """The search is over."""
+        """Called when the search has ended."""
 
     def get_state(self) -> Optional[dict[str, Any]]:
-        """What set_state would need; rt does not call it."""
+        """The state for set_state; rt does not call it."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes up what get_state gave."""
+        """Restores the result of get_state."""
 
 
 __all__ = ["Callback"]

@@ -10,22 +10,22 @@ from rt.tune.callback import Callback
 
 
 class LoggerCallback(Callback):
-    """A callback under the names of a logger: subclasses override the log_ methods."""
+    """A callback with the method names of a logger: subclasses override the log_ methods."""
 
     def log_trial_start(self, trial: Any) -> None:
-        """The trial's process runs."""
+        """Called when the trial's process runs."""
 
     def log_trial_restore(self, trial: Any) -> None:
-        """It goes on from a checkpoint."""
+        """Called when it resumes from a checkpoint."""
 
     def log_trial_save(self, trial: Any) -> None:
-        """One of its checkpoints was stored."""
+        """Called when one of its checkpoints was stored."""
 
     def log_trial_result(self, iteration: int, trial: Any, result: dict[str, Any]) -> None:
-        """It reported a row."""
+        """Called when it reported a row."""
 
     def log_trial_end(self, trial: Any, failed: bool = False) -> None:
-        """It is over."""
+        """Called when it has ended."""
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Calls log_trial_start."""
@@ -55,22 +55,22 @@ class LoggerCallback(Callback):
 
 
 class JsonLoggerCallback(LoggerCallback):
-    """Accepted and needless: result.json is always written."""
+    """Accepted and not needed: result.json is always written."""
 
 
 class CSVLoggerCallback(LoggerCallback):
-    """Accepted and needless: progress.csv is always written."""
+    """Accepted and not needed: progress.csv is always written."""
 
 
 class TBXLoggerCallback(LoggerCallback):
-    """Accepted and needless: TensorBoard's event files are always written."""
+    """Accepted and not needed: TensorBoard's event files are always written."""
 
 
 DEFAULT_LOGGERS = (JsonLoggerCallback, CSVLoggerCallback, TBXLoggerCallback)
 
 
 def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
-    """The result as indented text, a key a line; nested maps are indented by two more."""
+    """The result as text, one key per line; nested maps are indented by two more spaces."""
     left_out = {"config", "hist_stats", *(exclude or ())}
     lines: list[str] = []
 
@@ -89,7 +89,7 @@ def pretty_print(result: dict[str, Any], exclude: Any = None) -> str:
 
 
 def asked_callbacks(callbacks: Any) -> list[Callback]:
-    """Those that want to be called: not those of what the head always writes. ValueError else."""
+    """The loggers to call, without those for files that the head writes. ValueError otherwise."""
     if callbacks is not None and not isinstance(callbacks, (list, tuple)):
         raise ValueError(f"callbacks is a list of tune.Callback, not {shown(callbacks)}")
     asked = []

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ProgressReporter:
-    """The base of the reporters below. Takes any arguments, and changes nothing."""
+    """The base of the reporters below. Accepts any arguments, and has no effect."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self._columns: list[str] = []
@@ -21,11 +21,11 @@ class ProgressReporter:
 
 
 class CLIReporter(ProgressReporter):
-    """Accepted and needless: a terminal shows a live screen, a pipe gets a line every 5 s."""
+    """Accepted and not needed: a terminal shows a live screen, a pipe gets a line every 5 s."""
 
 
 class JupyterNotebookReporter(ProgressReporter):
-    """Accepted and needless, like CLIReporter."""
+    """Accepted and not needed, like CLIReporter."""
 
 
 __all__ = ["CLIReporter", "JupyterNotebookReporter", "ProgressReporter"]

@@ -1,4 +1,4 @@
-"""The keys of a result that have a meaning, under Ray's names for them."""
+"""The keys of a result that have a fixed meaning, under Ray's names."""
 
 DONE = "done"
 SHOULD_CHECKPOINT = "should_checkpoint"

@@ -1,4 +1,4 @@
-"""Schedulers: which trials may go on."""
+"""Schedulers: they decide which trials continue."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rt._slips import refuse_class
 
 
 class TrialScheduler:
-    """Decides which trials go on. FIFO and ASHA run in the head, other subclasses in the driver.
+    """Decides which trials continue. FIFO and ASHA run in the head, other subclasses in the driver.
 
-    Those see every result of every trial, in order and once; a trial waits after each of its
-    results for what on_trial_result returns. A driver that is run again makes the scheduler anew
-    and shows it all that happened before.
+    A scheduler in the driver sees every result of every trial, in order and once. After each of its
+    results a trial waits for the answer of on_trial_result. A driver that is run again creates the
+    scheduler anew and replays all earlier results to it.
     """
 
     CONTINUE = "CONTINUE"
@@ -31,7 +31,7 @@ class TrialScheduler:
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], **spec: Any
     ) -> bool:
-        """Told before the first trial. False: it has a metric or mode of its own."""
+        """Called before the first trial. False: it has a metric or mode of its own."""
         own_metric, own_mode = self.__dict__.get("_metric"), self.__dict__.get("_mode")
         if (own_metric and metric) or (own_mode and mode):
             return False
@@ -40,20 +40,20 @@ class TrialScheduler:
         return True
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """A trial was created."""
+        """Called when a trial was created."""
 
     def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
-        """It failed for good."""
+        """Called when it failed permanently."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        """It reported a row: CONTINUE, PAUSE, STOP or NOOP."""
+        """Called when it reported a row; returns CONTINUE, PAUSE, STOP or NOOP."""
         return TrialScheduler.CONTINUE
 
     def on_trial_complete(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> None:
-        """It ended by itself."""
+        """Called when it ended by itself."""
 
     def on_trial_remove(self, tune_controller: Any, trial: Any) -> None:
-        """It was stopped while it did not run."""
+        """Called when it was stopped while it did not run."""
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         """The pending or paused trial that runs next, or None."""
@@ -64,7 +64,7 @@ class TrialScheduler:
         return None
 
     def debug_string(self) -> str:
-        """The scheduler in a line."""
+        """A one-line description of the scheduler."""
         return type(self).__name__
 
     def save(self, checkpoint_path: str) -> None:
@@ -73,26 +73,26 @@ class TrialScheduler:
             pickle.dump(self.__dict__, file)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Goes on from a file that save() wrote."""
+        """Restores the state from a file that save() wrote."""
         with open(checkpoint_path, "rb") as file:
             self.__dict__.update(pickle.load(file))
 
     @property
     def supports_buffered_results(self) -> bool:
-        """False: results are never held back."""
+        """False: results are never buffered."""
         return False
 
 
 class FIFOScheduler(TrialScheduler):
-    """Every trial runs to its own end. Subclasses of it run in the driver."""
+    """Runs every trial to its own end. Subclasses run in the driver."""
 
 
 class AsyncHyperBandScheduler(TrialScheduler):
     """Asynchronous successive halving (Li et al. 2020), the stopping variant, as in Ray.
 
     max_t and grace_period are in units of time_attr. At the rungs grace_period, grace_period *
-    reduction_factor, ... the worst of those that got there are stopped. stop_last_trials: end a
-    trial that reaches max_t. Raises ValueError for what cannot be.
+    reduction_factor, ... the worst of the trials that reached the rung are stopped.
+    stop_last_trials: end a trial that reaches max_t. Raises ValueError for invalid arguments.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
 
 
 def runs_in_head(scheduler: TrialScheduler) -> bool:
-    """Whether the head has it; a subclass of one's own runs in the driver."""
+    """Whether the head runs it; a subclass runs in the driver."""
     return type(scheduler) in (FIFOScheduler, AsyncHyperBandScheduler)
 
 
 def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
-    """What a user gave as a scheduler, as one. Raises ValueError for anything else."""
+    """The user's value as a scheduler. Raises ValueError if it is none."""
     if scheduler is None:
         return FIFOScheduler()
     if isinstance(scheduler, str):

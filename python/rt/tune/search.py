@@ -1,7 +1,7 @@
 """Search algorithms.
 
-BasicVariantGenerator runs in the head; a subclass of Searcher runs in the driver, which the head
-asks for each configuration.
+BasicVariantGenerator runs in the head. A subclass of Searcher runs in the driver, and the head asks
+the driver for each configuration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rt._missing import explain
 from rt._seeds import as_seed
 from rt._slips import refuse_class
 
-FINISHED = "FINISHED"  # What suggest() returns when there will be no more configurations.
+FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
 
 
 class SearchAlgorithm:
@@ -31,9 +31,9 @@ class SearchAlgorithm:
 class BasicVariantGenerator(SearchAlgorithm):
     """Grid values crossed with random draws.
 
-    points_to_evaluate: configurations, or parts of them, that the first samples take as they are.
+    points_to_evaluate: configurations, or parts of them, that the first samples use unchanged.
     constant_grid_search: the points of a grid share one random draw. random_state: an integer seed,
-    or a generator of NumPy that one is drawn from. With None the search follows np.random.seed or
+    or a generator of NumPy from which a seed is drawn. With None the seed follows np.random.seed or
     random.seed of the script. Raises ValueError for anything else.
     """
 
@@ -64,10 +64,11 @@ class BasicVariantGenerator(SearchAlgorithm):
 
 
 class Searcher(SearchAlgorithm, ABC):
-    """A search algorithm of one's own. Subclasses define suggest, and mostly on_trial_complete.
+    """The base of your own search algorithm: define suggest, and usually on_trial_complete.
 
-    It runs in the driver. A driver that is run again makes the searcher anew and tells it all that
-    happened before, in the same order: one that draws at random needs a seed to go on as it was.
+    It runs in the driver. A driver that is run again creates the searcher anew and replays all
+    earlier calls to it, in the same order. A searcher that draws at random therefore needs a seed
+    to continue in the same state.
     """
 
     FINISHED = FINISHED
@@ -81,7 +82,7 @@ class Searcher(SearchAlgorithm, ABC):
 
     @property
     def metric(self) -> Any:
-        """The metric that is looked at."""
+        """The metric that the search improves."""
         return self.__dict__.get("_metric")
 
     @property
@@ -92,7 +93,7 @@ class Searcher(SearchAlgorithm, ABC):
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Told before the first suggestion; returns whether it takes `config` as its space."""
+        """Called before the first suggestion; returns whether it uses `config` as its space."""
         return False
 
     @abstractmethod
@@ -100,12 +101,12 @@ class Searcher(SearchAlgorithm, ABC):
         """A configuration, None (not now) or FINISHED."""
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """The trial reported a row and goes on."""
+        """Called when the trial reported a row and continues."""
 
     def on_trial_complete(
         self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
     ) -> None:
-        """The trial is over; result is its last row, None when there is none."""
+        """Called when the trial has ended; result is its last row, or None without one."""
 
     def add_evaluated_point(
         self,
@@ -115,7 +116,7 @@ class Searcher(SearchAlgorithm, ABC):
         pruned: bool = False,
         intermediate_values: Optional[list[float]] = None,
     ) -> None:
-        """Takes a result from elsewhere into account. Raises ValueError unless overridden."""
+        """Adds a result from another source. Raises ValueError unless overridden."""
         raise ValueError(f"{type(self).__name__} takes no results from elsewhere")
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
@@ -123,17 +124,17 @@ class Searcher(SearchAlgorithm, ABC):
         return False
 
     def on_pause(self, trial_id: str) -> None:
-        """The trial was paused."""
+        """Called when the trial was paused."""
 
     def on_unpause(self, trial_id: str) -> None:
-        """The trial goes on."""
+        """Called when the trial resumes."""
 
     def get_state(self) -> dict[str, Any]:
-        """What save() writes: all attributes."""
+        """The state that save() writes: all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Takes up what get_state gave."""
+        """Restores the result of get_state."""
         self.__dict__.update(state)
 
     def save(self, checkpoint_path: str) -> None:
@@ -142,12 +143,12 @@ class Searcher(SearchAlgorithm, ABC):
             pickle.dump(self.get_state(), file)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Goes on from a file that save() wrote."""
+        """Restores the state from a file that save() wrote."""
         with open(checkpoint_path, "rb") as file:
             self.set_state(pickle.load(file))
 
     def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
-        """Saves under a name of its own in the directory."""
+        """Saves the state in the directory, under a unique name."""
         self.save(os.path.join(checkpoint_dir, f"searcher-state-{session_str}.pkl"))
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
@@ -162,7 +163,7 @@ class Searcher(SearchAlgorithm, ABC):
 class ConcurrencyLimiter(Searcher):
     """At most max_concurrent trials of `searcher` at a time.
 
-    batch: the next ones come only after all of a batch have ended.
+    batch: the next trials start only after all trials of a batch have ended.
     """
 
     def __init__(self, searcher: SearchAlgorithm, max_concurrent: int, batch: bool = False) -> None:
@@ -189,11 +190,11 @@ class ConcurrencyLimiter(Searcher):
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Passed on."""
+        """Passed to the searcher."""
         return self._inner().set_search_properties(metric, mode, config, **spec)
 
     def suggest(self, trial_id: str) -> Any:
-        """The searcher's suggestion, or None while enough trials live."""
+        """The searcher's suggestion, or None while max_concurrent trials run."""
         held = self._batch if self.batch else self._live
         if len(held) >= self.max_concurrent:
             return None
@@ -204,13 +205,13 @@ class ConcurrencyLimiter(Searcher):
         return suggestion
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Passed on."""
+        """Passed to the searcher."""
         self._inner().on_trial_result(trial_id, result)
 
     def on_trial_complete(
         self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
     ) -> None:
-        """Passed on; with `batch`, once all of the batch have ended."""
+        """Passed to the searcher; with `batch`, once all trials of the batch have ended."""
         if trial_id not in self._live:
             return
         self._live.discard(trial_id)
@@ -226,19 +227,19 @@ class ConcurrencyLimiter(Searcher):
         return None
 
     def on_pause(self, trial_id: str) -> None:
-        """Passed on."""
+        """Passed to the searcher."""
         self._inner().on_pause(trial_id)
 
     def on_unpause(self, trial_id: str) -> None:
-        """Passed on."""
+        """Passed to the searcher."""
         self._inner().on_unpause(trial_id)
 
 
 class Repeater(Searcher):
-    """Tries each suggestion `repeat` times; the searcher is told the mean over them.
+    """Tries each suggestion `repeat` times, and passes the mean to the searcher.
 
     set_index: the configuration gets "__trial_index__", 0 to repeat - 1. Failed trials are left out
-    of the mean; when all failed, the searcher is told so.
+    of the mean. If all trials failed, the searcher gets a failure.
     """
 
     def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:
@@ -256,7 +257,7 @@ class Repeater(Searcher):
     def set_search_properties(
         self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Passed on."""
+        """Passed to the searcher."""
         self._metric, self._mode = metric or self._metric, mode or self._mode
         return self.searcher.set_search_properties(metric, mode, config, **spec)
 
@@ -277,7 +278,7 @@ class Repeater(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
     ) -> None:
-        """Notes the value; tells the searcher when the last of a group has ended."""
+        """Records the value; calls the searcher when the last trial of a group has ended."""
         group = next((each for each in self._groups if trial_id in each.trials), None)
         if group is None:
             return
@@ -309,7 +310,7 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
 
 
 def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
-    """What a user gave as a search algorithm, as one. Raises ValueError for anything else."""
+    """The user's value as a search algorithm. Raises ValueError if it is none."""
     if search is None:
         return BasicVariantGenerator()
     if isinstance(search, str):

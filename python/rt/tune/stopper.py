@@ -1,7 +1,7 @@
-"""Stoppers: rules of one's own for ending trials, or the whole search.
+"""Stoppers: user-defined rules that end trials, or the search.
 
 MaximumIterationStopper and TimeoutStopper become rules of the head. The others see every result in
-the driver, in order, and a trial goes on only after its driver has looked at its newest one.
+the driver, in order. A trial continues only after the driver has decided about its newest result.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rt._slips import refuse_class
 
 
 def _spread(values: Iterable[float]) -> float:
-    """The deviation of the values; NaN, which is below no limit, when one of them is not finite."""
-    from statistics import pstdev  # Six milliseconds that few scripts need.
+    """The deviation of the values; NaN, which is below no limit, if a value is not finite."""
+    from statistics import pstdev  # Takes six milliseconds, and few scripts need it.
 
     values = list(values)
     return pstdev(values) if all(map(math.isfinite, values)) else math.nan
@@ -35,7 +35,7 @@ class Stopper(ABC):
 
     @abstractmethod
     def stop_all(self) -> bool:
-        """Whether the whole search ends now."""
+        """Whether the search ends now."""
 
 
 class NoopStopper(Stopper):
@@ -51,7 +51,7 @@ class NoopStopper(Stopper):
 
 
 class FunctionStopper(Stopper):
-    """Stops a trial when function(trial_id, result) says so. Raises ValueError for no function."""
+    """Stops a trial when function(trial_id, result) is true. ValueError: not a function."""
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]) -> None:
         if not callable(function):
@@ -59,7 +59,7 @@ class FunctionStopper(Stopper):
         self._function = function
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """What the function says."""
+        """The result of the function."""
         return bool(self._function(trial_id, result))
 
     def stop_all(self) -> bool:
@@ -68,7 +68,7 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, function: Any) -> bool:
-        """Whether it can be called, and is no stopper itself."""
+        """Whether it can be called, and is not a stopper itself."""
         return callable(function) and not isinstance(function, Stopper)
 
 
@@ -92,7 +92,7 @@ class MaximumIterationStopper(Stopper):
 
 
 class TimeoutStopper(Stopper):
-    """Ends the whole search after `timeout` (seconds or a timedelta) from its first trial on."""
+    """Ends the search after `timeout` (seconds or a timedelta) from its first trial on."""
 
     def __init__(self, timeout: Union[float, datetime.timedelta]) -> None:
         is_delta = isinstance(timeout, datetime.timedelta)
@@ -106,7 +106,7 @@ class TimeoutStopper(Stopper):
         return False
 
     def stop_all(self) -> bool:
-        """Whether the time is over, counted from the first call."""
+        """Whether the time has passed, counted from the first call."""
         now = time.monotonic()
         if self._started is None:
             self._started = now
@@ -116,8 +116,8 @@ class TimeoutStopper(Stopper):
 class TrialPlateauStopper(Stopper):
     """Ends a trial whose metric no longer changes: the deviation of its last values is <= std.
 
-    num_results: how many values are compared; grace_period: results before that; metric_threshold
-    with mode: only trials beyond (max) or below (min) it are ended.
+    num_results: the number of values that are compared; grace_period: results before that;
+    metric_threshold with mode: only trials above (max) or below (min) it are ended.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TrialPlateauStopper(Stopper):
         self._num_results = num_results
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether the trial has come to its plateau."""
+        """Whether the trial has reached its plateau."""
         value = flatten(result).get(self._metric)
         if not isinstance(value, (int, float)):
             return False
@@ -162,7 +162,7 @@ class TrialPlateauStopper(Stopper):
 
 
 class ExperimentPlateauStopper(Stopper):
-    """Ends the search once the `top` best values agree to within std, for `patience` results."""
+    """Ends the search once the `top` best values agree within std for `patience` results."""
 
     def __init__(
         self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0
@@ -184,7 +184,7 @@ class ExperimentPlateauStopper(Stopper):
         self._best: list[float] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Notes the value; a trial ends when all do. NaN is never among the best."""
+        """Records the value; a trial ends when all trials end. NaN is never among the best."""
         value = flatten(result).get(self._metric)
         if isinstance(value, (int, float)):
             self._best += [] if math.isnan(value) else [float(value)]
@@ -199,7 +199,7 @@ class ExperimentPlateauStopper(Stopper):
 
 
 class CombinedStopper(Stopper):
-    """Stops what any of its stoppers stops."""
+    """Combines stoppers: stops a trial when any of them does."""
 
     def __init__(self, *stoppers: Stopper) -> None:
         for stopper in stoppers:
@@ -220,7 +220,7 @@ class CombinedStopper(Stopper):
 
 
 def parts(stop: Any) -> list[Stopper]:
-    """The single stoppers of a Stopper or function; none for a dict or None."""
+    """The individual stoppers of a Stopper or function; none for a dict or None."""
     if stop is None or isinstance(stop, dict):
         return []
     if isinstance(stop, CombinedStopper):

@@ -1,4 +1,4 @@
-"""What the callbacks for boosted trees share: which metrics are reported, and when with a model."""
+"""The common part of the callbacks for boosted trees: which metrics and models are reported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PostProcess = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def chosen(metrics: Metrics, values: dict[str, Any]) -> dict[str, Any]:
-    """Those of `values`, such as {"eval-error": 0.1}, that are asked for, under the names asked
-    for: all by default; one name or a list of them; or {name in the report: name here}.
+    """The requested entries of `values`, such as {"eval-error": 0.1}, under the requested names.
 
-    Raises KeyError, listing what there is, for a name that is not there.
+    All by default; or one name, a list of names, or {name in the report: name here}. Raises
+    KeyError, which lists the available names, for a missing name.
     """
     if not metrics:
         return dict(values)
@@ -33,11 +33,11 @@ def chosen(metrics: Metrics, values: dict[str, Any]) -> dict[str, Any]:
 
 
 class BoostingReports:
-    """What reports rows, and models as checkpoints.
+    """Reports rows, and models as checkpoints.
 
-    metrics: see chosen(). filename: of the model in its checkpoint. frequency: every how many
-    rounds the row comes with a checkpoint; 0: none on the way. checkpoint_at_end: the last one
-    does. results_postprocessing_fn: makes the row of the metrics.
+    metrics: see chosen(). filename: of the model in its checkpoint. frequency: N means that every
+    N-th row has a checkpoint, and 0 means only at the end. checkpoint_at_end: the last row has a
+    checkpoint. results_postprocessing_fn: makes the row from the metrics.
     """
 
     model_file = ""
@@ -68,9 +68,9 @@ class BoostingReports:
         save: Callable[[str], Any],
         is_last: bool = False,
     ) -> None:
-        """Round `number`, counted from 1, is over. `save(path)` writes the model.
+        """Called when round `number`, counted from 1, has ended. `save(path)` writes the model.
 
-        is_last: where that is known, so that the last row comes with the model.
+        is_last: set if it is known, so that the last row has the model.
         """
         row = chosen(self._metrics, values)
         self._newest = self._process(row) if self._process is not None else row
@@ -80,8 +80,8 @@ class BoostingReports:
             _api.report(self._newest)
 
     def end(self, rounds: int, save: Callable[[str], Any]) -> None:
-        """All `rounds` are over: unless it was saved with the last of them, the model comes with
-        a row that repeats the last, as in Ray."""
+        """Called when all `rounds` have ended. Unless the last row had the model, it is reported
+        with a row that repeats the last, as in Ray."""
         if self._at_end and self._saved_at != rounds:
             self._report(rounds, save)
 
@@ -96,7 +96,7 @@ class BoostingReports:
 
 
 class WithoutCheckpoints(BoostingReports):
-    """Only the rows."""
+    """Reports only the rows."""
 
     def __init__(
         self, metrics: Metrics = None, results_postprocessing_fn: Optional[PostProcess] = None

@@ -12,11 +12,11 @@ from rt.tune.integration._boosting import BoostingReports, WithoutCheckpoints
 
 
 class TuneReportCheckpointCallback(BoostingReports):
-    """Reports what the validation sets gave after each round, such as "eval-binary_error", and the
-    model."""
+    """Reports the metrics of the validation sets after each round, such as "eval-binary_error", and
+    the model."""
 
     model_file = "model.txt"
-    order = 20  # After LightGBM's own, as it orders them.
+    order = 20  # After LightGBM's own callbacks.
 
     @classmethod
     def get_model(cls, checkpoint: Checkpoint, filename: str = model_file) -> lightgbm.Booster:
@@ -25,10 +25,10 @@ class TuneReportCheckpointCallback(BoostingReports):
             return lightgbm.Booster(model_file=os.path.join(directory, filename))
 
     def __call__(self, env: Any) -> None:
-        """A round is over, perhaps the last one."""
+        """Called when a round has ended, perhaps the last one."""
         values = {}
         for data, name, value, _, *deviation in env.evaluation_result_list or ():
-            # Of folds (lightgbm.cv) the first is no name of data, and there is a deviation.
+            # With folds (lightgbm.cv) the first item is no data set, and there is a deviation.
             values[name if deviation else f"{data}-{name}"] = value
         number = env.iteration + 1
         self.round(number, values, env.model.save_model, number == env.end_iteration)

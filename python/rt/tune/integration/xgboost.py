@@ -13,7 +13,7 @@ from rt.tune.integration._boosting import BoostingReports, WithoutCheckpoints
 
 
 class TuneReportCheckpointCallback(BoostingReports, TrainingCallback):  # type: ignore[misc]
-    """Reports what `evals` gave after each round, such as "eval-logloss", and the model."""
+    """Reports the metrics of `evals` after each round, such as "eval-logloss", and the model."""
 
     model_file = "model.ubj"
 
@@ -26,7 +26,7 @@ class TuneReportCheckpointCallback(BoostingReports, TrainingCallback):  # type: 
         return booster
 
     def after_iteration(self, model: Any, epoch: int, evals_log: dict[str, Any]) -> bool:
-        """A round is over; never asks to stop."""
+        """Called when a round has ended; never asks for a stop."""
         values = {
             f"{data}-{name}": _mean(rounds[-1])
             for data, metrics in evals_log.items()
@@ -36,13 +36,13 @@ class TuneReportCheckpointCallback(BoostingReports, TrainingCallback):  # type: 
         return False
 
     def after_training(self, model: Any) -> Any:
-        """All rounds are over."""
+        """Called when all rounds have ended."""
         self.end(model.num_boosted_rounds(), model.save_model)
         return model
 
 
 def _mean(value: Any) -> Any:
-    """Of a fold's (mean, deviation), as xgboost.cv has them, the mean."""
+    """The mean of a fold's (mean, deviation), which xgboost.cv uses."""
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
