@@ -1,4 +1,4 @@
-// Which items a person means: "3,5-8", "last", "all", and names, in any mixture; for trials also
+// Which items a person means: "3,5-8", "last", "all" and names, in any mixture; for trials also
 // "2/0-3", "demo/all", and a bare number for the newest experiment. Pure.
 #pragma once
 
@@ -26,9 +26,9 @@ struct SelectorNoun {
   char letter = 0;     // "j3" means the number 3 where this is 'j'.
   std::string before;  // What stands before a number: "3/" of a trial.
 };
-// Those of `known` that `text` selects, ascending and once each. A name means the newest item that
-// has it, and is looked for before a number. InvalidArgument for a malformed range; NotFound, with
-// a suggestion, for a part that matches nothing.
+// Those of `known` that `text` selects, ascending and once each. A name means the newest item with
+// that name, and is tried before a number. InvalidArgument for a malformed range; NotFound, with a
+// suggestion, for a part that matches nothing.
 absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
                                                     const std::vector<Selectable>& known,
                                                     const SelectorNoun& noun);

@@ -1,5 +1,5 @@
-// Commands and flags that Ray has, or that are announced, and this release lacks: an error says
-// what works instead.
+// Commands and flags that users of such tools expect and that this release lacks: each is an error
+// that says what works instead.
 #pragma once
 
 #include <string>

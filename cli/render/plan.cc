@@ -98,10 +98,10 @@ std::string TextOfPlaces(const Json& plan) {
 std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
-  const std::string points =
-      Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points");
   text += "trials        " + (trials->is_null() ? std::string("without end") : trials->Dump()) +
-          " (" + points + ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
+          " (" +
+          Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
+          ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));
