@@ -245,10 +245,10 @@ absl::Status ReadDriver(const Json& json, DriverSpec& driver) {
   if (!value->is_object()) return SpecError("driver", "must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(
       *value, {"suggests", "judges", "chooses", "watches", "search", "scheduler"}, "driver"));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.suggests));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.judges));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.chooses));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.watches));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.searches));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.schedules));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.selects_next));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.observes));
   RT_RETURN_IF_ERROR(ReadText(*value, "search", driver.search, limits::kNameBytesMax));
   return ReadText(*value, "scheduler", driver.scheduler, limits::kNameBytesMax);
 }

@@ -73,16 +73,17 @@ struct BasicSpec {
   bool constant_grid_search = false;  // The points of a grid share one random draw.
 };
 
-// What the driver, a program of the user's, is asked while the search runs (head/core/advice.cc).
+// What the driver, a program of the user's, is asked while the search runs
+// (head/core/driver_hooks.cc).
 struct DriverSpec {
-  bool suggests = false;  // Configurations: no trial is created but by its answers.
-  bool judges = false;    // Rows: a trial goes on only after its newest row was answered.
-  bool chooses = false;   // Which trial runs next: a trial is created paused.
-  bool watches = false;   // Nothing; but how far it has read is remembered.
+  bool searches = false;      // Configurations: no trial is created but by its answers.
+  bool schedules = false;     // Rows: a trial goes on only after its newest row was answered.
+  bool selects_next = false;  // Which trial runs next: a trial is created paused.
+  bool observes = false;      // Nothing; but how far it has read is remembered.
   std::string search;     // Names of what it asks, for people; empty: the head's own.
   std::string scheduler;
 
-  bool IsAsked() const { return suggests || judges || chooses || watches; }
+  bool IsAsked() const { return searches || schedules || selects_next || observes; }
 };
 
 // Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.

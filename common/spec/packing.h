@@ -36,7 +36,7 @@ inline int64_t UnitsPerDevice(const Resources& bundle) {
 }
 
 // What is left of a node while bundles are tried on it.
-struct Room {
+struct FreeCapacity {
   NodeId id;
   Resources free;  // Its gpus are those of `devices`.
   std::vector<FreeDevice> devices;
@@ -55,15 +55,15 @@ class Packing {
   explicit Packing(const ResourceRequest& wanted);
   // How many bundles found a place. `rooms` come with the fullest first and `taken` 0; what was
   // tried is missing in them afterwards, also where not all bundles fit.
-  size_t Run(std::vector<Room>& rooms);
+  size_t Run(std::vector<FreeCapacity>& capacities);
   std::vector<BundlePlace> Take() { return std::move(places_); }  // By bundle.
 
  private:
-  bool Put(Room& room, size_t bundle);
-  std::vector<size_t> Fill(Room& room, const std::vector<size_t>& left);
-  size_t Pack(std::vector<Room>& rooms);
-  size_t FillOne(std::vector<Room>& rooms);
-  size_t Spread(std::vector<Room>& rooms, size_t shared_max);
+  bool Put(FreeCapacity& capacity, size_t bundle);
+  std::vector<size_t> Fill(FreeCapacity& capacity, const std::vector<size_t>& left);
+  size_t Pack(std::vector<FreeCapacity>& capacities);
+  size_t FillOne(std::vector<FreeCapacity>& capacities);
+  size_t Spread(std::vector<FreeCapacity>& capacities, size_t shared_max);
 
   const ResourceRequest& wanted_;
   std::vector<size_t> order_;  // Of the bundles: the biggest first.
@@ -72,7 +72,7 @@ class Packing {
 
 // Puts all bundles into the rooms, which then have that much less. nullopt: there is no place for
 // all of them, and no room has less.
-std::optional<std::vector<BundlePlace>> PackAll(std::vector<Room>& rooms,
+std::optional<std::vector<BundlePlace>> PackAll(std::vector<FreeCapacity>& capacities,
                                                 const ResourceRequest& wanted);
 
 }  // namespace rt

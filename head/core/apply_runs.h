@@ -13,7 +13,7 @@ void Rewind(Trial& trial, uint64_t checkpoint_id);
 
 void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at);
 void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq);
-void ApplyPart(World& world, const event::CheckpointPartCommitted& e);
+void ApplyShard(World& world, const event::CheckpointShardCommitted& e);
 void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at);
 void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at);
 

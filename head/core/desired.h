@@ -17,11 +17,11 @@ struct DesiredAttempt {
   Fence fence;
   bool stop = false;  // End it: SIGTERM to the group, SIGKILL after the grace.
   bool suspend = false;  // Let it save, then end it.
-  bool move = false;     // The same; but one that does not save is left alone.
-  Millis move_by = 0;    // The deadline, by the head's clock; 0: none.
-  uint64_t judged_seq = 0;  // Its rows that its driver has judged: it may go on after them.
-  uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
-  AttemptId after;  // Not to be started before that one has ended; no owner: at once.
+  bool evict = false;    // The same; but one that does not save is left alone.
+  Millis evict_by = 0;   // The deadline, by the head's clock; 0: none.
+  uint64_t decided_seq = 0;   // Its rows that its driver has judged: it may go on after them.
+  uint64_t complete_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
+  AttemptId start_after;      // Not to be started before that one has ended; no owner: at once.
   friend bool operator==(const DesiredAttempt&, const DesiredAttempt&) = default;
 };
 
@@ -37,8 +37,8 @@ struct LaunchSpec {
   std::string cwd;                         // Below the bundle, or an absolute path without one.
   std::vector<InputFile> inputs;
   std::string checkpoint;  // Manifest digest of what to restore; empty: none.
-  std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
-  bool checkpoint_held = false;  // Not in the store: other nodes have it.
+  std::vector<std::string> checkpoint_shards;         // Manifests of more files of it.
+  bool checkpoint_on_replicas = false;                // Not in the store: other nodes have it.
   DurableAfter durable_after = DurableAfter::kStore;  // For what it saves.
   std::string params;      // JSON; empty for a job.
   Resources resources;

@@ -59,7 +59,7 @@ absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
 void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input);
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
 void ProposeTrials(Draft& draft, ExperimentId id);
-void DecideIfOver(Draft& draft, ExperimentId id);
+void MaybeFinish(Draft& draft, ExperimentId id);
 void CheckBudgets(Draft& draft);
 // The bracket is drawn here; the configuration was. The others may be empty; `resources` are
 // checked.
@@ -73,7 +73,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
 // What the experiment waits for when it waits for its driver, in a sentence; else empty.
 std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
 // The same for a trial whose newest row is not judged.
-std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now);
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now);
 
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
@@ -101,17 +101,18 @@ void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 // reports.cc
 absl::Status OnReport(Draft& draft, const input::Report& report);
 // `saved`: the last row comes with a checkpoint.
-ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved = false);
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch,
+                         bool with_checkpoint = false);
 
 // checkpoints.cc
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);
 // Those of several ranks of which no part is missing any more.
-void CommitWhole(Draft& draft, const AttemptId& attempt);
+void CommitComplete(Draft& draft, const AttemptId& attempt);
 // Retires what the experiment's policy does not keep.
 void RetireByPolicy(Draft& draft, const Owner& owner);
 
 // holders.cc
-absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input);
+absl::Status OnRenewReplica(Draft& draft, const input::RenewReplica& input);
 absl::Status OnKeepOutputs(Draft& draft, const input::KeepOutputs& input);
 // Retires the newest ones whose bytes nobody has: what follows begins at one that can be had.
 void RetireUnreachable(Draft& draft, const Owner& owner);
@@ -134,7 +135,7 @@ void TryBreaker(Draft& draft, ExperimentId id);
 void Place(Draft& draft);
 // `after`: whose room it will have, once that one has ended; no owner: it has its own from now on.
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
-             const AttemptId& after);
+             const AttemptId& start_after);
 // Why the owner waits, in one sentence each; empty when it does not.
 struct Waiting {
   std::string reason;  // Which resource is missing.

@@ -143,16 +143,16 @@ struct ExperimentStopRequested {
   RT_FIELDS(ExperimentStopRequested, experiment, cause, reason);
 };
 // Every trial has ended; the sinks still have to write it down.
-struct ExperimentDecided {
+struct ExperimentFinishing {
   ExperimentId experiment;
   ExperimentEnd end = ExperimentEnd::kNone;
   std::string reason;
-  RT_FIELDS(ExperimentDecided, experiment, end, reason);
+  RT_FIELDS(ExperimentFinishing, experiment, end, reason);
 };
-// The sinks have written everything up to ExperimentDecided: the state is terminal now.
-struct ExperimentEnded {
+// The sinks have written everything up to ExperimentFinishing: the state is terminal now.
+struct ExperimentFinished {
   ExperimentId experiment;
-  RT_FIELDS(ExperimentEnded, experiment);
+  RT_FIELDS(ExperimentFinished, experiment);
 };
 
 struct TrialCreated {
@@ -188,8 +188,8 @@ struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;
   uint64_t checkpoint = 0;
-  AttemptId after;
-  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, after);
+  AttemptId start_after;
+  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, start_after);
 };
 struct AttemptStarted {
   AttemptId attempt;
@@ -198,10 +198,10 @@ struct AttemptStarted {
   RT_FIELDS(AttemptStarted, attempt, rank, pid);
 };
 // Trials of a higher priority need its room: it was asked to save and end, and waits then.
-struct RoomClaimed {
+struct PreemptionRequested {
   AttemptId attempt;
   ExperimentId by;
-  RT_FIELDS(RoomClaimed, attempt, by);
+  RT_FIELDS(PreemptionRequested, attempt, by);
 };
 // Rank 0's node keeps a port for it, at which its ranks will meet: the others can be started.
 struct PortAgreed {
@@ -243,9 +243,10 @@ struct ReportsAccepted {
   double best = 0;
   double best_iteration = 0;
   std::string rows_digest;  // Over the kept rows, 32 bytes.
-  bool saved = false;  // The last kept row comes with a checkpoint, whose commit may follow.
+  // The last kept row comes with a checkpoint, whose commit may follow.
+  bool reported_with_checkpoint = false;
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, saved);
+            rows_digest, reported_with_checkpoint);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {
@@ -259,7 +260,7 @@ struct RungRecorded {
 
 // The part of one rank of several is durable; the others' are still to come. Nothing starts from
 // it before CheckpointCommitted names it, and what is not named when the attempt ends is dropped.
-struct CheckpointPartCommitted {
+struct CheckpointShardCommitted {
   AttemptId attempt;
   uint32_t rank = 0;
   std::string manifest;
@@ -269,7 +270,7 @@ struct CheckpointPartCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  RT_FIELDS(CheckpointPartCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
+  RT_FIELDS(CheckpointShardCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
             has_score, score);
 };
 // Its bytes are durable: in the store or, until CheckpointStored, on the nodes `held_by`. `seq` is
@@ -284,10 +285,10 @@ struct CheckpointCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  std::vector<std::string> parts;  // Manifests of the other ranks that gave one, by rank.
-  std::vector<NodeId> held_by;     // The one that trains first; empty: the store has it.
+  std::vector<std::string> shards;  // Manifests of the other ranks that gave one, by rank.
+  std::vector<NodeId> replicas;     // The one that trains first; empty: the store has it.
   RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
-            has_score, score, parts, held_by);
+            has_score, score, shards, replicas);
 };
 // The store has it now: what happens to the nodes that held it does not matter any more.
 struct CheckpointStored {
@@ -296,11 +297,11 @@ struct CheckpointStored {
   RT_FIELDS(CheckpointStored, owner, checkpoint);
 };
 // One of several nodes that held it has it no more: its bytes were removed or changed there.
-struct CheckpointUnheld {
+struct CheckpointReplicaLost {
   Owner owner;
   uint64_t checkpoint = 0;
   NodeId node;
-  RT_FIELDS(CheckpointUnheld, owner, checkpoint, node);
+  RT_FIELDS(CheckpointReplicaLost, owner, checkpoint, node);
 };
 // A node that held bytes for the store was told that nobody counts on them any more. Nothing else
 // changes: that it is in the journal says that the head which told it led.
@@ -402,17 +403,16 @@ using Event = std::variant<
     event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
     event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining, event::NodeResumed,
     event::NodeGone, event::JobSubmitted, event::JobStopRequested, event::JobEnded,
-    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentDecided,
-    event::ExperimentEnded, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
+    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentFinishing,
+    event::ExperimentFinished, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
     event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
     event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
-    event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
-    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept,
-    event::NodeAway>;
+    event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
+    event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

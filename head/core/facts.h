@@ -21,8 +21,8 @@ struct GpuInfo {
   uint32_t index = 0;  // Its own on the node, for as long as the node is up.
   std::string name;
   Bytes memory = 0;
-  std::string trouble;  // Why it takes no work; empty: it does.
-  RT_FIELDS(GpuInfo, uuid, index, name, memory, trouble);
+  std::string fault;  // Why it takes no work; empty: it does.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault);
 };
 
 // What a worker daemon says of its node when it (re)appears.

@@ -9,14 +9,14 @@ namespace rt {
 // The node's place among those that may take work, after its capacity or its readiness changed.
 void RefreshFree(World& world, NodeId node);
 // The nodes hold a checkpoint more (1), or one less (-1).
-void CountHeld(World& world, const std::vector<NodeId>& nodes, int64_t change);
+void CountReplicas(World& world, const std::vector<NodeId>& nodes, int64_t change);
 void AddReady(World& world, const Owner& owner);
 void RemoveReady(World& world, const Owner& owner);
 // After one of its trials no longer runs or waits: another may, under max_concurrent.
-void ReleaseHeld(World& world, ExperimentId id);
+void ReleaseThrottled(World& world, ExperimentId id);
 // After one that was held runs all the same: an index that was made anew may hold back others than
 // the one that decided it.
-void HoldBack(World& world, ExperimentId id);
+void Throttle(World& world, ExperimentId id);
 // What the trial's driver gave it: its names are taken, its own resources are read.
 void TakeOwn(ExperimentIndex& index, const Trial& trial);
 // A live attempt takes its members' resources, or its place in line for them.

@@ -4,9 +4,9 @@
 #include "common/base/deadline.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
-#include "head/core/line.h"
 #include "head/core/view.h"
 
 namespace rt {
@@ -27,9 +27,9 @@ void Forget(Soft& soft, NodeId id) {
 }
 
 void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
-  LeaveLines(draft, id, reason);
-  const std::set<Fence> held = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
-  for (const Fence& fence : held) LoseAttempt(draft, fence.attempt, reason);
+  CancelBackfills(draft, id, reason);
+  const std::set<Fence> attempts = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
+  for (const Fence& fence : attempts) LoseAttempt(draft, fence.attempt, reason);
 }
 
 void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
@@ -80,7 +80,7 @@ void GiveSilentTime(Draft& draft) {
 // What runs there is to hear of a change of the node, and nothing more starts there.
 void EmitAndTell(Draft& draft, NodeId id, Event event) {
   draft.Emit(std::move(event));
-  if (draft.state().nodes.at(id).draining) LeaveLines(draft, id, "its node drains");
+  if (draft.state().nodes.at(id).draining) CancelBackfills(draft, id, "its node drains");
   for (const Fence& fence : draft.index().nodes[id].attempts)
     draft.MarkDirty(fence.attempt.owner);
 }
@@ -122,8 +122,8 @@ std::string WhyLost(const Node& node, const SoftNode& soft) {
 void LoseMissing(Draft& draft, const input::Sync& sync) {
   std::set<Fence> seen;
   for (const Observed& observed : sync.observed) seen.insert(observed.fence);
-  const std::set<Fence> held = draft.index().nodes[sync.node].attempts;
-  for (const Fence& fence : held) {
+  const std::set<Fence> attempts = draft.index().nodes[sync.node].attempts;
+  for (const Fence& fence : attempts) {
     const Attempt* live = FindLive(draft.state(), fence.attempt);
     if (live == nullptr || seen.contains(fence)) continue;
     if (live->pids.at(fence.rank) == 0 && live->accepted.at(fence.rank) == 0) continue;
@@ -149,7 +149,7 @@ bool MayTakeWork(const Core& core, NodeId id, Millis now) {
   auto node = core.soft.nodes.find(id);
   if (node == core.soft.nodes.end() || IsAway(core.world.state, id)) return false;
   return node->second.seen && node->second.connected && !node->second.zombies &&
-         node->second.trouble.empty() && now - node->second.last_seen_at <= limits::kSuspectAfter;
+         node->second.fault.empty() && now - node->second.last_seen_at <= limits::kSuspectAfter;
 }
 
 absl::Status OnSync(Draft& draft, const input::Sync& sync) {
@@ -173,7 +173,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.sync_seq = sync.sync_seq;
   soft.last_seen_at = draft.now;
   soft.zombies = false;
-  soft.trouble = sync.trouble;
+  soft.fault = sync.fault;
   soft.exits.clear();
   soft.outputs = sync.outputs;
   for (const Observed& observed : sync.observed)

@@ -9,8 +9,8 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/slips.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
-#include "head/core/line.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
 
@@ -141,10 +141,10 @@ std::string DrainingNodes(const State& state, const Attempt& live) {
 }
 
 // Of one that runs on a node which is to go.
-Waiting WhyMoving(const State& state, const Owner& owner) {
+Waiting WhyEvicted(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
-  if (live == nullptr || live->moving_since == 0) return {};
+  if (live == nullptr || live->eviction_requested_at == 0) return {};
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
   if (owner.is_job())
@@ -168,52 +168,52 @@ Waiting WhyThere(const State& state, const Owner& owner) {
 }
 
 // Of one that runs and was asked to save and end, and is not paused.
-Waiting WhyLeaving(const World& world, const Owner& owner) {
+Waiting WhyEnding(const World& world, const Owner& owner) {
   const Runs* runs = FindRuns(world.state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->suspending) return {};
-  const std::string before = WhoIsBefore(world, owner);
+  const std::string before = QueuedBefore(world, owner);
   return {"was asked to save and end" +
               (before.empty() ? "" : ": its room is for " + before),
           "its next checkpoint; it goes on when there is room again"};
 }
 
 // The first of the queue that finds a place: who avoids nodes does not hold up the others.
-bool PlaceOne(Draft& draft, Claims& claims, const ResourceRequest& wanted,
+bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
               const ReadyQueue& queue) {
-  for (const auto& [turn, owner] : queue.by_turn) {
+  for (const auto& [order, owner] : queue.by_order) {
     const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
-    std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+    std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
     closed.insert(avoided.begin(), avoided.end());
     auto members = FindPlaces(draft.core, wanted, draft.now, closed);
     if (members.has_value()) {
-      claims.NotePlaced(wanted, *members);
+      preemptions.NotePlaced(wanted, *members);
       PlaceOn(draft, Owner(owner), *std::move(members), {});  // A copy: placing edits the queue.
       return true;
     }
     if (avoided.empty()) return false;
-    claims.MakeFor(wanted, owner);  // Before those behind it take what it waits for.
+    preemptions.PlanForOwner(wanted, owner);  // Before those behind it take what it waits for.
   }
   return false;
 }
 
 // The first of those who wait, whatever they wait for, unless it could claim somebody's room.
-bool StandInLine(Draft& draft, const Claims& claims, const ResourceRequest& wanted,
+bool TryBackfill(Draft& draft, const PreemptionPlan& preemptions, const ResourceRequest& wanted,
                  const ReadyQueue& queue) {
-  const auto& [turn, owner] = *queue.by_turn.begin();
+  const auto& [order, owner] = *queue.by_order.begin();
   const World& world = draft.core.world;
-  if (RunsBelow(world, -turn.behind)) return false;
-  std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+  if (RunsBelow(world, -order.behind)) return false;
+  std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
   closed.merge(AvoidedBy(world, owner));
-  return PlaceInLine(draft, wanted, queue, closed);
+  return Backfill(draft, wanted, queue, closed);
 }
 
 // Of one whose turn comes when another trial ends.
-Waiting WhyInLine(const State& state, const Owner& owner) {
+Waiting WhyBackfilled(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
-  if (live == nullptr || !live->stands_in_line() || live->was_heard_of()) return {};
-  const std::string before = ToString(live->after.owner.trial());
+  if (live == nullptr || !live->is_backfilled() || live->was_heard_of()) return {};
+  const std::string before = ToString(live->start_after.owner.trial());
   return {"is next on " + state.nodes.at(live->members.front().node).name + ", after trial " +
               before, "the end of trial " + before};
 }
@@ -221,12 +221,12 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
 }  // namespace
 
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
-             const AttemptId& after) {
+             const AttemptId& start_after) {
   RetireUnreachable(draft, owner);
   const Runs& runs = *FindRuns(draft.state(), owner);
   const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
   const AttemptId id{owner, runs.next_attempt};
-  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, after});
+  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after});
   NotePlaced(draft, id);
 }
 
@@ -270,35 +270,35 @@ absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted) {
 void Place(Draft& draft) {
   draft.soft().try_place = false;
   std::set<const ReadyQueue*> blocked;
-  Claims claims(draft);
+  PreemptionPlan preemptions(draft);
   while (true) {
     const auto& ready = draft.index().ready;
     const std::pair<const ResourceRequest, ReadyQueue>* next = nullptr;
     for (const auto& queue : ready) {
       if (blocked.contains(&queue.second)) continue;
       if (next == nullptr ||
-          queue.second.by_turn.begin()->first < next->second.by_turn.begin()->first)
+          queue.second.by_order.begin()->first < next->second.by_order.begin()->first)
         next = &queue;
     }
     if (next == nullptr) return;
-    if (PlaceOne(draft, claims, next->first, next->second)) continue;
-    if (blocked.empty() && StandInLine(draft, claims, next->first, next->second)) continue;
+    if (PlaceOne(draft, preemptions, next->first, next->second)) continue;
+    if (blocked.empty() && TryBackfill(draft, preemptions, next->first, next->second)) continue;
     blocked.insert(&next->second);
-    claims.Make(next->first, next->second);
+    preemptions.PlanFor(next->first, next->second);
   }
 }
 
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
-  if (Waiting next = WhyInLine(world.state, owner); !next.reason.empty()) return next;
-  if (Waiting moving = WhyMoving(world.state, owner); !moving.reason.empty()) return moving;
+  if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
+  if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   if (owner.is_trial() &&
-      world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
+      world.index.experiments.at(owner.trial().experiment).throttled.contains(owner.trial().number))
     return {"max_concurrent trials of its experiment run already", "the end of one of them"};
-  if (Waiting leaving = WhyLeaving(world, owner); !leaving.reason.empty()) return leaving;
-  if (!world.index.ready_turn.contains(owner)) return {};
+  if (Waiting ending = WhyEnding(world, owner); !ending.reason.empty()) return ending;
+  if (!world.index.ready_order.contains(owner)) return {};
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
@@ -325,10 +325,10 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
-  const size_t leaving = CountLeavingFor(world, owner);
+  const size_t ending = CountEndingFor(world, owner);
   const std::string whose =
-      leaving == 0 ? "the end of a running trial"
-                   : std::to_string(leaving) + " of lower priority that save and end now";
+      ending == 0 ? "the end of a running trial"
+                  : std::to_string(ending) + " of lower priority that save and end now";
   const std::string frees =
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
@@ -336,7 +336,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
                 std::to_string(CountPlaces(core, wanted, now)) + " of them now" + but, frees};
   }
   if (nearest.empty()) {
-    if (std::string before = WhoIsBefore(world, owner); !before.empty())
+    if (std::string before = QueuedBefore(world, owner); !before.empty())
       return {"room is kept for " + before, "the start of its trials, or another node"};
     return {"about to be placed", "nothing is missing"};
   }

@@ -24,14 +24,15 @@ size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
 // Whether nodes of these sizes could hold it, were they empty.
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
 // Those of the nodes that may take work.
-std::vector<Room> RoomsNow(const Core& core, Millis now);
+std::vector<FreeCapacity> CapacitiesNow(const Core& core, Millis now);
 // As if an attempt with these members had been placed there, or had left.
-void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members);
-void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members);
+void TakeCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                  const std::vector<Member>& members);
+void ReturnCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                    const std::vector<Member>& members);
 // Puts all bundles into rooms of nodes but those avoided, or none.
-std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
+std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities,
+                                           const ResourceRequest& wanted,
                                            const std::set<NodeId>& avoided);
 // What is free on a node; of its gpus, the largest request that can be met (devices.h).
 Resources FreeOn(const World& world, NodeId node);

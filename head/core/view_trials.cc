@@ -72,8 +72,8 @@ Json RuntimeOf(const Trial& trial, Millis now) {
 }
 
 Waiting WaitingOf(const Core& core, const Trial& trial, Millis now) {
-  std::string unjudged = WhyUnjudged(core, trial, now);
-  if (!unjudged.empty()) return {std::move(unjudged), "its driver, when it is run again"};
+  std::string undecided = WhyUndecided(core, trial, now);
+  if (!undecided.empty()) return {std::move(undecided), "its driver, when it is run again"};
   return WhyWaiting(core, Owner::Of(trial.id), now);
 }
 
@@ -104,7 +104,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   item.Set("best", std::move(best));
   item.Set("reports", trial.reports);
   item.Set("failures", trial.runs.failures);
-  item.Set("preemptions", trial.runs.losses + trial.runs.moves);
+  item.Set("preemptions", trial.runs.losses + trial.runs.evictions);
   item.Set("created_at", TimeOrNull(trial.created_at));
   item.Set("started_at", TimeOrNull(FirstStart(trial.runs)));
   item.Set("ended_at", TimeOrNull(trial.ended_at));
@@ -116,24 +116,24 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
 // How much has to go wrong before it is lost. LOST: those that hold it are; they may come back.
 const char* DurabilityOf(const State& state, const Checkpoint& checkpoint) {
   if (checkpoint.is_stored()) return "DURABLE";
-  const size_t left = CountingOf(state, checkpoint.held_by).size();
+  const size_t left = CountingOf(state, checkpoint.replicas).size();
   return left > 1 ? "PEER" : left == 1 ? "LOCAL" : "LOST";
 }
 
 Json CheckpointsOf(const State& state, const Runs& runs) {
   Json list = Json::MakeArray();
   for (const Checkpoint& checkpoint : runs.checkpoints) {
-    Json holders = Json::MakeArray();
-    for (NodeId node : checkpoint.held_by) holders.Append(node.value);
+    Json nodes = Json::MakeArray();
+    for (NodeId node : checkpoint.replicas) nodes.Append(node.value);
     list.Append(Json::MakeObject({{"id", Json(checkpoint.id)},
                                   {"step", NumberOrInt(checkpoint.iteration)},
                                   {"state", "COMMITTED"},
                                   {"bytes", checkpoint.bytes},
                                   {"committed_at", TimeOrNull(checkpoint.committed_at)},
                                   {"manifest", checkpoint.manifest},
-                                  {"parts", TextsJson(checkpoint.parts)},
+                                  {"parts", TextsJson(checkpoint.shards)},
                                   {"durability", DurabilityOf(state, checkpoint)},
-                                  {"held_by", std::move(holders)},
+                                  {"held_by", std::move(nodes)},
                                   {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
   }
   return list;
@@ -290,7 +290,7 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
   const Attempt* live = trial.runs.live();
   if (live != nullptr && live->started_at != 0) return "RUNNING";
-  if (live != nullptr && !live->stands_in_line()) return "STARTING";
+  if (live != nullptr && !live->is_backfilled()) return "STARTING";
   const bool paused = trial.pause_cause != PauseCause::kNone ||
                       core.world.state.experiments.at(trial.id.experiment).paused;
   return paused ? "PAUSED" : "PENDING";

@@ -29,7 +29,7 @@ class PeerBook {
     NodeId asker;
     std::string address;  // Where it serves others; "": it does not.
     std::string manifest;
-    std::vector<NodeId> holders;  // Nodes that have it, whatever they have said so far.
+    std::vector<NodeId> replicas;  // Nodes that have it, whatever they have said so far.
   };
   // Who asks begins to fetch. The answer: whom of `alive` to ask, best first, two at most. `now`
   // counts as in Hold.
@@ -38,14 +38,14 @@ class PeerBook {
   // trees lie.
   std::optional<Source> FindHolder(NodeId asker, const std::string& address,
                                    const std::set<NodeId>& alive, Millis now);
-  struct Held {
+  struct Announced {
     std::string address;
     std::vector<std::string> whole;
     std::vector<std::string> fetching;
     std::vector<NodeId> failed;  // They did not serve.
   };
   // All that the node has; it replaces what it said before.
-  void Hold(NodeId node, const Held& held, Millis now);
+  void Announce(NodeId node, const Announced& announced, Millis now);
 
  private:
   struct Copy {

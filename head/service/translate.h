@@ -26,6 +26,6 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply);
 absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max);
 
 // "keep", "retry" or "restart": what becomes of trials that are over when their search goes on.
-absl::StatusOr<input::ResumeExperiment::Fate> FateFrom(const std::string& name);
+absl::StatusOr<input::ResumeExperiment::TrialAction> TrialActionFrom(const std::string& name);
 
 }  // namespace rt

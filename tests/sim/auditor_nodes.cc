@@ -23,7 +23,7 @@ void Auditor::On(const event::NodeDraining& e) {
   node.draining = true;
   node.by_hand = e.by_hand;
   node.drain_until = e.by_hand ? e.until : 0;
-  for (const AttemptId& attempt : node.live) OwnerOf(attempt.owner).moving = true;
+  for (const AttemptId& attempt : node.live) OwnerOf(attempt.owner).evicting = true;
 }
 
 void Auditor::On(const event::NodeResumed& e) {
@@ -46,15 +46,15 @@ void Auditor::On(const event::NodeAway& e) {
 }
 
 // A rank made room on a node that is to go: rank 0 because it had saved what it had done by then.
-void Auditor::CheckMoved(const Fence& fence, const OwnerBook& owner) const {
-  Must(owner.moving, "only who runs on a node that is to go is moved");
+void Auditor::CheckEvicted(const Fence& fence, const OwnerBook& owner) const {
+  Must(owner.evicting, "only who runs on a node that is to go is moved");
   auto it = truth_->runs.find(fence);
   // It was never started, or nobody knows of it any more.
   if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
   const TruthRun& run = it->second;
   Must(run.exited, "who was moved did exit");
-  Must(owner.saved_to > 0, "only who has saved is moved");
-  Must(fence.rank != 0 || (run.moved_after && owner.saved_to > *run.moved_after),
+  Must(owner.saved_seq > 0, "only who has saved is moved");
+  Must(fence.rank != 0 || (run.evicted_after && owner.saved_seq > *run.evicted_after),
        "nothing that was done before it was told is lost");
 }
 

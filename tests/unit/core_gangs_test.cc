@@ -140,12 +140,12 @@ TEST_CASE("ranks: a part that rank 0's checkpoint did not wait for is refused wi
   Nodes nodes({Cpus(2)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
   const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
-  const auto commit = [&](uint32_t rank, uint64_t row, bool together) {
+  const auto commit = [&](uint32_t rank, uint64_t row, bool collective) {
     return nodes.Do(input::CommitCheckpoint{.fence = {id, rank},
                                             .manifest = "m" + std::to_string(rank),
                                             .row = {row, static_cast<double>(row), 1, 1, "{}"},
                                             .bytes = 1,
-                                            .together = together});
+                                            .collective = collective});
   };
   CHECK(commit(0, 1, false).answer.checkpoint == 1);
   nodes.Do(input::Report{NodeId{1}, {{id, 0, {{2, 2, 1, 1, "{}"}}}}});
@@ -161,15 +161,17 @@ TEST_CASE("ranks: a pending checkpoint is no checkpoint, and is dropped with its
   Nodes nodes({Cpus(2)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
   const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
-  const Outcome pending = nodes.Do(input::CommitCheckpoint{
-      .fence = {id, 0}, .manifest = "m0", .row = {1, 1, 1, 1, "{}"}, .bytes = 1,
-      .together = true});
+  const Outcome pending = nodes.Do(input::CommitCheckpoint{.fence = {id, 0},
+                                                           .manifest = "m0",
+                                                           .row = {1, 1, 1, 1, "{}"},
+                                                           .bytes = 1,
+                                                           .collective = true});
   CHECK(pending.verdict.ok());
   CHECK(pending.answer.checkpoint == 0);
   const Runs& runs = nodes.core.world.state.experiments.at({1}).trials.at(0).runs;
   CHECK(runs.checkpoints.empty());
   REQUIRE(runs.live() != nullptr);
-  CHECK(runs.live()->parts.size() == 1);
+  CHECK(runs.live()->shards.size() == 1);
   nodes.Do(input::RemoveNode{{1}, "gone"});
-  CHECK(runs.attempts.back().parts.empty());
+  CHECK(runs.attempts.back().shards.empty());
 }

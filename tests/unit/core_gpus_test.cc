@@ -15,7 +15,7 @@ void GiveGpus(Story& story, int count, const std::string& sick = "") {
   for (int i = 0; i < count; ++i) {
     const std::string uuid = "GPU-" + std::to_string(i);
     sync.inventory.gpus.push_back({uuid, static_cast<uint32_t>(i), "H200", 1, ""});
-    if (uuid == sick) sync.inventory.gpus.back().trouble = "it is lost";
+    if (uuid == sick) sync.inventory.gpus.back().fault = "it is lost";
     else sync.inventory.resources.gpu += kUnit;
   }
   story.Do(sync);

@@ -15,7 +15,7 @@ TEST_CASE("core: trials are placed as room allows and run to the end") {
         std::string::npos);
   for (uint32_t i = 0; i < 3; ++i) story.Exit(story.FenceOf(i), 0, 0);
   CHECK(story.StateOf(2) == "COMPLETED");
-  CHECK(story.core.world.state.experiments.at({1}).decided);
+  CHECK(story.core.world.state.experiments.at({1}).finishing);
   story.Do(input::SinksFlushed{story.core.world.state.seq});
   CHECK(ExperimentStateName(story.core, story.core.world.state.experiments.at({1})) ==
         std::string("COMPLETED"));

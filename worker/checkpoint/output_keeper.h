@@ -29,7 +29,7 @@ namespace rt::worker {
 struct OutputOptions {
   std::string state_dir;  // Has the run directories in attempts/; <directory> is outputs/.
   Bytes bytes = limits::kOutputBytesMax;  // Of all ranks together; 0: nothing is kept.
-  Millis wait_for_room = limits::kOutputsWaitForRoom;
+  Millis wait_for_space = limits::kOutputsWaitForSpace;
   size_t waiting_max = limits::kOutputsWaitingMax / 2;
 };
 

@@ -7,7 +7,7 @@
 //   <run directory>/saved/done                       the newest seq that is committed
 // What is committed stays on the node within bounds (LocalTrees): it is what is restored here next.
 // Where a checkpoint counts before the store has it (durable_after; a node that is to go), it is
-// held here and by another node first, and HeldPusher brings it to the store later.
+// held here and by another node first, and ReplicaUploader brings it to the store later.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -22,11 +22,11 @@
 #include <vector>
 
 #include "common/cas/tree.h"
-#include "worker/checkpoint/held_pusher.h"
+#include "worker/checkpoint/replica_uploader.h"
 #include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
 #include "worker/run/local_trees.h"
-#include "worker/run/peer_holders.h"
+#include "worker/run/peer_replicas.h"
 
 namespace rt::worker {
 
@@ -35,19 +35,19 @@ class CheckpointPusher : public CheckpointPushes {
   // `on_done`: an attempt has less on its way.
   // `peers`: null where no other node can hold anything.
   CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                   std::function<void()> on_done, PeerHolders* peers = nullptr);
+                   std::function<void()> on_done, PeerReplicas* peers = nullptr);
   ~CheckpointPusher() override;
   void Start();
   void Stop();  // What is being pushed is pushed again by the next daemon.
 
   absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
-                    const SavedFiles& files, Done done) override;
+                    const CheckpointFiles& files, Done done) override;
   void Recover(std::shared_ptr<LiveAttempt> attempt) override;
   bool Has(const Fence& fence) const override;
-  bool HasUnstored(const Owner& owner) const override { return held_.HasOf(owner); }
+  bool HasUnstored(const Owner& owner) const override { return uploader_.HasOf(owner); }
   bool IsFull(const Fence& fence) const override;
   void Forget(const Fence& fence) override;
-  HeldPusher& held() { return held_; }
+  ReplicaUploader& uploader() { return uploader_; }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -60,7 +60,7 @@ class CheckpointPusher : public CheckpointPushes {
     timespec stored_at{};  // Its files were read after that.
     SafeCheckpoint safe;   // As it is committed.
     Time safe_at;
-    bool may_be_held = true;  // Not once that has failed.
+    bool may_be_replica = true;  // Not once that has failed.
     bool was_named = false;   // A commit may have said that it is held.
     // While the store has no room for it.
     Millis pause = 0;
@@ -70,7 +70,7 @@ class CheckpointPusher : public CheckpointPushes {
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
     std::shared_ptr<Push> running;
-    double saved_to_s = 0;  // Of training: the newest that was committed while held.
+    double replicated_to_s = 0;  // Of training: the newest that was committed while held.
     bool said_why = false;  // What it saves goes to the store at once.
   };
 
@@ -79,14 +79,14 @@ class CheckpointPusher : public CheckpointPushes {
   bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
   void Enqueue(std::shared_ptr<Push> push);
   absl::StatusOr<uint64_t> Commit(Push& push);
-  bool IsHeldFirst(const Push& push) const;
-  absl::Status Hold(Push& push);
+  bool IsReplicatedFirst(const Push& push) const;
+  absl::Status Replicate(Push& push);
   absl::Status Store(Push& push);
-  double SavedBefore(const Push& push);
+  double WorkSavedBefore(const Push& push);
   absl::Status MakeSafe(Push& push);
   bool IsForgotten(const Push& push) const;
   bool IsWanted(const Push& push) const;
-  void LeaveHeld(const Push& push);
+  void LeaveReplica(const Push& push);
   bool Pause(Millis span);
   void Postpone(const std::shared_ptr<Push>& push);
   void Settle(const Push& push, bool is_committed);
@@ -98,8 +98,8 @@ class CheckpointPusher : public CheckpointPushes {
   HeadCalls& head_;
   LocalTrees& trees_;
   const std::function<void()> on_done_;
-  PeerHolders* const peers_;
-  HeldPusher held_;
+  PeerReplicas* const peers_;
+  ReplicaUploader uploader_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -80,11 +80,11 @@ struct DesiredAttempt {
   bool stop = false;
   bool has_body = false;  // What is needed to start it is at hand.
   bool suspend = false;
-  uint64_t judged_seq = 0;  // Rows up to here have their driver's verdict.
-  bool move = false;
-  Millis move_by = 0;  // By this daemon's clock; 0: no deadline.
-  uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
-  std::optional<Fence> after;  // Not to be started before that one has ended.
+  uint64_t decided_seq = 0;  // Rows up to here have their driver's verdict.
+  bool evict = false;
+  Millis evict_by = 0;               // By this daemon's clock; 0: no deadline.
+  uint64_t complete_seq = 0;         // Of several ranks: the newest row whose checkpoint is whole.
+  std::optional<Fence> start_after;  // Not to be started before that one has ended.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -111,7 +111,7 @@ struct Drained {
   Fence fence;
   uint64_t last_seq = 0;  // Of its spool; 0: it reported nothing.
   Error error;
-  bool paused = false;  // It said that it ended because it was asked to.
+  bool suspended = false;  // It said that it ended because it was asked to.
   std::vector<uint32_t> log_matches = {};
   std::string note = {};  // For the reason of its end, when there is no other.
 };
@@ -125,7 +125,7 @@ struct Recovered {
   uint64_t pid = 0;
   std::optional<ExitFacts> exit;
   uint32_t port = 0;
-  bool leaves = false;    // It was asked to end once it had saved.
+  bool evicting = false;  // It was asked to end once it had saved.
   bool orphaned = false;  // It was asked to save and end because no head answered.
 };
 // It has not reported for too long; may be said again.
@@ -153,7 +153,7 @@ struct Launch {
 struct Signal {
   Fence fence;
   bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
-  bool paused = false;  // Because it was asked to save and end: a later daemon must know.
+  bool suspended = false;  // Because it was asked to save and end: a later daemon must know.
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 // Tell it to save and end. Answered by Saved once a checkpoint is committed, or it cannot be told.
@@ -200,7 +200,7 @@ using Action = std::variant<action::Prepare, action::Launch, action::Signal, act
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
   kRetrying,   // It failed for now; again at `retry_at`.
-  kInLine,     // Ready; who runs in its place has not ended yet.
+  kWaiting,    // Ready; who runs in its place has not ended yet.
   kLaunching,
   kRunning,
   kDraining,  // Ended; its last words are being collected.
@@ -214,17 +214,17 @@ struct AttemptState {
   uint32_t port = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
-  std::set<Fence> behind;  // All that it was ever to wait for.
+  std::set<Fence> start_after;  // All that it was ever to wait for.
   bool suspend = false;  // Sticky.
   bool orphaned = false;  // That is because no head answered.
   std::optional<Millis> suspend_at;  // When it was told to save and end.
   bool saved = false;
-  bool paused = false;  // It said that it ended for that.
-  bool move = false;    // As the newest desired list says.
-  Millis move_by = 0;
-  bool told = false;    // To save because of that, by `told_by`.
-  Millis told_by = 0;
-  bool leaves = false;  // It has saved since: it is ended, also after a false alarm.
+  bool suspended = false;  // It said that it ended for that.
+  bool evict = false;      // As the newest desired list says.
+  Millis evict_by = 0;
+  bool announced = false;  // To save because of that, by `told_by`.
+  Millis announced_by = 0;
+  bool evicting = false;          // It has saved since: it is ended, also after a false alarm.
   std::optional<Millis> hung_at;  // When it was said to hang.
   std::string hung_why;
   std::optional<Millis> term_at;  // When SIGTERM was sent.
@@ -237,7 +237,8 @@ struct AttemptState {
 struct WorkerState {
   uint64_t epoch = 0;
   std::map<Fence, AttemptState> attempts;
-  std::set<Fence> to_come;  // Desired, and asked for again because their bodies did not come.
+  // Desired, and asked for again because their bodies did not come.
+  std::set<Fence> awaiting_bodies;
 };
 
 std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now);

@@ -169,13 +169,14 @@ std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
   return std::make_unique<Peers>(*this, manifest, *found);
 }
 
-absl::StatusOr<Holders> PeerFinder::FindHolders(const std::string& manifest, const Fence& fence) {
+absl::StatusOr<ReplicaSource> PeerFinder::FindReplicas(const std::string& manifest,
+                                                       const Fence& fence) {
   v1::FindSourcesRequest request;
   request.set_manifest(manifest);
   ToWire(fence, request.mutable_fence());
   RT_ASSIGN_OR_RETURN(const v1::FindSourcesReply found, Ask(std::move(request)));
   if (found.lost()) return absl::DataLossError("no node that is left holds it");
-  return Holders{std::make_unique<Peers>(*this, manifest, found), found.all()};
+  return ReplicaSource{std::make_unique<Peers>(*this, manifest, found), found.all()};
 }
 
 std::unique_ptr<BlobSource> PeerFinder::At(const std::string& manifest, uint64_t node,
@@ -206,8 +207,8 @@ absl::StatusOr<v1::Source> PeerFinder::FindHolder() {
   return holder;
 }
 
-absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence,
-                                          uint64_t row) {
+absl::StatusOr<uint64_t> PeerFinder::Replicate(const std::string& manifest, const Fence& fence,
+                                               uint64_t row) {
   if (address_.empty()) return absl::UnavailableError("this node serves no others");
   RT_ASSIGN_OR_RETURN(const v1::Source holder, FindHolder());
   v1::HoldTreeRequest request;
@@ -259,10 +260,10 @@ void PeerFinder::Say(const std::set<uint64_t>& failed) {
   v1::HoldTreesRequest request;
   request.set_address(address_);
   auto put = [](const std::vector<std::string>& from, auto* to) {
-    const size_t count = std::min(from.size(), limits::kHeldTreesPerNode);
+    const size_t count = std::min(from.size(), limits::kAnnouncedTreesPerNode);
     to->Assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
   };
-  put(trees_->Whole(), request.mutable_whole());
+  put(trees_->Complete(), request.mutable_whole());
   put(trees_->Arriving(), request.mutable_fetching());
   for (uint64_t node : failed) request.add_failed(node);
   v1::Empty reply;

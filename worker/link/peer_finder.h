@@ -16,12 +16,12 @@
 #include "common/rpc/identity.h"
 #include "rt/v1/checkpoint.pb.h"
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/peer_holders.h"
+#include "worker/run/peer_replicas.h"
 #include "worker/run/tree_fetcher.h"
 
 namespace rt::worker {
 
-class PeerFinder : public PeerSources, public PeerHolders {
+class PeerFinder : public PeerSources, public PeerReplicas {
  public:
   PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials, std::string cluster_id);
   ~PeerFinder() override;
@@ -32,12 +32,13 @@ class PeerFinder : public PeerSources, public PeerHolders {
   void Changed();  // What this node has is not what it said.
 
   std::unique_ptr<BlobSource> Find(const std::string& manifest) override;
-  absl::StatusOr<Holders> FindHolders(const std::string& manifest, const Fence& fence) override;
+  absl::StatusOr<ReplicaSource> FindReplicas(const std::string& manifest,
+                                             const Fence& fence) override;
   // That node alone.
   std::unique_ptr<BlobSource> At(const std::string& manifest, uint64_t node,
                                  const std::string& address);
-  absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence,
-                                uint64_t row) override;
+  absl::StatusOr<uint64_t> Replicate(const std::string& manifest, const Fence& fence,
+                                     uint64_t row) override;
 
  private:
   class Peers;

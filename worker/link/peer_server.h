@@ -19,7 +19,7 @@ struct PeerServerOptions {
   int port = 0;      // 0: any.
   Bytes bytes_per_second = 0;  // 0: no bound.
   size_t streams_max = limits::kPeerStreamsMax;
-  struct Held {
+  struct ReplicaRequest {
     std::string manifest;
     Fence fence;
     uint64_t row = 0;   // That it was saved with; 0: not said.
@@ -27,8 +27,8 @@ struct PeerServerOptions {
     std::string address;
   };
   // Fetches a tree from another node and holds it here for the store; blocks.
-  using Hold = std::function<absl::Status(const Held&)>;
-  Hold hold;
+  using Replicate = std::function<absl::Status(const ReplicaRequest&)>;
+  Replicate replicate;
 };
 
 class PeerServer {

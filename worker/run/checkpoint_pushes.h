@@ -11,7 +11,7 @@
 
 namespace rt::worker {
 
-struct SavedFiles {
+struct CheckpointFiles {
   std::string path;   // A directory or a file.
   bool given = false;  // It is not needed there any more: it may be moved.
 };
@@ -26,7 +26,7 @@ class CheckpointPushes {
   // daemon may be killed. `done` follows, from any thread, unless the attempt is forgotten or this
   // daemon ends. What was taken already, by an earlier daemon say, is not taken again.
   virtual absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
-                            const SavedFiles& files, Done done) = 0;
+                            const CheckpointFiles& files, Done done) = 0;
   // Goes on with what earlier daemons took.
   virtual void Recover(std::shared_ptr<LiveAttempt> attempt) = 0;
   // Whether something of it is still on its way; whether so much is that it should wait before it

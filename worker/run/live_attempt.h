@@ -19,7 +19,7 @@
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
 #include "worker/run/metric_keys.h"
-#include "worker/run/report_pace.h"
+#include "worker/run/report_intervals.h"
 #include "worker/run/spool.h"
 
 namespace rt::worker {
@@ -27,22 +27,22 @@ namespace rt::worker {
 // What the head answered for this rank's rows so far.
 struct Standing {
   uint64_t acked_seq = 0;
-  uint64_t judged_seq = 0;
+  uint64_t decided_seq = 0;
   bool stop = false;
   uint64_t stop_seq = 0;
   std::string reason;
   bool stale = false;
-  bool pause = false;  // It is asked to save and end.
-  bool move = false;   // It is asked to save, because its node is to go, and ends once it has.
-  Millis move_by = 0;  // The deadline; 0: none.
+  bool suspend = false;  // It is asked to save and end.
+  bool evict = false;    // It is asked to save, because its node is to go, and ends once it has.
+  Millis evict_by = 0;   // The deadline; 0: none.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
   std::string key;
   uint64_t stdout_offset = 0;
   bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
-  bool saved = false;  // It comes with a checkpoint.
-  bool together = false;  // Of which other ranks may have parts.
+  bool with_checkpoint = false;  // It comes with a checkpoint.
+  bool collective = false;       // Of which other ranks may have parts.
 };
 
 // Whom an attempt wakes, from any thread.
@@ -67,33 +67,33 @@ class LiveAttempt {
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
   // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
-  bool NotePause(std::function<void()> saved);
+  bool NoteSuspend(std::function<void()> saved);
   // Its node is to go: `saved` is called once a checkpoint is committed that it reports from now
   // on. Repeated, this says another deadline.
-  void NoteMove(Millis by, std::function<void()> saved);
-  void NoteStay();  // A false alarm.
+  void NoteEviction(Millis by, std::function<void()> saved);
+  void NoteEvictionCancelled();  // A false alarm.
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
   // Of several ranks: the newest row whose checkpoint is whole.
-  void NoteWhole(uint64_t seq);
-  void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
-  bool said_paused() const { return said_paused_; }
+  void NoteComplete(uint64_t seq);
+  void SaySuspended();  // The trial itself: it ends because of that. Outlives the daemon.
+  bool said_suspended() const { return said_suspended_; }
   void SayOrphaned();  // Its daemon: it is asked to end because no head answers. Outlives it, too.
   bool said_orphaned() const;
   // The driver has judged the rows up to here; whether that is news.
-  bool NoteJudged(uint64_t seq);
+  bool NoteDecided(uint64_t seq);
   // Whether the row has its verdict: the head has it, and the driver has judged it where one does.
   bool IsSettled(const Standing& standing, uint64_t seq) const;
   Standing standing() const;
 
   void SetError(const Error& error);  // What the trial itself said went wrong.
   // The trial's own words, else, for a failure, the last 20 lines of standard error.
-  Error LastWords(const ExitFacts& exit) const;
+  Error LastError(const ExitFacts& exit) const;
 
   // Takes reports from standard output; true when everything that is there was looked at.
   bool PumpStdout(bool at_end);
 
   // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
-  void Hurry();
+  void Flush();
 
   // A report through the socket was refused.
   void NoteRefused(const absl::Status& why);
@@ -129,11 +129,11 @@ class LiveAttempt {
   std::unique_ptr<Spool> spool_;
   std::atomic<int> connections_{0};
   std::atomic<bool> listener_closed_{false};
-  std::atomic<bool> said_paused_{false};
+  std::atomic<bool> said_suspended_{false};
   std::optional<Pattern> regex_;
   std::string regex_refused_;
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
-  bool is_judged_ = false;  // By the experiment's driver.
+  bool awaits_decision_ = false;         // By the experiment's driver.
   std::mutex adding_;  // One row's iteration follows from the one before it.
   MetricKeys keys_;    // Of its rows; guarded by adding_.
   mutable std::mutex mutex_;
@@ -141,11 +141,11 @@ class LiveAttempt {
   std::optional<Error> error_;
   uint64_t reports_refused_ = 0;  // Through the socket, as this daemon saw.
   std::string first_report_refused_;
-  std::function<void()> on_saved_;
-  std::function<void()> on_moved_;
-  std::optional<uint64_t> whole_seq_;  // As the head said last.
-  ReportPace pace_;  // By SteadyClock().
-  uint64_t move_after_ = 0;  // The row that was the newest when it was told.
+  std::function<void()> on_suspend_saved_;
+  std::function<void()> on_evict_saved_;
+  std::optional<uint64_t> complete_seq_;  // As the head said last.
+  ReportIntervals report_intervals_;      // By SteadyClock().
+  uint64_t evict_after_ = 0;              // The row that was the newest when it was told.
   LogReader stdout_;  // The loop's thread only, as are the next.
   std::string partial_;
   uint64_t lines_refused_ = 0;  // Seen by this daemon.

@@ -57,23 +57,23 @@ class LocalTrees {
   // Moves the tree at `path` here, where it stays until LetGo, beyond the bounds and through a loss
   // of power. DataLoss: a file of it changed after `since`. What lies here already is held, and the
   // tree at `path` left to who calls.
-  absl::Status Hold(const Fence& fence, const std::string& manifest, const std::string& text,
-                    const std::string& path, timespec since);
+  absl::Status AddReplica(const Fence& fence, const std::string& manifest, const std::string& text,
+                          const std::string& path, timespec since);
   // The same of what lies here already; false: it does not.
-  bool HoldAgain(const Fence& fence, const std::string& manifest);
-  void LetGo(const Fence& fence, const std::string& manifest);
-  struct HeldTree {
+  bool ShareReplica(const Fence& fence, const std::string& manifest);
+  void Release(const Fence& fence, const std::string& manifest);
+  struct Replica {
     Fence fence;  // Of the rank that saved it.
     std::string manifest;
   };
-  std::vector<HeldTree> Held() const;
+  std::vector<Replica> Replicas() const;
   // Where one lies; "": it is held no more, or was given up because its bytes had changed.
-  std::string HeldAt(const std::string& manifest) const;
+  std::string ReplicaAt(const std::string& manifest) const;
   // A path for a tree that is to be held.
   std::string NewPart();
 
   // Gives up everything that is kept and not held: the disk is full.
-  void GiveRoom();
+  void FreeSpace();
 
   struct Wanted {
     std::string digest;
@@ -88,7 +88,7 @@ class LocalTrees {
   absl::Status Clone(const std::string& manifest, const std::string& target);
 
   // Manifests of what is held, and of at least kPeerTreeBytesMin.
-  std::vector<std::string> Whole() const;
+  std::vector<std::string> Complete() const;
   std::vector<std::string> Arriving() const;
 
  private:
@@ -107,7 +107,7 @@ class LocalTrees {
     size_t written = 0;
     bool whole = false;
     bool kept = false;
-    std::set<Fence> holders;  // While it is held.
+    std::set<Fence> replica_of;  // While it is held.
     timespec since{};    // No file of it has changed after.
     Millis moved_at = 0;  // The last chunk came.
     uint64_t used = 0;   // Counts uses: the least is the longest ago.
@@ -123,7 +123,7 @@ class LocalTrees {
   void Load();
   absl::Status MoveHere(const Fence& fence, const std::string& text, const std::string& path,
                         timespec since, const std::string& kept);
-  absl::Status HoldKept(const Fence& fence, const std::string& kept);
+  absl::Status ReplicaFromKept(const Fence& fence, const std::string& kept);
   void Erase(uint64_t id);
   void GiveUp(uint64_t id, const std::string& path);
   uint64_t FindAt(const std::string& path) const;

@@ -14,7 +14,7 @@
 namespace rt::worker {
 
 // The nodes that hold a checkpoint which the store may not have yet. NotFound: none of them has it.
-struct Holders {
+struct ReplicaSource {
   std::unique_ptr<BlobSource> source;
   bool all = false;  // None that may have it is missing.
 };
@@ -23,7 +23,8 @@ class PeerSources {
  public:
   virtual ~PeerSources() = default;
   // DataLoss: no node that is left holds what the attempt is to start from.
-  virtual absl::StatusOr<Holders> FindHolders(const std::string& manifest, const Fence& fence) = 0;
+  virtual absl::StatusOr<ReplicaSource> FindReplicas(const std::string& manifest,
+                                                     const Fence& fence) = 0;
   // Other workers that have the tree or are getting it, as one source (of chunks), which is
   // Unavailable once none of them serves. Null when there are none.
   virtual std::unique_ptr<BlobSource> Find(const std::string& manifest) = 0;
@@ -42,9 +43,10 @@ class TreeFetcher {
                      const std::string& path);
   // The same of a checkpoint that the store may not have yet, for the attempt that starts from it.
   // NotFound and DataLoss: nobody has it any more.
-  absl::Status FetchHeld(const std::string& manifest, const Fence& fence, const std::string& path);
+  absl::Status FetchReplica(const std::string& manifest, const Fence& fence,
+                            const std::string& path);
   // Brings a tree from another node, to be held here for the store. ResourceExhausted: no room.
-  absl::Status Hold(BlobSource& from, const std::string& manifest, const Fence& fence);
+  absl::Status FetchAsReplica(BlobSource& from, const std::string& manifest, const Fence& fence);
   // The files of several trees in the directory `path`, which is made anew; of one name the last
   // tree's stays. It serves nobody: it is none of them.
   absl::Status FetchMerged(const std::vector<std::string>& manifests, const std::string& path);

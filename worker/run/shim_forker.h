@@ -1,4 +1,4 @@
-// The daemon's side of rt-shim --nursery (worker/run/shim_nursery.h): starts shims, and the nursery
+// The daemon's side of rt-shim --nursery (worker/run/fork_shims.h): starts shims, and the nursery
 // itself when there is none, or it was killed. Thread-safe.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace rt::worker {
 
-class Nursery {
+class ShimForker {
  public:
-  Nursery(std::string state_dir, std::string bin_dir)
+  ShimForker(std::string state_dir, std::string bin_dir)
       : state_dir_(std::move(state_dir)), bin_dir_(std::move(bin_dir)) {}
-  ~Nursery();
+  ~ShimForker();
   // A shim for the run directory, which reads `input` and writes to `output`. Both stay open here.
   absl::Status Start(const std::string& run_dir, int input, int output);
   // Ends it, and waits for that. Shims go on.

@@ -9,6 +9,6 @@
 namespace rt {
 
 // Remembers that the experiment's driver has something to read. Called by Apply only.
-void NoteNews(World& world, const Event& event, uint64_t seq);
+void NoteDriverRecord(World& world, const Event& event, uint64_t seq);
 
 }  // namespace rt

@@ -8,13 +8,13 @@
 
 namespace rt::worker {
 
-class PeerHolders {
+class PeerReplicas {
  public:
-  virtual ~PeerHolders() = default;
+  virtual ~PeerReplicas() = default;
   // Blocks until the best other node has fetched the tree, which was saved with that row and lies
   // here, and holds it on its disk: that node. Asked again, it holds on.
-  virtual absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence,
-                                        uint64_t row) = 0;
+  virtual absl::StatusOr<uint64_t> Replicate(const std::string& manifest, const Fence& fence,
+                                             uint64_t row) = 0;
 };
 
 }  // namespace rt::worker

@@ -10,6 +10,6 @@ namespace rt::worker {
 
 // Returns in each shim with its run directory, and in the nursery itself, at its end, with "".
 // `argv` is main's: in a shim it is overwritten, so that ps shows what the shim is for.
-std::string RunNursery(int argc, char** argv);
+std::string ForkShims(int argc, char** argv);
 
 }  // namespace rt::worker

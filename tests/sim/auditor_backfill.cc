@@ -3,10 +3,10 @@
 
 namespace rt::sim {
 
-void Auditor::StandInLine(const event::AttemptPlaced& e, const OwnerBook& owner) {
-  const OwnerBook& before = LiveOf(e.after);
-  Must(e.attempt.owner.is_trial() && e.after.owner.is_trial() &&
-           e.attempt.owner.group == e.after.owner.group,
+void Auditor::CheckBackfill(const event::AttemptPlaced& e, const OwnerBook& owner) {
+  const OwnerBook& before = LiveOf(e.start_after);
+  Must(e.attempt.owner.is_trial() && e.start_after.owner.is_trial() &&
+           e.attempt.owner.group == e.start_after.owner.group,
        "who stands in line waits for a trial of its own search");
   Must(!ExperimentOf(e.attempt.owner.trial().experiment).spec.asks_driver,
        "no trial that a driver decides about stands in line");
@@ -18,35 +18,35 @@ void Auditor::StandInLine(const event::AttemptPlaced& e, const OwnerBook& owner)
   NodeBook& node = NodeOf(e.members.front().node);
   Must(node.ready && !node.gone && !node.draining, "work goes to ready nodes only");
   node.live.insert(e.attempt);
-  line_before_[e.attempt] = e.after;
-  Must(line_next_.emplace(e.after, e.attempt).second, "one stands behind one");
+  backfill_before_[e.attempt] = e.start_after;
+  Must(backfill_next_.emplace(e.start_after, e.attempt).second, "one stands behind one");
 }
 
-void Auditor::LeaveLine(const AttemptId& attempt, const Member& member) {
-  const AttemptId before = line_before_.at(attempt);
+void Auditor::DropBackfill(const AttemptId& attempt, const Member& member) {
+  const AttemptId before = backfill_before_.at(attempt);
   NodeOf(member.node).live.erase(attempt);
-  line_before_.erase(attempt);
-  line_next_.erase(before);
-  const auto next = line_next_.find(attempt);
-  if (next == line_next_.end()) return;
-  line_before_[next->second] = before;
-  line_next_[before] = next->second;
-  line_next_.erase(attempt);
+  backfill_before_.erase(attempt);
+  backfill_next_.erase(before);
+  const auto next = backfill_next_.find(attempt);
+  if (next == backfill_next_.end()) return;
+  backfill_before_[next->second] = before;
+  backfill_next_[before] = next->second;
+  backfill_next_.erase(attempt);
 }
 
 // The room that has just been given back is that of who stood behind.
 void Auditor::Inherit(const AttemptId& attempt) {
-  const auto next = line_next_.find(attempt);
-  if (next == line_next_.end()) return;
+  const auto next = backfill_next_.find(attempt);
+  if (next == backfill_next_.end()) return;
   const AttemptId heir = next->second;
-  line_next_.erase(next);
-  line_before_.erase(heir);
+  backfill_next_.erase(next);
+  backfill_before_.erase(heir);
   const OwnerBook& owner = LiveOf(heir);
   Hold(owner.members.front(), heir, owner.asks.bundles.front());
 }
 
 void Auditor::CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const {
-  Must(line_before_.contains(e.attempt), "only who stands in line is withdrawn");
+  Must(backfill_before_.contains(e.attempt), "only who stands in line is withdrawn");
   Must(owner.started.empty() && Accepted({e.attempt, 0}) == 0, "nobody is withdrawn who ran");
 }
 

@@ -1,5 +1,7 @@
 // What every swept store promises about its room: it counts what lies there to the byte, never
 // holds more than its quota, and loses nothing to it.
+#include "common/cas/store_space.h"
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -11,7 +13,6 @@
 #include "common/cas/dir_store.h"
 #include "common/cas/mem_objects.h"
 #include "common/cas/pack_store.h"
-#include "common/cas/room.h"
 #include "common/run/files.h"
 #include "tests/contract/blob_store_suite.h"
 #include "tests/temp_dir.h"
@@ -186,7 +187,7 @@ TEST_CASE("room: above its quota a store refuses, says what to do, and what is t
     CHECK(use.refuses);
     CHECK(use.quota_bytes == 20'000);
     CHECK(use.reason.find("quota") != std::string::npos);
-    CHECK(store->IsShortOfRoom());
+    CHECK(store->IsShortOfSpace());
     CheckCount(*place, *store);
     CHECK(store->use().used_bytes <= 20'000);
     // What is there costs nothing, whoever pushes it.
@@ -205,7 +206,7 @@ TEST_CASE("room: once a sweep has made some, what waited is taken, and nothing w
     const std::string waits = Noise(12'000, 2);
     REQUIRE(absl::IsResourceExhausted(Push(*store, waits).status()));
     place->Sweep(*store, {});
-    CHECK(!store->IsShortOfRoom());
+    CHECK(!store->IsShortOfSpace());
     CHECK(store->use().refuses);  // Nobody has looked.
     store->LookAgain();
     CHECK(!store->use().refuses);
@@ -280,17 +281,17 @@ TEST_CASE("room: a write whose answer was lost is counted as done, and a sweep s
 }
 
 TEST_CASE("room: a disk that would be filled refuses, with writes that are under way counted") {
-  StoreRoom room(0, "/tmp");
-  auto some = room.Take({.growth = 1, .written = 1});
+  StoreSpace space(0, "/tmp");
+  auto some = space.Take({.growth = 1, .written = 1});
   REQUIRE(some.ok());
-  auto much = room.Take({.growth = 1, .written = Bytes{1} << 60});
+  auto much = space.Take({.growth = 1, .written = Bytes{1} << 60});
   REQUIRE(absl::IsResourceExhausted(much.status()));
   CHECK(MessageOf(much.status()).find("are kept free") != std::string::npos);
-  CHECK(room.use().refuses);
-  room.LookAgain();
-  CHECK(room.use().refuses);
-  auto again = room.Take({.growth = 1, .written = 1});  // What was refused holds nothing.
+  CHECK(space.use().refuses);
+  space.LookAgain();
+  CHECK(space.use().refuses);
+  auto again = space.Take({.growth = 1, .written = 1});  // What was refused holds nothing.
   CHECK(again.ok());
   some->Keep(1, 0);
-  CHECK(room.use().used_bytes == 1);
+  CHECK(space.use().used_bytes == 1);
 }

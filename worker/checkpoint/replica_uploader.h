@@ -22,11 +22,12 @@
 
 namespace rt::worker {
 
-class HeldPusher {
+class ReplicaUploader {
  public:
   // `on_done`: the store lacks less of what is held.
-  HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees, std::function<void()> on_done);
-  ~HeldPusher();
+  ReplicaUploader(BlobStore& store, HeadCalls& head, LocalTrees& trees,
+                  std::function<void()> on_done);
+  ~ReplicaUploader();
   void Start();  // Also with what earlier daemons held.
   void Stop();
 
@@ -37,7 +38,7 @@ class HeldPusher {
   void Add(const Fence& fence, const std::string& manifest, double worth);
   // What was expected was not committed, or the store has it.
   void Drop(const Fence& fence, const std::string& manifest);
-  // One that may not have been committed yet, another node's say. `row`: as in HeldQuestion.
+  // One that may not have been committed yet, another node's say. `row`: as in ReplicaQuestion.
   void AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
@@ -51,16 +52,16 @@ class HeldPusher {
   using Key = std::pair<Fence, std::string>;  // And the manifest.
   struct Entry {
     uint64_t order = 0;
-    uint64_t turn = 0;  // Another each time that it is to be held.
+    uint64_t round = 0;  // Another each time that it is to be held.
     bool is_expected = false;
-    bool is_wanted = true;   // As the head said last.
+    bool is_wanted = true;    // As the head said last.
     bool is_to_push = false;  // The same.
     bool is_pushing = false;  // Meanwhile it is not asked about.
     double worth = 1;
     Time added_at;
     // A head that does not know of it may learn of it yet: before this, and while the head says so.
     Time sure_at;
-    bool may_come = false;
+    bool commit_pending = false;
     uint64_t row = 0;
     Time ask_at;
     Time push_at;  // Not before.
@@ -68,7 +69,7 @@ class HeldPusher {
   };
   struct Due {
     Key key;
-    uint64_t turn = 0;
+    uint64_t round = 0;
   };
   Entry& Known(const Fence& fence, const std::string& manifest);
   void AskAll();
@@ -79,9 +80,9 @@ class HeldPusher {
   // After how long to ask, or to try, again; nullopt: it is to be held no more.
   std::optional<Millis> Ask(const Key& key);
   std::optional<Millis> Push(const Key& key);
-  void LetGo(const Due& due);
-  HeldQuestion QuestionOf(const Key& key) const;
-  void NoteDuty(const Key& key, const HeldDuty& duty);
+  void Release(const Due& due);
+  ReplicaQuestion QuestionOf(const Key& key) const;
+  void NoteDuty(const Key& key, const ReplicaDuty& duty);
   void Say(const Key& key, const absl::Status& status);
 
   BlobStore& store_;
@@ -89,7 +90,7 @@ class HeldPusher {
   LocalTrees& trees_;
   const std::function<void()> on_done_;
   std::thread asker_, pusher_;
-  std::mutex letting_go_;  // Taken before mutex_; while it is, nothing is held anew.
+  std::mutex releasing_;  // Taken before mutex_; while it is, nothing is held anew.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -71,10 +71,10 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
 }
 
 // The workers of trials whose rows are judged by an answer up to `through` hear of it.
-void WakeJudged(Draft& draft, const Experiment& experiment, uint64_t through) {
+void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   for (uint32_t number : draft.index().experiments.at(experiment.id).live) {
     const Attempt& live = *experiment.trials.at(number).runs.live();
-    if (live.unjudged.empty() || live.unjudged.front().event_seq > through) continue;
+    if (live.undecided.empty() || live.undecided.front().event_seq > through) continue;
     for (const Member& member : live.members) draft.soft().dirty.insert(member.node);
   }
 }
@@ -88,8 +88,8 @@ void PauseAndResume(Draft& draft, const Experiment& experiment,
   };
   for (uint32_t number : input.pauses) {
     if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
-    draft.Emit(event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler,
-                                  "by its scheduler"});
+    draft.Emit(
+        event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler, "by its scheduler"});
   }
   for (uint32_t number : input.resumes) {
     if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
@@ -102,7 +102,7 @@ void PauseAndResume(Draft& draft, const Experiment& experiment,
 size_t WaitingTrials(const World& world, ExperimentId id) {
   const std::set<uint32_t>& pending = world.index.experiments.at(id).pending;
   return static_cast<size_t>(std::count_if(pending.begin(), pending.end(), [&](uint32_t number) {
-    return world.index.ready_turn.contains(Owner::Of(TrialId{id, number}));
+    return world.index.ready_order.contains(Owner::Of(TrialId{id, number}));
   }));
 }
 
@@ -166,7 +166,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
                                          std::to_string(experiment->answered_seq) + " already");
   }
   if (input.through > experiment->answered_seq) {
-    WakeJudged(draft, *experiment, input.through);
+    WakeDecided(draft, *experiment, input.through);
     draft.Emit(event::DriverAnswered{id, input.session, input.through});
   }
   for (const auto& stop : input.stops)
@@ -176,15 +176,14 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   for (const auto& suggestion : input.suggestions) {
     const std::vector<uint32_t> asked = AskedNumbers(draft.core.world, id);
     if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
-    CreateTrial(draft, id, suggestion.params,
-                FreeName(draft.core.world, *experiment, suggestion.name),
-                FreeName(draft.core.world, *experiment, suggestion.directory),
-                suggestion.resources);
+    CreateTrial(
+        draft, id, suggestion.params, FreeName(draft.core.world, *experiment, suggestion.name),
+        FreeName(draft.core.world, *experiment, suggestion.directory), suggestion.resources);
   }
   if (input.search_finished && !experiment->search_finished && experiment->is_searching())
     draft.Emit(event::SearchFinished{id});
   if (input.stop_all) StopExperiment(draft, id, StopCause::kRule, input.stop_all_reason);
-  DecideIfOver(draft, id);
+  MaybeFinish(draft, id);
   return absl::OkStatus();
 }
 
@@ -193,7 +192,7 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   const ExperimentIndex& index = world.index.experiments.at(id);
   const ExperimentSpec& spec = index.spec;
   std::vector<uint32_t> numbers;
-  const bool asks = spec.driver.suggests && experiment.is_searching();
+  const bool asks = spec.driver.searches && experiment.is_searching();
   if (!asks || experiment.search_finished) return numbers;
   // A searcher learns from what ended before: it is not asked ahead of the room there is.
   const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
@@ -228,24 +227,23 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
   if (!experiment.is_searching() || !IsAway(core, id, now)) return "";
   const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
-  if (!asked.empty())
-    return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
+  if (!asked.empty()) return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
   const ExperimentIndex& index = core.world.index.experiments.at(id);
   for (uint32_t number : index.pending) {
     const Trial& trial = experiment.trials.at(number);
-    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.judges)
+    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
       return WaitText("choose when trial " + ToString(trial.id) + " runs");
   }
   for (uint32_t number : index.live) {
-    std::string why = WhyUnjudged(core, experiment.trials.at(number), now);
+    std::string why = WhyUndecided(core, experiment.trials.at(number), now);
     if (!why.empty()) return why;
   }
   return "";
 }
 
-std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now) {
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
   const Attempt* live = trial.runs.live();
-  if (live == nullptr || live->unjudged.empty() || trial.stop_cause != StopCause::kNone) return "";
+  if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
   if (!IsAway(core, trial.id.experiment, now)) return "";
   return WaitText("judge iteration " + FormatDouble(trial.last.iteration) + " of trial " +
                   ToString(trial.id));

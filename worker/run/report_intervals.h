@@ -10,7 +10,7 @@
 
 namespace rt::worker {
 
-class ReportPace {
+class ReportIntervals {
  public:
   // A row came.
   void Note(Millis now);
