@@ -25,7 +25,7 @@ struct Invocation {
   std::string head, token_file, format, step, checkpoint;
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
   uint32_t rank = 0;  // Of a trial with several.
-  std::string state;  // Of a private cluster that is to go on.
+  std::string state;  // Of a private cluster that is continued.
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;
   bool failed = false, from_scratch = false;

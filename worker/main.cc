@@ -119,7 +119,7 @@ struct Trees {
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
         fetcher(store, local, &peers) {}
-  // `pushes`: looks after what other nodes ask to be held here.
+  // `pushes`: keeps the replicas that other nodes request here.
   void Serve(const Flags& flags, const Credentials& credentials, CheckpointPusher& pushes,
              std::function<uint64_t()> head_epoch) {
     auto replicate = [this, &pushes](const PeerServerOptions::ReplicaRequest& asked) {
@@ -142,7 +142,7 @@ struct Trees {
   std::unique_ptr<PeerServer> server;
 };
 
-// Nothing runs here, and nothing that is held here, or was written here, waits for the store.
+// Nothing runs here, and no replica and no outputs here wait for the store.
 bool IsIdle(const WorkerLoop& loop, const ReplicaUploader& uploader) {
   const std::vector<Observed> observed = loop.observed();
   const bool is_done = uploader.IsDone() && loop.outputs_pending().empty();
@@ -196,7 +196,7 @@ int WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis gra
 // Whatever still hangs then ends with the process; trials are not ours to end, and everything that
 // must last is on disk.
 void BeginStop() {
-  RT_LOG(kInfo) << "stopping; what runs goes on";
+  RT_LOG(kInfo) << "stopping; attempts keep running";
   std::thread([] {
     ::sleep(kStopSeconds);
     ::_exit(0);
@@ -287,8 +287,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
       {launcher, socket, pool, attempts, pushes, outputs, activity},
       [&](bool urgent) { reports.OnRow(urgent); },
       [&](bool urgent) {
-        if (sync_now == nullptr) return;
-        urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
+        if (sync_now != nullptr) urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
       });
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;

@@ -66,6 +66,6 @@ class CommandLine {
 std::vector<std::string> FlagsAt(const CLI::App* level);
 // "see rt exp list --help".
 std::string HelpOf(const CLI::App* level);
-const CLI::Range& CountRange();  // Of a count that somebody types.
+const CLI::Range& CountRange();  // Of a count that a user types.
 
 }  // namespace rt

@@ -10,7 +10,7 @@ namespace rt::limits {
 
 // Inputs that wait for the core thread; above it the edge answers RESOURCE_EXHAUSTED.
 inline constexpr size_t kInboxInputsMax = 16'384;
-// Room in the inbox that only Sync may use: control goes on when reports flood.
+// Slots of the inbox that only Sync may use: control continues when reports flood.
 inline constexpr size_t kInboxReservedForSync = 4'096;
 // Inputs in one batch: one transaction, small enough to keep the tail latency low.
 inline constexpr size_t kBatchInputsMax = 512;
@@ -49,7 +49,7 @@ inline constexpr Millis kReportDelayMax = 20;
 inline constexpr size_t kCheckpointRowsMax = 4;
 // Of an experiment, on either side of 0: enough to have a few between any two.
 inline constexpr int64_t kPriorityMost = 1'000;
-// Waiting trials for which one round of placement makes room at most; the next round goes on.
+// Waiting trials that preempt in one round of placement at most; the next round continues.
 inline constexpr size_t kPreemptionsPerRound = 64;
 // Failures of a trial that its experiment's retry rules forgive; the next ones count.
 inline constexpr uint32_t kExcusedMax = 100;
@@ -147,8 +147,8 @@ inline constexpr Bytes kBundleBytesMax = Bytes{2} << 30;
 inline constexpr size_t kPathBytesMax = 4'096;
 // The least quota of a checkpoint store: less is a slip of the pen.
 inline constexpr Bytes kStoreQuotaMin = Bytes{1} << 20;
-// What checkpoints leave free of a file system: percent of it, and at most so much. The journal and
-// the results lie on the same disk: they go on with it until somebody has made room. On a small one
+// What checkpoints leave free of a file system: percent of it, at most this much. The journal and
+// the results are on the same disk: they use it until there is space again. On a small one
 // it is what the journal's log (64 MiB) and what it is folded into need, with half as much for the
 // rest, but at most a quarter.
 inline constexpr Bytes kFreePercent = 5;

@@ -29,7 +29,7 @@ class DirStore : public SweptStore {
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
-  // In one phase: the times of the files say when somebody counted on them last.
+  // In one phase: the times of the files say when they were counted on last.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
   bool IsShortOfSpace() const override { return space_.IsShort(); }
   void LookAgain() override { space_.LookAgain(); }

@@ -46,7 +46,7 @@ class PackStore : public SweptStore {
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
   // In two phases: what nothing names is condemned; a later sweep, `grace` after that, removes it
-  // unless somebody counted on it meanwhile. Packs below half live are rewritten. Times are the
+  // unless it was counted on meanwhile. Packs below half live are rewritten. Times are the
   // object store's.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
   bool IsShortOfSpace() const override { return space_.IsShort(); }

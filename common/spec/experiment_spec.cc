@@ -320,7 +320,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
   RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, 1'000'000'000, spec.num_samples));
   if (spec.num_samples == 0)
-    return SpecError("num_samples", "must not be 0", "-1 goes on without end");
+    return SpecError("num_samples", "must not be 0", "-1 continues without end");
   int64_t concurrent = 0, failures = 0, priority = 0;
   RT_RETURN_IF_ERROR(ReadInt(json, "max_concurrent", 0, 1'000'000, concurrent));
   RT_RETURN_IF_ERROR(ReadInt(json, "max_failures", -1, 1'000'000, failures));

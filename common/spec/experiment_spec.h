@@ -76,10 +76,10 @@ struct BasicSpec {
 // What the driver, a program of the user's, is asked while the search runs
 // (head/core/driver_hooks.cc).
 struct DriverSpec {
-  bool searches = false;      // Configurations: no trial is created but by its answers.
-  bool schedules = false;     // Rows: a trial goes on only after its newest row was answered.
-  bool selects_next = false;  // Which trial runs next: a trial is created paused.
-  bool observes = false;      // Nothing; but how far it has read is remembered.
+  bool searches = false;      // Suggests configurations: only its answers create trials.
+  bool schedules = false;     // Decides about rows: a trial continues after its answer.
+  bool selects_next = false;  // Selects the next trial: trials are created paused.
+  bool observes = false;      // Only reads; how far it has read is remembered.
   std::string search;     // Names of what it asks, for people; empty: the head's own.
   std::string scheduler;
 
@@ -111,8 +111,8 @@ struct ExperimentSpec {
   ResourceRequest resources;
   int max_concurrent = 0;
   bool limit_cpu = false;     // The kernel holds each rank to the cpus that it asked for.
-  bool short_trials = false;  // Those that wait may stand in line for the room of one that runs.
-  int priority = 0;  // Trials of lower ones are suspended where its own need room.
+  bool short_trials = false;  // Waiting trials may be backfilled behind running ones.
+  int priority = 0;           // Trials of lower priorities are suspended for its trials.
   int max_failures = 0;
   bool fail_fast = false;
   std::vector<RetryRule> retry;  // The first that matches.

@@ -16,7 +16,7 @@
 namespace rt {
 namespace {
 
-// Past attempts kept per owner, so that a trial that is restarted for ever stays small.
+// Past attempts kept per owner, so that a trial that is restarted without end stays small.
 constexpr size_t kAttemptsKept = 64;
 constexpr uint32_t kNumbersSkipped = 1'000;  // More than can be given out unnoticed.
 constexpr size_t kRequestKeysKept = 65'536;
@@ -188,7 +188,7 @@ struct Applier {
     world.index.unflushed_experiments.erase(e.experiment);
   }
 
-  // The clock of its time budget stands still from here on.
+  // Its time budget does not run from here on.
   void PauseBudget(Experiment& experiment) {
     if (experiment.budget_paused_at == 0) experiment.budget_paused_at = at;
   }

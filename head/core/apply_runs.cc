@@ -24,7 +24,7 @@ void NoteUndecided(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
   attempt.undecided.push_back({event_seq, row_seq});
 }
 
-// The newest ones: of what is older the rest never came.
+// Keeps the newest: the other shards of older ones never came.
 void DropOldShards(Attempt& live) {
   std::set<uint64_t> rows;
   for (const CheckpointShard& shard : live.shards) rows.insert(shard.seq);
@@ -168,7 +168,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
     checkpoint.best = known.best;
     checkpoint.best_iteration = known.best_iteration;
   }
-  // What the store has is retired only for newer ones; what nodes hold may go before.
+  // A stored checkpoint is retired only for newer ones; one with replicas only may be lost before.
   if (!e.replicas.empty()) LiveOf(world, e.attempt).replicated_seq = e.seq;
   CountReplicas(world, e.replicas, 1);
   runs.checkpoints.push_back(std::move(checkpoint));

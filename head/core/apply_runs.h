@@ -8,7 +8,7 @@ namespace rt {
 
 // The live attempt that the event names; there is one.
 Attempt& LiveOf(World& world, const AttemptId& id);
-// The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
+// Restores what the trial knew at the checkpoint that it resumes from, or clears it.
 void Rewind(Trial& trial, uint64_t checkpoint_id);
 
 void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at);

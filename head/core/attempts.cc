@@ -27,7 +27,7 @@ bool WasSuspended(const Attempt& live, const Observed& observed) {
          (observed.suspended || EndedByTerm(observed) || observed.signal == kSigKill);
 }
 
-// It saved and made room; or its machine, shutting down, ended it.
+// It saved and ended; or its machine, shutting down, ended it.
 bool WasPreempted(const Attempt& live, const Observed& observed) {
   return live.eviction_requested_at != 0 && (observed.suspended || EndedByTerm(observed));
 }
@@ -80,7 +80,7 @@ event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const Ra
   return ended;
 }
 
-// Since a node of it began to drain: rank 0 may be ending, which the others may notice first.
+// Since its eviction was requested: rank 0 may be ending, which the others may notice first.
 bool SavedSinceEviction(const State& state, const AttemptId& id, const Attempt& live) {
   const std::vector<Checkpoint>& all = FindRuns(state, id.owner)->checkpoints;
   return live.eviction_requested_at != 0 && !all.empty() && all.back().attempt == live.number &&
@@ -113,7 +113,7 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
                   .last_seq = observed.last_seq,
                   .reason = ReasonOf(observed),
                   .error = observed.error};
-    // It was asked to end, or its peers broke off: not its own doing, whatever it looks like.
+    // It was asked to end, or its peers broke off: not its own failure, whatever it looks like.
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kSuspended;
@@ -140,7 +140,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   const uint32_t ranks = live == nullptr ? 0 : RequestOf(draft.core.world, id.owner).ranks;
   if (observed.fence.rank >= ranks || !RunsHere(*live, observed.fence, node)) {
     if (observed.phase != Observed::Phase::kExited) draft.soft().nodes[node].zombies = true;
-    return;  // It is told by the first answer of this head, and by one after every change.
+    return;  // The next reply to its Sync lacks the attempt.
   }
   if (ranks > 1 && observed.fence.rank == 0 && observed.port != 0) {
     if (live->port == 0) draft.Emit(event::PortAgreed{id, observed.port});
@@ -149,7 +149,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
       return LoseAttempt(draft, id, "rank 0 keeps another port than was agreed");
   }
   // A journal that was not shipped in time has lost rows that the worker need not keep any more:
-  // the attempt can never be whole again.
+  // the attempt's rows can never be complete again.
   if (observed.acked_seq > live->accepted[observed.fence.rank])
     return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)

@@ -9,13 +9,13 @@
 namespace rt {
 namespace {
 
-constexpr uint32_t kTrialsNeeded = 4;  // Of a search, before its pace is believed.
-constexpr Millis kQuick = 2'000;       // A trial that is over within that is one of a moment.
-constexpr Millis kVeryQuick = 100;     // Asking the head takes a good part of that.
-constexpr size_t kDepthVeryQuick = 3;  // Who may stand behind such a one; else one.
+constexpr uint32_t kTrialsNeeded = 4;  // Of a search, before its durations count.
+constexpr Millis kQuick = 2'000;       // A trial that takes no longer is short.
+constexpr Millis kVeryQuick = 100;     // The head's answer takes a good part of it.
+constexpr size_t kDepthVeryQuick = 3;  // Attempts behind such a trial; else 1.
 constexpr size_t kTailsKept = 4'096;
-constexpr Millis kWaitMax = 2 * kQuick;  // In line: the one in front is not one of a moment.
-// Waiting less than that is better than beginning anew.
+constexpr Millis kWaitMax = 2 * kQuick;  // Behind a trial, which then is not short.
+// A shorter wait beats a move.
 constexpr Millis kWaitAccepted = 200;
 
 bool IsQuick(const BackfillState& backfill) {
@@ -26,7 +26,7 @@ size_t DepthMax(const BackfillState& backfill) {
   return backfill.typical <= kVeryQuick ? kDepthVeryQuick : 1;
 }
 
-// One rank on cpus: whoever comes next needs nothing that the one before it may have broken.
+// One rank on cpus: the next trial needs nothing that the one before it may have broken.
 bool IsSimple(const ResourceRequest& wanted) {
   return wanted.bundles.size() == 1 && wanted.one().gpu == 0;
 }
@@ -38,7 +38,7 @@ bool MayBackfill(const World& world, const Owner& owner) {
   return spec.short_trials && !driver.searches && !driver.schedules && !driver.selects_next;
 }
 
-// How many stand between it and the room.
+// How many attempts are between this one and the capacity.
 size_t DepthOf(const World& world, const Attempt& attempt) {
   size_t place = 0;
   for (const Attempt* one = &attempt; one != nullptr && one->is_backfilled(); ++place)
@@ -144,20 +144,20 @@ void ReviewBackfills(Draft& draft) {
     return !draft.index().open_experiments.contains(one.first);
   });
   if (draft.index().backfills.empty()) return;
-  const std::map<AttemptId, AttemptId> lines = draft.index().backfills;  // Edited below.
+  const std::map<AttemptId, AttemptId> backfills = draft.index().backfills;  // Edited below.
   std::vector<FreeCapacity> capacities;
   if (draft.index().ready.empty()) capacities = CapacitiesNow(draft.core, draft.now);
-  for (const auto& [before, id] : lines) {
+  for (const auto& [before, id] : backfills) {
     const Attempt* attempt = FindLive(draft.state(), id);
     if (attempt == nullptr || !attempt->is_backfilled()) continue;
     BackfillState& backfill = draft.soft().backfill_states[id.owner.trial().experiment];
     if (draft.now - attempt->placed_at > kWaitMax) {
       backfill.typical = std::max(backfill.typical, kWaitMax);
-      CancelBackfill(draft, id.owner, "who stood before it took too long");
+      CancelBackfill(draft, id.owner, "the trial before it took too long");
     } else if (ExpectedWait(draft, *attempt, backfill) > kWaitAccepted &&
                PutInto(capacities, RequestOf(draft.core.world, id.owner),
                        AvoidedBy(draft.core.world, id.owner))) {
-      CancelBackfill(draft, id.owner, "there is room elsewhere");
+      CancelBackfill(draft, id.owner, "another node has capacity");
     }
   }
 }

@@ -1,10 +1,10 @@
-// Lines: where the trials of a search are over in a moment, and it says so (short_trials), the next
-// one is placed on the room of one that runs, behind it. Its worker gets it ready meanwhile, and
-// starts it once the one before it has ended, without asking the head; the head gives it the room
-// when it hears of that end. Who stands in line and was not started yet holds nothing: whatever the
-// room is needed for otherwise sends it back to the queue.
+// Backfill: in a search whose trials are short and which says so (short_trials), the next trial is
+// placed on the capacity of a running one, behind it. Its worker prepares it meanwhile and starts
+// it once the trial before it has ended, without asking the head. The head transfers the capacity
+// when it learns of that end. A backfilled attempt that has not started holds no capacity: it
+// returns to the queue when its capacity is needed otherwise.
 //
-//   first (runs, holds the room) <- second <- third        Attempt::after, Index::backfills
+//   first (runs) <- second <- third        Attempt::start_after, Index::backfills
 #pragma once
 
 #include <set>
@@ -14,25 +14,26 @@
 
 namespace rt {
 
-// Who stands last in the line that begins with the attempt; itself, where nobody does.
+// The last attempt of the chain that begins with `first`; `first` itself when nothing is behind it.
 AttemptId LastBackfill(const World& world, AttemptId first);
 
-// How long a search's trials take, and behind whom its next ones could stand: forgotten by a head
-// that restarts. `last`: who stood last in its line before it ended.
+// Record how long a search's trials take and where its next ones could be backfilled. A restarted
+// head starts without this. `last`: the last attempt of its chain before it ended.
 void NoteEnd(Draft& draft, const AttemptId& ended, const AttemptId& last);
 void NotePlaced(Draft& draft, const AttemptId& placed);
 
-// Places the first of a queue that has no room behind a trial of its own search, not on `closed`.
+// Backfills the first owner of a queue for which there is no free capacity, behind a trial of its
+// own search and not on a node in `closed`.
 bool Backfill(Draft& draft, const ResourceRequest& wanted, const ReadyQueue& queue,
               const std::set<NodeId>& closed);
 
-// Back to the queue, unless they were started: the owner, if it stands in a line; all of a search,
-// of a node, or behind an attempt.
+// Backfilled attempts return to the queue, unless they have started: that of an owner, all of a
+// search, all of a node, or all behind an attempt.
 void CancelBackfill(Draft& draft, const Owner& owner, const std::string& reason);
 void CancelBackfills(Draft& draft, ExperimentId experiment, const std::string& reason);
 void CancelBackfills(Draft& draft, NodeId node, const std::string& reason);
 void CancelBackfills(Draft& draft, const AttemptId& first, const std::string& reason);
-// Those who have waited for too long, or for whom there is room elsewhere.
+// Cancels backfills that have waited for too long or that fit elsewhere.
 void ReviewBackfills(Draft& draft);
 
 }  // namespace rt

@@ -20,8 +20,8 @@ bool WorseThan(const Checkpoint& a, const Checkpoint& b, const CheckpointPolicy&
   return left != right ? left < right : a.id < b.id;
 }
 
-// What goes on from here, or will: the newest, the newest in the store, and the first that comes
-// after that one, because it is the one being pushed. Else a quick trial would never be stored.
+// What an attempt resumes from, now or later: the newest, the newest in the store, and the one
+// after that, which is being uploaded. Otherwise a trial that saves often would never be stored.
 std::set<uint64_t> NeededOf(const std::vector<Checkpoint>& all) {
   std::set<uint64_t> needed;
   if (!all.empty()) needed.insert(all.back().id);
@@ -42,7 +42,7 @@ bool IsSame(const Checkpoint& known, const input::CommitCheckpoint& input) {
          std::find(known.shards.begin(), known.shards.end(), input.manifest) != known.shards.end();
 }
 
-// The committed one that answers the request; null: it is news.
+// The committed checkpoint that answers the request; null: it is a new one.
 const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& input) {
   for (const Checkpoint& known : runs.checkpoints)
     if (IsSame(known, input)) return &known;  // Asked again: the answer was lost.
@@ -53,7 +53,7 @@ const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& inp
   return is_late || input.row.iteration < newest.iteration ? &newest : nullptr;
 }
 
-// So many newer ones are pending that nothing waits for this row any more.
+// So many newer ones are pending that this row is not waited for any more.
 bool IsOutdated(const Attempt& live, uint64_t seq) {
   std::set<uint64_t> newer;
   for (const CheckpointShard& shard : live.shards)
@@ -67,7 +67,8 @@ absl::Status CheckRow(const Attempt& live, const input::CommitCheckpoint& input)
     return absl::UnavailableError("the rows before it have not arrived yet");
   if (rank != 0 && live.accepted[0] > input.row.seq &&
       live.CheckpointRowAt(input.row.seq) == nullptr)
-    return absl::FailedPreconditionError("rank 0 saved nothing at that row that awaits this part");
+    return absl::FailedPreconditionError(
+        "rank 0 has no checkpoint at that row that waits for this shard");
   if (rank == 0 && input.row.seq < live.accepted[0] &&
       live.CheckpointRowAt(input.row.seq) == nullptr)
     return absl::FailedPreconditionError("newer checkpoints have taken its place");
@@ -115,12 +116,12 @@ event::CheckpointCommitted CompleteCheckpoint(const Attempt& live, const Checkpo
   return committed;
 }
 
-// What the live attempt goes on from, while a rank of it may still have to fetch that: rank 0 can
-// be far ahead. 0: nothing.
+// The checkpoint that the live attempt resumes from, while a rank may still have to fetch it: rank
+// 0 can be far ahead. 0: none.
 uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
   const Attempt* live = FindRuns(draft.core.world.state, owner)->live();
   const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
-  if (live == nullptr || ranks == 1) return 0;  // Who commits has begun.
+  if (live == nullptr || ranks == 1) return 0;  // A rank that commits has started.
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live->pids[rank] == 0) return live->checkpoint;
   return 0;
@@ -128,8 +129,7 @@ uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
 
 }  // namespace
 
-// Keeps the best `num_to_keep`, and beside them what is needed to go on: the first are what people
-// want.
+// Keeps the best `num_to_keep`, which the user asked for, and besides them those needed to resume.
 void RetireByPolicy(Draft& draft, const Owner& owner) {
   if (!owner.is_trial()) return;
   const CheckpointPolicy& policy =
@@ -182,7 +182,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     return absl::OkStatus();
   }
   if (rank == 0 && input.row.seq != 0 && input.row.seq <= live->replicated_seq) {
-    draft.out.answer.checkpoint = runs->next_checkpoint - 1;  // It was, and is retired.
+    draft.out.answer.checkpoint = runs->next_checkpoint - 1;  // It was committed, and is retired.
     return absl::OkStatus();
   }
   if (live->ShardOf(rank, input.row.seq) != nullptr || IsOutdated(*live, input.row.seq))
@@ -192,7 +192,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
       rank != 0 || (input.collective && RequestOf(draft.core.world, attempt.owner).ranks > 1);
   std::vector<NodeId> nodes = CountingOf(draft.state(), input.replicas);
   if (!input.replicas.empty() && (is_shard || nodes.empty() || nodes.front() != node))
-    return Invalid("only the node of a single rank may hold its checkpoint for the store");
+    return Invalid("only the node of a single rank may have a replica of its checkpoint");
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
   const TrialId trial = attempt.owner.trial();
@@ -218,7 +218,7 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     draft.out.answer.checkpoint = committed.checkpoint;
     RetireByPolicy(draft, attempt.owner);
   }
-  RetryExit(draft, node, input.fence);  // The row may have been the last that was waited for.
+  RetryExit(draft, node, input.fence);  // The exit may have waited for this row.
   return absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
-// The driver's advice: what the user wrote in Python (searchers, schedulers, stoppers, callbacks)
-// runs in the driver, which reads the journal's records of its experiment and answers them in
-// order. An open question is state: a trial that is missing, rows that nobody judged. A driver that
-// is away holds up only what waits for an answer; one that comes back finds the questions open.
+// Driver hooks: what the user wrote in Python (searchers, schedulers, stoppers, callbacks) runs in
+// the driver, which reads the journal's records of its experiment and answers them in order. An
+// open question is state: a missing trial, an undecided row. A driver that is away delays only what
+// waits for an answer; when it comes back, the questions are still open.
 #include <algorithm>
 
 #include "common/base/limits.h"
@@ -70,7 +70,7 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
   return absl::OkStatus();
 }
 
-// The workers of trials whose rows are judged by an answer up to `through` hear of it.
+// Notifies the workers of trials whose rows an answer up to `through` decides.
 void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   for (uint32_t number : draft.index().experiments.at(experiment.id).live) {
     const Attempt& live = *experiment.trials.at(number).runs.live();
@@ -79,26 +79,26 @@ void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   }
 }
 
-// What the driver's scheduler wants of trials that go on.
+// Pauses and resumes trials as the driver's scheduler decided.
 void PauseAndResume(Draft& draft, const Experiment& experiment,
                     const input::AnswerQuestions& input) {
-  auto goes_on = [&](uint32_t number) {
+  auto is_open = [&](uint32_t number) {
     const Trial& trial = experiment.trials.at(number);
     return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
   };
   for (uint32_t number : input.pauses) {
-    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
+    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
     draft.Emit(
         event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler, "by its scheduler"});
   }
   for (uint32_t number : input.resumes) {
-    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
+    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
       continue;
     draft.Emit(event::TrialResumed{{experiment.id, number}});
   }
 }
 
-// Trials that could run if there were room: those that were suggested already.
+// Trials that were suggested already and wait for capacity.
 size_t WaitingTrials(const World& world, ExperimentId id) {
   const std::set<uint32_t>& pending = world.index.experiments.at(id).pending;
   return static_cast<size_t>(std::count_if(pending.begin(), pending.end(), [&](uint32_t number) {
@@ -194,19 +194,19 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   std::vector<uint32_t> numbers;
   const bool asks = spec.driver.searches && experiment.is_searching();
   if (!asks || experiment.search_finished) return numbers;
-  // A searcher learns from what ended before: it is not asked ahead of the room there is.
+  // A searcher learns from trials that ended: it is not asked ahead of the free capacity.
   const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
   const size_t waiting = WaitingTrials(world, id);
   const size_t open = index.pending.size() + index.live.size();
-  size_t room = ahead > waiting ? ahead - waiting : 0;
+  size_t count = ahead > waiting ? ahead - waiting : 0;
   if (spec.max_concurrent > 0) {
     const size_t most = static_cast<size_t>(spec.max_concurrent);
-    room = std::min(room, most > open ? most - open : 0);
+    count = std::min(count, most > open ? most - open : 0);
   }
   const uint64_t made = experiment.trials.size();
   const uint64_t total = spec.TrialsTotal().value_or(UINT32_MAX);
-  room = std::min<uint64_t>(room, total > made ? total - made : 0);
-  for (size_t i = 0; i < room; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
+  count = std::min<uint64_t>(count, total > made ? total - made : 0);
+  for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
   return numbers;
 }
 
@@ -232,7 +232,7 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   for (uint32_t number : index.pending) {
     const Trial& trial = experiment.trials.at(number);
     if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
-      return WaitText("choose when trial " + ToString(trial.id) + " runs");
+      return WaitText("select when trial " + ToString(trial.id) + " runs");
   }
   for (uint32_t number : index.live) {
     std::string why = WhyUndecided(core, experiment.trials.at(number), now);
@@ -245,7 +245,7 @@ std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
   const Attempt* live = trial.runs.live();
   if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
   if (!IsAway(core, trial.id.experiment, now)) return "";
-  return WaitText("judge iteration " + FormatDouble(trial.last.iteration) + " of trial " +
+  return WaitText("decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
                   ToString(trial.id));
 }
 

@@ -1,6 +1,6 @@
 // The facts that the journal holds. Past tense: what happened, never what should be done. Apply
 // (apply.h) is the only reader that changes state. The meaning of an event never changes; fields
-// are only added, and every field must also stand in proto/rt/store/journal.proto under the same
+// are only added, and every field must also be in proto/rt/store/journal.proto under the same
 // name (a test compares them). docs/journal.md has a row for each.
 #pragma once
 
@@ -27,11 +27,11 @@ struct HeadStarted {
   RT_FIELDS(HeadStarted, epoch, cluster_id, cluster_name, version);
 };
 
-// A worker was told more, by a head before this one, than the journal knows: its end is missing.
-// Numbers that may have been given out there are not given out again.
+// A worker heard of a record, from a previous head, that the journal does not have: its end is
+// missing. Numbers that the missing records may have used are not used again.
 struct HeadRolledBack {
-  NodeId node;              // Who says so.
-  uint64_t seen_epoch = 0;  // What it was told last, and by whom.
+  NodeId node;              // The worker's.
+  uint64_t seen_epoch = 0;  // The newest that it heard of, and the epoch of that head.
   uint64_t seen_seq = 0;
   RT_FIELDS(HeadRolledBack, node, seen_epoch, seen_seq);
 };
@@ -79,8 +79,8 @@ struct NodeLost {
   Millis seen_at = 0;  // When it was heard last; 0: not by the head that gave it up.
   RT_FIELDS(NodeLost, node, reason, seen_at);
 };
-// It was given notice, or a person drains it; or what was said of that has changed. It takes no
-// work, and the trials that run there now are to save and go on elsewhere.
+// The node was given notice, or a person drains it; or the deadline or reason has changed. It takes
+// no new work, and the trials that run there are asked to save and continue on other nodes.
 struct NodeDraining {
   NodeId node;
   std::string reason;
@@ -142,14 +142,14 @@ struct ExperimentStopRequested {
   std::string reason;
   RT_FIELDS(ExperimentStopRequested, experiment, cause, reason);
 };
-// Every trial has ended; the sinks still have to write it down.
+// Every trial has ended; the result files are not complete yet.
 struct ExperimentFinishing {
   ExperimentId experiment;
   ExperimentEnd end = ExperimentEnd::kNone;
   std::string reason;
   RT_FIELDS(ExperimentFinishing, experiment, end, reason);
 };
-// The sinks have written everything up to ExperimentFinishing: the state is terminal now.
+// The result files are complete up to ExperimentFinishing: the state is terminal now.
 struct ExperimentFinished {
   ExperimentId experiment;
   RT_FIELDS(ExperimentFinished, experiment);
@@ -182,8 +182,8 @@ struct TrialEnded {
 };
 
 // An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
-// what it starts from. `after`: the attempt that holds its room, or stands in line for it as well,
-// and ends first; no owner: nobody.
+// what it starts from. `start_after`: the attempt behind which it is backfilled, which ends first
+// and passes its capacity on; no owner: it has capacity of its own.
 struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;
@@ -197,7 +197,7 @@ struct AttemptStarted {
   uint64_t pid = 0;  // Of the user's process.
   RT_FIELDS(AttemptStarted, attempt, rank, pid);
 };
-// Trials of a higher priority need its room: it was asked to save and end, and waits then.
+// Trials of a higher priority need its capacity: it was asked to save and end, and then waits.
 struct PreemptionRequested {
   AttemptId attempt;
   ExperimentId by;
@@ -258,8 +258,8 @@ struct RungRecorded {
   RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
 };
 
-// The part of one rank of several is durable; the others' are still to come. Nothing starts from
-// it before CheckpointCommitted names it, and what is not named when the attempt ends is dropped.
+// The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts
+// from it before CheckpointCommitted names it; a shard not named when the attempt ends is dropped.
 struct CheckpointShardCommitted {
   AttemptId attempt;
   uint32_t rank = 0;
@@ -273,7 +273,7 @@ struct CheckpointShardCommitted {
   RT_FIELDS(CheckpointShardCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
             has_score, score);
 };
-// Its bytes are durable: in the store or, until CheckpointStored, on the nodes `held_by`. `seq` is
+// Its bytes are durable: in the store or, until CheckpointStored, on the nodes `replicas`. `seq` is
 // the last row of the rank that it contains.
 struct CheckpointCommitted {
   AttemptId attempt;
@@ -285,33 +285,33 @@ struct CheckpointCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  std::vector<std::string> shards;  // Manifests of the other ranks that gave one, by rank.
-  std::vector<NodeId> replicas;     // The one that trains first; empty: the store has it.
+  std::vector<std::string> shards;  // Manifests of the other ranks' shards, by rank.
+  std::vector<NodeId> replicas;     // The training node first; empty: the store has it.
   RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
             has_score, score, shards, replicas);
 };
-// The store has it now: what happens to the nodes that held it does not matter any more.
+// The store has it now: its replicas are not needed any more.
 struct CheckpointStored {
   Owner owner;
   uint64_t checkpoint = 0;
   RT_FIELDS(CheckpointStored, owner, checkpoint);
 };
-// One of several nodes that held it has it no more: its bytes were removed or changed there.
+// One of several replicas is lost: its bytes were removed or changed on that node.
 struct CheckpointReplicaLost {
   Owner owner;
   uint64_t checkpoint = 0;
   NodeId node;
   RT_FIELDS(CheckpointReplicaLost, owner, checkpoint, node);
 };
-// A node that held bytes for the store was told that nobody counts on them any more. Nothing else
-// changes: that it is in the journal says that the head which told it led.
+// A node may remove a replica. Has no effect on the state. It is journalled so that only the
+// leading head can release a replica.
 struct CheckpointReleased {
   Owner owner;
   std::string manifest;
   NodeId node;
   RT_FIELDS(CheckpointReleased, owner, manifest, node);
 };
-// No policy keeps it any more, or nobody has its bytes; they are swept later, from the state.
+// No policy keeps it any more, or its bytes are lost; they are swept later, by the state.
 struct CheckpointRetired {
   Owner owner;
   uint64_t checkpoint = 0;
@@ -327,8 +327,8 @@ struct OutputsKept {
   RT_FIELDS(OutputsKept, attempt, rank, outputs);
 };
 
-// From here on none of its trials is to run: those that live are being suspended (they save and
-// end), no new ones are made, its time budget stands still.
+// From here on none of its trials runs: live attempts are suspended (they save and end), no trial
+// is created, and its time budget does not run.
 struct ExperimentPaused {
   ExperimentId experiment;
   std::string reason;
@@ -345,11 +345,11 @@ struct ExperimentExtended {
   Millis time_budget = 0;  // 0: none.
   RT_FIELDS(ExperimentExtended, experiment, num_samples, time_budget);
 };
-// It was decided, and is open again. Its clock stood still meanwhile.
+// It was finishing or finished, and is open again. Its time budget did not run meanwhile.
 struct ExperimentReopened {
   ExperimentId experiment;
   std::string trainable;  // The manifest that its trials unpickle from now on; empty: as before.
-  bool retries_only = false;  // The search stays over: only trials that are retried run.
+  bool retries_only = false;  // The search stays finished: only retried trials run.
   RT_FIELDS(ExperimentReopened, experiment, trainable, retries_only);
 };
 // A row had a value for this key of a stop rule, or for the scheduler's time attribute, for the
@@ -359,7 +359,7 @@ struct StopKeyReported {
   std::string key;
   RT_FIELDS(StopKeyReported, experiment, key);
 };
-// It is not to run until TrialResumed; a live attempt is being suspended.
+// It does not run until TrialResumed; a live attempt is suspended.
 struct TrialPaused {
   TrialId trial;
   PauseCause cause = PauseCause::kNone;
@@ -370,7 +370,7 @@ struct TrialResumed {
   TrialId trial;
   RT_FIELDS(TrialResumed, trial);
 };
-// It had ended, and waits for nodes again, with its failures forgiven; it goes on from its newest
+// It had ended and waits for nodes again. Its failures are forgiven, and it resumes from its newest
 // checkpoint.
 struct TrialRetried {
   TrialId trial;

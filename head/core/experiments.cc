@@ -78,7 +78,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   if (input.job.value != 0) {
     auto job = state.jobs.find(input.job);
     if (job == state.jobs.end()) return NotFound("no such job");
-    // Its driver may not have heard of it yet: nobody would stop what it starts now.
+    // Its driver may not know of that yet: nothing would stop an experiment that it starts now.
     if (job->second.stop_requested)
       return absl::FailedPreconditionError("the job was asked to stop");
     if (job->second.end != JobEnd::kNone)
@@ -159,8 +159,9 @@ void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string 
   }
   draft.Emit(std::move(created));
   if (!spec.driver.selects_next) return;
-  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)}, PauseCause::kScheduler,
-                                "until its scheduler chooses it"});
+  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)},
+                                PauseCause::kScheduler,
+                                "until its scheduler selects it"});
 }
 
 void MaybeFinish(Draft& draft, ExperimentId id) {

@@ -16,8 +16,8 @@ bool IsFull(const ExperimentIndex& experiment) {
   return most > 0 && experiment.ready + experiment.live.size() >= static_cast<uint64_t>(most);
 }
 
-// In the order of arrival, those that were ended for no reason of theirs come before all that are
-// new: they have run, or it was their turn.
+// In the order of arrival, owners whose attempt was ended from outside come before all new ones:
+// they have run, or had been placed.
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
@@ -56,7 +56,7 @@ void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
 }
 
-// `sign` 1: the attempt takes its room, -1: it gives it back.
+// `sign` 1: the attempt takes its capacity, -1: it returns it.
 void ChangeUsed(World& world, const Owner& owner, const Attempt& attempt, int sign) {
   const ResourceRequest& request = RequestOf(world, owner);
   for (const Member& member : attempt.members) {
@@ -179,17 +179,17 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   for (const Member& member : attempt.members)
     world.index.nodes[member.node].attempts.erase({id, member.rank});
-  auto& lines = world.index.backfills;
-  if (attempt.is_backfilled()) lines.erase(attempt.start_after);
+  auto& backfills = world.index.backfills;
+  if (attempt.is_backfilled()) backfills.erase(attempt.start_after);
   if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt, -1);
-  const auto found = lines.find(id);
-  if (found == lines.end()) return;
+  const auto found = backfills.find(id);
+  if (found == backfills.end()) return;
   const AttemptId next = found->second;
-  lines.erase(found);
+  backfills.erase(found);
   Attempt& behind = *FindRuns(world.state, next.owner)->live();
   behind.start_after = attempt.start_after;
   if (behind.is_backfilled()) {
-    lines.emplace(behind.start_after, next);
+    backfills.emplace(behind.start_after, next);
   } else {
     ChangeUsed(world, next.owner, behind, 1);
   }

@@ -159,8 +159,9 @@ void CheckInvariants(const Core& core) {
         for (NodeId node : one.replicas) ++checkpoints[node];
     }
     RT_CHECK(!experiment.finished || experiment.finishing);
-    const bool budget_stands = experiment.paused || experiment.finishing || experiment.search.over;
-    RT_CHECK((experiment.budget_paused_at != 0) == budget_stands);
+    const bool is_budget_paused =
+        experiment.paused || experiment.finishing || experiment.search.over;
+    RT_CHECK((experiment.budget_paused_at != 0) == is_budget_paused);
     RT_CHECK(ready == index.ready);
     const auto most = static_cast<uint64_t>(index.spec.max_concurrent);
     RT_CHECK(most == 0 || ready == 0 || ready + index.live.size() <= most);

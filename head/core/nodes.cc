@@ -47,8 +47,8 @@ bool IsSilent(const SoftNode& node, Millis now) {
   return !node.connected || now - node.last_seen_at > limits::kSuspectAfter;
 }
 
-// Whether the circuit breaker holds what is due back: see limits::kVanishedNodesMin. Nodes that
-// announced to be away say nothing of the network.
+// Whether leases are frozen because many nodes vanished at once: see limits::kVanishedNodesMin.
+// Nodes that announced to be away say nothing about the network.
 bool IsFrozen(Draft& draft) {
   Soft& soft = draft.soft();
   const Millis now = draft.now;
@@ -68,7 +68,7 @@ bool IsFrozen(Draft& draft) {
   return many && now - soft.frozen_at < limits::kFreezeMax;
 }
 
-// The network is back: who has to find the head again gets the time that a restart gives.
+// After a network outage, silent nodes get the restart grace period to reconnect.
 void GiveSilentTime(Draft& draft) {
   std::vector<NodeId> silent;
   for (const auto& [id, node] : draft.soft().nodes)
@@ -77,7 +77,7 @@ void GiveSilentTime(Draft& draft) {
     SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
 }
 
-// What runs there is to hear of a change of the node, and nothing more starts there.
+// Notifies the attempts on the node of its change, and cancels backfills there.
 void EmitAndTell(Draft& draft, NodeId id, Event event) {
   draft.Emit(std::move(event));
   if (draft.state().nodes.at(id).draining) CancelBackfills(draft, id, "its node drains");
@@ -85,7 +85,8 @@ void EmitAndTell(Draft& draft, NodeId id, Event event) {
     draft.MarkDirty(fence.attempt.owner);
 }
 
-// The node says so at every Sync, so its own word ends it. A person's word stands above it.
+// The node repeats its notice at every Sync, so a Sync without one ends the drain. A drain by hand
+// takes precedence.
 void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
   if (node.drained_by_hand) return;
   if (!sync.draining) {
@@ -97,8 +98,8 @@ void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
     EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
 }
 
-// Its last word, which may come twice, the second time after a person has drained the node. A node
-// that drains already is to be left, whoever stops it.
+// The last Sync of a daemon, which may arrive twice, the second time after a person has drained the
+// node. A draining node keeps its lease: its attempts are being evicted.
 void HandleAway(Draft& draft, const Node& node, const input::Sync& sync) {
   if (sync.away_for <= 0) return;
   if (node.away_until == 0) {
@@ -118,7 +119,7 @@ std::string WhyLost(const Node& node, const SoftNode& soft) {
 
 // Attempts that a daemon before this one reported running and this one does not know: their run
 // directory is gone. What a daemon has listed it lists until the head desires it no more, so that
-// later words of the same one can only be late ones: a head that has just started cannot tell.
+// later messages of the same one can only be late ones: a head that has just started cannot tell.
 void LoseMissing(Draft& draft, const input::Sync& sync) {
   std::set<Fence> seen;
   for (const Observed& observed : sync.observed) seen.insert(observed.fence);
@@ -133,7 +134,7 @@ void LoseMissing(Draft& draft, const input::Sync& sync) {
 }
 
 // A daemon numbers itself by its clock, or by one more than its predecessor. A number far ahead of
-// our clock would make every later daemon of the node one whose words come too late.
+// our clock would make every later daemon of the node look outdated.
 absl::Status CheckIncarnation(uint64_t incarnation, Millis now) {
   if (incarnation <= IncarnationMax(now)) return absl::OkStatus();
   return WithHint(
@@ -159,7 +160,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
     return NotFound("this node is not part of the cluster", "join it again with a new token");
   const Node& node = found->second;
   RT_RETURN_IF_ERROR(CheckIncarnation(sync.inventory.incarnation, draft.now));
-  // A late word of a daemon that has a successor: believing it would undo what that one said.
+  // A late Sync of a daemon that has a successor would undo what the successor reported.
   if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) return absl::OkStatus();
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;

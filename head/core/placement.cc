@@ -1,7 +1,7 @@
 // Placement: owners that wait get nodes, by priority and arrival among those that ask for the same;
 // a request that does not fit does not hold up smaller ones of another shape (priorities.h says
 // when it does). places.h finds the
-// nodes: best fit, and cpu work stays off gpu nodes while others have room.
+// nodes: best fit, and cpu work stays off gpu nodes while other nodes have capacity.
 #include <algorithm>
 #include <set>
 
@@ -57,7 +57,7 @@ std::vector<Resources> SizesOf(const World& world) {
   return sizes;
 }
 
-// The sizes of the others that are there, for who is not to go to `excluded`.
+// The sizes of the present nodes that are not in `excluded`.
 std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& excluded) {
   std::vector<Resources> sizes;
   for (const auto& [id, node] : world.state.nodes) {
@@ -89,12 +89,12 @@ absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& w
                      Join(has, " and "), kHint);
 }
 
-// OK when the nodes that are known, or those that the configuration can bring, could hold it when
-// empty; also when nothing is known yet.
+// OK when the request fits on the known nodes, or on those that the configuration can bring, when
+// they are empty; also when no node is known yet.
 absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
   const std::vector<Resources> known = SizesOf(core.world);
   std::vector<Resources> planned = core.soft.node_types;
-  // Those whose gpus nobody could know before they joined say nothing more once all have.
+  // Types whose gpus are unknown until the nodes join do not count once all nodes have joined.
   if (known.size() >= planned.size())
     std::erase_if(planned, [](const Resources& type) {
       return type.gpu == kAnyGpus;
@@ -109,7 +109,7 @@ absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
                      " nodes cannot hold them at once, even when empty", kHint);
 }
 
-// Of a trial that is not to run for now, or is just being suspended.
+// Of a paused trial, also while it is being suspended.
 Waiting WhyPaused(const State& state, const Owner& owner) {
   if (!owner.is_trial()) return {};
   const Trial* trial = FindTrial(state, owner.trial());
@@ -117,9 +117,9 @@ Waiting WhyPaused(const State& state, const Owner& owner) {
   if (trial == nullptr || trial->end != TrialEnd::kNone) return {};
   auto because = [](const std::string& reason) { return reason.empty() ? "" : ": " + reason; };
   if (trial->pause_cause != PauseCause::kNone)
-    return {"paused" + because(trial->pause_reason),
-            trial->pause_cause == PauseCause::kUser ? "rt trial resume " + ToString(trial->id)
-                                                    : "who paused it"};
+    return {"paused" + because(trial->pause_reason), trial->pause_cause == PauseCause::kUser
+                                                         ? "rt trial resume " + ToString(trial->id)
+                                                         : "its scheduler"};
   if (experiment.paused)
     return {"its experiment is paused" + because(experiment.pause_reason),
             "rt exp resume " + std::to_string(experiment.id.value)};
@@ -140,7 +140,7 @@ std::string DrainingNodes(const State& state, const Attempt& live) {
   return Join(names, ", ");
 }
 
-// Of one that runs on a node which is to go.
+// Of an owner that runs on a draining node.
 Waiting WhyEvicted(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
@@ -154,7 +154,7 @@ Waiting WhyEvicted(const State& state, const Owner& owner) {
           "its next checkpoint; without one it goes on until its node goes"};
 }
 
-// Of one that runs where it should not, for want of another node.
+// Of an owner that runs on an excluded node for lack of another one.
 Waiting WhyThere(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
@@ -163,11 +163,13 @@ Waiting WhyThere(const State& state, const Owner& owner) {
   for (const Member& member : live->members)
     if (runs->excluded.contains(member.node)) nodes.insert(member.node);
   if (nodes.empty()) return {};
-  return {"runs on " + NamesOf(state, nodes) + ", which was excluded for it: no other node could "
-          "hold it", "another node"};
+  return {"runs on " + NamesOf(state, nodes) +
+              ", which was excluded for it: it fits on no other "
+              "node",
+          "another node"};
 }
 
-// Of one that runs and was asked to save and end, and is not paused.
+// Of an owner that was asked to save and end and is not paused.
 Waiting WhyEnding(const World& world, const Owner& owner) {
   const Runs* runs = FindRuns(world.state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
@@ -178,7 +180,7 @@ Waiting WhyEnding(const World& world, const Owner& owner) {
           "its next checkpoint; it goes on when there is room again"};
 }
 
-// The first of the queue that finds a place: who avoids nodes does not hold up the others.
+// Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
 bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
               const ReadyQueue& queue) {
   for (const auto& [order, owner] : queue.by_order) {
@@ -192,12 +194,12 @@ bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& 
       return true;
     }
     if (avoided.empty()) return false;
-    preemptions.PlanForOwner(wanted, owner);  // Before those behind it take what it waits for.
+    preemptions.PlanForOwner(wanted, owner);  // Before later owners take that capacity.
   }
   return false;
 }
 
-// The first of those who wait, whatever they wait for, unless it could claim somebody's room.
+// Backfills the first owner of all queues, unless it could preempt a running trial.
 bool TryBackfill(Draft& draft, const PreemptionPlan& preemptions, const ResourceRequest& wanted,
                  const ReadyQueue& queue) {
   const auto& [order, owner] = *queue.by_order.begin();
@@ -208,7 +210,7 @@ bool TryBackfill(Draft& draft, const PreemptionPlan& preemptions, const Resource
   return Backfill(draft, wanted, queue, closed);
 }
 
-// Of one whose turn comes when another trial ends.
+// Of an owner that is backfilled behind another trial.
 Waiting WhyBackfilled(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
@@ -246,7 +248,7 @@ const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 
-// A resource that no known node has, and whose name resembles one of rt's own: nobody waits for it.
+// An error for a resource that no known node has and whose name resembles one of rt's own.
 static absl::Status CheckNames(const Core& core, const ResourceRequest& wanted) {
   std::set<std::string> known;
   auto learn = [&](const Resources& resources) {

@@ -16,7 +16,7 @@ FreeCapacity CapacityOn(const World& world, NodeId id) {
   return capacity;
 }
 
-// Who may be given the one bundle.
+// The nodes that may get the one bundle.
 struct Candidates {
   const Core& core;
   const Resources& wanted;
@@ -46,7 +46,7 @@ std::optional<NodeId> FindTightest(const Candidates& candidates) {
   return std::nullopt;
 }
 
-// The node whose gpus have the most room.
+// The node whose gpus have the most free units.
 std::optional<NodeId> FindEmptiest(const Candidates& candidates) {
   const auto& free = candidates.core.world.index.free;
   const Resources& wanted = candidates.wanted;
@@ -65,7 +65,7 @@ FreeCapacity* CapacityOf(std::vector<FreeCapacity>& capacities, const Member& me
   return found == capacities.end() ? nullptr : &*found;
 }
 
-// By each member's bundle, in the room of its node; `sign`: 1 gives it back, -1 takes it.
+// By each member's bundle, on its node; `sign`: 1 returns the capacity, -1 takes it.
 void Change(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
             const std::vector<Member>& members, int sign) {
   for (const Member& member : members) {

@@ -12,7 +12,7 @@ int PriorityOf(const World& world, ExperimentId id) {
   return world.index.experiments.at(id).spec.priority;
 }
 
-// Its room will be free without anybody's asking.
+// Its capacity will be free without a request.
 bool IsEnding(const Trial& trial, const Attempt& live) {
   return live.suspending || trial.stop_cause != StopCause::kNone || live.FirstFailure() != nullptr;
 }
@@ -41,7 +41,7 @@ void PreemptionPlan::CollectRunning() {
       const Owner owner = Owner::Of(TrialId{id, number});
       const Trial& trial = *FindTrial(world.state, owner.trial());
       const Attempt& live = *trial.runs.live();
-      if (live.is_backfilled()) continue;  // It holds no room.
+      if (live.is_backfilled()) continue;  // It holds no capacity.
       if (IsEnding(trial, live)) {
         ReturnCapacity(capacities_, RequestOf(world, owner), live.members);
       } else {
@@ -82,7 +82,7 @@ bool PreemptionPlan::Preempt(const Owner& owner, const ResourceRequest& wanted) 
   for (const Runner& one : *ending) {
     ReturnCapacity(capacities_, RequestOf(world, one.id.owner), one.attempt->members);
     std::erase_if(runners_, [&](const Runner& runner) { return runner.id == one.id; });
-    CancelBackfills(draft_, one.id, "its room is for a higher priority");
+    CancelBackfills(draft_, one.id, "its capacity is needed for a higher priority");
     draft_.Emit(event::PreemptionRequested{one.id, owner.trial().experiment});
   }
   const auto members = PutInto(capacities_, wanted, avoided);
@@ -107,7 +107,7 @@ std::optional<std::vector<PreemptionPlan::Runner>> PreemptionPlan::FindVictims(
   });
   gone.assign(runners_.begin(), below);
   if (!fits(gone)) return std::nullopt;
-  // So few of them that it still fits, the lowest and youngest; then none of those without need.
+  // The shortest prefix (lowest priority, youngest) with which it fits; then drop those not needed.
   size_t least = 1, most = gone.size();
   while (least < most) {
     const size_t middle = least + (most - least) / 2;
@@ -118,7 +118,7 @@ std::optional<std::vector<PreemptionPlan::Runner>> PreemptionPlan::FindVictims(
     }
   }
   std::vector<Runner> first(gone.begin(), gone.begin() + static_cast<std::ptrdiff_t>(least));
-  if (fits(first)) gone = std::move(first);  // Packing is greedy: more room may be worse for it.
+  if (fits(first)) gone = std::move(first);  // Packing is greedy: more capacity may make it worse.
   for (size_t i = gone.size(); i-- > 0;) {
     std::vector<Runner> fewer = gone;
     fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));

@@ -1,5 +1,5 @@
-// Checkpoints that were committed before the store had them: nodes hold them on its behalf, one of
-// them pushes, and all let go once it is there or nobody wants it any more.
+// Checkpoints that were committed before the store had them: nodes have replicas, one of the nodes
+// uploads it, and all replicas are released once the store has it or it is retired.
 #include <algorithm>
 
 #include "common/base/status.h"
@@ -8,7 +8,7 @@
 namespace rt {
 namespace {
 
-// Those with these bytes that wait for the store; several rows may have been saved with the same.
+// Checkpoints with these bytes that the store does not have; several rows may have the same bytes.
 std::vector<Checkpoint> AwaitingUpload(const State& state, const input::RenewReplica& input) {
   std::vector<Checkpoint> found;
   const Runs* runs = FindRuns(state, input.owner);
@@ -24,8 +24,8 @@ bool HasReplica(const Checkpoint& checkpoint, NodeId node) {
          checkpoint.replicas.end();
 }
 
-// Whether a commit that names these bytes may still be on its way: its attempt lives, and has
-// committed nothing of this row or a later one.
+// Whether a commit of these bytes may still be on its way: its attempt lives, and has committed
+// nothing of this row or a later one.
 bool IsCommitPending(const State& state, const input::RenewReplica& input) {
   if (!input.is_early || input.row == 0) return input.is_early;
   const Attempt* live = FindLive(state, {input.owner, input.attempt});
@@ -36,14 +36,14 @@ bool IsCommitPending(const State& state, const input::RenewReplica& input) {
   return input.row > settled;
 }
 
-// It has lost the bytes; without another who has them the checkpoint is none any more.
+// The node has lost the replica; without another one the checkpoint is retired.
 void DropReplica(Draft& draft, const input::RenewReplica& input, const Checkpoint& checkpoint) {
   if (checkpoint.replicas.size() == 1) {
     const Attempt* live = FindRuns(draft.state(), input.owner)->live();
-    // It would begin anew with the counters of what is gone.
+    // It would start from scratch with the counters of the lost checkpoint.
     if (live != nullptr && live->checkpoint == checkpoint.id && live->accepted.front() == 0)
       LoseAttempt(draft, {input.owner, live->number},
-                  "no node has the checkpoint any more that it was to go on from");
+                  "the checkpoint that it starts from is lost: no node has it any more");
     return draft.Emit(event::CheckpointRetired{input.owner, checkpoint.id});
   }
   draft.Emit(event::CheckpointReplicaLost{input.owner, checkpoint.id, input.node});
@@ -52,7 +52,7 @@ void DropReplica(Draft& draft, const input::RenewReplica& input, const Checkpoin
 }  // namespace
 
 absl::Status OnRenewReplica(Draft& draft, const input::RenewReplica& input) {
-  // A head that lacks the newest records would say that nobody wants it.
+  // A head that lacks the newest records would release it.
   RT_RETURN_IF_ERROR(CheckNewest(draft.core, input.node, input.seen_epoch));
   RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), input.node, input.incarnation));
   using ReplicaStatus = input::RenewReplica::ReplicaStatus;
@@ -75,7 +75,7 @@ absl::Status OnRenewReplica(Draft& draft, const input::RenewReplica& input) {
   if (input.status != ReplicaStatus::kGone && IsCommitPending(draft.state(), input))
     return absl::OkStatus();
   draft.out.answer.release = true;
-  // It is told once, and asks no more: a head that has been superseded does not get to answer.
+  // The node asks no more after this answer: a superseded head must not give it.
   if (draft.out.records.empty())
     draft.Emit(event::CheckpointReleased{input.owner, input.manifest, input.node});
   return absl::OkStatus();

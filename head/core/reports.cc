@@ -160,7 +160,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
   verdict.acked_seq = settled;
   if (settled > live->accepted[batch.rank]) {
     const std::vector<Row>& kept = acceptance.kept.rows;
-    // Of another rank it says that a part is to come, also with a row that is not kept.
+    // For another rank it announces a shard, also with a row that is not kept.
     const bool is_last = !kept.empty() && kept.back().seq == batch.rows.back().seq;
     acceptance.event.reported_with_checkpoint = with_checkpoint && (batch.rank != 0 || is_last);
     draft.Emit(acceptance.Settle(settled));
@@ -177,7 +177,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
 
 namespace {
 
-// An event ends at each row that comes with a checkpoint: what is known there is kept for it.
+// An event ends at each row that comes with a checkpoint, which needs the trial's values at it.
 ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBatch& batch) {
   ReportVerdict verdict;
   RowBatch part{batch.attempt, batch.rank, {}};

@@ -1,5 +1,5 @@
-// Pausing and going on, of trials and experiments: suspend -> commit -> resume is one primitive.
-// And what is over and begins anew: a search that is extended or resumed, a trial that is retried.
+// Pausing and resuming trials and experiments: suspend -> commit -> resume is one primitive. Also
+// reopening what has finished: extending or resuming a search, retrying a trial.
 #include <algorithm>
 
 #include "common/base/status.h"
@@ -37,7 +37,7 @@ absl::Status CheckOpen(const Experiment& experiment) {
   return absl::OkStatus();
 }
 
-// Refuses to open the search again while retried trials run: they would become its own.
+// Refuses to reopen the search while retried trials run: they would count as trials of the search.
 absl::Status CheckNoRetries(const Experiment& experiment) {
   if (!experiment.search.over || experiment.finishing) return absl::OkStatus();
   const std::string id = std::to_string(experiment.id.value);
@@ -65,7 +65,7 @@ TrialAction ActionFor(const Trial& trial, const input::ResumeExperiment& input) 
   return WasCutOff(trial) ? input.unfinished : input.finished;
 }
 
-// The search is open again, and those of its trials that are to run again wait for nodes.
+// Reopens the search; those of its trials that run again wait for nodes.
 void Reopen(Draft& draft, const input::ResumeExperiment& input) {
   draft.Emit(event::ExperimentReopened{input.experiment, input.trainable, false});
   const Experiment& experiment = draft.state().experiments.at(input.experiment);
@@ -86,7 +86,7 @@ bool HasMore(Draft& draft, const Experiment& experiment, const input::ResumeExpe
   return !total || experiment.trials.size() < *total;
 }
 
-// Of its time budget; the clock stands still while it is paused or over.
+// Of its time budget, which does not run while it is paused or finished.
 Millis UsedTime(const Draft& draft, const Experiment& experiment) {
   if (experiment.started_at == 0) return 0;
   const Millis until = experiment.budget_paused_at == 0 ? draft.now : experiment.budget_paused_at;
@@ -123,7 +123,7 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
     if (!experiment->paused)
       return Refuse("experiment " + std::to_string(input.experiment.value) + " is not paused", "");
     draft.Emit(event::ExperimentResumed{input.experiment});
-    CheckBudgets(draft);  // Perhaps its time was over before, unseen by a head that stood still.
+    CheckBudgets(draft);  // Its time may have run out before, while the head was stopped.
     ProposeTrials(draft, input.experiment);
     return absl::OkStatus();
   }
@@ -143,14 +143,14 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
   RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
   const ExperimentSpec& spec = draft.index().experiments.at(input.experiment).spec;
   if (input.add_samples < 0 || input.add_time < 0 || input.add_samples + input.add_time == 0)
-    return Invalid("extends by nothing", "add trials or time");
+    return Invalid("nothing to extend", "give --samples or --time");
   if (input.add_samples > 0 && spec.num_samples < 0)
     return Invalid("its number of trials has no bound already", "add time instead");
   if (input.add_time > 0 && spec.time_budget == 0 && input.add_samples == 0)
     return Invalid("its time has no bound already", "add trials instead");
   event::ExperimentExtended extended{input.experiment, spec.num_samples, spec.time_budget};
   if (spec.num_samples >= 0) extended.num_samples += input.add_samples;
-  // What is over may have overrun its budget: the new time counts from there.
+  // A finished search may have overrun its budget: the new time counts from there.
   if (spec.time_budget > 0)
     extended.time_budget =
         std::max(spec.time_budget, input.add_time > 0 ? UsedTime(draft, *experiment) : 0) +

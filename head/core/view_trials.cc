@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kListBytesMax = 2u << 20;  // Half a message: what is counted below is a guess.
 constexpr size_t kFixedBytes = 1'000;       // Of a trial as JSON, without params and metrics.
-constexpr size_t kTagBytesMax = 130;  // It stands in every row; Ray cuts its names there too.
+constexpr size_t kTagBytesMax = 130;        // It is in every row; Ray cuts its names there too.
 
 const char* OutcomeName(AttemptOutcome outcome) {
   switch (outcome) {
@@ -113,7 +113,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial) {
   return item;
 }
 
-// How much has to go wrong before it is lost. LOST: those that hold it are; they may come back.
+// How many failures it survives. LOST: all nodes with replicas are lost, but may come back.
 const char* DurabilityOf(const State& state, const Checkpoint& checkpoint) {
   if (checkpoint.is_stored()) return "DURABLE";
   const size_t left = CountingOf(state, checkpoint.replicas).size();
@@ -235,7 +235,7 @@ void SetIfAbsent(Json& row, std::string_view key, Json value) {
 
 }  // namespace
 
-// The devices that a member holds, or held: the node may have said otherwise since.
+// The devices of a member, now or at its end; the node's inventory may have changed since.
 static Json GpusOf(const State& state, const Member& member) {
   Json uuids = Json::MakeArray();
   auto node = state.nodes.find(member.node);

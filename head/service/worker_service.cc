@@ -138,7 +138,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       absl::Status checked = owner.status();
       if (checked.ok() && !IsDigest(request->manifest())) checked = Invalid("not a digest");
       if (checked.ok() && request->news() > static_cast<uint32_t>(ReplicaStatus::kGone))
-        checked = Invalid("no such news of a checkpoint");
+        checked = Invalid("no such status of a replica");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
       edge_.loop.Post(
           input::RenewReplica{node, *owner, request->manifest(),

@@ -253,7 +253,7 @@ TEST_CASE("peers: eight nodes that fetch at once take one copy from the store") 
   CHECK(house.head.failed.empty());
 }
 
-TEST_CASE("peers: one that the store does not have is held by another, and fetched from there") {
+TEST_CASE("peers: a tree that the store lacks is replicated, and fetched from the replica") {
   House house;
   const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
   MemStore other;  // Where its manifest comes from: the house's store stays empty.

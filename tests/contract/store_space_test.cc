@@ -135,7 +135,7 @@ class Lossy final : public MemObjects {
 
 }  // namespace
 
-TEST_CASE("room: what lies there is counted through puts, repeats, sweeps, damage and restarts") {
+TEST_CASE("space: what lies there is counted through puts, repeats, sweeps, damage and restarts") {
   for (auto& place : Places()) {
     auto store = place->Open(0);
     CHECK(store->use().used_bytes == 0);
@@ -170,7 +170,7 @@ TEST_CASE("room: what lies there is counted through puts, repeats, sweeps, damag
   }
 }
 
-TEST_CASE("room: above its quota a store refuses, says what to do, and what is there stays") {
+TEST_CASE("space: above its quota a store refuses, says what to do, and what is there stays") {
   for (auto& place : Places()) {
     auto store = place->Open(20'000);
     const std::string first = Noise(12'000, 1), second = Noise(12'000, 2);
@@ -199,7 +199,7 @@ TEST_CASE("room: above its quota a store refuses, says what to do, and what is t
   }
 }
 
-TEST_CASE("room: once a sweep has made some, what waited is taken, and nothing waits any more") {
+TEST_CASE("space: after a sweep the waiting pushes are taken, and nothing waits any more") {
   for (auto& place : Places()) {
     auto store = place->Open(20'000);
     REQUIRE(Push(*store, Noise(12'000, 1)).ok());
@@ -216,7 +216,7 @@ TEST_CASE("room: once a sweep has made some, what waited is taken, and nothing w
   }
 }
 
-TEST_CASE("room: a quota below what is in use refuses pushes and deletes nothing") {
+TEST_CASE("space: a quota below what is in use refuses pushes and deletes nothing") {
   for (auto& place : Places()) {
     const std::string first = Noise(12'000, 1), second = Noise(12'000, 2);
     auto before = place->Open(0);
@@ -233,7 +233,7 @@ TEST_CASE("room: a quota below what is in use refuses pushes and deletes nothing
   }
 }
 
-TEST_CASE("room: pushes that come at once do not pass the quota together") {
+TEST_CASE("space: pushes that come at once do not pass the quota together") {
   for (auto& place : Places()) {
     auto store = place->Open(100'000);
     std::atomic<int> taken = 0;
@@ -250,7 +250,7 @@ TEST_CASE("room: pushes that come at once do not pass the quota together") {
   }
 }
 
-TEST_CASE("room: a store full of packs that are half dead gets room again") {
+TEST_CASE("space: a store full of half dead packs gets space again") {
   PackPlace place;
   auto store = place.Open(70'000);
   std::vector<std::string> files;
@@ -266,7 +266,7 @@ TEST_CASE("room: a store full of packs that are half dead gets room again") {
   CHECK(*store->GetChunk(Digest(files[3])) == files[3]);
 }
 
-TEST_CASE("room: a write whose answer was lost is counted as done, and a sweep sees the truth") {
+TEST_CASE("space: a write whose answer was lost is counted as done, and a sweep sees the truth") {
   Lossy objects;
   auto store = *PackStore::Open(objects);
   objects.lose_next = true;
@@ -280,7 +280,7 @@ TEST_CASE("room: a write whose answer was lost is counted as done, and a sweep s
   CHECK(store->use().used_bytes == 0);
 }
 
-TEST_CASE("room: a disk that would be filled refuses, with writes that are under way counted") {
+TEST_CASE("space: a disk that would be filled refuses, with writes that are under way counted") {
   StoreSpace space(0, "/tmp");
   auto some = space.Take({.growth = 1, .written = 1});
   REQUIRE(some.ok());

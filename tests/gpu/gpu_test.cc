@@ -108,7 +108,7 @@ TEST_CASE("gpu: gpus named by hand on a machine without NVML go by their numbers
   CHECK(GpuUnits(*gpus, choice) == 3 * kUnit / 2);
 }
 
-TEST_CASE("gpu: a gpu in trouble is listed and takes nothing") {
+TEST_CASE("gpu: a gpu with a fault is listed and takes no work") {
   Machine machine;
   machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,reset\n");
   GpuWatch watch({}, machine.path, "boot1");

@@ -76,7 +76,8 @@ void Auditor::On(const event::HeadStarted& e) {
   epoch_ = e.epoch;
 }
 void Auditor::On(const event::HeadRolledBack&) {
-  Must(false, "no head lacks what a worker was told");  // Here journals are shipped in sync mode.
+  Must(false,
+       "no head lacks a record that a worker heard of");  // Here journals are shipped in sync mode.
 }
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");
@@ -210,11 +211,11 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
 }
 void Auditor::On(const event::ExperimentFinishing& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.finishing, "an experiment is decided once");
+  Must(!experiment.finishing, "an experiment finishes once");
   experiment.finishing = true;
   if (experiment.budget_paused_at == 0) experiment.budget_paused_at = at_;
   for (const TrialBook& trial : experiment.trials) {
-    Must(trial.runs.over, "every trial of a decided experiment has ended");
+    Must(trial.runs.over, "every trial of a finishing experiment has ended");
   }
   Must(experiment.stop_requested || experiment.search_finished || experiment.search_over ||
            experiment.trials.size() == experiment.spec.trials_total,
@@ -232,7 +233,8 @@ void Auditor::On(const event::ExperimentFinishing& e) {
 }
 void Auditor::On(const event::ExperimentFinished& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(experiment.finishing && !experiment.finished, "an experiment ends once, after its decision");
+  Must(experiment.finishing && !experiment.finished,
+       "an experiment is finished once, after it was finishing");
   experiment.finished = true;
 }
 
@@ -269,7 +271,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
   Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
-  Must(newest == nullptr || IsWithin(*newest), "nobody goes on from what only lost nodes have");
+  Must(newest == nullptr || IsWithin(*newest),
+       "no attempt starts from a checkpoint that only lost nodes have");
   abandoned_.erase(e.attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
   starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
@@ -282,7 +285,7 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   Must(body.iteration_base == start->second.iteration &&
            body.checkpoint == start->second.manifest &&
            body.checkpoint_shards == start->second.shards,
-       "what is started goes on from the checkpoint that was decided");
+       "a rank starts from the checkpoint of its placement");
   CheckMeeting(body);
   Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint) ||
            (body.checkpoint_on_replicas && truth.copies.contains(body.checkpoint)),
@@ -413,7 +416,7 @@ std::string Auditor::Unfinished() const {
     }
     if (!experiment.finished) {
       text += "\n  experiment " + std::to_string(id.value) +
-              (experiment.finishing ? " decided" : " open") + ", trials " +
+              (experiment.finishing ? " finishing" : " open") + ", trials " +
               std::to_string(experiment.trials.size());
     }
   }

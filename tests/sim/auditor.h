@@ -131,7 +131,7 @@ class Auditor {
     std::set<uint32_t> started;
     uint64_t begun_from = 0;  // A checkpoint.
     double base_iteration = 0;
-    // Of a judged trial's newest attempt: its rows by the record that made them known.
+    // Where a driver schedules: the newest attempt's rows by the record that made them known.
     std::map<uint64_t, uint64_t> known_rows;
     uint64_t decided_seq = 0;
     uint32_t failures = 0;
@@ -305,7 +305,7 @@ class Auditor {
     std::vector<std::string> shards;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
-  // Who stands in line, and behind whom.
+  // Backfilled attempts: the one before, the one behind.
   std::map<AttemptId, AttemptId> backfill_before_, backfill_next_;
   std::set<std::pair<ExperimentId, std::string>> new_keys_;  // Noted in this transaction.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.

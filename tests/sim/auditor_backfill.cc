@@ -1,4 +1,4 @@
-// What is legal for those who stand in line for a room that somebody else still has.
+// What is legal for backfilled attempts, whose capacity another attempt still has.
 #include "tests/sim/auditor.h"
 
 namespace rt::sim {
@@ -7,19 +7,21 @@ void Auditor::CheckBackfill(const event::AttemptPlaced& e, const OwnerBook& owne
   const OwnerBook& before = LiveOf(e.start_after);
   Must(e.attempt.owner.is_trial() && e.start_after.owner.is_trial() &&
            e.attempt.owner.group == e.start_after.owner.group,
-       "who stands in line waits for a trial of its own search");
+       "a backfilled attempt waits for a trial of its own search");
   Must(!ExperimentOf(e.attempt.owner.trial().experiment).spec.asks_driver,
-       "no trial that a driver decides about stands in line");
+       "no trial that a driver decides about is backfilled");
   Must(before.asks.text == owner.asks.text && before.members == e.members,
-       "the room is one of the same kind");
+       "the capacity is that of an equal request");
   Must(owner.asks.bundles.size() == 1 && owner.asks.bundles.front().gpu == 0,
-       "lines are for one rank on cpus");
-  Must(!before.suspending && !before.stop_requested, "nobody stands behind who is told to leave");
+       "only requests of one rank on cpus are backfilled");
+  Must(!before.suspending && !before.stop_requested,
+       "no attempt is backfilled behind one that is asked to end");
   NodeBook& node = NodeOf(e.members.front().node);
   Must(node.ready && !node.gone && !node.draining, "work goes to ready nodes only");
   node.live.insert(e.attempt);
   backfill_before_[e.attempt] = e.start_after;
-  Must(backfill_next_.emplace(e.start_after, e.attempt).second, "one stands behind one");
+  Must(backfill_next_.emplace(e.start_after, e.attempt).second,
+       "one attempt is backfilled behind another");
 }
 
 void Auditor::DropBackfill(const AttemptId& attempt, const Member& member) {
@@ -34,7 +36,7 @@ void Auditor::DropBackfill(const AttemptId& attempt, const Member& member) {
   backfill_next_.erase(attempt);
 }
 
-// The room that has just been given back is that of who stood behind.
+// The capacity that was just returned passes to the attempt behind.
 void Auditor::Inherit(const AttemptId& attempt) {
   const auto next = backfill_next_.find(attempt);
   if (next == backfill_next_.end()) return;
@@ -46,8 +48,8 @@ void Auditor::Inherit(const AttemptId& attempt) {
 }
 
 void Auditor::CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const {
-  Must(backfill_before_.contains(e.attempt), "only who stands in line is withdrawn");
-  Must(owner.started.empty() && Accepted({e.attempt, 0}) == 0, "nobody is withdrawn who ran");
+  Must(backfill_before_.contains(e.attempt), "only a backfilled attempt is withdrawn");
+  Must(owner.started.empty() && Accepted({e.attempt, 0}) == 0, "no attempt that ran is withdrawn");
 }
 
 }  // namespace rt::sim

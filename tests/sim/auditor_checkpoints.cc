@@ -11,16 +11,16 @@ void Auditor::CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& o
     return Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
   const std::string& where = experiments_.at({e.attempt.owner.group}).spec.durable_after;
   Must(where != "store" && owner.asks.ranks == 1,
-       "only one rank's checkpoint is held, where that is enough");
+       "only one rank's checkpoint has replicas, where that is enough");
   const NodeId trainer = owner.members.front().node;
   const std::optional<Copy> own = truth_->CopyOf(e.manifest, trainer);
   Must(e.replicas.front() == trainer && own.has_value() && own != Copy::kReleased,
        "the node that trains has the bytes, unless it has lost them since");
   for (NodeId id : e.replicas) {
-    Must(Counts(id), "only who is ready is counted on");
+    Must(Counts(id), "replicas are on ready nodes");
     const std::optional<Copy> copy = truth_->CopyOf(e.manifest, id);
     Must(copy.has_value() && copy != Copy::kReleased,
-         "who is counted on was given the bytes, and has not let go of them since");
+         "a node with a replica was given the bytes, and has not released them since");
   }
   const size_t count = std::set<NodeId>(e.replicas.begin(), e.replicas.end()).size();
   Must(count == e.replicas.size() && count <= (where == "local" ? 1 : 2), "each is named once");
@@ -69,11 +69,11 @@ std::string Auditor::Awaited(const Truth& truth) const {
 Auditor::CheckpointBook& Auditor::ReplicatedOf(const Owner& owner, uint64_t checkpoint) {
   for (CheckpointBook& book : OwnerOf(owner).checkpoints) {
     if (book.id != checkpoint || book.retired) continue;
-    Must(!book.replicas.empty(), "what the store has is held by nobody");
+    Must(!book.replicas.empty(), "a stored checkpoint has no replicas");
     committed_.insert(owner);
     return book;
   }
-  Fail("only a kept checkpoint is held");
+  Fail("only a kept checkpoint has replicas");
 }
 
 void Auditor::On(const event::CheckpointStored& e) {
@@ -90,12 +90,13 @@ bool Auditor::IsRotten(const std::string& manifest, NodeId node) const {
 
 void Auditor::On(const event::CheckpointReplicaLost& e) {
   CheckpointBook& book = ReplicatedOf(e.owner, e.checkpoint);
-  Must(book.replicas.size() > 1 && book.replicas.erase(e.node) == 1, "one of several let go of it");
+  Must(book.replicas.size() > 1 && book.replicas.erase(e.node) == 1,
+       "one of several replicas is lost");
   Must(IsRotten(book.manifest, e.node), "its bytes have gone there");
 }
 
 void Auditor::On(const event::CheckpointReleased& e) {
-  Must(!CountsOn(e.owner, e.manifest, e.node), "who is counted on is never told to let go");
+  Must(!CountsOn(e.owner, e.manifest, e.node), "a counted replica is never released");
 }
 
 bool Auditor::IsWorse(const CheckpointBook& a, const CheckpointBook& b, const AuditedSpec& spec) {

@@ -38,7 +38,7 @@ void Auditor::CheckDecided(const event::ReportsAccepted& e, const RowBatch& batc
   if (!ExperimentOf(e.attempt.owner.trial().experiment).spec.schedules) return;
   OwnerBook& owner = OwnerOf(e.attempt.owner);
   Must(batch.rows.size() == 1 && batch.rows.front().seq == owner.decided_seq + 1,
-       "a trial goes on only after its driver has judged its newest row");
+       "a trial continues only after its driver has decided about its newest row");
   owner.known_rows[record_->seq] = batch.rows.front().seq;
 }
 

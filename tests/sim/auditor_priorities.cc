@@ -11,15 +11,15 @@ bool Auditor::Waits(const OwnerBook& runs) {
 
 void Auditor::On(const event::PreemptionRequested& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  Must(e.attempt.owner.is_trial(), "only trials make room");
+  Must(e.attempt.owner.is_trial(), "only trials are preempted");
   const AuditedSpec& of = ExperimentOf(e.attempt.owner.trial().experiment).spec;
   const ExperimentBook& by = ExperimentOf(e.by);
-  Must(by.spec.priority > of.priority, "room is claimed from a lower priority");
-  Must(!by.finishing && !by.stop_requested && !by.paused, "an open search claims room");
+  Must(by.spec.priority > of.priority, "a lower priority is preempted");
+  Must(!by.finishing && !by.stop_requested && !by.paused, "an open search preempts");
   Must(std::any_of(by.trials.begin(), by.trials.end(),
                    [](const TrialBook& trial) { return Waits(trial.runs); }),
-       "somebody waits for the room that is claimed");
-  Must(!owner.suspending && !owner.stop_requested, "who leaves anyway is not asked to");
+       "a trial waits for the preempted capacity");
+  Must(!owner.suspending && !owner.stop_requested, "an attempt that ends anyway is not preempted");
   owner.suspending = true;
 }
 

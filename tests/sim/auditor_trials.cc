@@ -185,8 +185,8 @@ void Auditor::On(const event::TrialEnded& e) {
 void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
-  const bool is_held = ExperimentOf(e.trial.experiment).spec.selects_next && runs.number == 0;
-  Must(is_held || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  const bool is_selectable = ExperimentOf(e.trial.experiment).spec.selects_next && runs.number == 0;
+  Must(is_selectable || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
   runs.paused = true;
   runs.suspending |= runs.live;
 }
@@ -235,7 +235,7 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (trial == nullptr) continue;
     Must(row.iteration > trial->runs.base_iteration,
          "no step before a committed checkpoint is repeated");
-    if (e.rank != 0) continue;  // Only rank 0's rows are judged.
+    if (e.rank != 0) continue;  // Only rank 0's rows decide.
     Must(!trial->reached_end && !trial->lacks_metric, "rows after the end are not kept");
     const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
     const std::optional<double> loss = LossOf(row);
@@ -317,7 +317,7 @@ void Auditor::EndTransaction() {
   CheckDrains();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
-  Must(abandoned_.empty(), "what nobody has is given up only by who goes on without it");
+  Must(abandoned_.empty(), "a lost checkpoint is retired only when the next attempt is placed");
 }
 
 void Auditor::On(const event::StopKeyReported& e) {
@@ -361,7 +361,7 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
       recorded.insert(milestone);
       Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&
                Same(trial.batch_rungs[next].second, *loss),
-           "a row is judged at the highest rung that it reached, with its own value");
+           "a row is decided at the highest rung that it reached, with its own value");
       ++next;
       break;
     }

@@ -34,7 +34,7 @@ const char* FaultName(Fault fault) {
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
     case Fault::kCheckpointBroken: return "checkpoint could not be restored";
-    case Fault::kReplicaGone: return "held checkpoint rotted on its node";
+    case Fault::kReplicaGone: return "replica of a checkpoint rotted on its node";
     case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";

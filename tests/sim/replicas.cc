@@ -1,5 +1,5 @@
-// A node's checkpoints: where their bytes go, the commit, what it holds on the store's behalf until
-// the store has it, and what it fetches.
+// A node's checkpoints: where their bytes go, the commit, its replicas until the store has them,
+// and what it fetches.
 #include <algorithm>
 
 #include "tests/sim/worker_host.h"
@@ -9,8 +9,8 @@ namespace {
 
 using ReplicaStatus = input::RenewReplica::ReplicaStatus;
 
-// So long a word may be under way, or in a head that has not written down yet what follows from it.
-constexpr Millis kWordLasts = 10'000;
+// How long a message may be under way, or in a head that has not journalled its consequence.
+constexpr Millis kMessageLasts = 10'000;
 
 }  // namespace
 
@@ -50,7 +50,8 @@ void WorkerHost::SendCommit(const Fence& fence) {
     head_.Post(commit, [=, this](const absl::Status& status, const Answer& answer) {
       // Too early: its rows are not accepted yet. Asked again.
       if (!status.ok() && status.code() == absl::StatusCode::kUnavailable) return;
-      // A part of one that is not whole is no checkpoint; a refusal ends the wait of one alone.
+      // A shard of an incomplete checkpoint is no checkpoint; a refusal ends the wait of one rank
+      // alone.
       const bool complete = answer.checkpoint != 0 || (!status.ok() && !commit.collective);
       reply([this, life, complete, ok = status.ok(), commit] {
         if (life != daemon_life_) return;
@@ -127,7 +128,7 @@ void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
   }
   if (replica.status == ReplicaStatus::kGone) {
     auto& said = sim_.truth.said_gone;
-    sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
+    sim_.At(kMessageLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
   }
   replica.asked_until = sim_.now + sim_.Between(500, 5'000);  // An answer may be lost.
   const Owner owner = replica.fence.attempt.owner;
@@ -149,7 +150,7 @@ void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
         return;
       }
       Require(!answer.release || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
-              "who is counted on was told to let go");
+              "a counted replica was released");
       reply([=, this, release = answer.release, push = answer.push] {
         if (life != daemon_life_) return;
         MayAskAgain(manifest, round);

@@ -36,10 +36,10 @@ struct TruthRun {
   bool launch_failed = false;
   bool asked_to_stop = false;
   bool forgotten = false;  // Its node came back without its run directory.
-  // It made room on a node that drains, and had this many rows when it was told of that.
+  // It was evicted from a draining node, and had this many rows when it was asked to save.
   std::optional<size_t> evicted_after;
   uint32_t port = 0;  // Where it meets the other ranks.
-  std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a part.
+  std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a shard.
   bool logged = false;  // Its log has what the retry rules look for.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
 };
@@ -49,9 +49,10 @@ struct Truth {
   std::map<Fence, TruthRun> runs;
   std::set<std::string> manifests;  // Durable in the store.
   std::set<std::string> broken;     // Of these, those whose bytes could not be restored.
-  std::map<std::string, std::map<NodeId, Copy>> copies;  // What nodes ever had, by manifest.
-  // Words that a node has lost them, for as long as the head may come to hear one: by then the node
-  // may have been given them anew.
+  std::map<std::string, std::map<NodeId, Copy>>
+      copies;  // All replicas that nodes ever had, by manifest.
+  // Messages that a node has lost them, for as long as the head may receive one: by then the node
+  // may have been given them again.
   std::multiset<std::pair<std::string, NodeId>> said_gone;
   std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.

@@ -60,10 +60,10 @@ class WorkerHost {
     bool suspending = false;  // It did.
     bool suspended = false;   // It said, or its daemon noted, that it ends for that.
     bool orphaned = false;  // Its daemon noted that no head answered.
-    // A wish to save because its node is to go has reached it, after so many rows.
+    // It was asked to save because its node drains, after this many rows.
     std::optional<uint64_t> evicting_after;
-    std::optional<uint64_t> announced_after;  // Its daemon has told it, after so many.
-    bool asks = false;                   // It saves at once when it is told.
+    std::optional<uint64_t> announced_after;  // Its daemon has announced it, after this many rows.
+    bool asks = false;                        // It saves at once when it is asked.
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // Being pushed; a newer one takes its place.
     bool collective = false;     // What the ranks save at one row is one checkpoint.
@@ -72,7 +72,7 @@ class WorkerHost {
     std::set<uint64_t> checkpoint_rows;  // Rows that came with a checkpoint.
     uint64_t settled = 0;        // The newest row whose checkpoint is committed.
   };
-  // Bytes of a checkpoint that its disk keeps until the store has them.
+  // A replica on its disk, until the store has the checkpoint.
   struct Replica {
     Fence fence;
     uint64_t seq = 0;

@@ -143,7 +143,7 @@ class TightStore final : public MemStore {
 
 }  // namespace
 
-TEST_CASE("what waits for room leaves the threads to others, and is committed with room") {
+TEST_CASE("a push that waits for space blocks no thread, and is committed later") {
   Folder folder;
   SlowHead head;
   head.Open();

@@ -73,7 +73,7 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
 }
 
 // A daemon after this one would take the end of a hung program for that of one that has saved.
-TEST_CASE("who hangs is killed as one that hangs, whatever else it was asked") {
+TEST_CASE("an attempt that hangs ends as hung, whatever else it was asked") {
   WorkerState state = Running();
   Step(state, input::Hung{kOne, "it hangs"}, 10);
   CHECK(Step(state, input::HeadAway{}, 11).empty());
@@ -81,7 +81,7 @@ TEST_CASE("who hangs is killed as one that hangs, whatever else it was asked") {
         std::vector<Action>{action::Signal{.fence = kOne, .kill = true, .suspended = false}});
 }
 
-TEST_CASE("what ends by itself before it was told to is what it was, without a head too") {
+TEST_CASE("an attempt that ends before it was asked to keeps its outcome, without a head too") {
   WorkerState state = Running();
   Step(state, input::HeadAway{}, 10);
   Step(state, input::Exited{kOne, {.exit_code = 0}}, 11);
@@ -90,7 +90,7 @@ TEST_CASE("what ends by itself before it was told to is what it was, without a h
 }
 
 // The program has ended itself, or waits to be ended: the head does not ask for it.
-TEST_CASE("who was asked to end because no head answered is ended by the next daemon") {
+TEST_CASE("an attempt that was asked to end because no head answered is ended by the next daemon") {
   WorkerState state;
   Step(state, input::Recovered{.fence = kOne, .pid = 12, .orphaned = true}, 0);
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
@@ -183,7 +183,7 @@ TEST_CASE("a transient failure is tried again after a pause, a final one is an e
   CHECK(seen.exit.reason == "no such bundle");
 }
 
-TEST_CASE("who was asked to leave is ended by the next daemon, also after a false alarm") {
+TEST_CASE("an attempt that was evicted is ended by the next daemon, also after a false alarm") {
   WorkerState state;
   Step(state, input::Recovered{.fence = kOne, .pid = 12, .evicting = true}, 0);
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
@@ -209,7 +209,7 @@ input::DesiredAttempt StartingAfter(const Fence& fence, const Fence& before) {
   return {.fence = fence, .has_body = true, .start_after = before};
 }
 
-TEST_CASE("who stands in line is prepared, and started when the one before it has ended") {
+TEST_CASE("a backfilled attempt is prepared, and started when the one before it has ended") {
   WorkerState state = Running();
   const input::DesiredAttempt first{.fence = kOne};
   CHECK(Step(state, Wants(1, {first, StartingAfter(kTwo, kOne), StartingAfter(kThree, kTwo)}), 3) ==
@@ -224,7 +224,7 @@ TEST_CASE("who stands in line is prepared, and started when the one before it ha
         std::vector<Action>{action::Launch{kThree}});
 }
 
-TEST_CASE("who stands in line behind one that never ran waits for those before that one") {
+TEST_CASE("a backfill behind an attempt that never ran waits for the attempts before that one") {
   WorkerState state = Running();
   const input::DesiredAttempt first{.fence = kOne};
   Step(state, Wants(1, {first, StartingAfter(kTwo, kOne), StartingAfter(kThree, kTwo)}), 3);
@@ -234,7 +234,7 @@ TEST_CASE("who stands in line behind one that never ran waits for those before t
   CHECK(Count<action::Launch>(Step(state, input::Exited{kOne, {}}, 7)) == 1);
 }
 
-TEST_CASE("who had ended unsaid does not start beside the one that came after it") {
+TEST_CASE("an attempt whose end was not reported does not start beside its successor") {
   WorkerState state;  // Of the daemon after the one that knew.
   Step(state, input::Recovered{kThree, 12, std::nullopt}, 0);
   const input::DesiredAttempt first{.fence = kOne, .has_body = true};
@@ -258,7 +258,7 @@ input::DesiredAttempt Evicting(Millis by = 0) {
   return {.fence = kOne, .has_body = true, .evict = true, .evict_by = by};
 }
 
-TEST_CASE("who is to move is told once, and ended only once it has saved") {
+TEST_CASE("an evicted attempt is notified once, and ended only once it has saved") {
   WorkerState state = Running();
   CHECK(Step(state, Wants(1, {Evicting(9'000)}), 10) ==
         std::vector<Action>{action::Announce{kOne, 9'000}});
@@ -271,7 +271,7 @@ TEST_CASE("who is to move is told once, and ended only once it has saved") {
   CHECK(ObservedList(state)[0].suspended);
 }
 
-TEST_CASE("another deadline is told again; what was saved before is no reason to end") {
+TEST_CASE("a new deadline is announced again; an earlier checkpoint does not end the attempt") {
   WorkerState state = Running();
   Step(state, input::Saved{kOne}, 3);
   CHECK(Step(state, Wants(1, {Evicting()}), 10) == std::vector<Action>{action::Announce{kOne, 0}});
@@ -280,7 +280,7 @@ TEST_CASE("another deadline is told again; what was saved before is no reason to
   CHECK(Step(state, input::Tick{}, 12).empty());
 }
 
-TEST_CASE("after a false alarm it is told to stay; who has saved already goes all the same") {
+TEST_CASE("a false alarm is announced; an attempt that has saved already ends all the same") {
   WorkerState state = Running();
   Step(state, Wants(1, {Evicting()}), 10);
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 11) ==

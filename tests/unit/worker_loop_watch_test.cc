@@ -74,7 +74,7 @@ TEST_CASE("what a daemon hung in reaches the next one") {
     CHECK_FALSE(ParseHungActivity(text).has_value());
 }
 
-TEST_CASE("a loop that does not move is said to be in trouble, and then to hang") {
+TEST_CASE("a loop that does not move is reported as a fault, and then as hung") {
   LoopActivity activity;
   activity.NextRound(0);
   const LoopActivity::Scope busy(activity, kOne, ActivityKind::kStart);

@@ -330,7 +330,7 @@ TEST_CASE("outputs: a daemon that died while it took them leaves nothing half ke
   }
 }
 
-TEST_CASE("outputs: a store without room is waited for, and then what is lost is named") {
+TEST_CASE("outputs: they wait for space in the store, and then the lost ones are named") {
   Node node;
   node.is_full = true;
   node.Restart();

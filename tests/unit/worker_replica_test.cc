@@ -25,7 +25,7 @@ TEST_CASE("where the disk is enough, the commit does not wait for the store, whi
   CHECK(daemon.trees.GetManifest(manifest).ok());  // Kept, for whoever restores it here.
 }
 
-TEST_CASE("what nobody wants any more is not pushed") {
+TEST_CASE("a checkpoint that is not needed any more is not uploaded") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -38,7 +38,7 @@ TEST_CASE("what nobody wants any more is not pushed") {
   CHECK(daemon.trees.Replicas().empty());
 }
 
-TEST_CASE("while one is pushed, those that newer ones have replaced are let go of") {
+TEST_CASE("during an upload, replicas that newer ones have replaced are released") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -63,7 +63,7 @@ TEST_CASE("while one is pushed, those that newer ones have replaced are let go o
   CHECK(absl::IsNotFound(daemon.store.GetManifest(head.committed_.back().second).status()));
 }
 
-TEST_CASE("the next daemon brings to the store what the one before held") {
+TEST_CASE("the next daemon uploads the replicas of the previous one") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -82,7 +82,7 @@ TEST_CASE("the next daemon brings to the store what the one before held") {
   CHECK(head.committed_.size() == 1);
 }
 
-TEST_CASE("with a peer it counts once that holds it; where none can, it goes to the store") {
+TEST_CASE("with a peer it is committed with that replica; without one it goes to the store") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -100,7 +100,7 @@ TEST_CASE("with a peer it counts once that holds it; where none can, it goes to 
   CHECK(daemon.trees.Replicas().size() == 1);  // The first.
 }
 
-TEST_CASE("of an attempt that is forgotten while it goes to the store nothing stays held") {
+TEST_CASE("no replica is left of an attempt that is forgotten during the upload") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -122,7 +122,7 @@ TEST_CASE("of an attempt that is forgotten while it goes to the store nothing st
   CHECK(daemon.trees.Replicas().empty());
 }
 
-TEST_CASE("what has changed since it was held is not committed") {
+TEST_CASE("a replica that has changed is not committed") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -158,7 +158,7 @@ TEST_CASE("bytes that have gone are said to be, and nothing else is pushed for t
   CHECK(absl::IsNotFound(daemon.store.GetManifest(manifest).status()));
 }
 
-TEST_CASE("one whose commit is refused is held no more, unless an earlier try was heard") {
+TEST_CASE("a replica whose commit is refused is released, unless an earlier try arrived") {
   const bool heard = GENERATE(false, true);
   Folder folder;
   SlowHead head;
@@ -174,7 +174,7 @@ TEST_CASE("one whose commit is refused is held no more, unless an earlier try wa
   CHECK(daemon.store.GetManifest(head.statuses_.back().first).ok() == heard);
 }
 
-TEST_CASE("a copy that nobody may ever commit stays for a while, and keeps no trial waiting") {
+TEST_CASE("a replica that may never be committed stays for a while, and no trial waits for it") {
   Folder folder;
   SlowHead head;
   head.SetWants(false);
@@ -203,7 +203,7 @@ TEST_CASE("a copy that nobody may ever commit stays for a while, and keeps no tr
                                [&] { return daemon.trees.Replicas().empty(); }));
 }
 
-TEST_CASE("what the head said of a copy does not let go of the one that came meanwhile") {
+TEST_CASE("an answer about an earlier replica does not release a newer one") {
   Folder folder;
   SlowHead head;
   head.SetWants(false);

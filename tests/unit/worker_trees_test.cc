@@ -180,7 +180,7 @@ TEST_CASE("what a program leaves unchanged is kept for the next, what it changed
   CHECK(store.chunks == (changes ? 2 : 1));
 }
 
-TEST_CASE("what is held stays: beyond the bounds, for the next daemon too, until it is let go") {
+TEST_CASE("a replica stays: beyond the bounds, for the next daemon too, until it is released") {
   Node node;
   MemStore store;
   const Fence first{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
@@ -213,7 +213,7 @@ TEST_CASE("what is held stays: beyond the bounds, for the next daemon too, until
   CHECK(fs::is_empty(node.kept()));  // Nothing is kept here.
 }
 
-TEST_CASE("a held tree with a wrong byte is none, and one that changed meanwhile is not held") {
+TEST_CASE("a replica with a wrong byte is dropped, and a tree that has changed becomes none") {
   Node node;
   MemStore store;
   const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};

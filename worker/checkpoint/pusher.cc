@@ -58,7 +58,8 @@ class NamesOnly : public BlobStore {
   }
 };
 
-// Of a tree that is, or was about to be, held: its manifest's digest and the bytes of its files.
+// Of a replica, also one that was about to be made: its manifest's digest and the bytes of its
+// files.
 std::string ReplicaNote(const std::string& directory) { return directory + "/held"; }
 
 StoredTree ReadReplicaNote(const std::string& directory) {
@@ -322,7 +323,7 @@ void CheckpointPusher::Say(Push& push, const absl::Status& status) {
                    << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
 }
 
-// Why what could be held is not: the next of its attempt most likely is not either.
+// Why no replica was made; the next checkpoint of the attempt most likely gets none either.
 void CheckpointPusher::SayOnce(const Push& push, const absl::Status& why) {
   {
     std::lock_guard lock(mutex_);
@@ -346,7 +347,7 @@ bool CheckpointPusher::IsReplicatedFirst(const Push& push) const {
          BytesBelow(push.directory + "/tree") >= limits::kPeerTreeBytesMin;
 }
 
-// Moves the tree to where it is held, here and, unless the disk is enough, on another node as well.
+// Makes a replica of the tree here and, unless this disk is enough, on another node as well.
 absl::Status CheckpointPusher::Replicate(Push& push) {
   const Fence& fence = push.attempt->fence();
   const std::string path = push.directory + "/tree";
@@ -368,7 +369,7 @@ absl::Status CheckpointPusher::Replicate(Push& push) {
     }
   } else {
     if (trees_.ReplicaAt(tree.manifest).empty())
-      return absl::DataLossError("its bytes have changed since they were held");
+      return absl::DataLossError("its bytes have changed since the replica was made");
     uploader_.Expect(fence, tree.manifest);
   }
   ReachFailpoint("worker.checkpoint.after_hold");
@@ -383,12 +384,12 @@ absl::Status CheckpointPusher::Replicate(Push& push) {
 }
 
 absl::Status CheckpointPusher::Store(Push& push) {
-  const std::string held = trees_.ReplicaAt(push.stored.manifest);
+  const std::string replica = trees_.ReplicaAt(push.stored.manifest);
   push.stored_at = FileClock();
-  const std::string path = held.empty() ? push.directory + "/tree" : held;
+  const std::string path = replica.empty() ? push.directory + "/tree" : replica;
   RT_ASSIGN_OR_RETURN(StoredTree stored, PushTree(store_, path));
-  if (!held.empty() && stored.manifest != push.stored.manifest)
-    return absl::DataLossError("its bytes have changed since they were held");
+  if (!replica.empty() && stored.manifest != push.stored.manifest)
+    return absl::DataLossError("its bytes have changed since the replica was made");
   push.stored = std::move(stored);
   push.safe = {.manifest = push.stored.manifest, .bytes = push.stored.bytes};
   return absl::OkStatus();
@@ -397,10 +398,10 @@ absl::Status CheckpointPusher::Store(Push& push) {
 absl::Status CheckpointPusher::MakeSafe(Push& push) {
   push.safe_at = std::chrono::steady_clock::now();
   if (IsReplicatedFirst(push)) {
-    const absl::Status held = Replicate(push);
-    if (held.ok()) return held;
+    const absl::Status replicated = Replicate(push);
+    if (replicated.ok()) return replicated;
     push.may_be_replica = false;
-    SayOnce(push, held);
+    SayOnce(push, replicated);
   } else if (push.stored.manifest.empty()) {
     push.stored = ReadReplicaNote(push.directory);  // Where it lies.
   }

@@ -1,13 +1,13 @@
 // Checkpoints on their way from a trial to the store: taken out of the trial's hands into the
 // attempt's run directory, pushed and committed by threads of this object, oldest first within an
-// attempt. Of one attempt one is being pushed and one may wait: then it is full. What is taken
+// attempt. Of one attempt one is being pushed and one may wait: then it is full. A taken checkpoint
 // outlives the daemon:
-//   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: not whole yet
+//   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: incomplete
 //   <run directory>/saved/<seq>/held                 its tree moves, or moved, to LocalTrees
 //   <run directory>/saved/done                       the newest seq that is committed
-// What is committed stays on the node within bounds (LocalTrees): it is what is restored here next.
-// Where a checkpoint counts before the store has it (durable_after; a node that is to go), it is
-// held here and by another node first, and ReplicaUploader brings it to the store later.
+// A committed checkpoint stays on the node within bounds (LocalTrees), for the next restore here.
+// Where a checkpoint counts before the store has it (durable_after; a draining node), this node and
+// another one make replicas first, and ReplicaUploader uploads it later.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -33,7 +33,7 @@ namespace rt::worker {
 class CheckpointPusher : public CheckpointPushes {
  public:
   // `on_done`: an attempt has less on its way.
-  // `peers`: null where no other node can hold anything.
+  // `peers`: null where no other node can make replicas.
   CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
                    std::function<void()> on_done, PeerReplicas* peers = nullptr);
   ~CheckpointPusher() override;
@@ -61,8 +61,8 @@ class CheckpointPusher : public CheckpointPushes {
     SafeCheckpoint safe;   // As it is committed.
     Time safe_at;
     bool may_be_replica = true;  // Not once that has failed.
-    bool was_named = false;   // A commit may have said that it is held.
-    // While the store has no room for it.
+    bool was_named = false;      // A commit may have named its replicas.
+    // While the store has no space for it.
     Millis pause = 0;
     Time not_before;
     Time said_at;
@@ -70,8 +70,8 @@ class CheckpointPusher : public CheckpointPushes {
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
     std::shared_ptr<Push> running;
-    double replicated_to_s = 0;  // Of training: the newest that was committed while held.
-    bool said_why = false;  // What it saves goes to the store at once.
+    double replicated_to_s = 0;  // Of training: the newest that was committed with replicas.
+    bool said_why = false;       // Its checkpoints go to the store first.
   };
 
   void Run();

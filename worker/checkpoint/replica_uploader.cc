@@ -14,7 +14,7 @@ namespace {
 constexpr Millis kLookEvery = 1'000;      // Another node pushes it, or nobody answers.
 constexpr Millis kPauseForSpace = 5'000;  // As CheckpointPusher's.
 constexpr std::chrono::seconds kSayEvery{60};
-// Whoever had it held here renews that every 30 s until it is committed (pusher.cc).
+// The node that requested the replica renews that every 30 s until it is committed (pusher.cc).
 constexpr std::chrono::seconds kCommitWithin{90};
 
 }  // namespace
@@ -27,8 +27,8 @@ ReplicaUploader::~ReplicaUploader() { Stop(); }
 
 void ReplicaUploader::Start() {
   const Time now = std::chrono::steady_clock::now();
-  for (const LocalTrees::Replica& held : trees_.Replicas()) {
-    const Key key{held.fence, held.manifest};
+  for (const LocalTrees::Replica& replica : trees_.Replicas()) {
+    const Key key{replica.fence, replica.manifest};
     std::lock_guard lock(mutex_);
     if (entries_.contains(key)) continue;
     entries_[key] = {.order = next_order_++, .added_at = now, .sure_at = now + kCommitWithin};
@@ -211,7 +211,8 @@ void ReplicaUploader::PushAll() {
   }
 }
 
-// Unless it is to be held anew since the head was asked: its answer was about what was held before.
+// Unless it was expected again since the head was asked, whose answer was about the earlier
+// replica.
 void ReplicaUploader::Release(const Due& due) {
   {
     std::lock_guard waits(releasing_);
@@ -235,7 +236,7 @@ std::optional<Millis> ReplicaUploader::Ask(const Key& key) {
   }
   if (question.status == ReplicaStatus::kGone) {
     RT_LOG(kWarning) << rt::ToString(key.first) << ": the bytes of a checkpoint that was to be "
-                     << "held here are here no more";
+                     << "replicated here are lost on this node";
     return std::nullopt;
   }
   NoteDuty(key, *duty);
@@ -271,7 +272,7 @@ ReplicaQuestion ReplicaUploader::QuestionOf(const Key& key) const {
 std::optional<Millis> ReplicaUploader::Push(const Key& key) {
   const auto& [fence, manifest] = key;
   const std::string path = trees_.ReplicaAt(manifest);
-  if (path.empty()) return 0;  // The head is told next.
+  if (path.empty()) return 0;  // The next question reports it to the head.
   absl::Status status = FailAt("worker.held.before_push");
   absl::StatusOr<StoredTree> stored =
       status.ok() ? StoreTree(store_, path, {}) : absl::StatusOr<StoredTree>(status);
@@ -284,10 +285,10 @@ std::optional<Millis> ReplicaUploader::Push(const Key& key) {
     return 0;
   }
   ReachFailpoint("worker.held.after_push");
-  auto told =
+  auto reported =
       head_.RenewReplica({.fence = fence, .manifest = manifest, .status = ReplicaStatus::kStored});
-  if (told.ok()) return std::nullopt;
-  Say(key, told.status());
+  if (reported.ok()) return std::nullopt;
+  Say(key, reported.status());
   return kLookEvery;
 }
 
@@ -302,7 +303,8 @@ void ReplicaUploader::Say(const Key& key, const absl::Status& status) {
     if (now - std::max(entry.said_at, entry.added_at) < kSayEvery) return;
     entry.said_at = now;
   }
-  RT_LOG(kInfo) << rt::ToString(key.first) << ": a checkpoint that is held here waits for the "
+  RT_LOG(kInfo) << rt::ToString(key.first)
+                << ": a checkpoint that is replicated here waits for the "
                 << "store: " << EscapeControl(MessageOf(status));
 }
 

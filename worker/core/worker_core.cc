@@ -77,7 +77,7 @@ class Stepper {
       attempt->exit.hung = true;
       attempt->exit.reason = attempt->hung_why;
     }
-    AdvanceAll();  // Somebody may have waited for this.
+    AdvanceAll();  // Another attempt may have waited for this.
   }
 
   void On(const input::Drained& drained) {
@@ -170,7 +170,7 @@ class Stepper {
     }
   }
 
-  // Nothing is started only to be ended again.
+  // An attempt that would be ended at once is not started.
   static bool IsUnwanted(const AttemptState& attempt) {
     return attempt.stop || attempt.suspend || attempt.evict;
   }
@@ -228,14 +228,14 @@ class Stepper {
     return attempt.stage == Stage::kLaunching || attempt.stage == Stage::kRunning;
   }
 
-  // Whether somebody that the head has given up still runs, in a room that is no longer its own.
+  // Whether an attempt that the head has given up still runs, on capacity that is not its own now.
   bool HasStray() const {
     return std::any_of(state_.attempts.begin(), state_.attempts.end(), [](const auto& one) {
       return !one.second.wanted && Runs(one.second);
     });
   }
 
-  // Whether somebody before it runs or is still to: one that never ran had its own to wait for.
+  // Whether an attempt before it runs or will. One that never ran had attempts before it as well.
   bool MustWait(const AttemptState& attempt) const {
     return std::any_of(
         attempt.start_after.begin(), attempt.start_after.end(), [&](const Fence& fence) {
@@ -247,8 +247,8 @@ class Stepper {
         });
   }
 
-  // Whether somebody behind it runs in its room already: it had ended without having run, and the
-  // daemon before this one could not tell the head so.
+  // Whether an attempt behind it runs on its capacity already: it had ended without having run, and
+  // the previous daemon could not report that to the head.
   bool HasSuccessorRunning(const Fence& fence) const {
     return std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const auto& one) {
       return Runs(one.second) && StartsAfter(one.second, fence);

@@ -203,7 +203,7 @@ absl::StatusOr<v1::Source> PeerFinder::FindHolder() {
   const absl::Status asked = FromGrpc(stub_->FindHolder(&context, request, &found));
   if (!asked.ok() && (last.node() == 0 || !IsTransient(asked))) return asked;
   const v1::Source& holder = asked.ok() ? found.holder() : last;
-  if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
+  if (holder.node() == 0) return absl::UnavailableError("no other node can take a replica");
   return holder;
 }
 
@@ -216,19 +216,20 @@ absl::StatusOr<uint64_t> PeerFinder::Replicate(const std::string& manifest, cons
   request.set_fence(rt::ToString(fence));
   request.set_address(address_);
   request.set_row(row);
-  const absl::Status held = HoldAt(holder, request);
+  const absl::Status asked = RequestReplica(holder, request);
   {
     std::lock_guard lock(mutex_);
-    last_holder_ = held.ok() ? holder : v1::Source();
+    last_holder_ = asked.ok() ? holder : v1::Source();
   }
-  RT_RETURN_IF_ERROR(held);
+  RT_RETURN_IF_ERROR(asked);
   return holder.node();
 }
 
-absl::Status PeerFinder::HoldAt(const v1::Source& holder,
-                                const v1::HoldTreeRequest& request) const {
+absl::Status PeerFinder::RequestReplica(const v1::Source& holder,
+                                        const v1::HoldTreeRequest& request) const {
   auto channel = ChannelTo(holder);
-  if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
+  if (!IsConnected(*channel))
+    return absl::UnavailableError("no connection to the node for the replica");
   grpc::ClientContext context;
   context.set_deadline(In(kHoldWithin));
   v1::HoldTreeReply reply;

@@ -1,6 +1,6 @@
-// Other workers as sources of trees: asks the head who has one, fetches from them, and tells the
-// head what this node has, at every change (a little later) and every 30 s. Owns one thread.
-// Thread-safe.
+// Other workers as sources of trees: asks the head which ones have a tree, fetches from them, and
+// announces to the head what this node has, at every change (a little later) and every 30 s. Owns
+// one thread. Thread-safe.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -26,7 +26,7 @@ class PeerFinder : public PeerSources, public PeerReplicas {
   PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials, std::string cluster_id);
   ~PeerFinder() override;
   // `address`: where this node serves.
-  // A head of another epoch is told at once: it may be a new one.
+  // A head of another epoch gets an announcement at once: it may be a new one.
   void Start(LocalTrees& trees, std::string address, std::function<uint64_t()> head_epoch);
   void Stop();
   void Changed();  // What this node has is not what it said.
@@ -46,7 +46,7 @@ class PeerFinder : public PeerSources, public PeerReplicas {
   void Failed(uint64_t node);
   absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
   absl::StatusOr<v1::Source> FindHolder();
-  absl::Status HoldAt(const v1::Source& holder, const v1::HoldTreeRequest& request) const;
+  absl::Status RequestReplica(const v1::Source& holder, const v1::HoldTreeRequest& request) const;
   void Run();
   void Say(const std::set<uint64_t>& failed);
 
@@ -62,7 +62,7 @@ class PeerFinder : public PeerSources, public PeerReplicas {
   bool stopping_ = false;
   bool changed_ = true;
   std::set<uint64_t> failed_;  // Not said yet.
-  v1::Source last_holder_;     // It held what it was asked to; node 0: none.
+  v1::Source last_holder_;     // The last that made a replica; node 0: none.
 };
 
 }  // namespace rt::worker

@@ -195,7 +195,7 @@ class Service final : public v1::PeerService::CallbackService {
     uint64_t node = 0;
     const bool is_node = absl::SimpleAtoi(who.name, &node) && node != 0;
     if (!fence || !is_node || !IsDigest(request.manifest()) || !replicate_)
-      return Invalid("not a tree that can be held");
+      return Invalid("not a tree that can be replicated");
     return PeerServerOptions::ReplicaRequest{request.manifest(), *fence, request.row(), node,
                                              request.address()};
   }

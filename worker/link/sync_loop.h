@@ -31,7 +31,7 @@ class SyncLoop {
   void SyncNow();
   // The node has changed: the head hears of it at once.
   void SetInventory(v1::Inventory inventory);
-  // The node is to go (or not, after all); the head hears of it at once.
+  // The node was given notice, or the notice was withdrawn; the head hears of it at once.
   void SetNotice(std::optional<Notice> notice);
   // Why the node can take no work now; empty: it can.
   void SetFault(std::string why);

@@ -76,7 +76,7 @@ class Launcher {
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
   TreeCache& bundles() { return cache_; }
-  // Ends what starts programs; the programs go on.
+  // Ends what starts programs; the programs keep running.
   void Stop();
   // Where the logs are now; "" when there are none.
   std::string LogsOf(const Fence& fence) const;

@@ -213,7 +213,7 @@ void LiveAttempt::NoteSaved(uint64_t seq) {
   if (evicted) evicted();
 }
 
-// What was whole when this daemon heard of it first is no news.
+// A checkpoint that was complete when this daemon first heard of it is not new.
 void LiveAttempt::NoteComplete(uint64_t seq) {
   {
     std::lock_guard lock(mutex_);

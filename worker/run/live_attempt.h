@@ -1,5 +1,5 @@
 // One attempt while this daemon looks after it: its spool, the rows' counters, what the head said
-// of them, the reports in its standard output, its last words. Shared by the loop (stdout, end),
+// of them, the reports in its standard output, its last error. Shared by the loop (stdout, end),
 // the trial socket (reports) and the report loop (verdicts), hence thread-safe and held by
 // shared_ptr.
 #pragma once
@@ -33,19 +33,19 @@ struct Standing {
   std::string reason;
   bool stale = false;
   bool suspend = false;  // It is asked to save and end.
-  bool evict = false;    // It is asked to save, because its node is to go, and ends once it has.
+  bool evict = false;    // It is asked to save, because its node drains, and ends once it has.
   Millis evict_by = 0;   // The deadline; 0: none.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
   std::string key;
   uint64_t stdout_offset = 0;
-  bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
+  bool wait = false;             // report() waits for the verdict: send the row at once.
   bool with_checkpoint = false;  // It comes with a checkpoint.
-  bool collective = false;       // Of which other ranks may have parts.
+  bool collective = false;       // Of which other ranks may have shards.
 };
 
-// Whom an attempt wakes, from any thread.
+// Loops that an attempt wakes, from any thread.
 struct LiveEvents {
   std::function<void(bool urgent)> on_row;  // The report loop.
   std::function<void()> on_closed;          // The worker loop: its socket may be done with.
@@ -66,33 +66,33 @@ class LiveAttempt {
   absl::StatusOr<SpoolRow> AddRow(const Json& metrics, const ReportOptions& options);
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
-  // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
+  // It is asked to save and end; `saved` is called once it has. False: it is not connected.
   bool NoteSuspend(std::function<void()> saved);
-  // Its node is to go: `saved` is called once a checkpoint is committed that it reports from now
+  // Its node drains: `saved` is called once a checkpoint is committed that it reports from now
   // on. Repeated, this says another deadline.
   void NoteEviction(Millis by, std::function<void()> saved);
   void NoteEvictionCancelled();  // A false alarm.
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
-  // Of several ranks: the newest row whose checkpoint is whole.
+  // Of a gang: the newest row with a complete checkpoint.
   void NoteComplete(uint64_t seq);
   void SaySuspended();  // The trial itself: it ends because of that. Outlives the daemon.
   bool said_suspended() const { return said_suspended_; }
   void SayOrphaned();  // Its daemon: it is asked to end because no head answers. Outlives it, too.
   bool said_orphaned() const;
-  // The driver has judged the rows up to here; whether that is news.
+  // The driver has decided about the rows up to here; whether that is new.
   bool NoteDecided(uint64_t seq);
-  // Whether the row has its verdict: the head has it, and the driver has judged it where one does.
+  // Whether the row has its verdict: from the head, and from the driver where one schedules.
   bool IsSettled(const Standing& standing, uint64_t seq) const;
   Standing standing() const;
 
   void SetError(const Error& error);  // What the trial itself said went wrong.
-  // The trial's own words, else, for a failure, the last 20 lines of standard error.
+  // The error that the trial reported; else, for a failure, the last 20 lines of standard error.
   Error LastError(const ExitFacts& exit) const;
 
   // Takes reports from standard output; true when everything that is there was looked at.
   bool PumpStdout(bool at_end);
 
-  // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
+  // Rows that no report() waits for go to the head now: the attempt's end waits for them.
   void Flush();
 
   // A report through the socket was refused.
@@ -104,7 +104,7 @@ class LiveAttempt {
   // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
   // what it reported is still being taken from it.
   std::optional<std::string> WhyHung(bool busy);
-  // Time in which nobody could have reported.
+  // The program could not have reported in this time.
   void ExcuseSilence();
 
   // Told by the socket: the end is reported only after all of it was read.
@@ -145,7 +145,7 @@ class LiveAttempt {
   std::function<void()> on_evict_saved_;
   std::optional<uint64_t> complete_seq_;  // As the head said last.
   ReportIntervals report_intervals_;      // By SteadyClock().
-  uint64_t evict_after_ = 0;              // The row that was the newest when it was told.
+  uint64_t evict_after_ = 0;              // The newest row when it was asked.
   LogReader stdout_;  // The loop's thread only, as are the next.
   std::string partial_;
   uint64_t lines_refused_ = 0;  // Seen by this daemon.
@@ -162,7 +162,8 @@ class AttemptTable {
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
   std::vector<std::shared_ptr<LiveAttempt>> All() const;
-  // The newest head's that has said what is desired here: an older one is not to judge them.
+  // The epoch of the newest head that sent a desired state: an older one must not decide about
+  // rows.
   void NoteHead(uint64_t epoch);
   uint64_t head_epoch() const { return head_epoch_; }
   uint64_t incarnation() const { return incarnation_; }

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kManifest[] = ".manifest";
-constexpr char kReplicaSuffix[] = ".held";  // Fences, one in a line.
+constexpr char kReplicaSuffix[] = ".held";  // Fences, one per line.
 
 timespec BootTime() {
   timespec now{}, up{};
@@ -339,8 +339,8 @@ absl::Status LocalTrees::ReplicaFromKept(const Fence& fence, const std::string& 
 }
 
 bool LocalTrees::ShareReplica(const Fence& fence, const std::string& manifest) {
-  const std::string held = ReplicaAt(manifest);
-  return !held.empty() && ReplicaFromKept(fence, held).ok();
+  const std::string replica = ReplicaAt(manifest);
+  return !replica.empty() && ReplicaFromKept(fence, replica).ok();
 }
 
 void LocalTrees::Release(const Fence& fence, const std::string& manifest) {
@@ -361,10 +361,10 @@ void LocalTrees::Release(const Fence& fence, const std::string& manifest) {
 
 std::vector<LocalTrees::Replica> LocalTrees::Replicas() const {
   std::lock_guard lock(mutex_);
-  std::vector<Replica> held;
+  std::vector<Replica> replicas;
   for (const auto& [id, tree] : trees_)
-    for (const Fence& fence : tree.replica_of) held.push_back({fence, tree.manifest});
-  return held;
+    for (const Fence& fence : tree.replica_of) replicas.push_back({fence, tree.manifest});
+  return replicas;
 }
 
 std::string LocalTrees::ReplicaAt(const std::string& manifest) const {
@@ -395,12 +395,12 @@ std::vector<std::string> LocalTrees::Evict(const KeptBounds& bounds) {
     if (tree.kept && tree.replica_of.empty()) by_use.emplace_back(tree.used, id);
   std::sort(by_use.rbegin(), by_use.rend());
   std::vector<std::string> evicted;
-  KeptBounds held{0, 0};
+  KeptBounds kept{0, 0};
   for (const auto& [use, id] : by_use) {
     const Tree& tree = trees_.at(id);
-    if (held.trees < bounds.trees && held.bytes + tree.bytes <= bounds.bytes) {
-      ++held.trees;
-      held.bytes += tree.bytes;
+    if (kept.trees < bounds.trees && kept.bytes + tree.bytes <= bounds.bytes) {
+      ++kept.trees;
+      kept.bytes += tree.bytes;
       continue;
     }
     // The manifest first: what has none is no kept tree to the next daemon.

@@ -1,6 +1,6 @@
-// What the worker's loop is busy with: it names each attempt before its turn, which costs a few
-// stores. The watchdog (loop_watch.h) reads it from another thread, and hands what hung on to the
-// daemon that takes this one's place.
+// What the worker's loop is busy with: it names each attempt before it handles it, which costs a
+// few stores. The watchdog (loop_watch.h) reads it from another thread, and passes the activity
+// that hung on to the daemon that replaces this one.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ enum class ActivityKind : uint32_t {
   kNone,      // No attempt: the loop waits, or does what concerns the whole node.
   kTakeover,  // The attempt is taken over from an earlier daemon.
   kStart,
-  kAct,     // It is signalled, told to save, looked at, or forgotten.
+  kAct,     // It is signalled, asked to save, checked, or forgotten.
   kOutput,  // Reports are read from its standard output.
   kEnd,     // Its exit and its last reports.
 };

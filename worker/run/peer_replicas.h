@@ -1,4 +1,4 @@
-// Other nodes that keep a checkpoint as well, until the store has it; worker/link implements it.
+// Replicas of a checkpoint on other nodes, until the store has it; worker/link implements it.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace rt::worker {
 class PeerReplicas {
  public:
   virtual ~PeerReplicas() = default;
-  // Blocks until the best other node has fetched the tree, which was saved with that row and lies
-  // here, and holds it on its disk: that node. Asked again, it holds on.
+  // Blocks until the best other node has fetched the tree, which was saved with that row and is on
+  // this node, and has a replica on its disk; returns that node. Can be repeated.
   virtual absl::StatusOr<uint64_t> Replicate(const std::string& manifest, const Fence& fence,
                                              uint64_t row) = 0;
 };

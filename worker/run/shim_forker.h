@@ -1,5 +1,5 @@
-// The daemon's side of rt-shim --nursery (worker/run/fork_shims.h): starts shims, and the nursery
-// itself when there is none, or it was killed. Thread-safe.
+// The daemon's side of `rt-shim --nursery` (worker/run/fork_shims.h): starts shims by that process,
+// and the process itself when there is none or it was killed. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -18,7 +18,7 @@ class ShimForker {
   ~ShimForker();
   // A shim for the run directory, which reads `input` and writes to `output`. Both stay open here.
   absl::Status Start(const std::string& run_dir, int input, int output);
-  // Ends it, and waits for that. Shims go on.
+  // Ends the process and waits for its end. Shims keep running.
   void Stop();
 
  private:

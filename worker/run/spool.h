@@ -27,7 +27,7 @@ struct SpoolRow {
   Millis timestamp = 0;
   std::string metrics;  // JSON text.
   bool with_checkpoint = false;  // It comes with a checkpoint, whose commit follows.
-  bool collective = false;       // Of which other ranks may have parts.
+  bool collective = false;       // Of which other ranks may have shards.
   std::string key;  // The name that a program without numbers of its own gave it.
 };
 Json ToJson(const SpoolRow& row);

@@ -65,9 +65,9 @@ class ReplicasThenStore : public BlobSource {
 
  private:
   template <class Next>
-  absl::StatusOr<std::string> First(absl::StatusOr<std::string> held, Next next) {
-    if (held.ok()) return held;
-    if (absl::IsNotFound(held.status())) lack_it_ = true;
+  absl::StatusOr<std::string> First(absl::StatusOr<std::string> found, Next next) {
+    if (found.ok()) return found;
+    if (absl::IsNotFound(found.status())) lack_it_ = true;
     return next();
   }
   BlobSource& replicas_;

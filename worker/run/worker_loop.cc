@@ -68,15 +68,15 @@ void WorkerLoop::Ask(std::function<void()> alive) {
 }
 
 // Before the loop's turn, because a program waits for each verdict; only who is to pause hears that
-// first, and so ends at the row that was judged.
+// first, and so ends at the row that was decided.
 void WorkerLoop::SendDecided(const input::Desired& desired, bool suspended) {
-  bool judged = false;
+  bool decided = false;
   for (const input::DesiredAttempt& one : desired.attempts) {
     if (one.decided_seq == 0 || one.suspend != suspended) continue;
     auto live = parts_.attempts.Find(one.fence);
-    judged = (live != nullptr && live->NoteDecided(one.decided_seq)) || judged;
+    decided = (live != nullptr && live->NoteDecided(one.decided_seq)) || decided;
   }
-  if (judged) parts_.socket.Wake();
+  if (decided) parts_.socket.Wake();
 }
 
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
