@@ -27,7 +27,7 @@ struct Invocation {
   uint32_t rank = 0;  // Of a trial with several.
   uint32_t attempt = 0;   // Of `logs`; 0: the newest.
   bool previous = false;  // The one before it.
-  std::string state;  // Of a private cluster that is to go on.
+  std::string state;  // Of a private cluster that is continued.
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;
   bool failed = false, from_scratch = false;

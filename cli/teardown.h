@@ -34,7 +34,7 @@ absl::Status UndoBringUp(const Home& home, const std::string& name, bool had_his
 // The same for a cluster in a directory of its own.
 absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster);
 
-// What a private cluster leaves when it ends: nothing, unless somebody said where its head's
+// What a private cluster leaves when it ends: nothing, unless the user said where its head's
 // journal and checkpoints are to be kept. `path` empty: nothing again.
 absl::Status SetKeptState(const std::string& cluster_directory, const std::string& path);
 // Makes it the state of a cluster that has not started yet. It stays kept there until said

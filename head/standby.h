@@ -14,14 +14,14 @@
 namespace rt {
 
 struct Followed {
-  std::unique_ptr<Journal> local;  // Of a shipped log: the copy that this head goes on with.
+  std::unique_ptr<Journal> local;  // Of a shipped log: the copy that this head continues with.
   World world;                     // Up to some record near the end.
 };
 // Waits so many ms; false: the process is to end.
 using GoOn = std::function<bool(Millis)>;
 
 // Both wait until the lead is free. Cancelled when the process is to end. What cannot be reached is
-// tried again for ever: a standby has nothing better to do.
+// retried without end: a standby has nothing better to do.
 absl::StatusOr<Followed> FollowShippedLog(ObjectStore& store, const std::string& state_dir,
                                           const GoOn& go_on);
 absl::StatusOr<Followed> FollowPostgres(const std::string& url, const std::string& holder,

@@ -104,13 +104,13 @@ absl::Status ReserveSpace(const std::string& state_dir) {
 std::string ExplainJournalFailure(const std::string& state_dir, const absl::Status& status) {
   if (absl::IsAborted(status)) {
     return "this head leads no more: " + MessageOf(status) +
-           ". It ends here; nothing that was acknowledged is lost, and trials go on.";
+           ". It ends here; nothing that was acknowledged is lost, and trials keep running.";
   }
   const std::string free = FreeText(state_dir);
   unlink(ReserveOf(state_dir).c_str());
   std::string text = "the journal in " + state_dir + free + " cannot be written: " +
                      MessageOf(status) + ". The head ends here; nothing that was acknowledged is ";
-  text += "lost, and trials go on. ";
+  text += "lost, and trials keep running. ";
   if (absl::IsUnavailable(status)) return text + "Start it again when its journal can be reached.";
   return text + (absl::IsResourceExhausted(status) ? "Free some space there, then start it again."
                                                    : "Mend the disk, then start it again.");

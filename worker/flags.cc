@@ -23,7 +23,7 @@ const char kUsage[] =
     "                     and its trials keep their place; 0: it announces nothing\n"
     "                 [--loop-hang 30s]  a daemon whose loop does not move for so long starts\n"
     "                     anew, without the attempt that it hung in; 0: never\n"
-    "                 [--notices auto|none|NAME,…]  where to hear that this machine is to go:\n"
+    "                 [--notices auto|none|NAME,…]  where notices for this machine come from:\n"
     "                     aws, aws-interruption, gcp, azure, slurm, kubernetes, sigterm\n"
     "                 [--peer-port N|off]  where other workers fetch checkpoints; any free one\n"
     "                 [--peer-bandwidth 1GiB]  a second, to other workers\n"

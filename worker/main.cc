@@ -82,7 +82,7 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
     listed->set_index(gpu.index);
     listed->set_name(gpu.facts.name);
     listed->set_memory(gpu.facts.memory);
-    listed->set_trouble(gpu.facts.trouble);
+    listed->set_trouble(gpu.facts.fault);
   }
   inventory.mutable_resources()->set_memory(flags.resources.memory);
   for (const auto& [name, units] : flags.resources.custom) {
@@ -98,12 +98,13 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // Null where this node serves no others; it goes on without, and fetches from the head and from
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
-                                       LocalTrees& trees, PeerServerOptions::Hold hold) {
+                                       LocalTrees& trees, PeerServerOptions::Replicate replicate) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
-  auto server = PeerServer::Start({.host = host, .port = flags.peer_port,
+  auto server = PeerServer::Start({.host = host,
+                                   .port = flags.peer_port,
                                    .bytes_per_second = flags.peer_bandwidth,
-                                   .hold = std::move(hold)},
+                                   .replicate = std::move(replicate)},
                                   credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -118,20 +119,20 @@ struct Trees {
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
         fetcher(store, local, &peers) {}
-  // `pushes`: looks after what other nodes ask to be held here.
+  // `pushes`: keeps the replicas that other nodes request here.
   void Serve(const Flags& flags, const Credentials& credentials, CheckpointPusher& pushes,
              std::function<uint64_t()> head_epoch) {
-    auto hold = [this, &pushes](const PeerServerOptions::Held& held) {
-      auto from = peers.At(held.manifest, held.node, held.address);
-      pushes.held().Expect(held.fence, held.manifest);
-      const absl::Status taken = local.HoldAgain(held.fence, held.manifest)
+    auto replicate = [this, &pushes](const PeerServerOptions::ReplicaRequest& asked) {
+      auto from = peers.At(asked.manifest, asked.node, asked.address);
+      pushes.uploader().Expect(asked.fence, asked.manifest);
+      const absl::Status taken = local.ShareReplica(asked.fence, asked.manifest)
                                      ? absl::OkStatus()
-                                     : fetcher.Hold(*from, held.manifest, held.fence);
-      if (!taken.ok()) pushes.held().Drop(held.fence, held.manifest);
-      else pushes.held().AddUnsure(held.fence, held.manifest, held.row);
+                                     : fetcher.FetchAsReplica(*from, asked.manifest, asked.fence);
+      if (!taken.ok()) pushes.uploader().Drop(asked.fence, asked.manifest);
+      else pushes.uploader().AddUnsure(asked.fence, asked.manifest, asked.row);
       return taken;
     };
-    server = ServePeers(flags, credentials, local, std::move(hold));
+    server = ServePeers(flags, credentials, local, std::move(replicate));
     peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
@@ -141,10 +142,10 @@ struct Trees {
   std::unique_ptr<PeerServer> server;
 };
 
-// Nothing runs here, and nothing that is held here, or was written here, waits for the store.
-bool IsIdle(const WorkerLoop& loop, const HeldPusher& held) {
+// Nothing runs here, and no replica and no outputs here wait for the store.
+bool IsIdle(const WorkerLoop& loop, const ReplicaUploader& uploader) {
   const std::vector<Observed> observed = loop.observed();
-  const bool is_done = held.IsDone() && loop.outputs_pending().empty();
+  const bool is_done = uploader.IsDone() && loop.outputs_pending().empty();
   return is_done && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
     return one.phase == Observed::Phase::kExited;
   });
@@ -195,7 +196,7 @@ int WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis gra
 // Whatever still hangs then ends with the process; trials are not ours to end, and everything that
 // must last is on disk.
 void BeginStop() {
-  RT_LOG(kInfo) << "stopping; what runs goes on";
+  RT_LOG(kInfo) << "stopping; attempts keep running";
   std::thread([] {
     ::sleep(kStopSeconds);
     ::_exit(0);
@@ -232,8 +233,8 @@ void SayReady(const ServiceManager& manager, const std::string& node, const Flag
 }
 
 LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
-  return {[&sync](const std::string& why) { sync.SetTrouble(why); },
-          [&restart](const HungTurn& hung) { restart.Now(hung); }};
+  return {[&sync](const std::string& why) { sync.SetFault(why); },
+          [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -281,18 +282,18 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop* sync_now = nullptr;
   OutputKeeper outputs({.state_dir = flags.state_dir, .bytes = flags.keep_outputs}, store, head,
                        launcher.bundles(), [&] { sync_now->SyncSoon(); });
-  LoopTurn turn;
-  WorkerLoop loop({launcher, socket, pool, attempts, pushes, outputs, turn},
-                  [&](bool urgent) { reports.OnRow(urgent); },
-                  [&](bool urgent) {
-                    if (sync_now == nullptr) return;
-                    urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
-                  });
+  LoopActivity activity;
+  WorkerLoop loop(
+      {launcher, socket, pool, attempts, pushes, outputs, activity},
+      [&](bool urgent) { reports.OnRow(urgent); },
+      [&](bool urgent) {
+        if (sync_now != nullptr) urgent ? sync_now->SyncNow() : sync_now->SyncSoon();
+      });
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
   socket.Start();
-  LoopWatch watch(turn, flags.loop_hang, HangEvents(sync, restart));
+  LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();
   trees.Serve(flags, credentials, pushes, [&] { return attempts.head_epoch(); });
@@ -305,7 +306,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
     loop.Ask(std::move(alive));
   });
   const int signal =
-      ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.held()); });
+      ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.uploader()); });
   manager.Stopping();
   watch.Stop();
   sync.Leave(AwayFor(signal, flags.away), kLeaveFor);

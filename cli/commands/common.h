@@ -41,7 +41,7 @@ bool IsTerminal(std::string_view state);
 
 // Prints a list with `items` and `next`: JSON as it is, ids only, or a table.
 int PrintList(const Invocation& invocation, Noun noun, const Json& list);
-void SayMore(const Json& list);  // On standard error, how to go on where `next` is not null.
+void SayMore(const Json& list);  // On standard error, how to continue where `next` is not null.
 int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items);
 void PrintJson(const Json& json);
 std::string FirstWord(const Invocation& invocation);

@@ -70,6 +70,6 @@ class CommandLine {
 std::vector<std::string> FlagsAt(const CLI::App* level);
 // "see rt exp list --help".
 std::string HelpOf(const CLI::App* level);
-const CLI::Validator& CountRange();  // Of a count that somebody types.
+const CLI::Validator& CountRange();  // Of a count that a user types.
 
 }  // namespace rt

@@ -33,16 +33,17 @@ std::vector<FreeDevice> DevicesOf(const Json& node, int64_t units) {
   return devices;
 }
 
-Room RoomOf(const Json& node, const Json& total, uint64_t number) {
-  Room room{.id = NodeId{number}};
-  room.free.cpu = UnitsOf(total, "cpu");
-  room.free.gpu = UnitsOf(total, "gpu");
-  room.free.memory = total.GetInt("memory_bytes");
+FreeCapacity CapacityOf(const Json& node, const Json& total, uint64_t number) {
+  FreeCapacity capacity{.id = NodeId{number}};
+  capacity.free.cpu = UnitsOf(total, "cpu");
+  capacity.free.gpu = UnitsOf(total, "gpu");
+  capacity.free.memory = total.GetInt("memory_bytes");
   if (const Json* custom = total.Find("custom"); custom != nullptr && custom->is_object())
     for (const auto& [name, value] : custom->object())
-      if (const int64_t units = UnitsOf(*custom, name); units > 0) room.free.custom[name] = units;
-  room.devices = DevicesOf(node, room.free.gpu);
-  return room;
+      if (const int64_t units = UnitsOf(*custom, name); units > 0)
+        capacity.free.custom[name] = units;
+  capacity.devices = DevicesOf(node, capacity.free.gpu);
+  return capacity;
 }
 
 struct Node {
@@ -53,10 +54,11 @@ struct Node {
 Node& NodeOf(std::vector<Node>& nodes, NodeId id) { return nodes.at(id.value - 1); }
 
 // Trials of one bundle: each node by itself, until it is full.
-int64_t Fill(std::vector<Room> rooms, const ResourceRequest& wanted, std::vector<Node>& nodes) {
+int64_t Fill(std::vector<FreeCapacity> capacities, const ResourceRequest& wanted,
+             std::vector<Node>& nodes) {
   int64_t sum = 0;
-  for (Room& room : rooms) {
-    std::vector<Room> alone = {std::move(room)};
+  for (FreeCapacity& capacity : capacities) {
+    std::vector<FreeCapacity> alone = {std::move(capacity)};
     int64_t count = 0;
     while (count < kSideBySideMax && Packing(wanted).Run(alone) == 1) {
       alone.front().taken = 0;
@@ -70,16 +72,17 @@ int64_t Fill(std::vector<Room> rooms, const ResourceRequest& wanted, std::vector
 }
 
 // Trials of several bundles, one after another, each in full.
-int64_t FillWithGangs(std::vector<Room> rooms, const ResourceRequest& wanted, int64_t most,
-                      std::vector<Node>& nodes) {
+int64_t FillWithGangs(std::vector<FreeCapacity> capacities, const ResourceRequest& wanted,
+                      int64_t most, std::vector<Node>& nodes) {
   int64_t placed = 0;
   for (; placed < most; ++placed) {
     // The order in which the head looks at them.
-    std::sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) {
-      return std::tuple(LargestGpuRequest(a.devices), a.free.cpu, a.id) <
-             std::tuple(LargestGpuRequest(b.devices), b.free.cpu, b.id);
-    });
-    const auto places = PackAll(rooms, wanted);
+    std::sort(capacities.begin(), capacities.end(),
+              [](const FreeCapacity& a, const FreeCapacity& b) {
+                return std::tuple(LargestGpuRequest(a.devices), a.free.cpu, a.id) <
+                       std::tuple(LargestGpuRequest(b.devices), b.free.cpu, b.id);
+              });
+    const auto places = PackAll(capacities, wanted);
     if (!places.has_value()) break;
     std::set<NodeId> touched;
     for (const BundlePlace& place : *places) {
@@ -95,18 +98,18 @@ int64_t FillWithGangs(std::vector<Room> rooms, const ResourceRequest& wanted, in
 
 SideBySide CountSideBySide(const Json& nodes, const ResourceRequest& wanted, int64_t trials_max) {
   std::vector<Node> there;
-  std::vector<Room> rooms;
+  std::vector<FreeCapacity> capacities;
   for (const Json& node : nodes.array()) {
     const Json* total = node.Find("resources_total");
     const std::string state = node.GetString("state");
     if (total == nullptr || (state != "READY" && state != "SUSPECT")) continue;
-    rooms.push_back(RoomOf(node, *total, there.size() + 1));
+    capacities.push_back(CapacityOf(node, *total, there.size() + 1));
     there.push_back({&node});
   }
   SideBySide result;
   const int64_t most = std::min(trials_max, kSideBySideMax);
-  result.trials = wanted.is_gang() ? FillWithGangs(std::move(rooms), wanted, most, there)
-                                   : std::min(most, Fill(std::move(rooms), wanted, there));
+  result.trials = wanted.is_gang() ? FillWithGangs(std::move(capacities), wanted, most, there)
+                                   : std::min(most, Fill(std::move(capacities), wanted, there));
   for (const Node& node : there)
     result.places.Append(
         Json::MakeObject({{"node", node.item->GetString("name")},

@@ -1,4 +1,4 @@
-// Trials of one experiment as a table with a column per parameter, and in the order that somebody
+// Trials of one experiment as a table with a column per parameter, and in the order that a user
 // wants. Pure.
 #pragma once
 

@@ -10,7 +10,7 @@ namespace rt::limits {
 
 // Inputs that wait for the core thread; above it the edge answers RESOURCE_EXHAUSTED.
 inline constexpr size_t kInboxInputsMax = 16'384;
-// Room in the inbox that only Sync may use: control goes on when reports flood.
+// Slots of the inbox that only Sync may use: control continues when reports flood.
 inline constexpr size_t kInboxReservedForSync = 4'096;
 // Inputs in one batch: one transaction, small enough to keep the tail latency low.
 inline constexpr size_t kBatchInputsMax = 512;
@@ -46,11 +46,11 @@ inline constexpr size_t kReportBytesMax = 2u << 20;
 inline constexpr Millis kReportDelayMax = 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
 // trial knew; a worker pushes fewer at once.
-inline constexpr size_t kSavedRowsMax = 4;
+inline constexpr size_t kCheckpointRowsMax = 4;
 // Of an experiment, on either side of 0: enough to have a few between any two.
 inline constexpr int64_t kPriorityMost = 1'000;
-// Waiting trials for which one round of placement makes room at most; the next round goes on.
-inline constexpr size_t kClaimsPerRound = 64;
+// Waiting trials that preempt in one round of placement at most; the next round continues.
+inline constexpr size_t kPreemptionsPerRound = 64;
 // Failures of a trial that its experiment's retry rules forgive; the next ones count.
 inline constexpr uint32_t kExcusedMax = 100;
 // Of its log, what those rules' patterns are looked for in, per stream, and the longest line.
@@ -65,7 +65,7 @@ inline constexpr int kPatternSteps = 2'000;
 // less than a hundredth of it.
 inline constexpr Millis kPatternsAtEnd = 250;
 inline constexpr Millis kPatternOfLine = 50;
-inline constexpr Millis kPatternOfTurn = 20;
+inline constexpr Millis kPatternOfRound = 20;
 // Rows of one experiment that wait to be written to its result files, as they are in memory; those
 // beyond are read from the journal again when their turn comes.
 inline constexpr size_t kSinkQueueBytesMax = 64u << 20;
@@ -159,8 +159,8 @@ inline constexpr Bytes kBundleNoticeBytes = Bytes{100} << 20;
 inline constexpr size_t kPathBytesMax = 4'096;
 // The least quota of a checkpoint store: less is a slip of the pen.
 inline constexpr Bytes kStoreQuotaMin = Bytes{1} << 20;
-// What checkpoints leave free of a file system: percent of it, and at most so much. The journal and
-// the results lie on the same disk: they go on with it until somebody has made room. On a small one
+// What checkpoints leave free of a file system: percent of it, at most this much. The journal and
+// the results are on the same disk: they use it until there is space again. On a small one
 // it is what the journal's log (64 MiB) and what it is folded into need, with half as much for the
 // rest, but at most a quarter.
 inline constexpr Bytes kFreePercent = 5;
@@ -182,8 +182,8 @@ inline constexpr int kDigestsMax = 10'000;
 // Streams that a worker serves to others at the same time.
 inline constexpr size_t kPeerStreamsMax = 24;
 // Trees that one worker may list in HoldTrees, and that the head remembers of all.
-inline constexpr size_t kHeldTreesPerNode = 1'000;
-inline constexpr size_t kHeldTreesMax = 100'000;
+inline constexpr size_t kAnnouncedTreesPerNode = 1'000;
+inline constexpr size_t kAnnouncedTreesMax = 100'000;
 
 // The part of an attempt's outputs that is kept, of all its ranks together (rt-worker
 // --keep-outputs) and of each rank; smaller files come first.
@@ -198,7 +198,7 @@ inline constexpr size_t kOutputNamesBytesMax = 2'048;
 inline constexpr size_t kOutputsWaitingMax = 1'000;
 inline constexpr Bytes kOutputsWaitingBytesMax = Bytes{10} << 30;
 // Outputs for which the store has no room are given up after this long, and named.
-inline constexpr Millis kOutputsWaitForRoom = 60'000;
+inline constexpr Millis kOutputsWaitForSpace = 60'000;
 
 // Warm-start servers of a node, each as large as what its trainable imports, and how long one stays
 // without trials: longer than any gap within a search, shorter than anybody misses the memory.

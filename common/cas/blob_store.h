@@ -15,7 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 
 namespace rt {
 
@@ -65,7 +65,7 @@ class SweptStore : public BlobStore {
   virtual absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests,
                                       Millis grace) = 0;
   // Whether something was refused for want of room since the last sweep.
-  virtual bool IsShortOfRoom() const { return false; }
+  virtual bool IsShortOfSpace() const { return false; }
   // Notices when what was refused has room by now; for a thread that looks now and then.
   virtual void LookAgain() {}
   // What lies there, garbage too: every chunk, pack and manifest with the bytes it is stored in.

@@ -10,7 +10,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
 
@@ -80,7 +80,7 @@ std::string DirObjects::PathOf(std::string_view key) const {
 
 absl::StatusOr<std::string> DirObjects::WriteTemporary(std::string_view bytes) {
   // Empty objects are marks; a sweep must be able to set them when the disk is full.
-  if (!bytes.empty()) RT_RETURN_IF_ERROR(CheckRoom(root_, static_cast<Bytes>(bytes.size())));
+  if (!bytes.empty()) RT_RETURN_IF_ERROR(CheckSpace(root_, static_cast<Bytes>(bytes.size())));
   std::string path = root_ + "/tmp/" + RandomHex(16);
   int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return ErrnoStatus(errno, "create " + path);

@@ -16,7 +16,7 @@
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/cas/manifest.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 
@@ -167,7 +167,7 @@ absl::StatusOr<std::unique_ptr<DirStore>> DirStore::Open(const std::string& root
 absl::Status DirStore::CountAll() {
   for (const char* folder : {"/chunks", "/manifests"}) {
     RT_ASSIGN_OR_RETURN(std::vector<fs::path> files, DigestFiles(root_ + folder));
-    for (const fs::path& path : files) room_.Count(SizeOf(path.string()));
+    for (const fs::path& path : files) space_.Count(SizeOf(path.string()));
   }
   return absl::OkStatus();
 }
@@ -182,17 +182,17 @@ std::string DirStore::ManifestPath(const std::string& digest) const {
 
 absl::Status DirStore::WriteDurable(const std::string& path, std::string_view bytes) {
   const auto size = static_cast<Bytes>(bytes.size());
-  RT_ASSIGN_OR_RETURN(StoreRoom::Part room,
-                      room_.Take({.growth = GrowthOf(path, size), .written = size}));
+  RT_ASSIGN_OR_RETURN(StoreSpace::Part space,
+                      space_.Take({.growth = GrowthOf(path, size), .written = size}));
   Unfinished file(root_ + "/tmp");
   RT_RETURN_IF_ERROR(file.Write(bytes, false));
   RT_RETURN_IF_ERROR(file.Sync());
-  RT_RETURN_IF_ERROR(Name(file, path, size, room));
+  RT_RETURN_IF_ERROR(Name(file, path, size, space));
   return SyncDirectory(path.substr(0, path.rfind('/')));
 }
 
 absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks,
-                                       StoreRoom::Part& room) {
+                                       StoreSpace::Part& space) {
   std::vector<Unfinished> files;
   std::set<std::string> folders;
   Bytes bytes = 0;
@@ -207,7 +207,7 @@ absl::Status DirStore::WriteAllDurable(const std::vector<NamedChunk>& chunks,
     RT_RETURN_IF_ERROR(MakeFolder(chunks[i].digest));
     const std::string path = ChunkPath(chunks[i].digest);
     const auto size = static_cast<Bytes>(chunks[i].bytes.size());
-    RT_RETURN_IF_ERROR(Name(files[i], path, size, room));
+    RT_RETURN_IF_ERROR(Name(files[i], path, size, space));
     folders.insert(path.substr(0, path.rfind('/')));
   }
   for (const std::string& folder : folders) RT_RETURN_IF_ERROR(SyncDirectory(folder));
@@ -221,12 +221,12 @@ bool DirStore::Touch(const std::string& path) {
 }
 
 absl::Status DirStore::Name(Unfinished& file, const std::string& path, Bytes bytes,
-                            StoreRoom::Part& room) {
+                            StoreSpace::Part& space) {
   RT_RETURN_IF_ERROR(FailAt("head.store.before_rename"));
   std::lock_guard lock(age_mutex_);
   const Bytes replaced = SizeOf(path);
   RT_RETURN_IF_ERROR(file.Name(path));
-  room.Keep(bytes, replaced);
+  space.Keep(bytes, replaced);
   return absl::OkStatus();
 }
 
@@ -257,21 +257,21 @@ absl::Status DirStore::PutChunk(const std::string& digest, std::string_view byte
 
 absl::Status DirStore::PutChunks(const std::vector<NamedChunk>& chunks) {
   std::vector<NamedChunk> some;
-  StoreRoom::Want want;
+  StoreSpace::Want want;
   for (const NamedChunk& chunk : chunks) {
     RT_RETURN_IF_ERROR(VerifyDigest(chunk.digest, chunk.bytes));
     const auto size = static_cast<Bytes>(chunk.bytes.size());
     want.growth += GrowthOf(ChunkPath(chunk.digest), size);
     want.written += size;
   }
-  RT_ASSIGN_OR_RETURN(StoreRoom::Part room, room_.Take(want));
+  RT_ASSIGN_OR_RETURN(StoreSpace::Part space, space_.Take(want));
   for (const NamedChunk& chunk : chunks) {
     some.push_back(chunk);
     if (some.size() < kFilesAtOnce) continue;
-    RT_RETURN_IF_ERROR(WriteAllDurable(some, room));
+    RT_RETURN_IF_ERROR(WriteAllDurable(some, space));
     some.clear();
   }
-  return WriteAllDurable(some, room);
+  return WriteAllDurable(some, space);
 }
 
 // What went bad on the disk is removed: without it FindMissing asks for it again, and so a push
@@ -284,7 +284,7 @@ absl::StatusOr<std::string> DirStore::ReadNamed(const std::string& path, const s
   bytes = ReadVerified(path, digest, what);
   if (!absl::IsDataLoss(bytes.status())) return bytes;
   const Bytes size = SizeOf(path);
-  if (::unlink(path.c_str()) == 0) room_.Count(-size);
+  if (::unlink(path.c_str()) == 0) space_.Count(-size);
   return bytes;
 }
 
@@ -315,7 +315,7 @@ absl::StatusOr<std::string> DirStore::ReadManifest(const std::string& digest) {
 
 absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   Swept swept;
-  room_.BeginSweep();
+  space_.BeginSweep();
   auto remove_if_old = [&](const fs::path& path) {
     std::lock_guard lock(age_mutex_);
     auto facts = FactsOf(path.string());
@@ -326,7 +326,7 @@ absl::StatusOr<Swept> DirStore::Sweep(const std::set<std::string>& live_manifest
     }
     ReachFailpoint("head.sweep.before_unlink");
     if (::unlink(path.c_str()) != 0) return false;
-    room_.Count(-facts->size);
+    space_.Count(-facts->size);
     swept.bytes += facts->size;
     return true;
   };

@@ -29,30 +29,30 @@ class DirStore : public SweptStore {
   absl::StatusOr<std::string> PutManifest(std::string_view text) override;
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
-  // In one phase: the times of the files say when somebody counted on them last.
+  // In one phase: the times of the files say when they were counted on last.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
-  bool IsShortOfRoom() const override { return room_.IsShort(); }
-  void LookAgain() override { room_.LookAgain(); }
-  StoreUse use() const override { return room_.use(); }
+  bool IsShortOfSpace() const override { return space_.IsShort(); }
+  void LookAgain() override { space_.LookAgain(); }
+  StoreUse use() const override { return space_.use(); }
 
  private:
-  DirStore(const std::string& root, Bytes quota) : root_(root), room_(quota, root) {}
+  DirStore(const std::string& root, Bytes quota) : root_(root), space_(quota, root) {}
   absl::Status CountAll();
   std::string ChunkPath(const std::string& digest) const;
   std::string ManifestPath(const std::string& digest) const;
   absl::Status WriteDurable(const std::string& path, std::string_view bytes);
-  absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks, StoreRoom::Part& room);
+  absl::Status WriteAllDurable(const std::vector<NamedChunk>& chunks, StoreSpace::Part& space);
   absl::Status MakeFolder(const std::string& digest);
   class Unfinished;
   absl::Status Name(Unfinished& file, const std::string& path, Bytes bytes,
-                    StoreRoom::Part& room);
+                    StoreSpace::Part& space);
   bool Touch(const std::string& path);
   absl::StatusOr<std::string> ReadNamed(const std::string& path, const std::string& digest,
                                         std::string_view what);
   absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
 
   const std::string root_;
-  StoreRoom room_;
+  StoreSpace space_;
   std::mutex folder_mutex_;
   std::mutex age_mutex_;  // Nobody counts on a file between the look at its age and its end.
 };

@@ -13,9 +13,9 @@ size_t SizeOf(const absl::StatusOr<std::string>& bytes) { return bytes.ok() ? by
 }  // namespace
 
 // One of the calls that may be under way, for as long as it lives.
-class LimitObjects::Turn {
+class LimitObjects::Slot {
  public:
-  Turn(LimitObjects& store, size_t bytes) : store_(store) {
+  Slot(LimitObjects& store, size_t bytes) : store_(store) {
     Millis wait = 0;
     {
       std::unique_lock lock(store_.mutex_);
@@ -29,13 +29,13 @@ class LimitObjects::Turn {
     store_.Charge(bytes);
     if (store_.limits_.bytes_per_second > 0 && wait > 0) store_.sleep_(wait);
   }
-  ~Turn() {
+  ~Slot() {
     std::lock_guard lock(store_.mutex_);
     --store_.calls_;
     store_.free_.notify_one();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
 
  private:
   LimitObjects& store_;
@@ -54,17 +54,17 @@ void LimitObjects::Charge(size_t bytes) {
 }
 
 absl::Status LimitObjects::PutIfAbsent(const std::string& key, std::string_view bytes) {
-  Turn turn(*this, bytes.size());
+  Slot slot(*this, bytes.size());
   return below_.PutIfAbsent(key, bytes);
 }
 
 absl::Status LimitObjects::Put(const std::string& key, std::string_view bytes) {
-  Turn turn(*this, bytes.size());
+  Slot slot(*this, bytes.size());
   return below_.Put(key, bytes);
 }
 
 absl::StatusOr<std::string> LimitObjects::Get(const std::string& key) {
-  Turn turn(*this, 0);
+  Slot slot(*this, 0);
   auto bytes = below_.Get(key);
   Charge(SizeOf(bytes));
   return bytes;
@@ -72,26 +72,26 @@ absl::StatusOr<std::string> LimitObjects::Get(const std::string& key) {
 
 absl::StatusOr<std::string> LimitObjects::GetRange(const std::string& key, Bytes offset,
                                                    Bytes size) {
-  Turn turn(*this, 0);
+  Slot slot(*this, 0);
   auto bytes = below_.GetRange(key, offset, size);
   Charge(SizeOf(bytes));
   return bytes;
 }
 
 absl::StatusOr<std::optional<ObjectInfo>> LimitObjects::Look(const std::string& key) {
-  Turn turn(*this, 0);
+  Slot slot(*this, 0);
   return below_.Look(key);
 }
 
 absl::StatusOr<std::vector<ObjectInfo>> LimitObjects::List(const std::string& prefix,
                                                            const std::string& after,
                                                            size_t count_max) {
-  Turn turn(*this, 0);
+  Slot slot(*this, 0);
   return below_.List(prefix, after, count_max);
 }
 
 absl::Status LimitObjects::Delete(const std::string& key) {
-  Turn turn(*this, 0);
+  Slot slot(*this, 0);
   return below_.Delete(key);
 }
 

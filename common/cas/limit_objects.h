@@ -35,7 +35,7 @@ class LimitObjects : public ObjectStore {
   absl::Status Delete(const std::string& key) override;
 
  private:
-  class Turn;
+  class Slot;
   void Charge(size_t bytes);
 
   ObjectStore& below_;

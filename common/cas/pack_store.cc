@@ -113,12 +113,12 @@ Bytes PackStore::HeldBytes(const std::string& key) const {
 }
 
 void PackStore::Hold(const std::string& key, const Held& held) {
-  room_.Count(held.bytes - HeldBytes(key));
+  space_.Count(held.bytes - HeldBytes(key));
   held_.insert_or_assign(key, held);
 }
 
 void PackStore::Drop(const std::string& key) {
-  room_.Count(-HeldBytes(key));
+  space_.Count(-HeldBytes(key));
   held_.erase(key);
 }
 
@@ -191,17 +191,17 @@ absl::Status PackStore::PutObject(const Putting& putting, const std::string& key
     growth = std::max<Bytes>(0, size - HeldBytes(key));
   }
   if (revived) RT_RETURN_IF_ERROR(RemoveTombstones({key}));
-  RT_ASSIGN_OR_RETURN(StoreRoom::Part room, room_.Take({.growth = growth, .written = size,
-                                                        .beyond = beyond}));
+  RT_ASSIGN_OR_RETURN(StoreSpace::Part space,
+                      space_.Take({.growth = growth, .written = size, .beyond = beyond}));
   // Also when it exists: that heals one that was damaged.
   absl::Status status = objects_.Put(key, bytes);
-  if (absl::IsResourceExhausted(status)) room_.Refused(status, size);
+  if (absl::IsResourceExhausted(status)) space_.Refused(status, size);
   // Where it is open whether it was done, the next sweep will see.
   const bool is_there =
       status.ok() || absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
   if (!is_there) return status;
   std::lock_guard lock(mutex_);
-  room.Keep(size, HeldBytes(key));
+  space.Keep(size, HeldBytes(key));
   held_.insert_or_assign(key, Held{.bytes = size, .put = putting.number()});
   return status;
 }

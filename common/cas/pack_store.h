@@ -46,12 +46,12 @@ class PackStore : public SweptStore {
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override;
 
   // In two phases: what nothing names is condemned; a later sweep, `grace` after that, removes it
-  // unless somebody counted on it meanwhile. Packs below half live are rewritten. Times are the
+  // unless it was counted on meanwhile. Packs below half live are rewritten. Times are the
   // object store's.
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live_manifests, Millis grace) override;
-  bool IsShortOfRoom() const override { return room_.IsShort(); }
-  void LookAgain() override { room_.LookAgain(); }
-  StoreUse use() const override { return room_.use(); }
+  bool IsShortOfSpace() const override { return space_.IsShort(); }
+  void LookAgain() override { space_.LookAgain(); }
+  StoreUse use() const override { return space_.use(); }
 
  private:
   struct Place {
@@ -67,7 +67,7 @@ class PackStore : public SweptStore {
   class Putting;
 
   PackStore(ObjectStore& objects, const PackOptions& options)
-      : objects_(objects), options_(options), room_(options.quota, options.directory) {}
+      : objects_(objects), options_(options), space_(options.quota, options.directory) {}
   absl::Status Load();
   absl::StatusOr<std::string> ReadManifest(const std::string& digest);  // Counts on nothing.
   absl::StatusOr<std::vector<PackEntry>> LoadPack(const ObjectInfo& pack);
@@ -86,7 +86,7 @@ class PackStore : public SweptStore {
 
   ObjectStore& objects_;
   const PackOptions options_;
-  StoreRoom room_;
+  StoreSpace space_;
   std::mutex sweep_mutex_;  // One sweep at a time.
   std::mutex mutex_;
   std::condition_variable changed_;  // deleting_, putting_.

@@ -243,7 +243,7 @@ class PackStore::Sweeper {
 
 absl::StatusOr<Swept> PackStore::Sweep(const std::set<std::string>& live_manifests, Millis grace) {
   std::lock_guard one(sweep_mutex_);
-  room_.BeginSweep();
+  space_.BeginSweep();
   uint64_t next = 0;
   {
     std::unique_lock lock(mutex_);

@@ -55,8 +55,8 @@ std::optional<PendingConnections::Number> PendingConnections::Oldest() const {
   return OldestOf(silent_, ready_);
 }
 
-PendingConnections::Room PendingConnections::RoomFor(const Address& address, bool is_full) const {
-  auto after_dropping = [](std::optional<Number> drop) { return Room{drop.has_value(), drop}; };
+PendingConnections::Slot PendingConnections::SlotFor(const Address& address, bool is_full) const {
+  auto after_dropping = [](std::optional<Number> drop) { return Slot{drop.has_value(), drop}; };
   const size_t per_address_max = std::max<size_t>(1, pending_max_ * 3 / 4);
   const auto own = by_address_.find(address);
   if (own != by_address_.end() && own->second.size() >= per_address_max)
@@ -67,7 +67,7 @@ PendingConnections::Room PendingConnections::RoomFor(const Address& address, boo
         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     return after_dropping(OldestOf(most->second.silent, most->second.ready));
   }
-  return is_full ? after_dropping(Oldest()) : Room{};
+  return is_full ? after_dropping(Oldest()) : Slot{};
 }
 
 std::optional<PendingConnections::Number> PendingConnections::NextHandshake() const {

@@ -25,12 +25,12 @@ class PendingConnections {
   void Remove(Number number);          // Admitted, ended or dropped. Unknown numbers are ignored.
 
   // Whether one more of `address` fits, and which one has to be dropped first.
-  struct Room {
+  struct Slot {
     bool fits = true;
     std::optional<Number> drop;
   };
   // `is_full`: the port has no capacity for one more connection, of whatever kind.
-  Room RoomFor(const Address& address, bool is_full) const;
+  Slot SlotFor(const Address& address, bool is_full) const;
   // The oldest that is silent, else the oldest that is ready: an honest client speaks at once.
   std::optional<Number> Oldest() const;
   // The newest one of the address with the fewest handshakes: a client that has waited for long has

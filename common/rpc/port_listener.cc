@@ -32,7 +32,7 @@ namespace {
 constexpr Millis kLookEvery = 250;
 constexpr Millis kLookAtPendingEvery = 20;
 constexpr int kEventsMax = 256;
-constexpr int kAcceptsPerTurn = 64;
+constexpr int kAcceptsPerRound = 64;
 // While others wait for its place: a client in its handshake may be silent for so long and four
 // round trips, one that was not answered yet a little longer, and none may take more than a second.
 constexpr Millis kStallMin = 200;
@@ -227,7 +227,7 @@ void PortListener::Impl::Run() {
 
 void PortListener::Impl::AcceptAll(int listener) {
   if (options_.before_accept) options_.before_accept();
-  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+  for (int i = 0; i < kAcceptsPerRound; ++i) {
     sockaddr_storage peer{};
     socklen_t size = sizeof peer;
     auto* address = reinterpret_cast<sockaddr*>(&peer);
@@ -257,9 +257,9 @@ void PortListener::Impl::RefuseOne(int listener) {
 void PortListener::Impl::Accept(int fd, const sockaddr_storage& peer) {
   const std::string address = AddressKey(peer);
   const bool is_full = waiting_.size() + handed_.size() >= options_.connections_max;
-  const PendingConnections::Room room = pending_.RoomFor(address, is_full);
-  if (room.drop) DropWaiting(*room.drop, refused_);
-  if (!room.fits) {
+  const PendingConnections::Slot slot = pending_.SlotFor(address, is_full);
+  if (slot.drop) DropWaiting(*slot.drop, refused_);
+  if (!slot.fits) {
     ++refused_;
     ::close(fd);
     return;

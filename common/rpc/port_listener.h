@@ -1,6 +1,6 @@
 // A listening TCP port whose connections reach a TLS server only once they have something to say,
-// and that stays open to others whatever some do. gRPC 1.51 stops accepting for ever when it runs
-// out of descriptors (CVE-2023-4785), so it never sees the listening socket (docs/adr/0019).
+// and that stays open to others whatever some do. gRPC 1.51 stops accepting permanently when it
+// runs out of descriptors (CVE-2023-4785), so it never sees the listening socket (docs/adr/0019).
 //
 // A connection is pending until it has shown who it is. It waits here, at the price of one
 // descriptor, until its whole ClientHello has arrived. Then it is handed over, a bounded number at

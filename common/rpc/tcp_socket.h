@@ -27,7 +27,7 @@ std::string AddressKey(const sockaddr_storage& peer);
 
 // What gRPC would set for a connection that it accepted itself.
 void PrepareAccepted(int fd, Millis user_timeout);
-// How much may be received before somebody reads it; 0: as the kernel thinks best. Does nothing
+// How much may be received before it is read; 0: as the kernel thinks best. Does nothing
 // where a bound cannot be taken back (before Linux 5.14).
 void BoundBuffer(int fd, Bytes most);
 

@@ -22,7 +22,7 @@ bool IoPool::TrySubmit(std::function<void()> job) {
 bool IoPool::Submit(std::function<void()> job) {
   {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return stopping_ || queue_.size() < queued_max_; });
+    space_.wait(lock, [&] { return stopping_ || queue_.size() < queued_max_; });
     if (stopping_) return false;
     queue_.push_back(std::move(job));
   }
@@ -41,7 +41,7 @@ void IoPool::Stop() {
     stopping_ = true;
   }
   work_.notify_all();
-  room_.notify_all();
+  space_.notify_all();
   for (std::thread& thread : threads_)
     if (thread.joinable()) thread.join();
 }
@@ -55,7 +55,7 @@ void IoPool::Run() {
     queue_.pop_front();
     ++running_;
     lock.unlock();
-    room_.notify_one();
+    space_.notify_one();
     job();
     job = nullptr;  // What the job captured dies before Drain returns.
     lock.lock();

@@ -34,7 +34,7 @@ class IoPool {
   const size_t queued_max_;
   std::mutex mutex_;
   std::condition_variable work_;  // A job was queued, or the pool stops.
-  std::condition_variable room_;  // A job was taken.
+  std::condition_variable space_;  // A job was taken.
   std::condition_variable idle_;  // The last job is done.
   std::deque<std::function<void()>> queue_;
   size_t running_ = 0;

@@ -14,7 +14,7 @@ namespace rt {
 
 // `state_dir`: absolute, without a slash at its end, and ours. The directory that is recorded, or
 // the one that release 0.1 derived from the state directory, or a new one, which is recorded before
-// it is returned. Whatever somebody else owns or may enter is passed over.
+// it is returned. A directory that another user owns or may enter is skipped.
 absl::StatusOr<std::string> MakeRuntimeDir(const std::string& state_dir);
 // The one that is there, to be removed with the state directory.
 std::optional<std::string> FindRuntimeDir(const std::string& state_dir);

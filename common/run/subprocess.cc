@@ -153,7 +153,7 @@ std::optional<ExitStatus> Subprocess::Wait(Millis wait_for) {
                                   : ExitStatus{.code = WEXITSTATUS(status)};
       break;
     }
-    RT_CHECK_BECAUSE(reaped == 0 || errno == EINTR, "somebody else reaped our child");
+    RT_CHECK_BECAUSE(reaped == 0 || errno == EINTR, "another part of the program reaped our child");
     auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (wait_for >= 0 && left <= 0) return std::nullopt;
     // Without pidfd (an old kernel) we look again every few milliseconds.

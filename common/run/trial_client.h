@@ -123,7 +123,7 @@ class TrialClient {
       Dial();
     }
   }
-  // The directory of the checkpoint to go on from; empty when there is none.
+  // The directory of the checkpoint to resume from; empty when there is none.
   static std::string CheckpointDirectory() {
     const char* value = std::getenv("RT_CHECKPOINT_DIR");
     return value == nullptr ? "" : value;

@@ -245,10 +245,10 @@ absl::Status ReadDriver(const Json& json, DriverSpec& driver) {
   if (!value->is_object()) return SpecError("driver", "must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(
       *value, {"suggests", "judges", "chooses", "watches", "search", "scheduler"}, "driver"));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.suggests));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.judges));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.chooses));
-  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.watches));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "suggests", driver.searches));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "judges", driver.schedules));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "chooses", driver.selects_next));
+  RT_RETURN_IF_ERROR(ReadBool(*value, "driver/", "watches", driver.observes));
   RT_RETURN_IF_ERROR(ReadText(*value, "search", driver.search, limits::kNameBytesMax));
   return ReadText(*value, "scheduler", driver.scheduler, limits::kNameBytesMax);
 }
@@ -320,7 +320,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
   RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, 1'000'000'000, spec.num_samples));
   if (spec.num_samples == 0)
-    return SpecError("num_samples", "must not be 0", "-1 goes on without end");
+    return SpecError("num_samples", "must not be 0", "-1 continues without end");
   int64_t concurrent = 0, failures = 0, priority = 0;
   RT_RETURN_IF_ERROR(ReadInt(json, "max_concurrent", 0, 1'000'000, concurrent));
   RT_RETURN_IF_ERROR(ReadInt(json, "max_failures", -1, 1'000'000, failures));

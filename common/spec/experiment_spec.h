@@ -73,16 +73,17 @@ struct BasicSpec {
   bool constant_grid_search = false;  // The points of a grid share one random draw.
 };
 
-// What the driver, a program of the user's, is asked while the search runs (head/core/advice.cc).
+// What the driver, a program of the user's, is asked while the search runs
+// (head/core/driver_hooks.cc).
 struct DriverSpec {
-  bool suggests = false;  // Configurations: no trial is created but by its answers.
-  bool judges = false;    // Rows: a trial goes on only after its newest row was answered.
-  bool chooses = false;   // Which trial runs next: a trial is created paused.
-  bool watches = false;   // Nothing; but how far it has read is remembered.
+  bool searches = false;      // Suggests configurations: only its answers create trials.
+  bool schedules = false;     // Decides about rows: a trial continues after its answer.
+  bool selects_next = false;  // Selects the next trial: trials are created paused.
+  bool observes = false;      // Only reads; how far it has read is remembered.
   std::string search;     // Names of what it asks, for people; empty: the head's own.
   std::string scheduler;
 
-  bool IsAsked() const { return suggests || judges || chooses || watches; }
+  bool IsAsked() const { return searches || schedules || selects_next || observes; }
 };
 
 // Bytes that an attempt needs beside its bundle; the path they were pulled to is put into `env`.
@@ -110,8 +111,8 @@ struct ExperimentSpec {
   ResourceRequest resources;
   int max_concurrent = 0;
   bool limit_cpu = false;     // The kernel holds each rank to the cpus that it asked for.
-  bool short_trials = false;  // Those that wait may stand in line for the room of one that runs.
-  int priority = 0;  // Trials of lower ones are suspended where its own need room.
+  bool short_trials = false;  // Waiting trials may be backfilled behind running ones.
+  int priority = 0;           // Trials of lower priorities are suspended for its trials.
   int max_failures = 0;
   bool fail_fast = false;
   std::vector<RetryRule> retry;  // The first that matches.

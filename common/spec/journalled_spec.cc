@@ -264,10 +264,10 @@ void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
   }
   if (const Json* json = reader.Find("driver")) {
     Reader driver(*json, "driver", warnings);
-    driver.Read("suggests", spec.driver.suggests);
-    driver.Read("judges", spec.driver.judges);
-    driver.Read("chooses", spec.driver.chooses);
-    driver.Read("watches", spec.driver.watches);
+    driver.Read("suggests", spec.driver.searches);
+    driver.Read("judges", spec.driver.schedules);
+    driver.Read("chooses", spec.driver.selects_next);
+    driver.Read("watches", spec.driver.observes);
     driver.Read("search", spec.driver.search);
     driver.Read("scheduler", spec.driver.scheduler);
   }

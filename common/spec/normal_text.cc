@@ -85,10 +85,10 @@ Json ToNormal(const CheckpointPolicy& policy) {
 }
 
 Json ToNormal(const DriverSpec& driver) {
-  return Json::MakeObject({{"suggests", driver.suggests},
-                           {"judges", driver.judges},
-                           {"chooses", driver.chooses},
-                           {"watches", driver.watches},
+  return Json::MakeObject({{"suggests", driver.searches},
+                           {"judges", driver.schedules},
+                           {"chooses", driver.selects_next},
+                           {"watches", driver.observes},
                            {"search", driver.search},
                            {"scheduler", driver.scheduler}});
 }

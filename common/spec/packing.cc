@@ -55,50 +55,50 @@ Packing::Packing(const ResourceRequest& wanted)
   });
 }
 
-size_t Packing::Run(std::vector<Room>& rooms) {
+size_t Packing::Run(std::vector<FreeCapacity>& capacities) {
   switch (wanted_.strategy) {
-    case Strategy::kPack: return Pack(rooms);
-    case Strategy::kStrictPack: return FillOne(rooms);
-    case Strategy::kSpread: return Spread(rooms, SIZE_MAX);
-    case Strategy::kStrictSpread: return Spread(rooms, 0);
+    case Strategy::kPack: return Pack(capacities);
+    case Strategy::kStrictPack: return FillOne(capacities);
+    case Strategy::kSpread: return Spread(capacities, SIZE_MAX);
+    case Strategy::kStrictSpread: return Spread(capacities, 0);
   }
   return 0;
 }
 
-bool Packing::Put(Room& room, size_t bundle) {
+bool Packing::Put(FreeCapacity& capacity, size_t bundle) {
   const Resources& resources = wanted_.bundles[bundle];
   Resources without_gpu = resources;
   without_gpu.gpu = 0;
-  if (!without_gpu.Fits(room.free)) return false;
-  auto gpus = TakeDevices(room.devices, resources.gpu, wanted_.spread_gpus);
+  if (!without_gpu.Fits(capacity.free)) return false;
+  auto gpus = TakeDevices(capacity.devices, resources.gpu, wanted_.spread_gpus);
   if (!gpus.has_value()) return false;
-  room.free.Subtract(without_gpu);
-  ++room.taken;
-  places_[bundle] = {room.id, *std::move(gpus)};
+  capacity.free.Subtract(without_gpu);
+  ++capacity.taken;
+  places_[bundle] = {capacity.id, *std::move(gpus)};
   return true;
 }
 
 // Those of `left` that found no place in the room.
-std::vector<size_t> Packing::Fill(Room& room, const std::vector<size_t>& left) {
+std::vector<size_t> Packing::Fill(FreeCapacity& capacity, const std::vector<size_t>& left) {
   std::vector<size_t> rest;
   for (size_t bundle : left)
-    if (!Put(room, bundle)) rest.push_back(bundle);
+    if (!Put(capacity, bundle)) rest.push_back(bundle);
   return rest;
 }
 
 // The room that takes the most of what is left, and so on: few nodes.
-size_t Packing::Pack(std::vector<Room>& rooms) {
+size_t Packing::Pack(std::vector<FreeCapacity>& capacities) {
   std::vector<size_t> left = order_;
   while (!left.empty()) {
-    Room* best = nullptr;
+    FreeCapacity* best = nullptr;
     size_t most = 0;
-    for (Room& room : rooms) {
-      if (room.taken > 0) continue;
-      Room trial = room;
+    for (FreeCapacity& capacity : capacities) {
+      if (capacity.taken > 0) continue;
+      FreeCapacity trial = capacity;
       const size_t count = left.size() - Fill(trial, left).size();
       if (count > most) {
         most = count;
-        best = &room;
+        best = &capacity;
       }
     }
     if (best == nullptr) break;
@@ -107,10 +107,10 @@ size_t Packing::Pack(std::vector<Room>& rooms) {
   return order_.size() - left.size();
 }
 
-size_t Packing::FillOne(std::vector<Room>& rooms) {
+size_t Packing::FillOne(std::vector<FreeCapacity>& capacities) {
   size_t most = 0;
-  for (Room& room : rooms) {
-    const size_t count = order_.size() - Fill(room, order_).size();
+  for (FreeCapacity& capacity : capacities) {
+    const size_t count = order_.size() - Fill(capacity, order_).size();
     if (count == order_.size()) return count;
     most = std::max(most, count);
   }
@@ -119,34 +119,36 @@ size_t Packing::FillOne(std::vector<Room>& rooms) {
 
 // Each bundle to the room with the fewest, and of those the emptiest; a room with more than
 // `shared_max` before it takes none.
-size_t Packing::Spread(std::vector<Room>& rooms, size_t shared_max) {
+size_t Packing::Spread(std::vector<FreeCapacity>& capacities, size_t shared_max) {
   size_t placed = 0;
   for (size_t bundle : order_) {
-    std::vector<Room*> by_use;
-    for (auto room = rooms.rbegin(); room != rooms.rend(); ++room)
-      if (room->taken <= shared_max) by_use.push_back(&*room);
-    std::stable_sort(by_use.begin(), by_use.end(),
-                     [](const Room* a, const Room* b) { return a->taken < b->taken; });
+    std::vector<FreeCapacity*> by_use;
+    for (auto capacity = capacities.rbegin(); capacity != capacities.rend(); ++capacity)
+      if (capacity->taken <= shared_max) by_use.push_back(&*capacity);
+    std::stable_sort(
+        by_use.begin(), by_use.end(),
+        [](const FreeCapacity* a, const FreeCapacity* b) { return a->taken < b->taken; });
     placed += std::any_of(by_use.begin(), by_use.end(),
-                          [&](Room* room) { return Put(*room, bundle); });
+                          [&](FreeCapacity* capacity) { return Put(*capacity, bundle); });
   }
   return placed;
 }
 
-std::optional<std::vector<BundlePlace>> PackAll(std::vector<Room>& rooms,
+std::optional<std::vector<BundlePlace>> PackAll(std::vector<FreeCapacity>& capacities,
                                                 const ResourceRequest& wanted) {
-  std::vector<Room> tried = rooms;
-  for (Room& room : tried) room.taken = 0;
+  std::vector<FreeCapacity> tried = capacities;
+  for (FreeCapacity& capacity : tried) capacity.taken = 0;
   Packing packing(wanted);
   if (packing.Run(tried) < wanted.bundles.size()) return std::nullopt;
   std::vector<BundlePlace> places = packing.Take();
   for (size_t i = 0; i < places.size(); ++i) {
     const Resources& bundle = wanted.bundles[i];
     const std::vector<uint32_t>& gpus = places[i].gpus;
-    Room& room = *std::find_if(rooms.begin(), rooms.end(),
-                               [&](const Room& one) { return one.id == places[i].node; });
-    room.free.Subtract(bundle);
-    for (FreeDevice& device : room.devices)
+    FreeCapacity& capacity =
+        *std::find_if(capacities.begin(), capacities.end(),
+                      [&](const FreeCapacity& one) { return one.id == places[i].node; });
+    capacity.free.Subtract(bundle);
+    for (FreeDevice& device : capacity.devices)
       if (std::find(gpus.begin(), gpus.end(), device.index) != gpus.end())
         device.units -= UnitsPerDevice(bundle);
   }

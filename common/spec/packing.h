@@ -26,7 +26,7 @@ struct FreeDevice {
 int64_t LargestGpuRequest(const std::vector<FreeDevice>& devices);
 
 // Takes `units` out of `devices` and says where; nullopt when they do not fit. A share goes to the
-// fullest device that has room, or, with `spread`, to the emptiest; the lower index wins a tie.
+// fullest device on which it fits or, with `spread`, to the emptiest; the lower index wins a tie.
 std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& devices, int64_t units,
                                                  bool spread);
 
@@ -36,11 +36,11 @@ inline int64_t UnitsPerDevice(const Resources& bundle) {
 }
 
 // What is left of a node while bundles are tried on it.
-struct Room {
+struct FreeCapacity {
   NodeId id;
   Resources free;  // Its gpus are those of `devices`.
   std::vector<FreeDevice> devices;
-  size_t taken = 0;  // Bundles of who is tried now.
+  size_t taken = 0;  // Bundles of the request that is tried now.
 };
 
 // Where one bundle went.
@@ -49,30 +49,30 @@ struct BundlePlace {
   std::vector<uint32_t> gpus;  // Indices of its devices.
 };
 
-// Tries the bundles of a request on rooms, the biggest first, and remembers where they went.
+// Tries the bundles of a request on the capacity of nodes, the biggest first, and remembers where.
 class Packing {
  public:
   explicit Packing(const ResourceRequest& wanted);
-  // How many bundles found a place. `rooms` come with the fullest first and `taken` 0; what was
-  // tried is missing in them afterwards, also where not all bundles fit.
-  size_t Run(std::vector<Room>& rooms);
+  // How many bundles found a place. `capacities` come with the fullest first and `taken` 0;
+  // placed bundles are subtracted, also when not all of them fit.
+  size_t Run(std::vector<FreeCapacity>& capacities);
   std::vector<BundlePlace> Take() { return std::move(places_); }  // By bundle.
 
  private:
-  bool Put(Room& room, size_t bundle);
-  std::vector<size_t> Fill(Room& room, const std::vector<size_t>& left);
-  size_t Pack(std::vector<Room>& rooms);
-  size_t FillOne(std::vector<Room>& rooms);
-  size_t Spread(std::vector<Room>& rooms, size_t shared_max);
+  bool Put(FreeCapacity& capacity, size_t bundle);
+  std::vector<size_t> Fill(FreeCapacity& capacity, const std::vector<size_t>& left);
+  size_t Pack(std::vector<FreeCapacity>& capacities);
+  size_t FillOne(std::vector<FreeCapacity>& capacities);
+  size_t Spread(std::vector<FreeCapacity>& capacities, size_t shared_max);
 
   const ResourceRequest& wanted_;
   std::vector<size_t> order_;  // Of the bundles: the biggest first.
   std::vector<BundlePlace> places_;
 };
 
-// Puts all bundles into the rooms, which then have that much less. nullopt: there is no place for
-// all of them, and no room has less.
-std::optional<std::vector<BundlePlace>> PackAll(std::vector<Room>& rooms,
+// Places all bundles and subtracts them from the capacities. nullopt: not all of them fit, and
+// nothing is subtracted.
+std::optional<std::vector<BundlePlace>> PackAll(std::vector<FreeCapacity>& capacities,
                                                 const ResourceRequest& wanted);
 
 }  // namespace rt

@@ -1,4 +1,4 @@
-// What an experiment does about trouble: rules for failed attempts, a breaker for a search that
+// What an experiment does about failures: rules for failed attempts, a breaker for a search that
 // fails from its start on, a watchdog for trials that say nothing any more. docs/policies.md.
 #pragma once
 
@@ -36,7 +36,7 @@ struct BreakerSpec {
   Millis within = 60'000;   // Each attempt ended this soon after its start.
 };
 
-// Where a checkpoint of one rank must lie before it counts as committed; from there it goes on to
+// Where a checkpoint of one rank must lie before it counts as committed; from there it is copied to
 // the store by itself. Those of several ranks always wait for the store.
 enum class DurableAfter {
   kStore = 0,
@@ -45,7 +45,7 @@ enum class DurableAfter {
 };
 const char* DurableAfterName(DurableAfter where);  // As in the spec.
 
-// Ends an attempt that has not reported for long, so that it goes on from its newest checkpoint.
+// Ends an attempt that has not reported for long, so that it resumes from its newest checkpoint.
 struct WatchdogSpec {
   double factor = 0;      // Times the attempt's own median interval; 0: nobody watches.
   Millis min = 60'000;    // But at least so long.

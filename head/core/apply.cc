@@ -9,14 +9,14 @@
 #include "common/base/overloaded.h"
 #include "head/core/apply_runs.h"
 #include "head/core/core.h"
+#include "head/core/driver_records.h"
 #include "head/core/index.h"
-#include "head/core/news.h"
 #include "head/core/requests.h"
 
 namespace rt {
 namespace {
 
-// Past attempts kept per owner, so that a trial that is restarted for ever stays small.
+// Past attempts kept per owner, so that a trial that is restarted without end stays small.
 constexpr size_t kAttemptsKept = 64;
 constexpr uint32_t kNumbersSkipped = 1'000;  // More than can be given out unnoticed.
 constexpr size_t kRequestKeysKept = 65'536;
@@ -112,7 +112,7 @@ struct Applier {
     node.drained_by_hand = e.by_hand;
     node.drain_reason = e.reason;
     for (const Fence& fence : world.index.nodes[e.node].attempts) {
-      Millis& since = LiveOf(world, fence.attempt).moving_since;
+      Millis& since = LiveOf(world, fence.attempt).eviction_requested_at;
       if (since == 0) since = at;
     }
     RefreshFree(world, e.node);
@@ -171,36 +171,36 @@ struct Applier {
     experiment.stop_cause = e.cause;
     experiment.stop_reason = e.reason;
   }
-  void operator()(const event::ExperimentDecided& e) {
+  void operator()(const event::ExperimentFinishing& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
-    experiment.decided = true;
-    experiment.decided_seq = seq;
+    experiment.finishing = true;
+    experiment.finishing_seq = seq;
     experiment.end = e.end;
     experiment.reason = e.reason;
-    Halt(experiment);
+    PauseBudget(experiment);
     world.index.open_experiments.erase(e.experiment);
     world.index.unflushed_experiments.insert(e.experiment);
   }
-  void operator()(const event::ExperimentEnded& e) {
+  void operator()(const event::ExperimentFinished& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
-    experiment.ended = true;
+    experiment.finished = true;
     experiment.ended_at = at;
     world.index.unflushed_experiments.erase(e.experiment);
   }
 
-  // The clock of its time budget stands still from here on.
-  void Halt(Experiment& experiment) {
-    if (experiment.halted_at == 0) experiment.halted_at = at;
+  // Its time budget does not run from here on.
+  void PauseBudget(Experiment& experiment) {
+    if (experiment.budget_paused_at == 0) experiment.budget_paused_at = at;
   }
-  void GoOn(Experiment& experiment) {
-    experiment.halted_total += at - experiment.halted_at;
-    experiment.halted_at = 0;
+  void ResumeBudget(Experiment& experiment) {
+    experiment.budget_paused_total += at - experiment.budget_paused_at;
+    experiment.budget_paused_at = 0;
   }
   void operator()(const event::ExperimentPaused& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
     experiment.paused = true;
     experiment.pause_reason = e.reason;
-    Halt(experiment);
+    PauseBudget(experiment);
     const ExperimentIndex& index = world.index.experiments.at(e.experiment);
     for (uint32_t number : index.live) experiment.trials[number].runs.live()->suspending = true;
     for (uint32_t number : index.pending) RemoveReady(world, Owner::Of({e.experiment, number}));
@@ -209,7 +209,7 @@ struct Applier {
     Experiment& experiment = state().experiments.at(e.experiment);
     experiment.paused = false;
     experiment.pause_reason.clear();
-    if (!experiment.search.over) GoOn(experiment);
+    if (!experiment.search.over) ResumeBudget(experiment);
     for (uint32_t number : world.index.experiments.at(e.experiment).pending)
       AddIfWanted(experiment, experiment.trials[number]);
   }
@@ -224,11 +224,11 @@ struct Applier {
     Experiment& experiment = state().experiments.at(e.experiment);
     if (!e.retries_only) {
       experiment.search = {};
-      GoOn(experiment);
+      ResumeBudget(experiment);
     } else if (!experiment.search.over) {
       experiment.search = {true, experiment.stop_cause, experiment.end, experiment.stop_reason};
     }
-    experiment.decided = experiment.ended = experiment.paused = false;
+    experiment.finishing = experiment.finished = experiment.paused = false;
     experiment.end = ExperimentEnd::kNone;
     experiment.stop_cause = StopCause::kNone;
     experiment.stop_reason.clear();
@@ -249,7 +249,7 @@ struct Applier {
     trial.pause_reason = e.reason;
     if (Attempt* live = trial.runs.live()) live->suspending = true;
     RemoveReady(world, Owner::Of(e.trial));
-    ReleaseHeld(world, e.trial.experiment);
+    ReleaseThrottled(world, e.trial.experiment);
   }
   void operator()(const event::TrialResumed& e) {
     Trial& trial = TrialOf(e.trial);
@@ -302,7 +302,7 @@ struct Applier {
     trial.stop_cause = e.cause;
     trial.stop_reason = e.reason;
     RemoveReady(world, Owner::Of(e.trial));
-    ReleaseHeld(world, e.trial.experiment);
+    ReleaseThrottled(world, e.trial.experiment);
   }
   void operator()(const event::TrialEnded& e) {
     Trial& trial = TrialOf(e.trial);
@@ -315,7 +315,7 @@ struct Applier {
     index.pending.erase(e.trial.number);
     CountEnd(index, e.end);
     RemoveReady(world, Owner::Of(e.trial));
-    ReleaseHeld(world, e.trial.experiment);
+    ReleaseThrottled(world, e.trial.experiment);
   }
 
   void operator()(const event::AttemptPlaced& e) {
@@ -328,7 +328,7 @@ struct Applier {
     attempt.members = e.members;
     attempt.checkpoint = e.checkpoint;
     attempt.placed_at = at;
-    attempt.after = e.after;
+    attempt.start_after = e.start_after;
     attempt.pids.assign(e.members.size(), 0);
     attempt.accepted.assign(e.members.size(), 0);
     runs.next_attempt = e.attempt.number + 1;
@@ -343,7 +343,7 @@ struct Applier {
       ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
       index.pending.erase(trial.id.number);
       index.live.insert(trial.id.number);
-      HoldBack(world, trial.id.experiment);
+      Throttle(world, trial.id.experiment);
       Experiment& experiment = state().experiments.at(trial.id.experiment);
       if (experiment.started_at == 0) experiment.started_at = at;
     } else {
@@ -359,7 +359,9 @@ struct Applier {
     live.pids.at(e.rank) = e.pid;
     if (live.started_at == 0) live.started_at = at;
   }
-  void operator()(const event::RoomClaimed& e) { LiveOf(world, e.attempt).suspending = true; }
+  void operator()(const event::PreemptionRequested& e) {
+    LiveOf(world, e.attempt).suspending = true;
+  }
   void operator()(const event::PortAgreed& e) { LiveOf(world, e.attempt).port = e.port; }
   void operator()(const event::RankExited& e) {
     Attempt& live = LiveOf(world, e.attempt);
@@ -368,7 +370,7 @@ struct Applier {
   }
   void operator()(const event::AttemptEnded& e) { ApplyEnd(world, e, at); }
   void operator()(const event::ReportsAccepted& e) { ApplyRows(world, e, seq); }
-  void operator()(const event::CheckpointPartCommitted& e) { ApplyPart(world, e); }
+  void operator()(const event::CheckpointShardCommitted& e) { ApplyShard(world, e); }
   void operator()(const event::CheckpointCommitted& e) { ApplyCheckpoint(world, e, at); }
   void operator()(const event::DriverAttached& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
@@ -381,9 +383,9 @@ struct Applier {
     experiment.answered_seq = e.observed_through;
     for (uint32_t number : world.index.experiments.at(e.experiment).live) {
       Attempt& live = *experiment.trials.at(number).runs.live();
-      std::erase_if(live.unjudged, [&](const RowMark& mark) {
+      std::erase_if(live.undecided, [&](const RowMark& mark) {
         if (mark.event_seq > e.observed_through) return false;
-        live.judged = mark.row_seq;
+        live.decided_seq = mark.row_seq;
         return true;
       });
     }
@@ -412,12 +414,12 @@ struct Applier {
   }
 
   void operator()(const event::CheckpointStored& e) {
-    std::vector<NodeId> holders = std::exchange(CheckpointOf(e.owner, e.checkpoint).held_by, {});
-    CountHeld(world, holders, -1);
+    std::vector<NodeId> nodes = std::exchange(CheckpointOf(e.owner, e.checkpoint).replicas, {});
+    CountReplicas(world, nodes, -1);
   }
-  void operator()(const event::CheckpointUnheld& e) {
-    if (std::erase(CheckpointOf(e.owner, e.checkpoint).held_by, e.node) != 0)
-      CountHeld(world, {e.node}, -1);
+  void operator()(const event::CheckpointReplicaLost& e) {
+    if (std::erase(CheckpointOf(e.owner, e.checkpoint).replicas, e.node) != 0)
+      CountReplicas(world, {e.node}, -1);
   }
   void operator()(const event::CheckpointReleased&) {}
   void operator()(const event::OutputsKept& e) { ApplyOutputs(world, e, at); }
@@ -426,7 +428,7 @@ struct Applier {
     const Checkpoint& newest = runs.checkpoints.back();
     if (newest.id == e.checkpoint && !IsReachable(state(), newest))
       runs.lost_for += runs.InNewest();
-    CountHeld(world, CheckpointOf(e.owner, e.checkpoint).held_by, -1);
+    CountReplicas(world, CheckpointOf(e.owner, e.checkpoint).replicas, -1);
     std::erase_if(runs.checkpoints,
                   [&](const Checkpoint& checkpoint) { return checkpoint.id == e.checkpoint; });
   }
@@ -437,7 +439,7 @@ struct Applier {
 void Apply(World& world, const Record& record) {
   RT_CHECK(record.seq == world.state.seq + 1);
   std::visit(Applier{world, record.at, record.seq}, record.event);
-  NoteNews(world, record.event, record.seq);
+  NoteDriverRecord(world, record.event, record.seq);
   world.state.seq = record.seq;
   world.state.time = std::max(world.state.time, record.at);
 }

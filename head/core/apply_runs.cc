@@ -14,22 +14,22 @@ namespace {
 // Marks kept per attempt: a trial waits after each row, so there is one, unless it cannot wait.
 constexpr size_t kMarksMax = 64;
 
-bool IsJudged(const World& world, const Owner& owner) {
+bool AwaitsDecision(const World& world, const Owner& owner) {
   return owner.is_trial() &&
-         world.index.experiments.at(owner.trial().experiment).spec.driver.judges;
+         world.index.experiments.at(owner.trial().experiment).spec.driver.schedules;
 }
 
-void NoteUnjudged(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
-  if (attempt.unjudged.size() >= kMarksMax) attempt.unjudged.pop_back();
-  attempt.unjudged.push_back({event_seq, row_seq});
+void NoteUndecided(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
+  if (attempt.undecided.size() >= kMarksMax) attempt.undecided.pop_back();
+  attempt.undecided.push_back({event_seq, row_seq});
 }
 
-// The newest ones: of what is older the rest never came.
-void DropOldParts(Attempt& live) {
+// Keeps the newest: the other shards of older ones never came.
+void DropOldShards(Attempt& live) {
   std::set<uint64_t> rows;
-  for (const CheckpointPart& part : live.parts) rows.insert(part.seq);
-  while (rows.size() > limits::kSavedRowsMax) {
-    std::erase_if(live.parts, [&](const CheckpointPart& p) { return p.seq == *rows.begin(); });
+  for (const CheckpointShard& shard : live.shards) rows.insert(shard.seq);
+  while (rows.size() > limits::kCheckpointRowsMax) {
+    std::erase_if(live.shards, [&](const CheckpointShard& p) { return p.seq == *rows.begin(); });
     rows.erase(rows.begin());
   }
 }
@@ -69,9 +69,9 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   Attempt& live = LiveOf(world, e.attempt);
   const Millis unsaved = runs.Unsaved(at);
   live.ended_at = at;
-  live.saved.clear();
-  live.parts.clear();
-  live.savers.clear();
+  live.checkpoint_rows.clear();
+  live.shards.clear();
+  live.sharding_ranks.clear();
   live.outcome = e.outcome;
   live.exit_code = e.exit_code;
   live.signal = e.signal;
@@ -80,7 +80,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   const bool failed = (e.outcome == AttemptOutcome::kFailed ||
                        e.outcome == AttemptOutcome::kLaunchFailed) && !e.excused;
   const bool lost = e.outcome == AttemptOutcome::kLost;
-  const bool moved = e.outcome == AttemptOutcome::kPreempted;
+  const bool evicted = e.outcome == AttemptOutcome::kPreempted;
   runs.failures += failed ? 1 : 0;
   runs.excused += e.excused ? 1 : 0;
   runs.hangs += e.outcome == AttemptOutcome::kHung ? 1 : 0;
@@ -88,8 +88,8 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   runs.losses += lost ? 1 : 0;
   if (e.outcome != AttemptOutcome::kWithdrawn)
     runs.losses_in_row = lost ? runs.losses_in_row + 1 : 0;
-  runs.moves += moved ? 1 : 0;
-  if (lost || moved) runs.lost_for += unsaved;
+  runs.evictions += evicted ? 1 : 0;
+  if (lost || evicted) runs.lost_for += unsaved;
   Vacate(world, e.attempt, live);
   bool wants_nodes = true;
   if (owner.is_trial()) {
@@ -102,15 +102,16 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
     wants_nodes = !world.state.jobs.at(owner.job()).stop_requested;
   }
   if (wants_nodes) AddReady(world, owner);
-  if (owner.is_trial()) ReleaseHeld(world, owner.trial().experiment);
+  if (owner.is_trial()) ReleaseThrottled(world, owner.trial().experiment);
 }
 
 void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq) {
   Attempt& live = LiveOf(world, e.attempt);
   RT_CHECK(e.seq_to > live.accepted.at(e.rank));
   live.accepted[e.rank] = e.seq_to;
-  if (e.rank == 0 && IsJudged(world, e.attempt.owner)) NoteUnjudged(live, event_seq, e.seq_to);
-  if (e.rank != 0 && e.saved) live.savers.insert(e.rank);
+  if (e.rank == 0 && AwaitsDecision(world, e.attempt.owner))
+    NoteUndecided(live, event_seq, e.seq_to);
+  if (e.rank != 0 && e.reported_with_checkpoint) live.sharding_ranks.insert(e.rank);
   if (e.rank != 0 || !e.attempt.owner.is_trial() || e.count == 0) return;
   Trial& trial = *FindTrial(world.state, e.attempt.owner.trial());
   trial.last = e.last;
@@ -121,23 +122,25 @@ void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq
     trial.best_iteration = e.best_iteration;
     RefreshBest(world, trial.id);
   }
-  if (!e.saved) return;
-  live.saved.push_back({e.last.seq, trial.last, trial.reports, trial.has_best, trial.best,
-                        trial.best_iteration});
-  if (live.saved.size() > limits::kSavedRowsMax) live.saved.erase(live.saved.begin());
+  if (!e.reported_with_checkpoint) return;
+  live.checkpoint_rows.push_back(
+      {e.last.seq, trial.last, trial.reports, trial.has_best, trial.best, trial.best_iteration});
+  if (live.checkpoint_rows.size() > limits::kCheckpointRowsMax)
+    live.checkpoint_rows.erase(live.checkpoint_rows.begin());
 }
 
-void ApplyPart(World& world, const event::CheckpointPartCommitted& e) {
+void ApplyShard(World& world, const event::CheckpointShardCommitted& e) {
   Attempt& live = LiveOf(world, e.attempt);
-  RT_CHECK(live.PartOf(e.rank, e.seq) == nullptr);
-  if (e.rank != 0) live.savers.insert(e.rank);
-  const auto order = [](const CheckpointPart& part) { return std::tuple(part.seq, part.rank); };
-  CheckpointPart part{e.rank, e.manifest, e.seq, e.iteration, e.time_total_s, e.bytes,
-                      e.has_score, e.score};
-  const auto place = std::find_if(live.parts.begin(), live.parts.end(),
-                                  [&](const CheckpointPart& p) { return order(p) > order(part); });
-  live.parts.insert(place, std::move(part));
-  DropOldParts(live);
+  RT_CHECK(live.ShardOf(e.rank, e.seq) == nullptr);
+  if (e.rank != 0) live.sharding_ranks.insert(e.rank);
+  const auto order = [](const CheckpointShard& shard) { return std::tuple(shard.seq, shard.rank); };
+  CheckpointShard shard{e.rank,         e.manifest, e.seq,       e.iteration,
+                        e.time_total_s, e.bytes,    e.has_score, e.score};
+  const auto place =
+      std::find_if(live.shards.begin(), live.shards.end(),
+                   [&](const CheckpointShard& p) { return order(p) > order(shard); });
+  live.shards.insert(place, std::move(shard));
+  DropOldShards(live);
 }
 
 void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at) {
@@ -148,26 +151,26 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
                         .seq = e.seq, .iteration = e.iteration, .time_total_s = e.time_total_s,
                         .bytes = e.bytes, .has_score = e.has_score, .score = e.score,
                         .committed_at = at};
-  checkpoint.parts = e.parts;
-  checkpoint.held_by = e.held_by;
+  checkpoint.shards = e.shards;
+  checkpoint.replicas = e.replicas;
   if (e.attempt.owner.is_trial()) {
     const Trial& trial = *FindTrial(world.state, e.attempt.owner.trial());
-    SavedRow known{e.seq, trial.last, trial.reports, trial.has_best, trial.best,
-                   trial.best_iteration};
+    CheckpointRow known{e.seq,          trial.last, trial.reports,
+                        trial.has_best, trial.best, trial.best_iteration};
     Attempt& live = LiveOf(world, e.attempt);
-    if (const SavedRow* saved = live.SavedAt(e.seq)) known = *saved;
+    if (const CheckpointRow* row = live.CheckpointRowAt(e.seq)) known = *row;
     const auto is_older = [&](const auto& one) { return one.seq <= e.seq; };
-    std::erase_if(live.saved, is_older);
-    std::erase_if(live.parts, is_older);
+    std::erase_if(live.checkpoint_rows, is_older);
+    std::erase_if(live.shards, is_older);
     checkpoint.last = known.last;
     checkpoint.reports = known.reports;
     checkpoint.has_best = known.has_best;
     checkpoint.best = known.best;
     checkpoint.best_iteration = known.best_iteration;
   }
-  // What the store has is retired only for newer ones; what nodes hold may go before.
-  if (!e.held_by.empty()) LiveOf(world, e.attempt).saved_to = e.seq;
-  CountHeld(world, e.held_by, 1);
+  // A stored checkpoint is retired only for newer ones; one with replicas only may be lost before.
+  if (!e.replicas.empty()) LiveOf(world, e.attempt).replicated_seq = e.seq;
+  CountReplicas(world, e.replicas, 1);
   runs.checkpoints.push_back(std::move(checkpoint));
 }
 

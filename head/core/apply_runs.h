@@ -8,12 +8,12 @@ namespace rt {
 
 // The live attempt that the event names; there is one.
 Attempt& LiveOf(World& world, const AttemptId& id);
-// The trial knows again what it knew at the checkpoint that it resumes from, or nothing.
+// Restores what the trial knew at the checkpoint that it resumes from, or clears it.
 void Rewind(Trial& trial, uint64_t checkpoint_id);
 
 void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at);
 void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq);
-void ApplyPart(World& world, const event::CheckpointPartCommitted& e);
+void ApplyShard(World& world, const event::CheckpointShardCommitted& e);
 void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis at);
 void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at);
 

@@ -1,7 +1,7 @@
 // Attempts: what a worker observes of them, and how they end.
 #include "common/base/check.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
-#include "head/core/line.h"
 
 namespace rt {
 namespace {
@@ -27,9 +27,9 @@ bool WasSuspended(const Attempt& live, const Observed& observed) {
          (observed.suspended || EndedByTerm(observed) || observed.signal == kSigKill);
 }
 
-// It saved and made room; or its machine, shutting down, ended it.
+// It saved and ended; or its machine, shutting down, ended it.
 bool WasPreempted(const Attempt& live, const Observed& observed) {
-  return live.moving_since != 0 && (observed.suspended || EndedByTerm(observed));
+  return live.eviction_requested_at != 0 && (observed.suspended || EndedByTerm(observed));
 }
 
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
@@ -80,15 +80,15 @@ event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const Ra
   return ended;
 }
 
-// Since a node of it began to drain: rank 0 may be ending, which the others may notice first.
-bool HasSaved(const State& state, const AttemptId& id, const Attempt& live) {
+// Since its eviction was requested: rank 0 may be ending, which the others may notice first.
+bool SavedSinceEviction(const State& state, const AttemptId& id, const Attempt& live) {
   const std::vector<Checkpoint>& all = FindRuns(state, id.owner)->checkpoints;
-  return live.moving_since != 0 && !all.empty() && all.back().attempt == live.number &&
-         all.back().committed_at >= live.moving_since;
+  return live.eviction_requested_at != 0 && !all.empty() && all.back().attempt == live.number &&
+         all.back().committed_at >= live.eviction_requested_at;
 }
 
 // Several ranks end together: as the first failure says, or as rank 0 ended.
-void TryEndTogether(Draft& draft, const AttemptId& id, const Attempt& live) {
+void TryEndGang(Draft& draft, const AttemptId& id, const Attempt& live) {
   const uint32_t ranks = RequestOf(draft.core.world, id.owner).ranks;
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live.IsWanted(rank)) return;
@@ -113,17 +113,17 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
                   .last_seq = observed.last_seq,
                   .reason = ReasonOf(observed),
                   .error = observed.error};
-    // It was asked to end, or its peers broke off: not its own doing, whatever it looks like.
+    // It was asked to end, or its peers broke off: not its own failure, whatever it looks like.
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kSuspended;
-    else if (exit.rank != 0 && HasSaved(draft.state(), fence.attempt, live) &&
+    else if (exit.rank != 0 && SavedSinceEviction(draft.state(), fence.attempt, live) &&
              exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kPreempted;
     if (exit.outcome == AttemptOutcome::kFailed) exit.rule = FindRule(draft.core.world, observed);
     draft.Emit(event::RankExited{fence.attempt, std::move(exit)});
   }
-  TryEndTogether(draft, fence.attempt, live);
+  TryEndGang(draft, fence.attempt, live);
 }
 
 void NoteStart(Draft& draft, const Observed& observed) {
@@ -140,7 +140,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   const uint32_t ranks = live == nullptr ? 0 : RequestOf(draft.core.world, id.owner).ranks;
   if (observed.fence.rank >= ranks || !RunsHere(*live, observed.fence, node)) {
     if (observed.phase != Observed::Phase::kExited) draft.soft().nodes[node].zombies = true;
-    return;  // It is told by the first answer of this head, and by one after every change.
+    return;  // The next reply to its Sync lacks the attempt.
   }
   if (ranks > 1 && observed.fence.rank == 0 && observed.port != 0) {
     if (live->port == 0) draft.Emit(event::PortAgreed{id, observed.port});
@@ -149,7 +149,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
       return LoseAttempt(draft, id, "rank 0 keeps another port than was agreed");
   }
   // A journal that was not shipped in time has lost rows that the worker need not keep any more:
-  // the attempt can never be whole again.
+  // the attempt's rows can never be complete again.
   if (observed.acked_seq > live->accepted[observed.fence.rank])
     return LoseAttempt(draft, id, "the head before this one had accepted reports that are lost");
   if (observed.pid != 0 && live->pids[observed.fence.rank] != observed.pid)
@@ -166,7 +166,7 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
 void RetryExit(Draft& draft, NodeId node, const Fence& fence) {
   const Attempt* live = FindLive(draft.state(), fence.attempt);
   if (live == nullptr) return;
-  if (!live->exits.empty()) return TryEndTogether(draft, fence.attempt, *live);
+  if (!live->exits.empty()) return TryEndGang(draft, fence.attempt, *live);
   auto soft = draft.soft().nodes.find(node);
   if (soft == draft.soft().nodes.end()) return;
   auto exit = soft->second.exits.find(fence);
@@ -186,7 +186,7 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 }
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {
-  const AttemptId last = LastInLine(draft.core.world, ended.attempt);
+  const AttemptId last = LastBackfill(draft.core.world, ended.attempt);
   draft.Emit(ended);
   NoteEnd(draft, ended.attempt, last);
   RetireByPolicy(draft, ended.attempt.owner);

@@ -1,4 +1,5 @@
-// The breaker of a search: when its first trials all fail alike, and at once, the rest would too.
+// The breaker of a search: when its first trials all fail with the same error soon after starting,
+// the rest would too.
 #include "head/core/draft.h"
 
 namespace rt {

@@ -20,8 +20,8 @@ bool WorseThan(const Checkpoint& a, const Checkpoint& b, const CheckpointPolicy&
   return left != right ? left < right : a.id < b.id;
 }
 
-// What goes on from here, or will: the newest, the newest in the store, and the first that comes
-// after that one, because it is the one being pushed. Else a quick trial would never be stored.
+// What an attempt resumes from, now or later: the newest, the newest in the store, and the one
+// after that, which is being uploaded. Otherwise a trial that saves often would never be stored.
 std::set<uint64_t> NeededOf(const std::vector<Checkpoint>& all) {
   std::set<uint64_t> needed;
   if (!all.empty()) needed.insert(all.back().id);
@@ -39,10 +39,10 @@ std::set<uint64_t> NeededOf(const std::vector<Checkpoint>& all) {
 bool IsSame(const Checkpoint& known, const input::CommitCheckpoint& input) {
   if (known.attempt != input.fence.attempt.number || known.seq != input.row.seq) return false;
   return known.manifest == input.manifest ||
-         std::find(known.parts.begin(), known.parts.end(), input.manifest) != known.parts.end();
+         std::find(known.shards.begin(), known.shards.end(), input.manifest) != known.shards.end();
 }
 
-// The committed one that answers the request; null: it is news.
+// The committed checkpoint that answers the request; null: it is a new one.
 const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& input) {
   for (const Checkpoint& known : runs.checkpoints)
     if (IsSame(known, input)) return &known;  // Asked again: the answer was lost.
@@ -53,21 +53,24 @@ const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& inp
   return is_late || input.row.iteration < newest.iteration ? &newest : nullptr;
 }
 
-// So many newer ones are pending that nothing waits for this row any more.
+// So many newer ones are pending that this row is not waited for any more.
 bool IsOutdated(const Attempt& live, uint64_t seq) {
   std::set<uint64_t> newer;
-  for (const CheckpointPart& part : live.parts)
-    if (part.seq > seq) newer.insert(part.seq);
-  return newer.size() >= limits::kSavedRowsMax;
+  for (const CheckpointShard& shard : live.shards)
+    if (shard.seq > seq) newer.insert(shard.seq);
+  return newer.size() >= limits::kCheckpointRowsMax;
 }
 
 absl::Status CheckRow(const Attempt& live, const input::CommitCheckpoint& input) {
   const uint32_t rank = input.fence.rank;
   if (input.row.seq > live.accepted[rank] + 1)
     return absl::UnavailableError("the rows before it have not arrived yet");
-  if (rank != 0 && live.accepted[0] > input.row.seq && live.SavedAt(input.row.seq) == nullptr)
-    return absl::FailedPreconditionError("rank 0 saved nothing at that row that awaits this part");
-  if (rank == 0 && input.row.seq < live.accepted[0] && live.SavedAt(input.row.seq) == nullptr)
+  if (rank != 0 && live.accepted[0] > input.row.seq &&
+      live.CheckpointRowAt(input.row.seq) == nullptr)
+    return absl::FailedPreconditionError(
+        "rank 0 has no checkpoint at that row that waits for this shard");
+  if (rank == 0 && input.row.seq < live.accepted[0] &&
+      live.CheckpointRowAt(input.row.seq) == nullptr)
     return absl::FailedPreconditionError("newer checkpoints have taken its place");
   return absl::OkStatus();
 }
@@ -86,17 +89,17 @@ Score ScoreOf(const Row& row, const CheckpointPolicy& policy) {
 
 // No part of it is missing: every other rank has given its own, or has passed that row and never
 // gave any.
-bool IsWhole(const Attempt& live, uint32_t ranks, uint64_t seq) {
-  if (seq < live.accepted[0] && live.SavedAt(seq) == nullptr) return false;
+bool IsComplete(const Attempt& live, uint32_t ranks, uint64_t seq) {
+  if (seq < live.accepted[0] && live.CheckpointRowAt(seq) == nullptr) return false;
   for (uint32_t rank = 1; rank < ranks; ++rank) {
-    if (live.PartOf(rank, seq) != nullptr) continue;
-    if (live.accepted[rank] < seq || live.savers.contains(rank)) return false;
+    if (live.ShardOf(rank, seq) != nullptr) continue;
+    if (live.accepted[rank] < seq || live.sharding_ranks.contains(rank)) return false;
   }
   return true;
 }
 
-event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& first,
-                                 const AttemptId& attempt, uint64_t number) {
+event::CheckpointCommitted CompleteCheckpoint(const Attempt& live, const CheckpointShard& first,
+                                              const AttemptId& attempt, uint64_t number) {
   event::CheckpointCommitted committed{.attempt = attempt,
                                        .checkpoint = number,
                                        .manifest = first.manifest,
@@ -105,20 +108,20 @@ event::CheckpointCommitted Whole(const Attempt& live, const CheckpointPart& firs
                                        .time_total_s = first.time_total_s,
                                        .has_score = first.has_score,
                                        .score = first.score};
-  for (const CheckpointPart& part : live.parts) {
-    if (part.seq != first.seq) continue;
-    committed.bytes += part.bytes;
-    if (part.rank != 0) committed.parts.push_back(part.manifest);
+  for (const CheckpointShard& shard : live.shards) {
+    if (shard.seq != first.seq) continue;
+    committed.bytes += shard.bytes;
+    if (shard.rank != 0) committed.shards.push_back(shard.manifest);
   }
   return committed;
 }
 
-// What the live attempt goes on from, while a rank of it may still have to fetch that: rank 0 can
-// be far ahead. 0: nothing.
+// The checkpoint that the live attempt resumes from, while a rank may still have to fetch it: rank
+// 0 can be far ahead. 0: none.
 uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
   const Attempt* live = FindRuns(draft.core.world.state, owner)->live();
   const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
-  if (live == nullptr || ranks == 1) return 0;  // Who commits has begun.
+  if (live == nullptr || ranks == 1) return 0;  // A rank that commits has started.
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live->pids[rank] == 0) return live->checkpoint;
   return 0;
@@ -126,8 +129,7 @@ uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
 
 }  // namespace
 
-// Keeps the best `num_to_keep`, and beside them what is needed to go on: the first are what people
-// want.
+// Keeps the best `num_to_keep`, which the user asked for, and besides them those needed to resume.
 void RetireByPolicy(Draft& draft, const Owner& owner) {
   if (!owner.is_trial()) return;
   const CheckpointPolicy& policy =
@@ -150,14 +152,15 @@ void RetireByPolicy(Draft& draft, const Owner& owner) {
   for (uint64_t id : retired) draft.Emit(event::CheckpointRetired{owner, id});
 }
 
-void CommitWhole(Draft& draft, const AttemptId& attempt) {
+void CommitComplete(Draft& draft, const AttemptId& attempt) {
   const Attempt* live = FindLive(draft.state(), attempt);
-  if (live == nullptr || live->parts.empty()) return;
+  if (live == nullptr || live->shards.empty()) return;
   const uint32_t ranks = RequestOf(draft.core.world, attempt.owner).ranks;
-  for (const CheckpointPart& part : std::vector<CheckpointPart>(live->parts)) {  // Emit edits them.
-    if (part.rank != 0 || !IsWhole(*live, ranks, part.seq)) continue;
+  for (const CheckpointShard& shard :
+       std::vector<CheckpointShard>(live->shards)) {  // Emit edits them.
+    if (shard.rank != 0 || !IsComplete(*live, ranks, shard.seq)) continue;
     const uint64_t number = FindRuns(draft.state(), attempt.owner)->next_checkpoint;
-    draft.Emit(Whole(*live, part, attempt, number));
+    draft.Emit(CompleteCheckpoint(*live, shard, attempt, number));
     draft.MarkDirty(attempt.owner);  // Ranks that were asked to save may end.
     RetireByPolicy(draft, attempt.owner);
   }
@@ -178,28 +181,28 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     draft.out.answer.checkpoint = known->id;
     return absl::OkStatus();
   }
-  if (rank == 0 && input.row.seq != 0 && input.row.seq <= live->saved_to) {
-    draft.out.answer.checkpoint = runs->next_checkpoint - 1;  // It was, and is retired.
+  if (rank == 0 && input.row.seq != 0 && input.row.seq <= live->replicated_seq) {
+    draft.out.answer.checkpoint = runs->next_checkpoint - 1;  // It was committed, and is retired.
     return absl::OkStatus();
   }
-  if (live->PartOf(rank, input.row.seq) != nullptr || IsOutdated(*live, input.row.seq))
+  if (live->ShardOf(rank, input.row.seq) != nullptr || IsOutdated(*live, input.row.seq))
     return absl::OkStatus();
   RT_RETURN_IF_ERROR(CheckRow(*live, input));
-  const bool is_part = rank != 0 || (input.together &&
-                                     RequestOf(draft.core.world, attempt.owner).ranks > 1);
-  std::vector<NodeId> holders = CountingOf(draft.state(), input.held_by);
-  if (!input.held_by.empty() && (is_part || holders.empty() || holders.front() != node))
-    return Invalid("only the node of a single rank may hold its checkpoint for the store");
+  const bool is_shard =
+      rank != 0 || (input.collective && RequestOf(draft.core.world, attempt.owner).ranks > 1);
+  std::vector<NodeId> nodes = CountingOf(draft.state(), input.replicas);
+  if (!input.replicas.empty() && (is_shard || nodes.empty() || nodes.front() != node))
+    return Invalid("only the node of a single rank may have a replica of its checkpoint");
   if (input.row.seq > live->accepted[rank])
-    AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_part);
+    AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
   const TrialId trial = attempt.owner.trial();
   const CheckpointPolicy& policy = draft.index().experiments.at(trial.experiment).spec.checkpoints;
   const Score score = ScoreOf(input.row, policy);
-  if (is_part) {
-    draft.Emit(event::CheckpointPartCommitted{attempt, rank, input.manifest, input.row.seq,
-                                              input.row.iteration, input.row.time_total_s,
-                                              input.bytes, score.has, score.value});
-    CommitWhole(draft, attempt);
+  if (is_shard) {
+    draft.Emit(event::CheckpointShardCommitted{attempt, rank, input.manifest, input.row.seq,
+                                               input.row.iteration, input.row.time_total_s,
+                                               input.bytes, score.has, score.value});
+    CommitComplete(draft, attempt);
   } else {
     event::CheckpointCommitted committed{.attempt = attempt,
                                          .checkpoint = runs->next_checkpoint,
@@ -210,12 +213,12 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
                                          .bytes = input.bytes,
                                          .has_score = score.has,
                                          .score = score.value,
-                                         .held_by = std::move(holders)};
+                                         .replicas = std::move(nodes)};
     draft.Emit(committed);
     draft.out.answer.checkpoint = committed.checkpoint;
     RetireByPolicy(draft, attempt.owner);
   }
-  RetryExit(draft, node, input.fence);  // The row may have been the last that was waited for.
+  RetryExit(draft, node, input.fence);  // The exit may have waited for this row.
   return absl::OkStatus();
 }
 

@@ -52,8 +52,8 @@ Outcome Step(Core& core, const Input& input, Millis now);
 void Apply(World& world, const Record& record);
 std::optional<Millis> NextDeadline(const Core& core);
 
-// Unavailable when the node has heard a head after this one, or another one with the same epoch:
-// what this one says is not to be believed, not even that it does not know somebody. `seen_epoch`:
+// Unavailable when the node has heard a later head, or another one with the same epoch: then this
+// head's answers are void, including that it does not know a node or an attempt. `seen_epoch`:
 // of the newest head that the node has heard.
 absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch);
 absl::Status AnotherHead(uint64_t its_epoch, uint64_t own);  // That error.

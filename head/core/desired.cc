@@ -19,11 +19,11 @@ std::string NumberText(double value) {
   return is_whole ? std::to_string(static_cast<int64_t>(value)) : Json(value).Dump();
 }
 
-// What the trial's side needs to end exactly where the rules say. Ranks other than 0 are not
-// judged; they are told of the rules that all ranks meet at the same step, so that none is left
+// What the trial's side needs to end exactly where the rules say. Rules and the scheduler apply to
+// rank 0. The other ranks get the rules that all ranks meet at the same step, so that none is left
 // waiting for the others.
 std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t rank) {
-  const bool is_judged = rank == 0;
+  const bool is_first = rank == 0;
   Json control = Json::MakeObject();
   control.Set("metric", spec.metric);
   control.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
@@ -32,21 +32,21 @@ std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t 
   control.Set("max_t", Json());
   if (spec.asha.has_value()) {
     for (double milestone : AshaMilestones(*spec.asha, static_cast<int>(trial.bracket)))
-      if (is_judged && !trial.milestones.contains(milestone)) milestones.Append(milestone);
+      if (is_first && !trial.milestones.contains(milestone)) milestones.Append(milestone);
     const bool is_counter = spec.asha->time_attr == kCounter;
-    if (spec.asha->stop_last_trials && (is_judged || is_counter))
+    if (spec.asha->stop_last_trials && (is_first || is_counter))
       control.Set("max_t", spec.asha->max_t);
   }
   control.Set("milestones", std::move(milestones));
   Json rules = Json::MakeArray();
   for (const StopRule& rule : spec.stop) {
-    if (!is_judged && rule.key != kCounter) continue;
+    if (!is_first && rule.key != kCounter) continue;
     rules.Append(Json::MakeObject({{"key", rule.key},
                                    {"at_most", rule.at_most},
                                    {"threshold", rule.threshold}}));
   }
   control.Set("stop", std::move(rules));
-  control.Set("judged", spec.driver.judges && is_judged);
+  control.Set("judged", spec.driver.schedules && is_first);
   return control.Dump();
 }
 
@@ -85,8 +85,8 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;
     launch.checkpoint = checkpoint.manifest;
-    launch.checkpoint_parts = checkpoint.parts;
-    launch.checkpoint_held = !checkpoint.is_stored();
+    launch.checkpoint_shards = checkpoint.shards;
+    launch.checkpoint_on_replicas = !checkpoint.is_stored();
     launch.iteration_base = checkpoint.iteration;
     launch.time_total_base_s = checkpoint.time_total_s;
   }
@@ -146,20 +146,20 @@ std::vector<std::string> GpusFor(const World& world, const Attempt& attempt, uin
   return uuids;
 }
 
-// Whether one of its nodes drains now, and by when at the latest it is to be gone.
-void FillMove(const World& world, const Attempt& live, DesiredAttempt& desired) {
-  if (live.moving_since == 0) return;
+// Whether one of its nodes drains now, and the earliest deadline of those nodes.
+void FillEviction(const World& world, const Attempt& live, DesiredAttempt& desired) {
+  if (live.eviction_requested_at == 0) return;
   for (const Member& member : live.members) {
     const Node& node = world.state.nodes.at(member.node);
     if (!node.draining) continue;
-    desired.move = true;
-    if (node.drain_until != 0 && (desired.move_by == 0 || node.drain_until < desired.move_by))
-      desired.move_by = node.drain_until;
+    desired.evict = true;
+    if (node.drain_until != 0 && (desired.evict_by == 0 || node.drain_until < desired.evict_by))
+      desired.evict_by = node.drain_until;
   }
 }
 
 // The newest row of the attempt, where it has several ranks, whose checkpoint is committed.
-uint64_t WholeSeq(const World& world, const Owner& owner, const Attempt& live) {
+uint64_t CompleteSeq(const World& world, const Owner& owner, const Attempt& live) {
   if (RequestOf(world, owner).ranks == 1) return 0;
   const std::vector<Checkpoint>& all = FindRuns(world.state, owner)->checkpoints;
   return all.empty() || all.back().attempt != live.number ? 0 : all.back().seq;
@@ -174,7 +174,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
   for (const Fence& fence : index->second.attempts) {
     const Owner& owner = fence.attempt.owner;
     const Attempt& live = *FindLive(world.state, fence.attempt);
-    if (fence.rank >= RequestOf(world, owner).ranks) continue;  // Held for rank 0.
+    if (fence.rank >= RequestOf(world, owner).ranks) continue;  // Reserved for rank 0.
     if (!live.IsWanted(fence.rank)) continue;
     if (owner.is_job()) {
       desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested});
@@ -183,13 +183,13 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
     DesiredAttempt& wanted = desired.emplace_back(
         DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
-    wanted.whole_seq = WholeSeq(world, owner, live);
-    wanted.after = live.after;
-    // Rank 0 saves and ends, and so ends the others; those that report may have parts to save.
+    wanted.complete_seq = CompleteSeq(world, owner, live);
+    wanted.start_after = live.start_after;
+    // Rank 0 saves and ends, which ends the others; ranks that report may have shards to save.
     if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
     wanted.suspend = live.suspending;
-    if (fence.rank == 0) wanted.judged_seq = live.judged;
-    FillMove(world, live, wanted);
+    if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
+    FillEviction(world, live, wanted);
   }
   return desired;
 }

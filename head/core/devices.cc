@@ -7,8 +7,8 @@ namespace {
 
 FreeDevice FreeOf(uint32_t number, int64_t capacity, const NodeIndex& index) {
   auto used = index.gpus_used.find(number);
-  const int64_t held = used == index.gpus_used.end() ? 0 : used->second;
-  return {number, std::max<int64_t>(0, capacity - held)};
+  const int64_t in_use = used == index.gpus_used.end() ? 0 : used->second;
+  return {number, std::max<int64_t>(0, capacity - in_use)};
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ std::vector<FreeDevice> FreeDevices(const Node& node, const NodeIndex& index) {
     devices.push_back(FreeOf(number, capacity, index));
   };
   for (const GpuInfo& gpu : node.inventory.gpus)
-    if (gpu.trouble.empty() && left > 0) add(gpu.index);
+    if (gpu.fault.empty() && left > 0) add(gpu.index);
   if (node.inventory.gpus.empty())
     for (uint32_t number = 0; left > 0; ++number) add(number);
   return devices;

@@ -31,11 +31,11 @@ absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input);
 absl::Status OnForgetNode(Draft& draft, const input::ForgetNode& input);
 absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input);
 absl::Status OnUndrainNode(Draft& draft, const input::UndrainNode& input);
-// Ends what is left on nodes whose drain by hand has reached its deadline.
+// Ends the attempts that are left on nodes whose drain by hand has reached its deadline.
 void ExpireDrains(Draft& draft);
 void GiveTimeToReturn(Draft& draft);  // To all that were ready before the head started.
 void ExpireLeases(Draft& draft);
-void ForgiveStall(Draft& draft, Millis stall);  // The head slept: nobody else is to blame.
+void ForgiveStall(Draft& draft, Millis stall);  // The head itself was stopped.
 // Whether the node may take new work now.
 bool MayTakeWork(const Core& core, NodeId node, Millis now);
 
@@ -59,21 +59,21 @@ absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
 void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input);
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
 void ProposeTrials(Draft& draft, ExperimentId id);
-void DecideIfOver(Draft& draft, ExperimentId id);
+void MaybeFinish(Draft& draft, ExperimentId id);
 void CheckBudgets(Draft& draft);
 // The bracket is drawn here; the configuration was. The others may be empty; `resources` are
 // checked.
 void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name = "",
                  std::string directory = "", std::string resources = "");
 
-// advice.cc
+// driver_hooks.cc
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
 absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input);
 absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input);
-// What the experiment waits for when it waits for its driver, in a sentence; else empty.
+// What the experiment waits for when it waits for its driver, in one sentence; else empty.
 std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
-// The same for a trial whose newest row is not judged.
-std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now);
+// The same for a trial with an undecided row.
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now);
 
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
@@ -95,25 +95,26 @@ void OnObserved(Draft& draft, NodeId node, const Observed& observed);
 void EndAttempt(Draft& draft, event::AttemptEnded ended);
 // Its machine ended it, or one of its machines: all of its ranks are over, here and elsewhere.
 void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reason);
-// An exit whose last rows had not arrived, tried again.
+// Retries an exit whose last rows had not arrived.
 void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 
 // reports.cc
 absl::Status OnReport(Draft& draft, const input::Report& report);
-// `saved`: the last row comes with a checkpoint.
-ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved = false);
+// `with_checkpoint`: the last row comes with a checkpoint.
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch,
+                         bool with_checkpoint = false);
 
 // checkpoints.cc
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input);
-// Those of several ranks of which no part is missing any more.
-void CommitWhole(Draft& draft, const AttemptId& attempt);
+// Commits the collective checkpoints of the attempt that are complete now.
+void CommitComplete(Draft& draft, const AttemptId& attempt);
 // Retires what the experiment's policy does not keep.
 void RetireByPolicy(Draft& draft, const Owner& owner);
 
-// holders.cc
-absl::Status OnKeepCheckpoint(Draft& draft, const input::KeepCheckpoint& input);
+// replicas.cc
+absl::Status OnRenewReplica(Draft& draft, const input::RenewReplica& input);
 absl::Status OnKeepOutputs(Draft& draft, const input::KeepOutputs& input);
-// Retires the newest ones whose bytes nobody has: what follows begins at one that can be had.
+// Retires the newest checkpoints that no node and no store has: the next attempt needs one to load.
 void RetireUnreachable(Draft& draft, const Owner& owner);
 
 // retry_rules.cc
@@ -127,14 +128,16 @@ void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node);
 const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule);
 
 // breaker.cc
-// After a trial has failed: ends a search whose first trials all failed alike, and at once.
+// After a trial has failed: ends a search whose first trials all failed with the same error soon
+// after starting.
 void TryBreaker(Draft& draft, ExperimentId id);
 
 // placement.cc
 void Place(Draft& draft);
-// `after`: whose room it will have, once that one has ended; no owner: it has its own from now on.
+// `start_after`: the attempt whose capacity it gets at that one's end; no owner: it has its own
+// now.
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
-             const AttemptId& after);
+             const AttemptId& start_after);
 // Why the owner waits, in one sentence each; empty when it does not.
 struct Waiting {
   std::string reason;  // Which resource is missing.
@@ -142,15 +145,15 @@ struct Waiting {
 };
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
-// Nodes on which it is not to be placed: those excluded for it, while another could hold it.
+// Nodes on which the owner must not be placed: those excluded for it, while it fits on another.
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
 
 // priorities.cc
 // Of its experiment; 0: of a job.
 int PriorityOf(const World& world, const Owner& owner);
-// An error when the cluster's configuration says which nodes there can be, and neither one of them
-// nor one that joined otherwise could hold it. Without a configuration a larger node may join any
-// time: then it waits, and WhyWaiting says for what.
+// An error when the cluster's configuration says which nodes there can be, and the request fits
+// neither on one of them nor on a node that joined otherwise. Without a configuration a larger node
+// may join at any time: then the owner waits, and WhyWaiting says for what.
 absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted);
 
 }  // namespace rt

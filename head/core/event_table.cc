@@ -39,8 +39,8 @@ const auto kCluster = Overloaded{
 const auto kExperiments = Overloaded{
     [](const event::ExperimentCreated&) { return M{}; },
     [](const event::ExperimentStopRequested&) { return M{}; },
-    [](const event::ExperimentDecided& e) { return M{.reader = {e.experiment}}; },
-    [](const event::ExperimentEnded&) { return M{}; },
+    [](const event::ExperimentFinishing& e) { return M{.reader = {e.experiment}}; },
+    [](const event::ExperimentFinished&) { return M{}; },
     [](const event::ExperimentPaused&) { return M{}; },
     [](const event::ExperimentResumed&) { return M{.invites_placement = true}; },
     [](const event::ExperimentExtended&) { return M{}; },
@@ -79,14 +79,14 @@ const auto kAttempts = Overloaded{
     [](const event::AttemptEnded& e) {
       return M{e.attempt.owner, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
     },
-    [](const event::RoomClaimed& e) { return Owned(e.attempt.owner); },
+    [](const event::PreemptionRequested& e) { return Owned(e.attempt.owner); },
     [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },
     [](const event::RankExited& e) { return Owned(e.attempt.owner); },
     [](const event::ReportsAccepted& e) { return M{.reader = DriverOf(e)}; },
-    [](const event::CheckpointPartCommitted&) { return M{}; },
+    [](const event::CheckpointShardCommitted&) { return M{}; },
     [](const event::CheckpointCommitted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
     [](const event::CheckpointStored&) { return M{}; },
-    [](const event::CheckpointUnheld&) { return M{}; },
+    [](const event::CheckpointReplicaLost&) { return M{}; },
     [](const event::CheckpointReleased&) { return M{}; },
     [](const event::CheckpointRetired&) { return M{}; },
     [](const event::OutputsKept&) { return M{}; },

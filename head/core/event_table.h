@@ -1,4 +1,4 @@
-// What each type of event means to those who did not record it: one row for each type in
+// What each type of event means beyond the state: one row for each type in
 // event_table.cc, and an event without a row does not compile. Step asks which workers get a new
 // desired state and whether a placement round follows, the driver's poll what there is to read.
 // Pure.

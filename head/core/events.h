@@ -1,6 +1,6 @@
 // The facts that the journal holds. Past tense: what happened, never what should be done. Apply
 // (apply.h) is the only reader that changes state. The meaning of an event never changes; fields
-// are only added, and every field must also stand in proto/rt/store/journal.proto under the same
+// are only added, and every field must also be in proto/rt/store/journal.proto under the same
 // name (a test compares them). docs/journal.md has a row for each.
 #pragma once
 
@@ -27,11 +27,11 @@ struct HeadStarted {
   RT_FIELDS(HeadStarted, epoch, cluster_id, cluster_name, version);
 };
 
-// A worker was told more, by a head before this one, than the journal knows: its end is missing.
-// Numbers that may have been given out there are not given out again.
+// A worker heard of a record, from a previous head, that the journal does not have: its end is
+// missing. Numbers that the missing records may have used are not used again.
 struct HeadRolledBack {
-  NodeId node;              // Who says so.
-  uint64_t seen_epoch = 0;  // What it was told last, and by whom.
+  NodeId node;              // The worker's.
+  uint64_t seen_epoch = 0;  // The newest that it heard of, and the epoch of that head.
   uint64_t seen_seq = 0;
   RT_FIELDS(HeadRolledBack, node, seen_epoch, seen_seq);
 };
@@ -79,8 +79,8 @@ struct NodeLost {
   Millis seen_at = 0;  // When it was heard last; 0: not by the head that gave it up.
   RT_FIELDS(NodeLost, node, reason, seen_at);
 };
-// It was given notice, or a person drains it; or what was said of that has changed. It takes no
-// work, and the trials that run there now are to save and go on elsewhere.
+// The node was given notice, or a person drains it; or the deadline or reason has changed. It takes
+// no new work, and the trials that run there are asked to save and continue on other nodes.
 struct NodeDraining {
   NodeId node;
   std::string reason;
@@ -142,17 +142,17 @@ struct ExperimentStopRequested {
   std::string reason;
   RT_FIELDS(ExperimentStopRequested, experiment, cause, reason);
 };
-// Every trial has ended; the sinks still have to write it down.
-struct ExperimentDecided {
+// Every trial has ended; the result files are not complete yet.
+struct ExperimentFinishing {
   ExperimentId experiment;
   ExperimentEnd end = ExperimentEnd::kNone;
   std::string reason;
-  RT_FIELDS(ExperimentDecided, experiment, end, reason);
+  RT_FIELDS(ExperimentFinishing, experiment, end, reason);
 };
-// The sinks have written everything up to ExperimentDecided: the state is terminal now.
-struct ExperimentEnded {
+// The result files are complete up to ExperimentFinishing: the state is terminal now.
+struct ExperimentFinished {
   ExperimentId experiment;
-  RT_FIELDS(ExperimentEnded, experiment);
+  RT_FIELDS(ExperimentFinished, experiment);
 };
 
 struct TrialCreated {
@@ -182,14 +182,14 @@ struct TrialEnded {
 };
 
 // An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
-// what it starts from. `after`: the attempt that holds its room, or stands in line for it as well,
-// and ends first; no owner: nobody.
+// what it starts from. `start_after`: the attempt behind which it is backfilled, which ends first
+// and passes its capacity on; no owner: it has capacity of its own.
 struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;
   uint64_t checkpoint = 0;
-  AttemptId after;
-  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, after);
+  AttemptId start_after;
+  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, start_after);
 };
 struct AttemptStarted {
   AttemptId attempt;
@@ -197,11 +197,11 @@ struct AttemptStarted {
   uint64_t pid = 0;  // Of the user's process.
   RT_FIELDS(AttemptStarted, attempt, rank, pid);
 };
-// Trials of a higher priority need its room: it was asked to save and end, and waits then.
-struct RoomClaimed {
+// Trials of a higher priority need its capacity: it was asked to save and end, and then waits.
+struct PreemptionRequested {
   AttemptId attempt;
   ExperimentId by;
-  RT_FIELDS(RoomClaimed, attempt, by);
+  RT_FIELDS(PreemptionRequested, attempt, by);
 };
 // Rank 0's node keeps a port for it, at which its ranks will meet: the others can be started.
 struct PortAgreed {
@@ -243,9 +243,10 @@ struct ReportsAccepted {
   double best = 0;
   double best_iteration = 0;
   std::string rows_digest;  // Over the kept rows, 32 bytes.
-  bool saved = false;  // The last kept row comes with a checkpoint, whose commit may follow.
+  // The last kept row comes with a checkpoint, whose commit may follow.
+  bool reported_with_checkpoint = false;
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, saved);
+            rows_digest, reported_with_checkpoint);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {
@@ -257,9 +258,9 @@ struct RungRecorded {
   RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
 };
 
-// The part of one rank of several is durable; the others' are still to come. Nothing starts from
-// it before CheckpointCommitted names it, and what is not named when the attempt ends is dropped.
-struct CheckpointPartCommitted {
+// The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts
+// from it before CheckpointCommitted names it; a shard not named when the attempt ends is dropped.
+struct CheckpointShardCommitted {
   AttemptId attempt;
   uint32_t rank = 0;
   std::string manifest;
@@ -269,10 +270,10 @@ struct CheckpointPartCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  RT_FIELDS(CheckpointPartCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
+  RT_FIELDS(CheckpointShardCommitted, attempt, rank, manifest, seq, iteration, time_total_s, bytes,
             has_score, score);
 };
-// Its bytes are durable: in the store or, until CheckpointStored, on the nodes `held_by`. `seq` is
+// Its bytes are durable: in the store or, until CheckpointStored, on the nodes `replicas`. `seq` is
 // the last row of the rank that it contains.
 struct CheckpointCommitted {
   AttemptId attempt;
@@ -284,33 +285,33 @@ struct CheckpointCommitted {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  std::vector<std::string> parts;  // Manifests of the other ranks that gave one, by rank.
-  std::vector<NodeId> held_by;     // The one that trains first; empty: the store has it.
+  std::vector<std::string> shards;  // Manifests of the other ranks' shards, by rank.
+  std::vector<NodeId> replicas;     // The training node first; empty: the store has it.
   RT_FIELDS(CheckpointCommitted, attempt, checkpoint, manifest, seq, iteration, time_total_s, bytes,
-            has_score, score, parts, held_by);
+            has_score, score, shards, replicas);
 };
-// The store has it now: what happens to the nodes that held it does not matter any more.
+// The store has it now: its replicas are not needed any more.
 struct CheckpointStored {
   Owner owner;
   uint64_t checkpoint = 0;
   RT_FIELDS(CheckpointStored, owner, checkpoint);
 };
-// One of several nodes that held it has it no more: its bytes were removed or changed there.
-struct CheckpointUnheld {
+// One of several replicas is lost: its bytes were removed or changed on that node.
+struct CheckpointReplicaLost {
   Owner owner;
   uint64_t checkpoint = 0;
   NodeId node;
-  RT_FIELDS(CheckpointUnheld, owner, checkpoint, node);
+  RT_FIELDS(CheckpointReplicaLost, owner, checkpoint, node);
 };
-// A node that held bytes for the store was told that nobody counts on them any more. Nothing else
-// changes: that it is in the journal says that the head which told it led.
+// A node may remove a replica. Has no effect on the state. It is journalled so that only the
+// leading head can release a replica.
 struct CheckpointReleased {
   Owner owner;
   std::string manifest;
   NodeId node;
   RT_FIELDS(CheckpointReleased, owner, manifest, node);
 };
-// No policy keeps it any more, or nobody has its bytes; they are swept later, from the state.
+// No policy keeps it any more, or its bytes are lost; they are swept later, by the state.
 struct CheckpointRetired {
   Owner owner;
   uint64_t checkpoint = 0;
@@ -326,8 +327,8 @@ struct OutputsKept {
   RT_FIELDS(OutputsKept, attempt, rank, outputs);
 };
 
-// From here on none of its trials is to run: those that live are being suspended (they save and
-// end), no new ones are made, its time budget stands still.
+// From here on none of its trials runs: live attempts are suspended (they save and end), no trial
+// is created, and its time budget does not run.
 struct ExperimentPaused {
   ExperimentId experiment;
   std::string reason;
@@ -344,11 +345,11 @@ struct ExperimentExtended {
   Millis time_budget = 0;  // 0: none.
   RT_FIELDS(ExperimentExtended, experiment, num_samples, time_budget);
 };
-// It was decided, and is open again. Its clock stood still meanwhile.
+// It was finishing or finished, and is open again. Its time budget did not run meanwhile.
 struct ExperimentReopened {
   ExperimentId experiment;
   std::string trainable;  // The manifest that its trials unpickle from now on; empty: as before.
-  bool retries_only = false;  // The search stays over: only trials that are retried run.
+  bool retries_only = false;  // The search stays finished: only retried trials run.
   RT_FIELDS(ExperimentReopened, experiment, trainable, retries_only);
 };
 // A row had a value for this key of a stop rule, or for the scheduler's time attribute, for the
@@ -358,7 +359,7 @@ struct StopKeyReported {
   std::string key;
   RT_FIELDS(StopKeyReported, experiment, key);
 };
-// It is not to run until TrialResumed; a live attempt is being suspended.
+// It does not run until TrialResumed; a live attempt is suspended.
 struct TrialPaused {
   TrialId trial;
   PauseCause cause = PauseCause::kNone;
@@ -369,7 +370,7 @@ struct TrialResumed {
   TrialId trial;
   RT_FIELDS(TrialResumed, trial);
 };
-// It had ended, and waits for nodes again, with its failures forgiven; it goes on from its newest
+// It had ended and waits for nodes again. Its failures are forgiven, and it resumes from its newest
 // checkpoint.
 struct TrialRetried {
   TrialId trial;
@@ -402,17 +403,16 @@ using Event = std::variant<
     event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
     event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining, event::NodeResumed,
     event::NodeGone, event::JobSubmitted, event::JobStopRequested, event::JobEnded,
-    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentDecided,
-    event::ExperimentEnded, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
+    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentFinishing,
+    event::ExperimentFinished, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
     event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
     event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
     event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
     event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished, event::CheckpointPartCommitted, event::RoomClaimed,
-    event::HeadRolledBack, event::CheckpointStored, event::CheckpointUnheld,
-    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept,
-    event::NodeAway>;
+    event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
+    event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -55,7 +55,7 @@ SearchEnd SearchEndOf(const Experiment& experiment) {
 
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
   if (experiment.search_finished) return true;
-  if (index.closed && !index.spec.driver.suggests) return true;
+  if (index.closed && !index.spec.driver.searches) return true;
   std::optional<uint64_t> total = index.spec.TrialsTotal();
   return total.has_value() && experiment.trials.size() >= *total;
 }
@@ -76,7 +76,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   if (input.job.value != 0) {
     auto job = state.jobs.find(input.job);
     if (job == state.jobs.end()) return NotFound("no such job");
-    // Its driver may not have heard of it yet: nobody would stop what it starts now.
+    // Its driver may not know of that yet: nothing would stop an experiment that it starts now.
     if (job->second.stop_requested)
       return absl::FailedPreconditionError("the job was asked to stop");
     if (job->second.end != JobEnd::kNone)
@@ -108,7 +108,7 @@ absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input) 
 
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason) {
   const Experiment& experiment = draft.state().experiments.at(id);
-  if (experiment.decided || experiment.stop_cause != StopCause::kNone) return;
+  if (experiment.finishing || experiment.stop_cause != StopCause::kNone) return;
   draft.Emit(event::ExperimentStopRequested{id, cause, reason});
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const std::set<uint32_t> live = index.live, pending = index.pending;  // Copies: Emit edits them.
@@ -117,14 +117,14 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
   for (uint32_t number : live) RequestStop(draft, {id, number}, trial_cause, reason);
   for (uint32_t number : pending)
     draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
-  DecideIfOver(draft, id);
+  MaybeFinish(draft, id);
 }
 
 void ProposeTrials(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
   const ExperimentSpec& spec = index.spec;
-  if (spec.driver.suggests) return;  // Its answers create trials.
+  if (spec.driver.searches) return;  // Its answers create trials.
   if (index.closed) return;
   for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
     if (!experiment.is_searching()) return;
@@ -156,15 +156,16 @@ void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string 
     created.spec_format = kSpecFormat;
   }
   draft.Emit(std::move(created));
-  if (!spec.driver.chooses) return;
-  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)}, PauseCause::kScheduler,
-                                "until its scheduler chooses it"});
+  if (!spec.driver.selects_next) return;
+  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)},
+                                PauseCause::kScheduler,
+                                "until its scheduler selects it"});
 }
 
-void DecideIfOver(Draft& draft, ExperimentId id) {
+void MaybeFinish(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
-  if (experiment.decided || !index.pending.empty() || !index.live.empty()) return;
+  if (experiment.finishing || !index.pending.empty() || !index.live.empty()) return;
   const bool stopping = experiment.stop_cause != StopCause::kNone;
   if (!stopping && !experiment.search.over && !Exhausted(experiment, index)) return;
   const SearchEnd search = SearchEndOf(experiment);
@@ -176,15 +177,15 @@ void DecideIfOver(Draft& draft, ExperimentId id) {
     reason = total == 1 ? "its only trial failed" : "all trials failed";
   }
   if (end == ExperimentEnd::kNone) end = ExperimentEnd::kCompleted;
-  draft.Emit(event::ExperimentDecided{id, end, reason});
+  draft.Emit(event::ExperimentFinishing{id, end, reason});
 }
 
 void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input) {
   draft.soft().results_problems = input.problems;
   const std::set<ExperimentId> waiting = draft.index().unflushed_experiments;
   for (ExperimentId id : waiting) {
-    if (draft.state().experiments.at(id).decided_seq <= input.seq && !input.behind.contains(id))
-      draft.Emit(event::ExperimentEnded{id});
+    if (draft.state().experiments.at(id).finishing_seq <= input.seq && !input.behind.contains(id))
+      draft.Emit(event::ExperimentFinished{id});
   }
 }
 
@@ -193,9 +194,9 @@ void CheckBudgets(Draft& draft) {
   for (ExperimentId id : open) {
     Millis budget = draft.index().experiments.at(id).spec.time_budget;
     const Experiment& experiment = draft.state().experiments.at(id);
-    const bool runs = experiment.started_at > 0 && experiment.halted_at == 0;
+    const bool runs = experiment.started_at > 0 && experiment.budget_paused_at == 0;
     if (budget > 0 && runs &&
-        draft.now >= experiment.started_at + experiment.halted_total + budget)
+        draft.now >= experiment.started_at + experiment.budget_paused_total + budget)
       StopExperiment(draft, id, StopCause::kBudget, "the time budget ran out");
   }
 }

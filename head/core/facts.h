@@ -21,8 +21,8 @@ struct GpuInfo {
   uint32_t index = 0;  // Its own on the node, for as long as the node is up.
   std::string name;
   Bytes memory = 0;
-  std::string trouble;  // Why it takes no work; empty: it does.
-  RT_FIELDS(GpuInfo, uuid, index, name, memory, trouble);
+  std::string fault;  // Why it takes no work; empty: it does.
+  RT_FIELDS(GpuInfo, uuid, index, name, memory, fault);
 };
 
 // What a worker daemon says of its node when it (re)appears.
@@ -40,9 +40,9 @@ struct NodeInventory {
             incarnation);
 };
 
-// Where one rank of an attempt runs, or, beyond the ranks, what else is held for it.
+// Where one rank of an attempt runs, or, beyond the ranks, a bundle that is reserved for it.
 struct Member {
-  uint32_t rank = 0;  // Its place in the attempt's list, and the bundle that it holds.
+  uint32_t rank = 0;  // Its index in the attempt's list, and that of its bundle.
   NodeId node;
   // Indices of the node's gpus: all of each, or, of a request below one, that share of the one.
   std::vector<uint32_t> gpus;
@@ -52,15 +52,15 @@ struct Member {
 // Why an attempt is over.
 enum class AttemptOutcome : uint32_t {
   kNone = 0,
-  kSucceeded = 1,   // Exit code 0, or ended after it was asked to stop.
-  kFailed = 2,      // Its own fault: counts against max_failures.
-  kLost = 3,        // Its node was lost, or its daemon was not alive to see the exit.
-  kStopped = 4,     // Ended because somebody asked.
+  kSucceeded = 1,     // Exit code 0, or ended after it was asked to stop.
+  kFailed = 2,        // Its own fault: counts against max_failures.
+  kLost = 3,          // Its node was lost, or its daemon was not alive to see the exit.
+  kStopped = 4,       // Ended on request.
   kLaunchFailed = 5,  // Could not be started (bundle missing, program not found).
-  kSuspended = 6,     // Ended because its owner was paused; goes on from its newest checkpoint.
-  kPreempted = 7,     // Ended because a node of it is to go; goes on elsewhere, likewise.
-  kHung = 8,  // Ended by its watchdog: no report for too long. Goes on likewise.
-  kWithdrawn = 9,  // It stood in line for a room, was not started, and waits again (line.h).
+  kSuspended = 6,     // Suspended with its owner; it resumes from its newest checkpoint.
+  kPreempted = 7,     // Evicted because its node drains; it resumes on another one.
+  kHung = 8,          // Ended by its watchdog: no report for too long. It resumes likewise.
+  kWithdrawn = 9,     // A backfill that was cancelled before it started; it waits again.
 };
 
 // A user's exception, as the process that raised it described it.
@@ -121,7 +121,7 @@ enum class StopCause : uint32_t {
   kMetric = 7,      // A row without the search's metric: FAILED, and not tried again.
 };
 
-// Who decided that a trial is not to run for now.
+// Who decided that a trial does not run for now.
 enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
 
 // The newest accepted row of a rank.

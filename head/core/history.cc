@@ -1,6 +1,6 @@
-// Whether this head knows all that heads before it have said. A state that was restored from an
-// older copy, and a takeover where the journal is shipped asynchronously, may lack its end; workers
-// say how much of it they were told.
+// Whether this head knows all that previous heads have said. A state that was restored from an
+// older copy, and a takeover where the journal is shipped asynchronously, may lack the end of the
+// journal; workers report the newest record that they have heard of.
 #include <algorithm>
 
 #include "common/base/status.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint64_t kEpochsSkipped = 1'000;  // More than heads led since a copy was made.
 
-// Who was a node before this head started, and comes for the first time, cannot have heard of its
-// epoch from this one.
+// A node that joined before this head started, and syncs for the first time, cannot have heard of
+// this epoch from this head.
 bool HeardOfAnother(const Core& core, NodeId node, uint64_t seen_epoch) {
   const uint64_t epoch = core.world.state.epoch;
   return seen_epoch > epoch || (seen_epoch == epoch && core.soft.unheard.contains(node));

@@ -16,8 +16,8 @@ bool IsFull(const ExperimentIndex& experiment) {
   return most > 0 && experiment.ready + experiment.live.size() >= static_cast<uint64_t>(most);
 }
 
-// In the order of arrival, those that were ended for no reason of theirs come before all that are
-// new: they have run, or it was their turn.
+// In the order of arrival, owners whose attempt was ended from outside come before all new ones:
+// they have run, or had been placed.
 constexpr uint64_t kNewOnes = uint64_t{1} << 62;
 
 bool WasCutOff(const Runs& runs) {
@@ -56,8 +56,8 @@ void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
 }
 
-// `sign` 1: the attempt takes its room, -1: it gives it back.
-void ChangeRoom(World& world, const Owner& owner, const Attempt& attempt, int sign) {
+// `sign` 1: the attempt takes its capacity, -1: it returns it.
+void ChangeUsed(World& world, const Owner& owner, const Attempt& attempt, int sign) {
   const ResourceRequest& request = RequestOf(world, owner);
   for (const Member& member : attempt.members) {
     const Resources& bundle = request.bundles.at(member.rank);
@@ -96,40 +96,40 @@ void RefreshFree(World& world, NodeId id) {
   index.free.insert({free.gpu, free.cpu, id});
 }
 
-void CountHeld(World& world, const std::vector<NodeId>& nodes, int64_t change) {
-  for (NodeId id : nodes) world.index.nodes[id].held_checkpoints += change;
+void CountReplicas(World& world, const std::vector<NodeId>& nodes, int64_t change) {
+  for (NodeId id : nodes) world.index.nodes[id].replica_count += change;
 }
 
 void AddReady(World& world, const Owner& owner) {
   Index& index = world.index;
-  if (index.ready_turn.contains(owner)) return;
+  if (index.ready_order.contains(owner)) return;
   if (owner.is_trial()) {
     ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
     if (IsFull(experiment)) {
-      experiment.held.insert(owner.trial().number);
+      experiment.throttled.insert(owner.trial().number);
       return;
     }
     ++experiment.ready;
   }
-  Turn turn{.behind = -PriorityOf(world, owner), .arrival = index.next_arrival++};
-  if (!WasCutOff(*FindRuns(world.state, owner))) turn.arrival |= kNewOnes;
-  index.ready_turn[owner] = turn;
-  index.ready[RequestOf(world, owner)].by_turn[turn] = owner;
+  QueueOrder order{.behind = -PriorityOf(world, owner), .arrival = index.next_arrival++};
+  if (!WasCutOff(*FindRuns(world.state, owner))) order.arrival |= kNewOnes;
+  index.ready_order[owner] = order;
+  index.ready[RequestOf(world, owner)].by_order[order] = owner;
 }
 
 void RemoveReady(World& world, const Owner& owner) {
   Index& index = world.index;
-  auto turn = index.ready_turn.find(owner);
+  auto order = index.ready_order.find(owner);
   if (owner.is_trial()) {
     ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
-    experiment.held.erase(owner.trial().number);
-    if (turn != index.ready_turn.end()) --experiment.ready;
+    experiment.throttled.erase(owner.trial().number);
+    if (order != index.ready_order.end()) --experiment.ready;
   }
-  if (turn == index.ready_turn.end()) return;
+  if (order == index.ready_order.end()) return;
   auto queue = index.ready.find(RequestOf(world, owner));
-  queue->second.by_turn.erase(turn->second);
-  if (queue->second.by_turn.empty()) index.ready.erase(queue);
-  index.ready_turn.erase(turn);
+  queue->second.by_order.erase(order->second);
+  if (queue->second.by_order.empty()) index.ready.erase(queue);
+  index.ready_order.erase(order);
 }
 
 void TakeOwn(ExperimentIndex& index, const Trial& trial) {
@@ -144,54 +144,54 @@ void TakeOwn(ExperimentIndex& index, const Trial& trial) {
     if (!name.empty()) index.names.insert(name);
 }
 
-void ReleaseHeld(World& world, ExperimentId id) {
+void ReleaseThrottled(World& world, ExperimentId id) {
   ExperimentIndex& experiment = world.index.experiments.at(id);
-  while (!experiment.held.empty() && !IsFull(experiment)) {
-    const uint32_t number = *experiment.held.begin();
-    experiment.held.erase(number);
+  while (!experiment.throttled.empty() && !IsFull(experiment)) {
+    const uint32_t number = *experiment.throttled.begin();
+    experiment.throttled.erase(number);
     AddReady(world, Owner::Of(TrialId{id, number}));
   }
 }
 
-void HoldBack(World& world, ExperimentId id) {
+void Throttle(World& world, ExperimentId id) {
   ExperimentIndex& experiment = world.index.experiments.at(id);
   const auto most = static_cast<uint64_t>(experiment.spec.max_concurrent);
   if (most == 0) return;
   for (auto last = experiment.pending.rbegin(); last != experiment.pending.rend(); ++last) {
     if (experiment.ready + experiment.live.size() <= most) return;
     const Owner owner = Owner::Of(TrialId{id, *last});
-    if (!world.index.ready_turn.contains(owner)) continue;
+    if (!world.index.ready_order.contains(owner)) continue;
     RemoveReady(world, owner);
-    experiment.held.insert(*last);
+    experiment.throttled.insert(*last);
   }
 }
 
 void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
   for (const Member& member : attempt.members)
     world.index.nodes[member.node].attempts.insert({id, member.rank});
-  if (attempt.stands_in_line()) {
-    RT_CHECK(world.index.next_in_line.emplace(attempt.after, id).second);
+  if (attempt.is_backfilled()) {
+    RT_CHECK(world.index.backfills.emplace(attempt.start_after, id).second);
   } else {
-    ChangeRoom(world, id.owner, attempt, 1);
+    ChangeUsed(world, id.owner, attempt, 1);
   }
 }
 
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   for (const Member& member : attempt.members)
     world.index.nodes[member.node].attempts.erase({id, member.rank});
-  auto& lines = world.index.next_in_line;
-  if (attempt.stands_in_line()) lines.erase(attempt.after);
-  if (!attempt.stands_in_line()) ChangeRoom(world, id.owner, attempt, -1);
-  const auto found = lines.find(id);
-  if (found == lines.end()) return;
+  auto& backfills = world.index.backfills;
+  if (attempt.is_backfilled()) backfills.erase(attempt.start_after);
+  if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt, -1);
+  const auto found = backfills.find(id);
+  if (found == backfills.end()) return;
   const AttemptId next = found->second;
-  lines.erase(found);
+  backfills.erase(found);
   Attempt& behind = *FindRuns(world.state, next.owner)->live();
-  behind.after = attempt.after;
-  if (behind.stands_in_line()) {
-    lines.emplace(behind.after, next);
+  behind.start_after = attempt.start_after;
+  if (behind.is_backfilled()) {
+    backfills.emplace(behind.start_after, next);
   } else {
-    ChangeRoom(world, next.owner, behind, 1);
+    ChangeUsed(world, next.owner, behind, 1);
   }
 }
 
@@ -261,9 +261,9 @@ void IndexExperiment(World& world, const Experiment& experiment) {
   index.warnings = std::move(reading.warnings);
   index.closed = reading.closed;
   ExtendSpec(experiment, index.spec);
-  index.news_seq = world.state.seq;
-  if (!experiment.decided) world.index.open_experiments.insert(experiment.id);
-  if (experiment.decided && !experiment.ended)
+  index.driver_record_seq = world.state.seq;
+  if (!experiment.finishing) world.index.open_experiments.insert(experiment.id);
+  if (experiment.finishing && !experiment.finished)
     world.index.unflushed_experiments.insert(experiment.id);
   if (experiment.job.value != 0)
     world.index.jobs[experiment.job].experiments.push_back(experiment.id);
@@ -291,7 +291,7 @@ void Reindex(World& world) {
     for (const Trial& trial : experiment.trials) {
       CountEnd(index, trial.end);
       TakeOwn(index, trial);
-      for (const Checkpoint& one : trial.runs.checkpoints) CountHeld(world, one.held_by, 1);
+      for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
       bool live = trial.runs.live() != nullptr;
       if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
       ReindexRuns(world, Owner::Of(trial.id), trial.runs,

@@ -69,7 +69,7 @@ struct UseToken {
   std::string name;  // The node's, may be empty.
 };
 
-// The worker's whole view. `incarnation` grows with each daemon process of the node; it also stands
+// The worker's whole view. `incarnation` grows with each daemon process of the node; it is also
 // in the inventory, where it outlives the head.
 struct Sync {
   NodeId node;
@@ -79,9 +79,9 @@ struct Sync {
   std::vector<Observed> observed;
   bool draining = false;
   std::string drain_reason;
-  Millis drain_for = 0;  // Until the deadline of the notice; 0: it has none.
+  Millis drain_for = 0;  // Until the deadline of the notice; 0: none.
   Millis away_for = 0;   // The daemon stops, and is back within this; 0: it stays.
-  std::string trouble;   // Why the daemon cannot take work now; empty: it can.
+  std::string fault;     // Why the daemon cannot take work now; empty: it can.
   // Of the last reply that it took, of whichever head: its epoch and the newest record by then.
   uint64_t seen_epoch = 0;
   uint64_t seen_seq = 0;
@@ -97,7 +97,7 @@ struct Disconnected {
 struct DrainNode {
   NodeId node;
   std::string reason;
-  Millis deadline = 0;  // After it what is left there is ended as well; 0: never.
+  Millis deadline = 0;  // After it, remaining attempts are ended; 0: never.
 };
 struct UndrainNode {
   NodeId node;
@@ -116,8 +116,8 @@ struct ForgetNode {
 struct Report {
   NodeId node;
   std::vector<RowBatch> batches;
-  // Rows with a checkpoint that is being pushed: its commit comes later.
-  std::set<std::pair<Fence, uint64_t>> saved;
+  // Rows with a checkpoint that is being pushed; its commit follows.
+  std::set<std::pair<Fence, uint64_t>> rows_with_checkpoint;
   uint64_t seen_epoch = 0;  // Of the newest head that the worker has heard.
   uint64_t incarnation = 0;  // Of the daemon that says it; 0: it does not say.
 };
@@ -128,18 +128,18 @@ struct CommitCheckpoint {
   std::string manifest;
   Row row;  // The row that came with it (seq 0: none); its counters are the checkpoint's.
   Bytes bytes = 0;
-  bool together = false;  // Of rank 0: the other ranks may have parts of it.
+  bool collective = false;  // Of rank 0: the other ranks may have shards of it.
   uint64_t seen_epoch = 0;
   uint64_t incarnation = 0;
-  std::vector<NodeId> held_by;  // Nodes that keep it until the store has it; empty: it has.
+  std::vector<NodeId>
+      replicas;  // Nodes that have it until the store does; empty: the store has it.
 };
-// A node that holds a checkpoint on behalf of the store asks whether it still has to, and says what
-// became of it.
-struct KeepCheckpoint {
+// A node that has a replica asks whether it is still needed, and reports what became of it.
+struct RenewReplica {
   NodeId node;
   Owner owner;
   std::string manifest;
-  enum class News { kNone = 0, kStored = 1, kGone = 2 } news = News::kNone;
+  enum class ReplicaStatus { kNone = 0, kStored = 1, kGone = 2 } status = ReplicaStatus::kNone;
   uint64_t seen_epoch = 0;
   bool is_early = false;  // Its commit may be on its way, as far as the node knows.
   uint64_t incarnation = 0;
@@ -185,14 +185,14 @@ struct PauseExperiment {
   ExperimentId experiment;
   std::string reason;
 };
-// Of one that is paused; or of one that is over, of which some trials run again.
+// Of a paused experiment, or of a finished one of which some trials run again.
 struct ResumeExperiment {
-  // It stays as it is, goes on from its newest checkpoint, or begins anew.
-  enum class Fate : uint8_t { kKeep = 0, kRetry = 1, kRestart = 2 };
+  // A trial stays as it is, resumes from its newest checkpoint, or starts from scratch.
+  enum class TrialAction : uint8_t { kLeave = 0, kResume = 1, kRestart = 2 };
   ExperimentId experiment;
-  Fate failed = Fate::kKeep;
-  Fate unfinished = Fate::kRetry;  // What was cut off when the search ended.
-  Fate finished = Fate::kKeep;     // Completed, or stopped by itself.
+  TrialAction failed = TrialAction::kLeave;
+  TrialAction unfinished = TrialAction::kResume;  // Ended with the search, not by itself.
+  TrialAction finished = TrialAction::kLeave;     // Completed, or stopped by itself.
   std::string trainable = {};  // As ExperimentReopened has it.
 };
 struct ExtendExperiment {
@@ -261,13 +261,12 @@ struct Tick {};
 using Input =
     std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
                  input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
-                 input::UndrainNode, input::ForgetNode, input::Report,
-                 input::CommitCheckpoint, input::KeepCheckpoint, input::KeepOutputs,
-                 input::SubmitJob, input::StopJob, input::CreateExperiment,
-                 input::StopExperiment, input::StopTrial, input::PauseExperiment,
-                 input::ResumeExperiment, input::ExtendExperiment, input::PauseTrial,
-                 input::ResumeTrial, input::RetryTrial, input::AttachDriver, input::DriverListens,
-                 input::AnswerQuestions, input::SinksFlushed, input::Tick>;
+                 input::UndrainNode, input::ForgetNode, input::Report, input::CommitCheckpoint,
+                 input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
+                 input::CreateExperiment, input::StopExperiment, input::StopTrial,
+                 input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
+                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
+                 input::DriverListens, input::AnswerQuestions, input::SinksFlushed, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {
@@ -279,7 +278,7 @@ struct ReportVerdict {
   std::string reason;
 };
 
-// What Step answers to the one who posted the input.
+// The answer of Step to the sender of the input.
 struct Answer {
   NodeId node;
   JobId job;
@@ -287,10 +286,10 @@ struct Answer {
   std::string results_dir;
   bool attached = false;  // The request key was known: nothing new was made.
   uint64_t checkpoint = 0;
-  // Of KeepCheckpoint: whether it is to be held on, and whether this node is the one to push it.
+  // Of RenewReplica: whether the replica is needed, and whether this node uploads it to the store.
   bool needed = false;
   bool push = false;
-  bool let_go = false;  // Not needed, and no commit of it can come any more.
+  bool release = false;  // Not needed, and no commit can follow.
   uint64_t session = 0;
   uint64_t answered_seq = 0;
   std::vector<ReportVerdict> verdicts;

@@ -89,7 +89,7 @@ void CheckRuns(const Runs& runs, bool over) {
 void CheckNodes(const World& world) {
   for (const auto& [id, node] : world.state.nodes)
     RT_CHECK(node.away_until == 0 || (node.ready && node.counts()));
-  size_t in_line = 0;
+  size_t backfilled = 0;
   for (const auto& [id, index] : world.index.nodes) {
     const Node& node = world.state.nodes.at(id);
     Resources used;
@@ -99,12 +99,12 @@ void CheckNodes(const World& world) {
       RT_CHECK(live != nullptr && live->members.at(fence.rank).node == id);
       const Resources& bundle =
           RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
-      if (node.draining) RT_CHECK(live->moving_since != 0);
-      if (live->stands_in_line()) {
-        const Attempt* before = FindLive(world.state, live->after);
+      if (node.draining) RT_CHECK(live->eviction_requested_at != 0);
+      if (live->is_backfilled()) {
+        const Attempt* before = FindLive(world.state, live->start_after);
         RT_CHECK(before != nullptr && before->members == live->members);
-        RT_CHECK(world.index.next_in_line.at(live->after) == fence.attempt);
-        ++in_line;
+        RT_CHECK(world.index.backfills.at(live->start_after) == fence.attempt);
+        ++backfilled;
         continue;
       }
       used.Add(bundle);
@@ -116,7 +116,7 @@ void CheckNodes(const World& world) {
     if (!node.counts()) RT_CHECK(index.attempts.empty());
     RT_CHECK(index.listed == (node.ready && node.counts() && !node.draining));
   }
-  RT_CHECK(in_line == world.index.next_in_line.size());
+  RT_CHECK(backfilled == world.index.backfills.size());
 }
 
 // The best trial is known without a scan; here it is looked for with one.
@@ -137,7 +137,7 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
 
 void CheckInvariants(const Core& core) {
   const World& world = core.world;
-  size_t members = 0, held_by_nodes = 0;
+  size_t members = 0, placed_members = 0;
   std::map<NodeId, int64_t> checkpoints;
   for (const auto& [id, experiment] : world.state.experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
@@ -150,17 +150,18 @@ void CheckInvariants(const Core& core) {
       members += runs ? live->members.size() : 0;
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
-      RT_CHECK(over || !experiment.decided);
-      const bool waits = world.index.ready_turn.contains(Owner::Of(trial.id));
-      const bool held = index.held.contains(trial.id.number);
-      RT_CHECK(!(waits && held) && (waits || held) == WantsNodes(experiment, trial));
+      RT_CHECK(over || !experiment.finishing);
+      const bool waits = world.index.ready_order.contains(Owner::Of(trial.id));
+      const bool throttled = index.throttled.contains(trial.id.number);
+      RT_CHECK(!(waits && throttled) && (waits || throttled) == WantsNodes(experiment, trial));
       ready += waits ? 1 : 0;
       for (const Checkpoint& one : trial.runs.checkpoints)
-        for (NodeId holder : one.held_by) ++checkpoints[holder];
+        for (NodeId node : one.replicas) ++checkpoints[node];
     }
-    RT_CHECK(!experiment.ended || experiment.decided);
-    const bool halts = experiment.paused || experiment.decided || experiment.search.over;
-    RT_CHECK((experiment.halted_at != 0) == halts);
+    RT_CHECK(!experiment.finished || experiment.finishing);
+    const bool is_budget_paused =
+        experiment.paused || experiment.finishing || experiment.search.over;
+    RT_CHECK((experiment.budget_paused_at != 0) == is_budget_paused);
     RT_CHECK(ready == index.ready);
     const auto most = static_cast<uint64_t>(index.spec.max_concurrent);
     RT_CHECK(most == 0 || ready == 0 || ready + index.live.size() <= most);
@@ -171,10 +172,10 @@ void CheckInvariants(const Core& core) {
     if (const Attempt* live = job.runs.live()) members += live->members.size();
   }
   for (const auto& [id, index] : world.index.nodes) {
-    held_by_nodes += index.attempts.size();
-    RT_CHECK(index.held_checkpoints == checkpoints[id]);
+    placed_members += index.attempts.size();
+    RT_CHECK(index.replica_count == checkpoints[id]);
   }
-  RT_CHECK(members == held_by_nodes);
+  RT_CHECK(members == placed_members);
   CheckNodes(world);
 }
 

@@ -65,8 +65,8 @@ void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended) {
       return;  // Waits for another node.
     case AttemptOutcome::kPreempted:
       return;  // Likewise.
-    case AttemptOutcome::kHung:       // Nobody watches jobs,
-    case AttemptOutcome::kWithdrawn:  // and none stands in line.
+    case AttemptOutcome::kHung:       // Jobs have no watchdog,
+    case AttemptOutcome::kWithdrawn:  // and are not backfilled.
     case AttemptOutcome::kSuspended:  // Jobs are not paused.
     case AttemptOutcome::kNone:
       RT_CHECK(false);

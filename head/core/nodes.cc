@@ -4,9 +4,9 @@
 #include "common/base/deadline.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
-#include "head/core/line.h"
 #include "head/core/view.h"
 
 namespace rt {
@@ -27,9 +27,9 @@ void Forget(Soft& soft, NodeId id) {
 }
 
 void LoseAttempts(Draft& draft, NodeId id, const std::string& reason) {
-  LeaveLines(draft, id, reason);
-  const std::set<Fence> held = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
-  for (const Fence& fence : held) LoseAttempt(draft, fence.attempt, reason);
+  CancelBackfills(draft, id, reason);
+  const std::set<Fence> attempts = draft.index().nodes[id].attempts;  // Copy: Emit edits it.
+  for (const Fence& fence : attempts) LoseAttempt(draft, fence.attempt, reason);
 }
 
 void LoseNode(Draft& draft, NodeId id, const std::string& reason) {
@@ -47,8 +47,8 @@ bool IsSilent(const SoftNode& node, Millis now) {
   return !node.connected || now - node.last_seen_at > limits::kSuspectAfter;
 }
 
-// Whether the circuit breaker holds what is due back: see limits::kVanishedNodesMin. Nodes that
-// announced to be away say nothing of the network.
+// Whether leases are frozen because many nodes vanished at once: see limits::kVanishedNodesMin.
+// Nodes that announced to be away say nothing about the network.
 bool IsFrozen(Draft& draft) {
   Soft& soft = draft.soft();
   const Millis now = draft.now;
@@ -68,7 +68,7 @@ bool IsFrozen(Draft& draft) {
   return many && now - soft.frozen_at < limits::kFreezeMax;
 }
 
-// The network is back: who has to find the head again gets the time that a restart gives.
+// After a network outage, silent nodes get the restart grace period to reconnect.
 void GiveSilentTime(Draft& draft) {
   std::vector<NodeId> silent;
   for (const auto& [id, node] : draft.soft().nodes)
@@ -77,15 +77,16 @@ void GiveSilentTime(Draft& draft) {
     SetDeadline(draft.soft(), id, draft.now + limits::kRestartGrace);
 }
 
-// What runs there is to hear of a change of the node, and nothing more starts there.
+// Notifies the attempts on the node of its change, and cancels backfills there.
 void EmitAndTell(Draft& draft, NodeId id, Event event) {
   draft.Emit(std::move(event));
-  if (draft.state().nodes.at(id).draining) LeaveLines(draft, id, "its node drains");
+  if (draft.state().nodes.at(id).draining) CancelBackfills(draft, id, "its node drains");
   for (const Fence& fence : draft.index().nodes[id].attempts)
     draft.MarkDirty(fence.attempt.owner);
 }
 
-// The node says so at every Sync, so its own word ends it. A person's word stands above it.
+// The node repeats its notice at every Sync, so a Sync without one ends the drain. A drain by hand
+// takes precedence.
 void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
   if (node.drained_by_hand) return;
   if (!sync.draining) {
@@ -97,8 +98,8 @@ void HandleDraining(Draft& draft, const Node& node, const input::Sync& sync) {
     EmitAndTell(draft, node.id, event::NodeDraining{node.id, sync.drain_reason, until});
 }
 
-// Its last word, which may come twice, the second time after a person has drained the node. A node
-// that drains already is to be left, whoever stops it.
+// The last Sync of a daemon, which may arrive twice, the second time after a person has drained the
+// node. A draining node keeps its lease: its attempts are being evicted.
 void HandleAway(Draft& draft, const Node& node, const input::Sync& sync) {
   if (sync.away_for <= 0) return;
   if (node.away_until == 0) {
@@ -118,12 +119,12 @@ std::string WhyLost(const Node& node, const SoftNode& soft) {
 
 // Attempts that a daemon before this one reported running and this one does not know: their run
 // directory is gone. What a daemon has listed it lists until the head desires it no more, so that
-// later words of the same one can only be late ones: a head that has just started cannot tell.
+// later messages of the same one can only be late ones: a head that has just started cannot tell.
 void LoseMissing(Draft& draft, const input::Sync& sync) {
   std::set<Fence> seen;
   for (const Observed& observed : sync.observed) seen.insert(observed.fence);
-  const std::set<Fence> held = draft.index().nodes[sync.node].attempts;
-  for (const Fence& fence : held) {
+  const std::set<Fence> attempts = draft.index().nodes[sync.node].attempts;
+  for (const Fence& fence : attempts) {
     const Attempt* live = FindLive(draft.state(), fence.attempt);
     if (live == nullptr || seen.contains(fence)) continue;
     if (live->pids.at(fence.rank) == 0 && live->accepted.at(fence.rank) == 0) continue;
@@ -133,7 +134,7 @@ void LoseMissing(Draft& draft, const input::Sync& sync) {
 }
 
 // A daemon numbers itself by its clock, or by one more than its predecessor. A number far ahead of
-// our clock would make every later daemon of the node one whose words come too late.
+// our clock would make every later daemon of the node look outdated.
 absl::Status CheckIncarnation(uint64_t incarnation, Millis now) {
   if (incarnation <= IncarnationMax(now)) return absl::OkStatus();
   return WithHint(
@@ -149,7 +150,7 @@ bool MayTakeWork(const Core& core, NodeId id, Millis now) {
   auto node = core.soft.nodes.find(id);
   if (node == core.soft.nodes.end() || IsAway(core.world.state, id)) return false;
   return node->second.seen && node->second.connected && !node->second.zombies &&
-         node->second.trouble.empty() && now - node->second.last_seen_at <= limits::kSuspectAfter;
+         node->second.fault.empty() && now - node->second.last_seen_at <= limits::kSuspectAfter;
 }
 
 absl::Status OnSync(Draft& draft, const input::Sync& sync) {
@@ -159,7 +160,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
     return NotFound("this node is not part of the cluster", "join it again with a new token");
   const Node& node = found->second;
   RT_RETURN_IF_ERROR(CheckIncarnation(sync.inventory.incarnation, draft.now));
-  // A late word of a daemon that has a successor: believing it would undo what that one said.
+  // A late Sync of a daemon that has a successor would undo what the successor reported.
   if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) return absl::OkStatus();
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
@@ -173,7 +174,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.sync_seq = sync.sync_seq;
   soft.last_seen_at = draft.now;
   soft.zombies = false;
-  soft.trouble = sync.trouble;
+  soft.fault = sync.fault;
   soft.exits.clear();
   soft.outputs = sync.outputs;
   for (const Observed& observed : sync.observed)

@@ -1,5 +1,5 @@
-// What trials and jobs wrote in their working directories: their workers bring it to the store
-// after they have ended, and tell the head here.
+// What trials and jobs wrote in their working directories: their workers upload it to the store
+// after they have ended, and report it to the head here.
 #include <algorithm>
 
 #include "common/base/status.h"

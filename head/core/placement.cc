@@ -1,7 +1,7 @@
 // Placement: owners that wait get nodes, by priority and arrival among those that ask for the same;
 // a request that does not fit does not hold up smaller ones of another shape (priorities.h says
 // when it does). places.h finds the
-// nodes: best fit, and cpu work stays off gpu nodes while others have room.
+// nodes: best fit, and cpu work stays off gpu nodes while other nodes have capacity.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -10,8 +10,8 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/slips.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
-#include "head/core/line.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
 
@@ -58,7 +58,7 @@ std::vector<Resources> SizesOf(const World& world) {
   return sizes;
 }
 
-// The sizes of the others that are there, for who is not to go to `excluded`.
+// The sizes of the present nodes that are not in `excluded`.
 std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& excluded) {
   std::vector<Resources> sizes;
   for (const auto& [id, node] : world.state.nodes) {
@@ -90,12 +90,12 @@ absl::Status CheckBundle(const std::vector<Resources>& sizes, const Resources& w
                      Join(has, " and "), kHint);
 }
 
-// OK when the nodes that are known, or those that the configuration can bring, could hold it when
-// empty; also when nothing is known yet.
+// OK when the request fits on the known nodes, or on those that the configuration can bring, when
+// they are empty; also when no node is known yet.
 absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
   const std::vector<Resources> known = SizesOf(core.world);
   std::vector<Resources> planned = core.soft.node_types;
-  // Those whose gpus nobody could know before they joined say nothing more once all have.
+  // Types whose gpus are unknown until the nodes join do not count once all nodes have joined.
   if (known.size() >= planned.size())
     std::erase_if(planned, [](const Resources& type) {
       return type.gpu == kAnyGpus;
@@ -110,7 +110,7 @@ absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
                      " nodes cannot hold them at once, even when empty", kHint);
 }
 
-// Of a trial that is not to run for now, or is just being suspended.
+// Of a paused trial, also while it is being suspended.
 Waiting WhyPaused(const State& state, const Owner& owner) {
   if (!owner.is_trial()) return {};
   const Trial* trial = FindTrial(state, owner.trial());
@@ -121,9 +121,9 @@ Waiting WhyPaused(const State& state, const Owner& owner) {
     return reason.empty() ? "" : (reason.starts_with("by ") ? " " : ": ") + reason;
   };
   if (trial->pause_cause != PauseCause::kNone)
-    return {"paused" + because(trial->pause_reason),
-            trial->pause_cause == PauseCause::kUser ? "rt trial resume " + ToString(trial->id)
-                                                    : "who paused it"};
+    return {"paused" + because(trial->pause_reason), trial->pause_cause == PauseCause::kUser
+                                                         ? "rt trial resume " + ToString(trial->id)
+                                                         : "its scheduler"};
   if (experiment.paused)
     return {"its experiment is paused" + because(experiment.pause_reason),
             "rt exp resume " + std::to_string(experiment.id.value)};
@@ -144,11 +144,11 @@ std::string DrainingNodes(const State& state, const Attempt& live) {
   return Join(names, ", ");
 }
 
-// Of one that runs on a node which is to go.
-Waiting WhyMoving(const State& state, const Owner& owner) {
+// Of an owner that runs on a draining node.
+Waiting WhyEvicted(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
-  if (live == nullptr || live->moving_since == 0) return {};
+  if (live == nullptr || live->eviction_requested_at == 0) return {};
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
   if (owner.is_job())
@@ -158,7 +158,7 @@ Waiting WhyMoving(const State& state, const Owner& owner) {
           "its next checkpoint; without one it runs until its node is gone"};
 }
 
-// Of one that runs where it should not, for want of another node.
+// Of an owner that runs on an excluded node for lack of another one.
 Waiting WhyThere(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
@@ -167,57 +167,59 @@ Waiting WhyThere(const State& state, const Owner& owner) {
   for (const Member& member : live->members)
     if (runs->excluded.contains(member.node)) nodes.insert(member.node);
   if (nodes.empty()) return {};
-  return {"runs on " + NamesOf(state, nodes) + ", which was excluded for it: no other node could "
-          "hold it", "another node"};
+  return {"runs on " + NamesOf(state, nodes) +
+              ", which was excluded for it: it fits on no other "
+              "node",
+          "another node"};
 }
 
-// Of one that runs and was asked to save and end, and is not paused.
-Waiting WhyLeaving(const World& world, const Owner& owner) {
+// Of an owner that was asked to save and end and is not paused.
+Waiting WhyEnding(const World& world, const Owner& owner) {
   const Runs* runs = FindRuns(world.state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->suspending) return {};
-  const std::string before = WhoIsBefore(world, owner);
+  const std::string before = QueuedBefore(world, owner);
   return {"was asked to save and end" +
               (before.empty() ? "" : ": its capacity is for " + before),
           "its next checkpoint; it resumes when there is capacity again"};
 }
 
-// The first of the queue that finds a place: who avoids nodes does not hold up the others.
-bool PlaceOne(Draft& draft, Claims& claims, const ResourceRequest& wanted,
+// Places the first of the queue that fits. An owner that avoids nodes does not delay the others.
+bool PlaceOne(Draft& draft, PreemptionPlan& preemptions, const ResourceRequest& wanted,
               const ReadyQueue& queue) {
-  for (const auto& [turn, owner] : queue.by_turn) {
+  for (const auto& [order, owner] : queue.by_order) {
     const std::set<NodeId> avoided = AvoidedBy(draft.core.world, owner);
-    std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+    std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
     closed.insert(avoided.begin(), avoided.end());
     auto members = FindPlaces(draft.core, wanted, draft.now, closed);
     if (members.has_value()) {
-      claims.NotePlaced(wanted, *members);
+      preemptions.NotePlaced(wanted, *members);
       PlaceOn(draft, Owner(owner), *std::move(members), {});  // A copy: placing edits the queue.
       return true;
     }
     if (avoided.empty()) return false;
-    claims.MakeFor(wanted, owner);  // Before those behind it take what it waits for.
+    preemptions.PlanForOwner(wanted, owner);  // Before later owners take that capacity.
   }
   return false;
 }
 
-// The first of those who wait, whatever they wait for, unless it could claim somebody's room.
-bool StandInLine(Draft& draft, const Claims& claims, const ResourceRequest& wanted,
+// Backfills the first owner of all queues, unless it could preempt a running trial.
+bool TryBackfill(Draft& draft, const PreemptionPlan& preemptions, const ResourceRequest& wanted,
                  const ReadyQueue& queue) {
-  const auto& [turn, owner] = *queue.by_turn.begin();
+  const auto& [order, owner] = *queue.by_order.begin();
   const World& world = draft.core.world;
-  if (RunsBelow(world, -turn.behind)) return false;
-  std::set<NodeId> closed = claims.KeptFrom(-turn.behind);
+  if (RunsBelow(world, -order.behind)) return false;
+  std::set<NodeId> closed = preemptions.ReservedFrom(-order.behind);
   closed.merge(AvoidedBy(world, owner));
-  return PlaceInLine(draft, wanted, queue, closed);
+  return Backfill(draft, wanted, queue, closed);
 }
 
-// Of one whose turn comes when another trial ends.
-Waiting WhyInLine(const State& state, const Owner& owner) {
+// Of an owner that is backfilled behind another trial.
+Waiting WhyBackfilled(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
-  if (live == nullptr || !live->stands_in_line() || live->was_heard_of()) return {};
-  const std::string before = ToString(live->after.owner.trial());
+  if (live == nullptr || !live->is_backfilled() || live->was_heard_of()) return {};
+  const std::string before = ToString(live->start_after.owner.trial());
   return {"is queued behind trial " + before + " on " +
               state.nodes.at(live->members.front().node).name, "the end of trial " + before};
 }
@@ -225,12 +227,12 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
 }  // namespace
 
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
-             const AttemptId& after) {
+             const AttemptId& start_after) {
   RetireUnreachable(draft, owner);
   const Runs& runs = *FindRuns(draft.state(), owner);
   const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
   const AttemptId id{owner, runs.next_attempt};
-  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, after});
+  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after});
   NotePlaced(draft, id);
 }
 
@@ -250,7 +252,7 @@ const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
   return world.index.jobs.at(owner.job()).spec.resources;
 }
 
-// A resource that no known node has, and whose name resembles one of rt's own: nobody waits for it.
+// An error for a resource that no known node has and whose name resembles one of rt's own.
 static absl::Status CheckNames(const Core& core, const ResourceRequest& wanted) {
   std::set<std::string> known;
   auto learn = [&](const Resources& resources) {
@@ -274,21 +276,21 @@ absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted) {
 void Place(Draft& draft) {
   draft.soft().try_place = false;
   std::set<const ReadyQueue*> blocked;
-  Claims claims(draft);
+  PreemptionPlan preemptions(draft);
   while (true) {
     const auto& ready = draft.index().ready;
     const std::pair<const ResourceRequest, ReadyQueue>* next = nullptr;
     for (const auto& queue : ready) {
       if (blocked.contains(&queue.second)) continue;
       if (next == nullptr ||
-          queue.second.by_turn.begin()->first < next->second.by_turn.begin()->first)
+          queue.second.by_order.begin()->first < next->second.by_order.begin()->first)
         next = &queue;
     }
     if (next == nullptr) return;
-    if (PlaceOne(draft, claims, next->first, next->second)) continue;
-    if (blocked.empty() && StandInLine(draft, claims, next->first, next->second)) continue;
+    if (PlaceOne(draft, preemptions, next->first, next->second)) continue;
+    if (blocked.empty() && TryBackfill(draft, preemptions, next->first, next->second)) continue;
     blocked.insert(&next->second);
-    claims.Make(next->first, next->second);
+    preemptions.PlanFor(next->first, next->second);
   }
 }
 
@@ -319,14 +321,14 @@ static std::string HowMany(const Resources& wanted) {
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
-  if (Waiting next = WhyInLine(world.state, owner); !next.reason.empty()) return next;
-  if (Waiting moving = WhyMoving(world.state, owner); !moving.reason.empty()) return moving;
+  if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
+  if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   if (owner.is_trial() &&
-      world.index.experiments.at(owner.trial().experiment).held.contains(owner.trial().number))
+      world.index.experiments.at(owner.trial().experiment).throttled.contains(owner.trial().number))
     return {"waits: max_concurrent trials of its experiment run already", "the end of one of them"};
-  if (Waiting leaving = WhyLeaving(world, owner); !leaving.reason.empty()) return leaving;
-  if (!world.index.ready_turn.contains(owner)) return {};
+  if (Waiting ending = WhyEnding(world, owner); !ending.reason.empty()) return ending;
+  if (!world.index.ready_order.contains(owner)) return {};
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
@@ -354,10 +356,10 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
             draining.empty() ? "a node that comes back" : "another node" + drain};
   if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
     return {MessageOf(possible), HintOf(possible)};
-  const size_t leaving = CountLeavingFor(world, owner);
+  const size_t ending = CountEndingFor(world, owner);
   const std::string whose =
-      leaving == 0 ? "the end of a running trial"
-                   : std::to_string(leaving) + " of lower priority that save and end now";
+      ending == 0 ? "the end of a running trial"
+                  : std::to_string(ending) + " of lower priority that save and end now";
   const std::string frees =
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
@@ -365,7 +367,7 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
                 std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but, frees};
   }
   if (closest.shortage.empty()) {
-    if (std::string before = WhoIsBefore(world, owner); !before.empty())
+    if (std::string before = QueuedBefore(world, owner); !before.empty())
       return {"waits: capacity is reserved for " + before,
               "the start of its trials, or another node"};
     return {"is about to be placed", "nothing is missing"};

@@ -7,15 +7,16 @@
 namespace rt {
 namespace {
 
-Room RoomOn(const World& world, NodeId id) {
+FreeCapacity CapacityOn(const World& world, NodeId id) {
   const Node& node = world.state.nodes.at(id);
   const NodeIndex& index = world.index.nodes.at(id);
-  Room room{.id = id, .free = node.inventory.resources, .devices = FreeDevices(node, index)};
-  room.free.Subtract(index.used);
-  return room;
+  FreeCapacity capacity{
+      .id = id, .free = node.inventory.resources, .devices = FreeDevices(node, index)};
+  capacity.free.Subtract(index.used);
+  return capacity;
 }
 
-// Who may be given the one bundle.
+// The nodes that may get the one bundle.
 struct Candidates {
   const Core& core;
   const Resources& wanted;
@@ -45,7 +46,7 @@ std::optional<NodeId> FindTightest(const Candidates& candidates) {
   return std::nullopt;
 }
 
-// The node whose gpus have the most room.
+// The node whose gpus have the most free units.
 std::optional<NodeId> FindEmptiest(const Candidates& candidates) {
   const auto& free = candidates.core.world.index.free;
   const Resources& wanted = candidates.wanted;
@@ -57,25 +58,26 @@ std::optional<NodeId> FindEmptiest(const Candidates& candidates) {
   return std::nullopt;
 }
 
-Room* RoomOf(std::vector<Room>& rooms, const Member& member) {
-  const auto found = std::find_if(rooms.begin(), rooms.end(),
-                                  [&](const Room& room) { return room.id == member.node; });
-  return found == rooms.end() ? nullptr : &*found;
+FreeCapacity* CapacityOf(std::vector<FreeCapacity>& capacities, const Member& member) {
+  const auto found =
+      std::find_if(capacities.begin(), capacities.end(),
+                   [&](const FreeCapacity& capacity) { return capacity.id == member.node; });
+  return found == capacities.end() ? nullptr : &*found;
 }
 
-// By each member's bundle, in the room of its node; `sign`: 1 gives it back, -1 takes it.
-void Change(std::vector<Room>& rooms, const ResourceRequest& request,
+// By each member's bundle, on its node; `sign`: 1 returns the capacity, -1 takes it.
+void Change(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
             const std::vector<Member>& members, int sign) {
   for (const Member& member : members) {
-    Room* room = RoomOf(rooms, member);
-    if (room == nullptr) continue;
+    FreeCapacity* capacity = CapacityOf(capacities, member);
+    if (capacity == nullptr) continue;
     const Resources& bundle = request.bundles.at(member.rank);
     if (sign > 0) {
-      room->free.Add(bundle);
+      capacity->free.Add(bundle);
     } else {
-      room->free.Subtract(bundle);
+      capacity->free.Subtract(bundle);
     }
-    for (FreeDevice& device : room->devices)
+    for (FreeDevice& device : capacity->devices)
       if (std::find(member.gpus.begin(), member.gpus.end(), device.index) != member.gpus.end())
         device.units += sign * UnitsPerDevice(bundle);
   }
@@ -83,36 +85,37 @@ void Change(std::vector<Room>& rooms, const ResourceRequest& request,
 
 }  // namespace
 
-std::vector<Room> RoomsNow(const Core& core, Millis now) {
-  std::vector<Room> rooms;
+std::vector<FreeCapacity> CapacitiesNow(const Core& core, Millis now) {
+  std::vector<FreeCapacity> capacities;
   for (const auto& [gpu, cpu, id] : core.world.index.free)
-    if (MayTakeWork(core, id, now)) rooms.push_back(RoomOn(core.world, id));
-  return rooms;
+    if (MayTakeWork(core, id, now)) capacities.push_back(CapacityOn(core.world, id));
+  return capacities;
 }
 
-void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members) {
-  Change(rooms, request, members, -1);
+void TakeCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                  const std::vector<Member>& members) {
+  Change(capacities, request, members, -1);
 }
 
-void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members) {
-  Change(rooms, request, members, 1);
+void ReturnCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                    const std::vector<Member>& members) {
+  Change(capacities, request, members, 1);
 }
 
-std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
+std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities,
+                                           const ResourceRequest& wanted,
                                            const std::set<NodeId>& avoided) {
-  std::vector<Room> tried;
-  for (const Room& room : rooms)
-    if (!avoided.contains(room.id)) tried.push_back(room);
-  for (Room& room : tried) room.taken = 0;
+  std::vector<FreeCapacity> tried;
+  for (const FreeCapacity& capacity : capacities)
+    if (!avoided.contains(capacity.id)) tried.push_back(capacity);
+  for (FreeCapacity& capacity : tried) capacity.taken = 0;
   Packing packing(wanted);
   if (packing.Run(tried) < wanted.bundles.size()) return std::nullopt;
   std::vector<Member> members;
   for (BundlePlace& place : packing.Take())
     members.push_back(
         {static_cast<uint32_t>(members.size()), place.node, std::move(place.gpus)});
-  Enter(rooms, wanted, members);
+  TakeCapacity(capacities, wanted, members);
   return members;
 }
 
@@ -130,8 +133,8 @@ Resources FreeOn(const World& world, NodeId id) {
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
                                               Millis now, const std::set<NodeId>& avoided) {
   if (wanted.is_gang()) {
-    std::vector<Room> rooms = RoomsNow(core, now);
-    return PutInto(rooms, wanted, avoided);
+    std::vector<FreeCapacity> capacities = CapacitiesNow(core, now);
+    return PutInto(capacities, wanted, avoided);
   }
   const Resources& one = wanted.one();
   const bool share = one.gpu > 0 && one.gpu < kUnit;
@@ -148,17 +151,17 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
 }
 
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) {
-  std::vector<Room> rooms = RoomsNow(core, now);
-  return Packing(wanted).Run(rooms);
+  std::vector<FreeCapacity> capacities = CapacitiesNow(core, now);
+  return Packing(wanted).Run(capacities);
 }
 
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted) {
-  std::vector<Room> rooms;
+  std::vector<FreeCapacity> capacities;
   for (const Resources& size : nodes) {
     const Node empty{.inventory = {.resources = size}};
-    rooms.push_back({.id = {}, .free = size, .devices = FreeDevices(empty, {})});
+    capacities.push_back({.id = {}, .free = size, .devices = FreeDevices(empty, {})});
   }
-  return Packing(wanted).Run(rooms) == wanted.bundles.size();
+  return Packing(wanted).Run(capacities) == wanted.bundles.size();
 }
 
 }  // namespace rt

@@ -16,22 +16,23 @@ namespace rt {
 // it has: as many as a node may ever have.
 inline constexpr int64_t kAnyGpus = 1'024 * kUnit;
 
-// One member for each bundle, by rank; nullopt while there is no room on nodes but those avoided.
+// One member for each bundle, by rank; nullopt while the nodes that are not avoided lack capacity.
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
                                               Millis now, const std::set<NodeId>& avoided = {});
-// How many of the bundles have room now, for sentences.
+// How many of the bundles fit now; for texts.
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
-// Whether nodes of these sizes could hold it, were they empty.
+// Whether the request fits on empty nodes of these sizes.
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
 // Those of the nodes that may take work.
-std::vector<Room> RoomsNow(const Core& core, Millis now);
-// As if an attempt with these members had been placed there, or had left.
-void Enter(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members);
-void Leave(std::vector<Room>& rooms, const ResourceRequest& request,
-           const std::vector<Member>& members);
-// Puts all bundles into rooms of nodes but those avoided, or none.
-std::optional<std::vector<Member>> PutInto(std::vector<Room>& rooms, const ResourceRequest& wanted,
+std::vector<FreeCapacity> CapacitiesNow(const Core& core, Millis now);
+// As if an attempt with these members had been placed there, or had ended.
+void TakeCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                  const std::vector<Member>& members);
+void ReturnCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
+                    const std::vector<Member>& members);
+// Places all bundles on nodes that are not avoided, or none.
+std::optional<std::vector<Member>> PutInto(std::vector<FreeCapacity>& capacities,
+                                           const ResourceRequest& wanted,
                                            const std::set<NodeId>& avoided);
 // What is free on a node; of its gpus, the largest request that can be met (devices.h).
 Resources FreeOn(const World& world, NodeId node);

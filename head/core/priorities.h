@@ -1,6 +1,6 @@
-// Priorities: who waits for nodes and could have them, were trials of lower priority not there, has
-// so few of them as possible save and end. They wait then like everybody else, behind it. What is
-// freed for one is kept from those behind it, node by node.
+// Preemption: a waiting trial that would fit without running trials of lower priority causes as few
+// of them as possible to save and end. They then wait in the queue behind it. Capacity freed this
+// way is reserved, per node, for the higher-priority trial.
 #pragma once
 
 #include <map>
@@ -14,19 +14,19 @@
 namespace rt {
 
 // For one round of placement.
-class Claims {
+class PreemptionPlan {
  public:
-  explicit Claims(Draft& draft) : draft_(draft) {}
+  explicit PreemptionPlan(Draft& draft) : draft_(draft) {}
 
-  // No trial of the queue has room now: those whose priority is above that of some who run claim
-  // it, in their turn. Emits RoomClaimed for who is to leave.
-  void Make(const ResourceRequest& wanted, const ReadyQueue& queue);
-  // The same for one of them; once in a round.
-  bool MakeFor(const ResourceRequest& wanted, const Owner& owner);
-  // Somebody was placed meanwhile.
+  // No trial of the queue fits now. In queue order, each whose priority is above that of a running
+  // trial preempts: emits PreemptionRequested for the trials that have to end.
+  void PlanFor(const ResourceRequest& wanted, const ReadyQueue& queue);
+  // The same for one owner, once per round.
+  bool PlanForOwner(const ResourceRequest& wanted, const Owner& owner);
+  // An attempt was placed meanwhile.
   void NotePlaced(const ResourceRequest& wanted, const std::vector<Member>& members);
-  // Nodes that are kept from who has this priority.
-  std::set<NodeId> KeptFrom(int priority) const;
+  // Nodes reserved for priorities above this one.
+  std::set<NodeId> ReservedFrom(int priority) const;
 
  private:
   struct Runner {
@@ -35,25 +35,26 @@ class Claims {
     Millis placed_at = 0;
     const Attempt* attempt = nullptr;
   };
-  void Look();
-  bool Claim(const Owner& owner, const ResourceRequest& wanted);
-  // Who is to leave so that it fits: none where it fits already; nullopt when that is not enough.
-  std::optional<std::vector<Runner>> WhoLeaves(const ResourceRequest& wanted, int priority,
-                                               const std::set<NodeId>& avoided) const;
+  void CollectRunning();
+  bool Preempt(const Owner& owner, const ResourceRequest& wanted);
+  // The attempts that have to end so that the request fits: empty when it fits already, nullopt
+  // when it does not fit without all of them either.
+  std::optional<std::vector<Runner>> FindVictims(const ResourceRequest& wanted, int priority,
+                                                 const std::set<NodeId>& avoided) const;
 
   Draft& draft_;
-  bool looked_ = false;
-  std::vector<Room> rooms_;      // Once who was asked to leave has left.
-  std::vector<Runner> runners_;  // Those who were not: the lowest first, then the youngest.
-  std::map<NodeId, int> kept_;   // For whom.
-  std::set<Owner> made_;
+  bool collected_ = false;
+  std::vector<FreeCapacity> capacities_;  // Once the preempted attempts have ended.
+  std::vector<Runner> runners_;           // Not preempted: lowest priority first, then youngest.
+  std::map<NodeId, int> reserved_;        // The priority that each is reserved for.
+  std::set<Owner> requested_;
 };
 
 // Whether a trial of lower priority runs.
 bool RunsBelow(const World& world, int priority);
-// "experiment 7 of priority 10": an experiment whose trials wait and go first; empty: none.
-std::string WhoIsBefore(const World& world, const Owner& owner);
+// "experiment 7 of priority 10": an experiment with waiting trials that go first; empty: none.
+std::string QueuedBefore(const World& world, const Owner& owner);
 // Trials of lower priority that were asked to save and end.
-size_t CountLeavingFor(const World& world, const Owner& owner);
+size_t CountEndingFor(const World& world, const Owner& owner);
 
 }  // namespace rt

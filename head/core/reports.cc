@@ -109,8 +109,8 @@ struct Acceptance {
   }
 };
 
-void Judge(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const Row& row,
-           Acceptance& acceptance) {
+void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const Row& row,
+                 Acceptance& acceptance) {
   auto metrics = Json::Parse(row.metrics);
   Json empty = Json::MakeObject();
   RowView view{metrics.ok() ? *metrics : empty, row.iteration, row.time_total_s};
@@ -123,7 +123,7 @@ void Judge(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const R
 
 }  // namespace
 
-ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool saved) {
+ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool with_checkpoint) {
   ReportVerdict verdict{.fence = {batch.attempt, batch.rank}};
   const Attempt* live = FindLive(draft.state(), batch.attempt);
   bool here = live != nullptr && batch.rank < live->members.size() &&
@@ -152,7 +152,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     settled = row.seq;
     if (stopping) continue;
     acceptance.Keep(row);
-    if (batch.rank == 0) Judge(draft, *trial, *spec, row, acceptance);
+    if (batch.rank == 0) ConsiderRow(draft, *trial, *spec, row, acceptance);
     if (acceptance.decision.cause == StopCause::kNone) continue;
     stopping = true;
     verdict.stop_seq = row.seq;
@@ -160,9 +160,9 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
   verdict.acked_seq = settled;
   if (settled > live->accepted[batch.rank]) {
     const std::vector<Row>& kept = acceptance.kept.rows;
-    // Of another rank it says that a part is to come, also with a row that is not kept.
+    // For another rank it announces a shard, also with a row that is not kept.
     const bool is_last = !kept.empty() && kept.back().seq == batch.rows.back().seq;
-    acceptance.event.saved = saved && (batch.rank != 0 || is_last);
+    acceptance.event.reported_with_checkpoint = with_checkpoint && (batch.rank != 0 || is_last);
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     if (acceptance.decision.cause != StopCause::kNone)
@@ -177,18 +177,18 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
 
 namespace {
 
-// An event ends at each row that comes with a checkpoint: what is known there is kept for it.
+// An event ends at each row that comes with a checkpoint, which needs the trial's values at it.
 ReportVerdict AcceptParts(Draft& draft, const input::Report& report, const RowBatch& batch) {
   ReportVerdict verdict;
   RowBatch part{batch.attempt, batch.rank, {}};
   uint64_t stop_seq = 0;
   for (size_t i = 0; i <= batch.rows.size(); ++i) {
     const bool at_end = i == batch.rows.size();
-    const bool saved =
-        !at_end && report.saved.contains({{batch.attempt, batch.rank}, batch.rows[i].seq});
+    const bool with_checkpoint = !at_end && report.rows_with_checkpoint.contains(
+                                                {{batch.attempt, batch.rank}, batch.rows[i].seq});
     if (!at_end) part.rows.push_back(batch.rows[i]);
-    if (!saved && !(at_end && (!part.rows.empty() || batch.rows.empty()))) continue;
-    verdict = AcceptRows(draft, report.node, part, saved);
+    if (!with_checkpoint && !(at_end && (!part.rows.empty() || batch.rows.empty()))) continue;
+    verdict = AcceptRows(draft, report.node, part, with_checkpoint);
     if (stop_seq == 0) stop_seq = verdict.stop_seq;
     part.rows.clear();
   }
@@ -203,7 +203,7 @@ absl::Status OnReport(Draft& draft, const input::Report& report) {
   RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), report.node, report.incarnation));
   for (const RowBatch& batch : report.batches) {
     draft.out.answer.verdicts.push_back(AcceptParts(draft, report, batch));
-    if (batch.rank != 0) CommitWhole(draft, batch.attempt);
+    if (batch.rank != 0) CommitComplete(draft, batch.attempt);
     RetryExit(draft, report.node, {batch.attempt, batch.rank});
   }
   return absl::OkStatus();

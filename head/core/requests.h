@@ -1,5 +1,5 @@
-// Request keys: who asks again under the same key gets the first answer again. A key belongs to the
-// user who chose it, and to what was asked for with it.
+// Request keys: a request that is repeated under the same key gets the first answer again. A key
+// belongs to the user who chose it and to the specification it came with.
 #pragma once
 
 #include <string>

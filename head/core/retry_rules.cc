@@ -52,7 +52,7 @@ void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
     ended.reason += ", for the last time: it did " + std::to_string(runs.excused) + " times";
 }
 
-// The second time on one node that node is left.
+// After the second hang on one node that node is excluded.
 void FollowHang(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
   if (ended.outcome != AttemptOutcome::kHung) return;
   for (const Attempt& past : FindRuns(draft.core.world.state, ended.attempt.owner)->attempts)

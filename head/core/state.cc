@@ -12,15 +12,15 @@ bool WantsNodes(const Experiment& experiment, const Trial& trial) {
          trial.runs.live() == nullptr;
 }
 
-const SavedRow* Attempt::SavedAt(uint64_t seq) const {
-  for (const SavedRow& row : saved)
+const CheckpointRow* Attempt::CheckpointRowAt(uint64_t seq) const {
+  for (const CheckpointRow& row : checkpoint_rows)
     if (row.seq == seq) return &row;
   return nullptr;
 }
 
-const CheckpointPart* Attempt::PartOf(uint32_t rank, uint64_t seq) const {
-  for (const CheckpointPart& part : parts)
-    if (part.rank == rank && part.seq == seq) return &part;
+const CheckpointShard* Attempt::ShardOf(uint32_t rank, uint64_t seq) const {
+  for (const CheckpointShard& shard : shards)
+    if (shard.rank == rank && shard.seq == seq) return &shard;
   return nullptr;
 }
 
@@ -53,21 +53,21 @@ std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& no
   return counting;
 }
 
-NodeId PusherOf(const State& state, const Checkpoint& checkpoint) {
-  const std::vector<NodeId> left = CountingOf(state, checkpoint.held_by);
+NodeId UploaderOf(const State& state, const Checkpoint& checkpoint) {
+  const std::vector<NodeId> left = CountingOf(state, checkpoint.replicas);
   return left.empty() ? NodeId{} : left.front();
 }
 
 bool IsReachable(const State& state, const Checkpoint& checkpoint) {
-  return checkpoint.is_stored() || PusherOf(state, checkpoint).value != 0;
+  return checkpoint.is_stored() || UploaderOf(state, checkpoint).value != 0;
 }
 
-Holders HoldersFor(const State& state, const AttemptId& id) {
+ReplicaNodes ReplicasFor(const State& state, const AttemptId& id) {
   const Attempt* live = FindLive(state, id);
   if (live == nullptr) return {};
   for (const Checkpoint& one : FindRuns(state, id.owner)->checkpoints)
     if (one.id == live->checkpoint)
-      return {CountingOf(state, one.held_by), !IsReachable(state, one)};
+      return {CountingOf(state, one.replicas), !IsReachable(state, one)};
   return {.lost = true};
 }
 

@@ -37,16 +37,16 @@ struct Checkpoint {
   bool has_best = false;
   double best = 0;
   double best_iteration = 0;
-  std::vector<std::string> parts;  // Manifests of other ranks: all together are its files.
-  std::vector<NodeId> held_by;     // Until the store has it: the nodes that do.
+  std::vector<std::string> shards;  // Manifests of the other ranks: its files are those of all.
+  std::vector<NodeId> replicas;     // Nodes that have it, until the store does.
   RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
-            score, committed_at, last, reports, has_best, best, best_iteration, parts, held_by);
+            score, committed_at, last, reports, has_best, best, best_iteration, shards, replicas);
 
-  bool is_stored() const { return held_by.empty(); }
+  bool is_stored() const { return replicas.empty(); }
 };
 
-// What one rank of several has saved, until the others have as well.
-struct CheckpointPart {
+// What one rank of a gang has saved, until the checkpoint is complete.
+struct CheckpointShard {
   uint32_t rank = 0;
   std::string manifest;
   uint64_t seq = 0;
@@ -55,7 +55,7 @@ struct CheckpointPart {
   Bytes bytes = 0;
   bool has_score = false;
   double score = 0;
-  RT_FIELDS(CheckpointPart, rank, manifest, seq, iteration, time_total_s, bytes, has_score, score);
+  RT_FIELDS(CheckpointShard, rank, manifest, seq, iteration, time_total_s, bytes, has_score, score);
 };
 
 // A record of the journal made the rows up to `row_seq` known.
@@ -66,14 +66,14 @@ struct RowMark {
 };
 
 // What a trial knew at a row that came with a checkpoint, until that is committed.
-struct SavedRow {
+struct CheckpointRow {
   uint64_t seq = 0;
   LastReport last;
   uint64_t reports = 0;
   bool has_best = false;
   double best = 0;
   double best_iteration = 0;
-  RT_FIELDS(SavedRow, seq, last, reports, has_best, best, best_iteration);
+  RT_FIELDS(CheckpointRow, seq, last, reports, has_best, best, best_iteration);
 };
 
 // One run of a trial or a job, live or past.
@@ -92,31 +92,35 @@ struct Attempt {
   int32_t signal = 0;
   std::string reason;
   bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
-  // When a node of it began to drain; stays when that was a false alarm, because it may be ending.
-  Millis moving_since = 0;
+  // When a node of it began to drain. A false alarm does not clear it: the attempt may be ending.
+  Millis eviction_requested_at = 0;
   uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
   std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
-  // Where its driver judges rows: rank 0's newest judged row, and those that wait for it.
-  uint64_t judged = 0;
-  std::vector<RowMark> unjudged;
-  std::vector<SavedRow> saved;  // Ascending by seq; at most limits::kSavedRowsMax, while it lives.
-  // Of several ranks, while it lives: parts of checkpoints that are not whole, by (seq, rank); and
-  // the ranks other than 0 that ever reported one.
-  std::vector<CheckpointPart> parts;
-  std::set<uint32_t> savers;
+  // Where its driver schedules: rank 0's newest decided row, and its undecided ones.
+  uint64_t decided_seq = 0;
+  std::vector<RowMark> undecided;
+  // Ascending by seq; at most limits::kCheckpointRowsMax, while it lives.
+  std::vector<CheckpointRow> checkpoint_rows;
+  // Of a gang, while it lives: shards of checkpoints that are not complete, by (seq, rank), and the
+  // ranks other than 0 that ever reported one.
+  std::vector<CheckpointShard> shards;
+  std::set<uint32_t> sharding_ranks;
   uint32_t rule = 0;  // As in AttemptEnded.
-  uint64_t saved_to = 0;  // The newest row whose checkpoint was committed while nodes held it.
-  AttemptId after;  // Whose room it will have, once that one has ended; no owner: it has its own.
+  // The newest row whose checkpoint was committed with replicas.
+  uint64_t replicated_seq = 0;
+  // The attempt whose capacity it gets at that one's end; no owner: it has its own.
+  AttemptId start_after;
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
-            accepted, outcome, exit_code, signal, reason, suspending, port, exits, judged,
-            unjudged, saved, moving_since, parts, savers, rule, after, saved_to);
+            accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
+            undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
+            start_after, replicated_seq);
 
-  bool stands_in_line() const { return after.owner.kind != Owner::Kind::kNone; }
+  bool is_backfilled() const { return start_after.owner.kind != Owner::Kind::kNone; }
   // Whether its first rank was ever said to run.
   bool was_heard_of() const { return pids.front() != 0 || accepted.front() != 0; }
 
-  const SavedRow* SavedAt(uint64_t seq) const;
-  const CheckpointPart* PartOf(uint32_t rank, uint64_t seq) const;
+  const CheckpointRow* CheckpointRowAt(uint64_t seq) const;
+  const CheckpointShard* ShardOf(uint32_t rank, uint64_t seq) const;
 
   const RankExit* ExitOf(uint32_t rank) const;
   // Of several ranks, whether this one shall run or something is still to come of it. Before a port
@@ -144,14 +148,14 @@ struct Runs {
   uint32_t losses_in_row = 0;      // Since the last one that ended otherwise.
   std::vector<Checkpoint> checkpoints;  // Ascending by id; committed and not retired.
   uint64_t next_checkpoint = 1;
-  uint32_t moves = 0;   // Attempts that ended because a node was to go.
-  Millis lost_for = 0;  // Between each loss or move and the newest checkpoint before it, summed.
-  uint32_t excused = 0;  // Failures that a retry rule forgave.
+  uint32_t evictions = 0;  // Attempts that ended because a node of theirs drained.
+  Millis lost_for = 0;     // Between each loss or eviction and the checkpoint before it, summed.
+  uint32_t excused = 0;    // Failures that a retry rule excused.
   uint32_t hangs = 0;    // Attempts that the watchdog ended.
-  std::set<NodeId> excluded;  // It goes elsewhere, while there is another node for it.
+  std::set<NodeId> excluded;         // Not placed there while it fits elsewhere.
   std::vector<RankOutputs> outputs;  // Of one attempt, ascending by rank.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint, moves, lost_for, excused, hangs, excluded, outputs);
+            next_checkpoint, evictions, lost_for, excused, hangs, excluded, outputs);
 
   Attempt* live() {
     return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
@@ -190,7 +194,7 @@ struct Trial {
   ErrorInfo error;
   Millis created_at = 0;
   Millis ended_at = 0;
-  PauseCause pause_cause = PauseCause::kNone;  // Not kNone: not to run.
+  PauseCause pause_cause = PauseCause::kNone;  // Not kNone: it does not run.
   std::string pause_reason;
   std::string name;       // Empty: by its number.
   std::string directory;  // Empty: its name.
@@ -213,7 +217,7 @@ struct Rung {
   RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped);
 };
 
-// How a search ended whose trials are retried. The search stays over; what it runs are retries.
+// How a search ended whose trials are retried. The search stays finished: only retries run.
 struct SearchEnd {
   bool over = false;
   StopCause cause = StopCause::kNone;  // kNone: the algorithm's end.
@@ -235,38 +239,38 @@ struct Experiment {
   StopCause stop_cause = StopCause::kNone;
   std::string stop_reason;
   ExperimentEnd end = ExperimentEnd::kNone;
-  bool decided = false;  // `end` is known; the sinks may still be writing.
-  bool ended = false;    // Terminal.
-  uint64_t decided_seq = 0;
+  bool finishing = false;  // `end` is known; the result files may be incomplete.
+  bool finished = false;   // Terminal.
+  uint64_t finishing_seq = 0;
   std::string reason;
   Millis created_at = 0;
   Millis started_at = 0;  // First placement.
   Millis ended_at = 0;
-  bool paused = false;  // None of its trials is to run.
+  bool paused = false;  // None of its trials runs.
   std::string pause_reason;
-  Millis halted_at = 0;  // While it is paused, decided or only retries trials: since when.
-  Millis halted_total = 0;  // How long it was, before; its time budget does not count it.
-  bool extended = false;    // The next two stand instead of the spec's.
+  Millis budget_paused_at = 0;     // Since when it is paused, finishing or only retries; or 0.
+  Millis budget_paused_total = 0;  // Earlier such spans; the time budget does not count them.
+  bool extended = false;           // The next two replace the spec's.
   int64_t num_samples = 0;
   Millis time_budget = 0;
   uint64_t created_seq = 0;
-  std::vector<std::string> drivers;  // By session, the last is heard. Empty: none ever came.
+  std::vector<std::string> drivers;  // By session; the last one answers. Empty: none has attached.
   uint64_t answered_seq = 0;    // The record up to which the drivers have answered.
   bool search_finished = false;
-  std::string trainable;  // Stands instead of the spec's input of that name; empty: the spec's.
+  std::string trainable;    // Replaces the spec's input of that name; empty: the spec's.
   std::string normal_spec;  // As ExperimentCreated has it.
   uint32_t spec_format = 0;
   SearchEnd search;
   std::vector<std::string> keys_reported;  // Of stop rules and the time attribute, ascending.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
-            stop_cause, stop_reason, end, decided, ended, decided_seq, reason, created_at,
-            started_at, ended_at, paused, pause_reason, halted_at, halted_total, extended,
-            num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
+            stop_cause, stop_reason, end, finishing, finished, finishing_seq, reason, created_at,
+            started_at, ended_at, paused, pause_reason, budget_paused_at, budget_paused_total,
+            extended, num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
             trainable, normal_spec, spec_format, search, keys_reported);
 
   // It may create trials: the search was not ended, nor stopped, nor paused.
   bool is_searching() const {
-    return !decided && !paused && !search.over && stop_cause == StopCause::kNone;
+    return !finishing && !paused && !search.over && stop_cause == StopCause::kNone;
   }
 };
 
@@ -297,7 +301,7 @@ struct Node {
   std::string name;
   std::string pool;
   NodeInventory inventory;
-  bool ready = false;  // Said hello and was not lost since.
+  bool ready = false;  // Its worker has joined, and it was not lost since.
   bool lost = false;
   bool gone = false;
   bool draining = false;
@@ -312,7 +316,7 @@ struct Node {
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
             joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at);
 
-  // What it runs and holds counts: it was neither given up nor removed.
+  // Its attempts and replicas count: it is neither lost nor removed.
   bool counts() const { return !lost && !gone; }
 };
 
@@ -343,11 +347,11 @@ struct ExperimentIndex {
   std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
   std::set<std::string> names;              // Names and directories that its driver gave trials.
   uint64_t ready = 0;                       // Trials in Index::ready.
-  std::set<uint32_t> held;                  // They want nodes; max_concurrent is reached.
+  std::set<uint32_t> throttled;             // They want nodes, but max_concurrent is reached.
   uint64_t completed = 0, stopped = 0, failed = 0;
   std::optional<uint32_t> best_trial;       // By the experiment's metric and mode.
   double best_value = 0;                    // Of best_trial, when it was last looked at.
-  uint64_t news_seq = 0;  // The newest record that a driver wants to read, or a later one.
+  uint64_t driver_record_seq = 0;  // The newest record that a driver wants to read, or a later one.
 };
 struct JobIndex {
   JobSpec spec;
@@ -356,36 +360,36 @@ struct JobIndex {
 };
 struct NodeIndex {
   Resources used;  // Of the live attempts; may exceed the inventory after it shrank.
-  std::map<uint32_t, int64_t> gpus_used;  // By index: units that are held; no entry is zero.
+  std::map<uint32_t, int64_t> gpus_used;  // By index: units in use; no entry is zero.
   std::set<Fence> attempts;  // Live ones with a member here.
-  int64_t held_checkpoints = 0;  // That it holds until the store has them.
+  int64_t replica_count = 0;  // Checkpoints that it has until the store does.
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
 };
-// Whose turn it is among those that wait for nodes: the higher priority's, then that of those which
-// have run and were ended by their machines or for others, then by arrival.
-struct Turn {
+// The order of the owners that wait for nodes: by priority, then those that have run and were lost,
+// evicted or preempted, then by arrival.
+struct QueueOrder {
   int behind = 0;  // The priority, negated.
   uint64_t arrival = 0;
-  friend auto operator<=>(const Turn&, const Turn&) = default;
+  friend auto operator<=>(const QueueOrder&, const QueueOrder&) = default;
 };
 // Owners that wait for nodes, grouped by what they ask for.
 struct ReadyQueue {
-  std::map<Turn, Owner> by_turn;
+  std::map<QueueOrder, Owner> by_order;
 };
 struct Index {
   std::map<ExperimentId, ExperimentIndex> experiments;
   std::map<JobId, JobIndex> jobs;
   std::map<NodeId, NodeIndex> nodes;
   std::map<ResourceRequest, ReadyQueue> ready;
-  std::map<Owner, Turn> ready_turn;
-  std::map<AttemptId, AttemptId> next_in_line;  // Who gets its room; both live.
+  std::map<Owner, QueueOrder> ready_order;
+  std::map<AttemptId, AttemptId> backfills;  // By attempt: the one that starts after it; both live.
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.
   std::set<std::tuple<int64_t, int64_t, NodeId>> free;
-  std::set<ExperimentId> open_experiments;  // Not decided.
-  std::set<ExperimentId> unflushed_experiments;  // Decided, not ended.
+  std::set<ExperimentId> open_experiments;       // Not finishing.
+  std::set<ExperimentId> unflushed_experiments;  // Finishing, not finished.
 };
 
 struct State {
@@ -420,19 +424,19 @@ struct SoftNode {
   uint64_t sync_seq = 0;
   Millis last_seen_at = 0;
   Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
-  bool zombies = false;     // It still runs something that it should not: no new work.
-  std::string trouble;      // Why its daemon cannot take work, as that says; empty: it can.
+  bool zombies = false;     // It still runs an attempt that it should not: no new work.
+  std::string fault;        // Why it cannot take work, as its daemon says; empty: it can.
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.
-  // As its last Sync said: what ended there and may have outputs that are still to be kept.
+  // As its last Sync said: ended attempts whose outputs may not be kept yet.
   std::set<Fence> outputs;
 };
-// How quick a search's trials are, and behind whom its next ones could stand (line.h).
-struct Pace {
+// How long a search's trials take, and behind which attempts its next ones can start (backfill.h).
+struct BackfillState {
   uint32_t trials = 0;  // That ended by themselves.
   Millis typical = 0;   // How long they ran; the last ones count most.
-  std::deque<AttemptId> ends;
+  std::deque<AttemptId> tails;
 };
-// A head that is not this one, of a later epoch or the same, and who has heard it; no node: none.
+// Another head, of a later epoch or the same, and a node that has heard it; no node: none.
 struct OtherHead {
   NodeId node;
   uint64_t epoch = 0;
@@ -445,7 +449,7 @@ struct Soft {
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
-  std::map<ExperimentId, Pace> paces;
+  std::map<ExperimentId, BackfillState> backfill_states;
   uint64_t started_seq = 0;    // Of this head's HeadStarted.
   std::set<NodeId> unheard;    // Nodes from before that of which this head took no Sync yet.
   OtherHead other_head;
@@ -467,18 +471,18 @@ Runs* FindRuns(State& state, const Owner& owner);
 std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& nodes);
 // Whether the store has its bytes, or a node that may still serve them.
 bool IsReachable(const State& state, const Checkpoint& checkpoint);
-// Of those that hold it: who is to push it to the store; no node: nobody can.
-NodeId PusherOf(const State& state, const Checkpoint& checkpoint);
-// Who holds the checkpoint that the live attempt starts from.
-struct Holders {
+// The node that uploads its replica to the store; no node: none can.
+NodeId UploaderOf(const State& state, const Checkpoint& checkpoint);
+// The nodes with replicas of the checkpoint that the live attempt starts from.
+struct ReplicaNodes {
   std::vector<NodeId> nodes;
-  bool lost = false;  // Nobody does, nor has the store it.
+  bool lost = false;  // No node has it, nor does the store.
 };
-Holders HoldersFor(const State& state, const AttemptId& attempt);
+ReplicaNodes ReplicasFor(const State& state, const AttemptId& attempt);
 // The live attempt that the fence names; null when it is stale.
 const Attempt* FindLive(const State& state, const AttemptId& id);
 // Unavailable when a later daemon of the node has been heard: after a reboot it may have started an
-// attempt anew whose rows of before are still on their way. 0: who says it does not say who it is.
+// attempt again whose earlier rows are still on their way. 0: an old worker that does not say.
 absl::Status CheckNewestDaemon(const State& state, NodeId node, uint64_t incarnation);
 
 }  // namespace rt

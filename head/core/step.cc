@@ -4,65 +4,65 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
+#include "head/core/backfill.h"
 #include "head/core/core.h"
 #include "head/core/draft.h"
 #include "head/core/event_table.h"
-#include "head/core/line.h"
 
 namespace rt {
 namespace {
 
 absl::Status Dispatch(Draft& d, const Input& input) {
-  return std::visit(
-      Overloaded{
-          [&](const input::StartHead& m) {
-            OnStartHead(d, m);
-            return absl::OkStatus();
-          },
-          [&](const input::CreateToken& m) { return OnCreateToken(d, m); },
-          [&](const input::RevokeToken& m) { return OnRevokeToken(d, m); },
-          [&](const input::UseToken& m) { return OnUseToken(d, m); },
-          [&](const input::Sync& m) { return OnSync(d, m); },
-          [&](const input::Disconnected& m) {
-            OnDisconnected(d, m);
-            return absl::OkStatus();
-          },
-          [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
-          [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
-          [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
-          [&](const input::ForgetNode& m) { return OnForgetNode(d, m); },
-          [&](const input::Report& m) { return OnReport(d, m); },
-          [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
-          [&](const input::KeepCheckpoint& m) { return OnKeepCheckpoint(d, m); },
-          [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
-          [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
-          [&](const input::StopJob& m) { return OnStopJob(d, m); },
-          [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
-          [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
-          [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
-          [&](const input::PauseExperiment& m) { return OnPauseExperiment(d, m); },
-          [&](const input::ResumeExperiment& m) { return OnResumeExperiment(d, m); },
-          [&](const input::ExtendExperiment& m) { return OnExtendExperiment(d, m); },
-          [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
-          [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
-          [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
-          [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
-          [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
-          [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
-          [&](const input::SinksFlushed& m) {
-            OnSinksFlushed(d, m);
-            return absl::OkStatus();
-          },
-          [&](const input::Tick&) {
-            CheckBudgets(d);
-            ExpireDrains(d);
-            TidyLines(d);
-            const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
-            for (ExperimentId id : open) ProposeTrials(d, id);
-            return absl::OkStatus();
-          },
-      },
-      input);
+  return std::visit(Overloaded{
+                        [&](const input::StartHead& m) {
+                          OnStartHead(d, m);
+                          return absl::OkStatus();
+                        },
+                        [&](const input::CreateToken& m) { return OnCreateToken(d, m); },
+                        [&](const input::RevokeToken& m) { return OnRevokeToken(d, m); },
+                        [&](const input::UseToken& m) { return OnUseToken(d, m); },
+                        [&](const input::Sync& m) { return OnSync(d, m); },
+                        [&](const input::Disconnected& m) {
+                          OnDisconnected(d, m);
+                          return absl::OkStatus();
+                        },
+                        [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
+                        [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
+                        [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
+                        [&](const input::ForgetNode& m) { return OnForgetNode(d, m); },
+                        [&](const input::Report& m) { return OnReport(d, m); },
+                        [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
+                        [&](const input::RenewReplica& m) { return OnRenewReplica(d, m); },
+                        [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
+                        [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
+                        [&](const input::StopJob& m) { return OnStopJob(d, m); },
+                        [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
+                        [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
+                        [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
+                        [&](const input::PauseExperiment& m) { return OnPauseExperiment(d, m); },
+                        [&](const input::ResumeExperiment& m) { return OnResumeExperiment(d, m); },
+                        [&](const input::ExtendExperiment& m) { return OnExtendExperiment(d, m); },
+                        [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
+                        [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
+                        [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
+                        [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
+                        [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
+                        [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
+                        [&](const input::SinksFlushed& m) {
+                          OnSinksFlushed(d, m);
+                          return absl::OkStatus();
+                        },
+                        [&](const input::Tick&) {
+                          CheckBudgets(d);
+                          ExpireDrains(d);
+                          ReviewBackfills(d);
+                          const std::set<ExperimentId> open =
+                              d.index().open_experiments;  // Copy: edited below.
+                          for (ExperimentId id : open) ProposeTrials(d, id);
+                          return absl::OkStatus();
+                        },
+                    },
+                    input);
 }
 
 }  // namespace

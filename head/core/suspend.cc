@@ -1,16 +1,16 @@
-// Pausing and going on, of trials and experiments: suspend -> commit -> resume is one primitive.
-// And what is over and begins anew: a search that is extended or resumed, a trial that is retried.
+// Pausing and resuming trials and experiments: suspend -> commit -> resume is one primitive. Also
+// reopening what has finished: extending or resuming a search, retrying a trial.
 #include <algorithm>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
-#include "head/core/line.h"
 
 namespace rt {
 namespace {
 
-using Fate = input::ResumeExperiment::Fate;
+using TrialAction = input::ResumeExperiment::TrialAction;
 
 absl::StatusOr<const Experiment*> Find(Draft& draft, ExperimentId id) {
   auto found = draft.state().experiments.find(id);
@@ -31,16 +31,15 @@ absl::Status Refuse(const std::string& what, const std::string& hint) {
 
 absl::Status CheckOpen(const Experiment& experiment) {
   const std::string name = "experiment " + std::to_string(experiment.id.value);
-  if (experiment.decided)
-    return Refuse(name + " is over", "resume or extend it");
+  if (experiment.finishing) return Refuse(name + " is over", "resume or extend it");
   if (experiment.stop_cause != StopCause::kNone)
     return Refuse(name + " is stopping", "wait until it is over");
   return absl::OkStatus();
 }
 
-// Refuses to open the search again while retried trials run: they would become its own.
+// Refuses to reopen the search while retried trials run: they would count as trials of the search.
 absl::Status CheckNoRetries(const Experiment& experiment) {
-  if (!experiment.search.over || experiment.decided) return absl::OkStatus();
+  if (!experiment.search.over || experiment.finishing) return absl::OkStatus();
   const std::string id = std::to_string(experiment.id.value);
   return Refuse("the search of experiment " + id + " is over, and only retried trials run",
                 "wait until they have ended, or end them with rt exp stop " + id);
@@ -61,37 +60,37 @@ void Retry(Draft& draft, const Trial& trial, bool from_scratch) {
 }
 
 // Of a trial that is over.
-Fate FateOf(const Trial& trial, const input::ResumeExperiment& input) {
+TrialAction ActionFor(const Trial& trial, const input::ResumeExperiment& input) {
   if (trial.end == TrialEnd::kFailed) return input.failed;
   return WasCutOff(trial) ? input.unfinished : input.finished;
 }
 
-// The search is open again, and those of its trials that are to run again wait for nodes.
+// Reopens the search; those of its trials that run again wait for nodes.
 void Reopen(Draft& draft, const input::ResumeExperiment& input) {
   draft.Emit(event::ExperimentReopened{input.experiment, input.trainable, false});
   const Experiment& experiment = draft.state().experiments.at(input.experiment);
   for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
     const Trial& trial = experiment.trials[number];
-    const Fate fate = FateOf(trial, input);
-    if (fate != Fate::kKeep) Retry(draft, trial, fate == Fate::kRestart);
+    const TrialAction action = ActionFor(trial, input);
+    if (action != TrialAction::kLeave) Retry(draft, trial, action == TrialAction::kRestart);
   }
   ProposeTrials(draft, input.experiment);
-  DecideIfOver(draft, input.experiment);
+  MaybeFinish(draft, input.experiment);
 }
 
 // Whether the search has something left to do once it is reopened.
 bool HasMore(Draft& draft, const Experiment& experiment, const input::ResumeExperiment& input) {
   for (const Trial& trial : experiment.trials)
-    if (FateOf(trial, input) != Fate::kKeep) return true;
+    if (ActionFor(trial, input) != TrialAction::kLeave) return true;
   std::optional<uint64_t> total = draft.index().experiments.at(experiment.id).spec.TrialsTotal();
   return !total || experiment.trials.size() < *total;
 }
 
-// Of its time budget; the clock stands still while it is paused or over.
+// Of its time budget, which does not run while it is paused or finished.
 Millis UsedTime(const Draft& draft, const Experiment& experiment) {
   if (experiment.started_at == 0) return 0;
-  const Millis until = experiment.halted_at == 0 ? draft.now : experiment.halted_at;
-  return until - experiment.halted_total - experiment.started_at;
+  const Millis until = experiment.budget_paused_at == 0 ? draft.now : experiment.budget_paused_at;
+  return until - experiment.budget_paused_total - experiment.started_at;
 }
 
 absl::Status CheckBudgetLeft(Draft& draft, const Experiment& experiment) {
@@ -110,7 +109,7 @@ absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input
   RT_RETURN_IF_ERROR(CheckOpen(*experiment));
   if (experiment->paused) return absl::OkStatus();
   draft.Emit(event::ExperimentPaused{input.experiment, input.reason});
-  LeaveLines(draft, input.experiment, "its experiment was paused");
+  CancelBackfills(draft, input.experiment, "its experiment was paused");
   for (uint32_t number : draft.index().experiments.at(input.experiment).live)
     draft.MarkDirty(Owner::Of(TrialId{input.experiment, number}));
   return absl::OkStatus();
@@ -118,13 +117,13 @@ absl::Status OnPauseExperiment(Draft& draft, const input::PauseExperiment& input
 
 absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& input) {
   RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
-  if (!experiment->decided) {
+  if (!experiment->finishing) {
     RT_RETURN_IF_ERROR(CheckOpen(*experiment));
     if (!experiment->paused) RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
     if (!experiment->paused)
       return Refuse("experiment " + std::to_string(input.experiment.value) + " is not paused", "");
     draft.Emit(event::ExperimentResumed{input.experiment});
-    CheckBudgets(draft);  // Perhaps its time was over before, unseen by a head that stood still.
+    CheckBudgets(draft);  // Its time may have run out before, while the head was stopped.
     ProposeTrials(draft, input.experiment);
     return absl::OkStatus();
   }
@@ -140,25 +139,25 @@ absl::Status OnResumeExperiment(Draft& draft, const input::ResumeExperiment& inp
 
 absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& input) {
   RT_ASSIGN_OR_RETURN(const Experiment* experiment, Find(draft, input.experiment));
-  if (!experiment->decided) RT_RETURN_IF_ERROR(CheckOpen(*experiment));
+  if (!experiment->finishing) RT_RETURN_IF_ERROR(CheckOpen(*experiment));
   RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
   const ExperimentSpec& spec = draft.index().experiments.at(input.experiment).spec;
   if (input.add_samples < 0 || input.add_time < 0 || input.add_samples + input.add_time == 0)
-    return Invalid("extends by nothing", "add trials or time");
+    return Invalid("nothing to extend", "give --samples or --time");
   if (input.add_samples > 0 && spec.num_samples < 0)
     return Invalid("its number of trials has no bound already", "add time instead");
   if (input.add_time > 0 && spec.time_budget == 0 && input.add_samples == 0)
     return Invalid("its time has no bound already", "add trials instead");
   event::ExperimentExtended extended{input.experiment, spec.num_samples, spec.time_budget};
   if (spec.num_samples >= 0) extended.num_samples += input.add_samples;
-  // What is over may have overrun its budget: the new time counts from there.
+  // A finished search may have overrun its budget: the new time counts from there.
   if (spec.time_budget > 0)
     extended.time_budget =
         std::max(spec.time_budget, input.add_time > 0 ? UsedTime(draft, *experiment) : 0) +
         input.add_time;
   if (input.add_time == 0) RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
   draft.Emit(extended);
-  if (experiment->decided) {
+  if (experiment->finishing) {
     Reopen(draft, {.experiment = input.experiment});
   } else {
     ProposeTrials(draft, input.experiment);
@@ -172,7 +171,7 @@ absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
     return Refuse("trial " + ToString(input.trial) + " is over or stopping", "");
   if (trial->pause_cause != PauseCause::kNone) return absl::OkStatus();
   draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
-  LeaveLine(draft, Owner::Of(input.trial), "it was paused");
+  CancelBackfill(draft, Owner::Of(input.trial), "it was paused");
   return absl::OkStatus();
 }
 
@@ -199,9 +198,9 @@ absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input) {
   if (trial->end == TrialEnd::kCompleted)
     return Refuse("trial " + ToString(input.trial) + " is COMPLETED: there is nothing to retry",
                   "");
-  if (experiment.stop_cause != StopCause::kNone && !experiment.decided)
+  if (experiment.stop_cause != StopCause::kNone && !experiment.finishing)
     return CheckOpen(experiment);
-  if (experiment.decided)
+  if (experiment.finishing)
     draft.Emit(event::ExperimentReopened{input.trial.experiment, "", /*retries_only=*/true});
   Retry(draft, *trial, input.from_scratch);
   return absl::OkStatus();

@@ -2,8 +2,8 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/backfill.h"
 #include "head/core/draft.h"
-#include "head/core/line.h"
 
 namespace rt {
 
@@ -28,10 +28,10 @@ void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& r
   const Trial& trial = *FindTrial(draft.state(), id);
   if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) return;
   draft.Emit(event::TrialStopRequested{id, cause, reason});
-  if (trial.runs.live() != nullptr) return LeaveLine(draft, Owner::Of(id), reason);
+  if (trial.runs.live() != nullptr) return CancelBackfill(draft, Owner::Of(id), reason);
   draft.Emit(event::TrialEnded{id, EndFor(cause), reason, {}});
   ProposeTrials(draft, id.experiment);
-  DecideIfOver(draft, id.experiment);
+  MaybeFinish(draft, id.experiment);
 }
 
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input) {
@@ -86,14 +86,14 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
     }
   }
   if (draft.state().experiments.at(id.experiment).search.over)
-    return DecideIfOver(draft, id.experiment);  // It was retried: the search is over already.
+    return MaybeFinish(draft, id.experiment);  // It was retried: the search is over already.
   if (trial.end == TrialEnd::kFailed && spec.fail_fast)
     StopExperiment(draft, id.experiment, StopCause::kExperiment,
                    "fail_fast: trial " + ToString(id) + " failed");
   else if (trial.end == TrialEnd::kFailed)
     TryBreaker(draft, id.experiment);
   ProposeTrials(draft, id.experiment);
-  DecideIfOver(draft, id.experiment);
+  MaybeFinish(draft, id.experiment);
 }
 
 }  // namespace rt

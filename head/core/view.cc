@@ -72,7 +72,7 @@ Json BestOf(const Core& core, const Experiment& experiment) {
 std::string ReasonOf(const Experiment& experiment) {
   if (!experiment.reason.empty()) return experiment.reason;
   if (!experiment.stop_reason.empty()) return experiment.stop_reason;
-  if (experiment.search.over && !experiment.decided && !experiment.paused) {
+  if (experiment.search.over && !experiment.finishing && !experiment.paused) {
     const std::string why = experiment.search.reason;
     return "runs retried trials only; its search is over" + (why.empty() ? why : ": " + why);
   }
@@ -216,7 +216,7 @@ WaitLists WaitsOf(const Core& core, const HeadFacts& facts, WaitReasons& reasons
   for (Json& item : waits.waiting.array()) item.Set("count", 1);
   for (const auto& [resources, queue] : core.world.index.ready) {
     std::map<std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>, WaitGroup> groups;
-    for (const auto& [turn, owner] : queue.by_turn) {
+    for (const auto& [order, owner] : queue.by_order) {
       WaitGroup& group =
           groups[{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded}];
       if (group.count++ == 0)
@@ -295,7 +295,7 @@ Json ListOf(const Map& items, F&& make) {
 }  // namespace
 
 const char* ExperimentStateName(const Core& core, const Experiment& experiment) {
-  if (experiment.ended) return EndName(experiment.end);
+  if (experiment.finished) return EndName(experiment.end);
   if (experiment.stop_cause != StopCause::kNone) return "STOPPING";
   if (experiment.paused && core.world.index.experiments.at(experiment.id).live.empty())
     return "PAUSED";

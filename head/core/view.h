@@ -13,7 +13,7 @@
 
 namespace rt {
 
-struct StoreFacts {  // Of the checkpoint store: common/cas/room.h.
+struct StoreFacts {  // Of the checkpoint store: common/cas/store_space.h.
   Bytes used_bytes = 0;
   Bytes quota_bytes = 0;
   bool refuses = false;

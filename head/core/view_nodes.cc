@@ -14,7 +14,7 @@ std::string ReasonOf(const Core& core, const Node& node) {
   if (node.away_until != 0)
     return "away until " + FormatTime(node.away_until) + ": its worker was stopped in order";
   auto soft = core.soft.nodes.find(node.id);
-  return node.reason.empty() && soft != core.soft.nodes.end() ? soft->second.trouble : node.reason;
+  return node.reason.empty() && soft != core.soft.nodes.end() ? soft->second.fault : node.reason;
 }
 
 Json NodeItem(const Core& core, const Node& node) {
@@ -25,7 +25,7 @@ Json NodeItem(const Core& core, const Node& node) {
   std::map<uint32_t, int64_t> gpus_used;
   int64_t held = 0;
   if (index != core.world.index.nodes.end()) {
-    held = index->second.held_checkpoints;
+    held = index->second.replica_count;
     used = index->second.used;
     gpus_used = index->second.gpus_used;
     for (const Fence& fence : index->second.attempts) attempts.Append(ToString(fence));
@@ -38,8 +38,8 @@ Json NodeItem(const Core& core, const Node& node) {
                                   {"name", gpu.name},
                                   {"memory_bytes", gpu.memory},
                                   {"used_fraction", used_units / static_cast<double>(kUnit)},
-                                  {"state", gpu.trouble.empty() ? "READY" : "UNHEALTHY"},
-                                  {"reason", TextOrNull(gpu.trouble)}}));
+                                  {"state", gpu.fault.empty() ? "READY" : "UNHEALTHY"},
+                                  {"reason", TextOrNull(gpu.fault)}}));
   }
   Json labels = Json::MakeObject();
   for (const auto& [key, value] : node.inventory.labels) labels.Set(key, value);

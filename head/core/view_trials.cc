@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kListBytesMax = 2u << 20;  // Half a message: what is counted below is a guess.
 constexpr size_t kFixedBytes = 1'000;       // Of a trial as JSON, without params and metrics.
-constexpr size_t kTagBytesMax = 130;  // It stands in every row; Ray cuts its names there too.
+constexpr size_t kTagBytesMax = 130;        // It is in every row; Ray cuts its names there too.
 
 const char* OutcomeName(AttemptOutcome outcome) {
   switch (outcome) {
@@ -73,8 +73,8 @@ Json RuntimeOf(const Trial& trial, Millis now) {
 }
 
 Waiting WaitingOf(const Core& core, const Trial& trial, Millis now, WaitReasons& reasons) {
-  std::string unjudged = WhyUnjudged(core, trial, now);
-  if (!unjudged.empty()) return {std::move(unjudged), "its driver, when it is run again"};
+  std::string undecided = WhyUndecided(core, trial, now);
+  if (!undecided.empty()) return {std::move(undecided), "its driver, when it is run again"};
   return reasons.Of(Owner::Of(trial.id));
 }
 
@@ -106,7 +106,7 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial,
   item.Set("best", std::move(best));
   item.Set("reports", trial.reports);
   item.Set("failures", trial.runs.failures);
-  item.Set("preemptions", trial.runs.losses + trial.runs.moves);
+  item.Set("preemptions", trial.runs.losses + trial.runs.evictions);
   item.Set("created_at", TimeOrNull(trial.created_at));
   item.Set("started_at", TimeOrNull(FirstStart(trial.runs)));
   item.Set("ended_at", TimeOrNull(trial.ended_at));
@@ -115,27 +115,27 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial,
   return item;
 }
 
-// How much has to go wrong before it is lost. LOST: those that hold it are; they may come back.
+// How many failures it survives. LOST: all nodes with replicas are lost, but may come back.
 const char* DurabilityOf(const State& state, const Checkpoint& checkpoint) {
   if (checkpoint.is_stored()) return "DURABLE";
-  const size_t left = CountingOf(state, checkpoint.held_by).size();
+  const size_t left = CountingOf(state, checkpoint.replicas).size();
   return left > 1 ? "PEER" : left == 1 ? "LOCAL" : "LOST";
 }
 
 Json CheckpointsOf(const State& state, const Runs& runs) {
   Json list = Json::MakeArray();
   for (const Checkpoint& checkpoint : runs.checkpoints) {
-    Json holders = Json::MakeArray();
-    for (NodeId node : checkpoint.held_by) holders.Append(node.value);
+    Json nodes = Json::MakeArray();
+    for (NodeId node : checkpoint.replicas) nodes.Append(node.value);
     list.Append(Json::MakeObject({{"id", Json(checkpoint.id)},
                                   {"step", NumberOrInt(checkpoint.iteration)},
                                   {"state", "COMMITTED"},
                                   {"bytes", checkpoint.bytes},
                                   {"committed_at", TimeOrNull(checkpoint.committed_at)},
                                   {"manifest", checkpoint.manifest},
-                                  {"parts", TextsJson(checkpoint.parts)},
+                                  {"parts", TextsJson(checkpoint.shards)},
                                   {"durability", DurabilityOf(state, checkpoint)},
-                                  {"held_by", std::move(holders)},
+                                  {"held_by", std::move(nodes)},
                                   {"metrics", ParsedOrNull(checkpoint.last.metrics)}}));
   }
   return list;
@@ -237,7 +237,7 @@ void SetIfAbsent(Json& row, std::string_view key, Json value) {
 
 }  // namespace
 
-// The devices that a member holds, or held: the node may have said otherwise since.
+// The devices of a member, now or at its end; the node's inventory may have changed since.
 static Json GpusOf(const State& state, const Member& member) {
   Json uuids = Json::MakeArray();
   auto node = state.nodes.find(member.node);
@@ -292,7 +292,7 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
   const Attempt* live = trial.runs.live();
   if (live != nullptr && live->started_at != 0) return "RUNNING";
-  if (live != nullptr && !live->stands_in_line()) return "STARTING";
+  if (live != nullptr && !live->is_backfilled()) return "STARTING";
   const bool paused = trial.pause_cause != PauseCause::kNone ||
                       core.world.state.experiments.at(trial.id.experiment).paused;
   return paused ? "PAUSED" : "PENDING";

@@ -4,7 +4,7 @@ namespace rt {
 
 Waiting WaitReasons::Of(const Owner& owner) {
   // What else keeps an owner from running is its own, and found without a look at the nodes.
-  if (!core_.world.index.ready_turn.contains(owner)) return WhyWaiting(core_, owner, now_);
+  if (!core_.world.index.ready_order.contains(owner)) return WhyWaiting(core_, owner, now_);
   const uint64_t group = owner.is_trial() ? owner.group : 0;  // Jobs have no priority.
   Key key{RequestOf(core_.world, owner), owner.kind, group,
           FindRuns(core_.world.state, owner)->excluded};

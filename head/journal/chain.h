@@ -1,6 +1,6 @@
 // The hashes that find damage: each record's covers the record before it, so that a record cannot
 // be altered, dropped or moved unnoticed. SHA-256, but without a key: they are no defence against
-// somebody who can write the file.
+// a person who can write the file.
 #pragma once
 
 #include <cstdint>

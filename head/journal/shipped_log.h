@@ -1,4 +1,4 @@
-// The journal in an object store: a log that any head can read and only one can go on writing.
+// The journal in an object store: a log that any head can read and only one can continue to write.
 //   log/<seq>   a segment, named by its first record in 20 digits. Names are dense: the next one is
 //               the seq after its last record. A slot is written once and by one head only
 //               (PutIfAbsent): whoever takes over writes the next slot, and its predecessor's next

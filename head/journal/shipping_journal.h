@@ -23,7 +23,7 @@ struct ShippingOptions {
   ShipMode mode = ShipMode::kAsync;
   std::string writer;           // Another one for every process.
   Millis ship_every = 300;      // kAsync: records wait this long for company.
-  Millis retry_for = 60'000;    // kSync: then the append fails; kAsync tries for ever.
+  Millis retry_for = 60'000;    // kSync: then the append fails; kAsync retries without end.
   Millis kept_for = Millis{7} * 86'400'000;  // Of slots that are in packs.
   Bytes pack_bytes = 4 << 20;   // Shipped bytes that are worth a pack.
   // A head that heard nothing of the log for so long looks whether its last slot is still there

@@ -59,7 +59,7 @@ struct Effect {
 // What this release could not read in the specs of what is not over yet: it goes on without that.
 void SayWhatWasNotRead(const World& world) {
   for (const auto& [id, index] : world.index.experiments) {
-    if (world.state.experiments.at(id).ended) continue;
+    if (world.state.experiments.at(id).finished) continue;
     for (const std::string& warning : index.warnings) {
       RT_LOG(kWarning) << "experiment " << id.value << ": " << warning;
     }
@@ -106,7 +106,7 @@ class Loop final : public HeadLoop {
   void HandleSync(SyncItem item);
   Outcome StepOnce(const Input& input);
   Millis Now() const { return options_.wall_clock() + ahead_of_wall_; }
-  bool HasRoom() const;
+  bool HasSpace() const;
   void EndOfBatch(SteadyTime now);
   void Reply(NodeId node, ParkedSync sync);
   void AfterDurable(std::function<void(absl::Status)> run);
@@ -267,15 +267,15 @@ SteadyTime Loop::NextWake() {
 // Nothing when the loop ends.
 std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
   std::unique_lock lock(mutex_);
-  const auto has_room = [this] { return HasRoom(); };
+  const auto has_space = [this] { return HasSpace(); };
   const auto ready = [&] {
-    return stopping_ || !failure_.ok() || durable_changed_ || (!inbox_.empty() && has_room());
+    return stopping_ || !failure_.ok() || durable_changed_ || (!inbox_.empty() && has_space());
   };
   changed_.wait_until(lock, wake, ready);
   durable_changed_ = false;
   if (stopping_ || !failure_.ok()) return std::nullopt;
   std::vector<Item> items;
-  while (!inbox_.empty() && has_room() && items.size() < limits::kBatchInputsMax) {
+  while (!inbox_.empty() && has_space() && items.size() < limits::kBatchInputsMax) {
     items.push_back(std::move(inbox_.front()));
     inbox_.pop_front();
   }
@@ -339,20 +339,20 @@ Outcome Loop::StepOnce(const Input& input) {
 
 // With the lock. A journal that stands still holds back every answer, so that workers fall silent:
 // time is not to run on without them. The gap between two Steps says that the head stood still.
-bool Loop::HasRoom() const {
+bool Loop::HasSpace() const {
   if (in_flight_.size() >= limits::kBatchesInFlightMax) return false;
   return in_flight_.empty() || Now() - in_flight_.front() <= limits::kStallAfter;
 }
 
 void Loop::EndOfBatch(SteadyTime now) {
-  bool has_room = true;
+  bool has_space = true;
   {
     std::lock_guard lock(mutex_);
-    has_room = HasRoom();
+    has_space = HasSpace();
   }
   const auto deadline = NextDeadline(core_);
   const bool is_due = deadline.has_value() && *deadline <= Now();
-  if (has_room && (now >= next_tick_ || is_due)) {
+  if (has_space && (now >= next_tick_ || is_due)) {
     StepOnce(input::Tick{});
     next_tick_ = now + milliseconds(options_.tick_interval);
   } else if (now >= next_tick_) {

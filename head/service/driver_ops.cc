@@ -128,11 +128,11 @@ void RetryTrial(const Call& call, JsonDone done) {
   });
 }
 void ResumeExperiment(const Call& call, JsonDone done) {
-  const auto failed = FateFrom(call.json.GetString("failed", "keep"));
-  const auto unfinished = FateFrom(call.json.GetString("unfinished", "retry"));
-  const auto finished = FateFrom(call.json.GetString("finished", "keep"));
-  for (const auto* fate : {&failed, &unfinished, &finished})
-    if (!fate->ok()) return done(fate->status());
+  const auto failed = TrialActionFrom(call.json.GetString("failed", "keep"));
+  const auto unfinished = TrialActionFrom(call.json.GetString("unfinished", "retry"));
+  const auto finished = TrialActionFrom(call.json.GetString("finished", "keep"));
+  for (const auto* action : {&failed, &unfinished, &finished})
+    if (!action->ok()) return done(action->status());
   call.tools.operations.Change(
       input::ResumeExperiment{ExperimentOf(call.json), *failed, *unfinished, *finished,
                               call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},

@@ -95,8 +95,8 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
   Reactor* Resume(Context* context, const v1::ResumeRequest* request, v1::Empty*) override {
-    using Fate = input::ResumeExperiment::Fate;
-    const auto failed = static_cast<Fate>(std::min<uint32_t>(request->failed(), 2));
+    using TrialAction = input::ResumeExperiment::TrialAction;
+    const auto failed = static_cast<TrialAction>(std::min<uint32_t>(request->failed(), 2));
     return Change(context, "ExperimentService/Resume",
                   input::ResumeExperiment{{request->experiment()}, failed});
   }

@@ -9,24 +9,24 @@ constexpr size_t kRelayBytesMax = 2u << 20;
 constexpr size_t kReadersMax = 1'024;
 }  // namespace
 
-bool LogRelay::Push(LogPiece piece, std::function<void()> room) {
-  bool has_room;
+bool LogRelay::Push(LogPiece piece, std::function<void()> space) {
+  bool has_space;
   {
     std::lock_guard lock(mutex_);
     bytes_ += piece.data.size();
     pieces_.push_back(std::move(piece));
-    has_room = abandoned_ || bytes_ < kRelayBytesMax;
-    if (!has_room) room_ = std::move(room);
+    has_space = abandoned_ || bytes_ < kRelayBytesMax;
+    if (!has_space) space_ = std::move(space);
   }
   Notify();
-  return has_room;
+  return has_space;
 }
 
 void LogRelay::CloseSender() {
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
-    room_ = nullptr;
+    space_ = nullptr;
   }
   Notify();
 }
@@ -51,7 +51,7 @@ bool LogRelay::abandoned() const {
 }
 
 std::optional<LogPiece> LogRelay::Pop() {
-  std::function<void()> room;
+  std::function<void()> space;
   std::optional<LogPiece> piece;
   {
     std::lock_guard lock(mutex_);
@@ -59,9 +59,9 @@ std::optional<LogPiece> LogRelay::Pop() {
     piece = std::move(pieces_.front());
     pieces_.pop_front();
     bytes_ -= piece->data.size();
-    if (bytes_ < kRelayBytesMax / 2) room = std::exchange(room_, nullptr);
+    if (bytes_ < kRelayBytesMax / 2) space = std::exchange(space_, nullptr);
   }
-  if (room) room();
+  if (space) space();
   return piece;
 }
 
@@ -76,15 +76,15 @@ bool LogRelay::drained() const {
 }
 
 void LogRelay::Abandon() {
-  std::function<void()> room;
+  std::function<void()> space;
   std::function<void()> ready;
   {
     std::lock_guard lock(mutex_);
     abandoned_ = true;
-    room = std::exchange(room_, nullptr);
+    space = std::exchange(space_, nullptr);
     ready = std::exchange(ready_, nullptr);
   }
-  if (room) room();
+  if (space) space();
 }
 
 std::pair<uint64_t, std::shared_ptr<LogRelay>> LogHub::Add(NodeId node, const LogQuery& query) {

@@ -37,7 +37,7 @@ struct LogQuery {
 class LogRelay {
  public:
   // Sender. False: no room for more until `room` is called (once).
-  bool Push(LogPiece piece, std::function<void()> room);
+  bool Push(LogPiece piece, std::function<void()> space);
   void CloseSender();
   bool abandoned() const;
   // Reader. `ready` is called after every push and after the sender closed.
@@ -55,7 +55,7 @@ class LogRelay {
   bool closed_ = false;
   bool abandoned_ = false;
   std::function<void()> ready_;
-  std::function<void()> room_;
+  std::function<void()> space_;
 };
 
 class LogHub {

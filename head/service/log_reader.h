@@ -1,5 +1,5 @@
 // One ReadLog call: finds the attempt and its node, opens a relay there, writes what arrives, and
-// with `follow` goes on with newer attempts until the owner is terminal. Ends itself.
+// with `follow` continues with newer attempts until the owner is terminal. Ends itself.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

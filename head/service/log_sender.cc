@@ -24,10 +24,10 @@ class LogSender final : public grpc::ServerReadReactor<v1::LogPiece>,
     rt::LogPiece piece{std::move(*piece_.mutable_data()), piece_.offset(), piece_.end(),
                    piece_.error()};
     std::weak_ptr<LogSender> weak = weak_from_this();
-    bool room = relay_->Push(std::move(piece), [weak] {
+    bool space = relay_->Push(std::move(piece), [weak] {
       if (auto self = weak.lock()) self->ReadOn();
     });
-    if (room) ReadOn();
+    if (space) ReadOn();
   }
   void OnCancel() override { End(absl::CancelledError("the worker left")); }
   void OnDone() override { self_.reset(); }

@@ -161,7 +161,7 @@ void AddWork(Page& page, const Core& core) {
   page.Family("rt_jobs", "gauge", "Jobs by state.");
   for (const auto& [name, count] : jobs) page.Sample({{"state", name}}, static_cast<double>(count));
   page.One("rt_waiting", "gauge", "Trials and jobs that wait for nodes.",
-           static_cast<double>(core.world.index.ready_turn.size()));
+           static_cast<double>(core.world.index.ready_order.size()));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ std::string ProgressVersion(const Core& core, const Experiment& experiment) {
   for (uint32_t number : index.live)
     ++live[TrialStateName(core, experiment.trials[number])];
   for (uint64_t count : {uint64_t{index.pending.size()}, index.completed, index.stopped,
-                         index.failed, uint64_t{experiment.ended}})
+                         index.failed, uint64_t{experiment.finished}})
     version += "." + std::to_string(count);
   for (const auto& [name, count] : live) version += "." + name + std::to_string(count);
   return version;
@@ -161,7 +161,7 @@ void Operations::WaitExperiment(ExperimentId id, Span span, JsonDone done) {
     const auto& all = core.world.state.experiments;
     auto found = all.find(Newest(core, id));
     if (found == all.end()) return NotFound("there is no experiment " + std::to_string(id.value));
-    const bool is_due = last || found->second.ended;
+    const bool is_due = last || found->second.finished;
     if (!is_due && span.until_end) return std::nullopt;
     std::string version = ProgressVersion(core, found->second);
     if (!is_due && version == span.seen) return std::nullopt;

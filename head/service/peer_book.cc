@@ -23,7 +23,7 @@ std::vector<PeerBook::Source> PeerBook::Find(const Ask& ask, const std::set<Node
   std::map<NodeId, size_t> children;
   auto found = copies_.find(ask.manifest);
   Copies copies = found == copies_.end() ? Copies{} : found->second;
-  for (NodeId holder : ask.holders)
+  for (NodeId holder : ask.replicas)
     if (holder != ask.asker) copies[holder].whole = true;
   for (const auto& [node, copy] : copies)
     if (!copy.whole) ++children[copy.parent];
@@ -65,14 +65,14 @@ std::optional<PeerBook::Source> PeerBook::FindHolder(NodeId asker, const std::st
   return Source{node, nodes_.at(node).address};
 }
 
-void PeerBook::Hold(NodeId node, const Held& held, Millis now) {
+void PeerBook::Announce(NodeId node, const Announced& announced, Millis now) {
   std::lock_guard lock(mutex_);
-  for (NodeId failed : held.failed) Forget(failed);
+  for (NodeId failed : announced.failed) Forget(failed);
   Node& said = nodes_[node];
-  said.address = held.address;
+  said.address = announced.address;
   said.said_at = now;
-  const std::set<std::string> whole(held.whole.begin(), held.whole.end());
-  const std::set<std::string> fetching(held.fetching.begin(), held.fetching.end());
+  const std::set<std::string> whole(announced.whole.begin(), announced.whole.end());
+  const std::set<std::string> fetching(announced.fetching.begin(), announced.fetching.end());
   for (const std::string& manifest : std::set<std::string>(said.manifests))
     if (!whole.contains(manifest) && !fetching.contains(manifest)) Remove(node, manifest);
   for (const std::string& manifest : whole) Put(node, manifest, {.whole = true});
@@ -86,8 +86,8 @@ bool PeerBook::MayServe(NodeId node) const {
 void PeerBook::Put(NodeId node, const std::string& manifest, const Copy& copy) {
   Node& of = nodes_[node];
   const bool is_new = of.manifests.insert(manifest).second;
-  if (is_new && (of.manifests.size() > limits::kHeldTreesPerNode ||
-                 count_ >= limits::kHeldTreesMax)) {
+  if (is_new && (of.manifests.size() > limits::kAnnouncedTreesPerNode ||
+                 count_ >= limits::kAnnouncedTreesMax)) {
     of.manifests.erase(manifest);
     return;
   }

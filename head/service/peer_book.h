@@ -1,8 +1,8 @@
-// Which workers have which trees of bytes, or are getting them, and who gets them from whom: so
-// that a tree which many want at once leaves the head's store once, and spreads as a tree whose
-// nodes serve two others each. Told by the workers, in memory only, and bounded: after a restart of
-// the head it is empty, and fetches go to the store until the workers have said again what they
-// have. What it says may be out of date; whoever fetches falls back to the store. Thread-safe.
+// Which workers have which trees of bytes, or are fetching them, and from which worker: a tree that
+// many want at once leaves the head's store once, and spreads over workers that serve two others
+// each. Workers announce their trees; the book is in memory only, and bounded. After a restart of
+// the head it is empty, and fetches go to the store until the workers have announced their trees
+// again. An entry may be out of date; the fetching worker falls back to the store. Thread-safe.
 #pragma once
 
 #include <map>
@@ -29,23 +29,23 @@ class PeerBook {
     NodeId asker;
     std::string address;  // Where it serves others; "": it does not.
     std::string manifest;
-    std::vector<NodeId> holders;  // Nodes that have it, whatever they have said so far.
+    std::vector<NodeId> replicas;  // Nodes that have it, whether they announced it or not.
   };
-  // Who asks begins to fetch. The answer: whom of `alive` to ask, best first, two at most. `now`
-  // counts as in Hold.
+  // The asker begins to fetch. Returns the nodes of `alive` to ask, best first, two at most. `now`
+  // counts as in Announce.
   std::vector<Source> Find(const Ask& ask, const std::set<NodeId>& alive, Millis now);
-  // Who of `alive` should take what only the asker, at `address`, has: another machine, where few
-  // trees lie.
+  // The node of `alive` that should make a replica of a tree that only the asker, at `address`,
+  // has: on another machine, with few trees.
   std::optional<Source> FindHolder(NodeId asker, const std::string& address,
                                    const std::set<NodeId>& alive, Millis now);
-  struct Held {
+  struct Announced {
     std::string address;
     std::vector<std::string> whole;
     std::vector<std::string> fetching;
     std::vector<NodeId> failed;  // They did not serve.
   };
-  // All that the node has; it replaces what it said before.
-  void Hold(NodeId node, const Held& held, Millis now);
+  // All trees of the node; replaces its previous announcement.
+  void Announce(NodeId node, const Announced& announced, Millis now);
 
  private:
   struct Copy {

@@ -86,57 +86,57 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
     for (const Attempt& attempt : experiment.trials.at(of.owner.number).runs.attempts)
       if (attempt.number == of.number) json.Set("restored", attempt.checkpoint != 0);
   };
-  std::visit(
-      Overloaded{
-          [&](const event::TrialCreated& e) {
-            add("trial", Owner::Of(e.trial), 0);
-            auto params = Json::Parse(e.params);
-            json.Set("params", params.ok() ? *std::move(params) : Json());
-            json.Set("name", TrialName(experiment, index, e.trial.number));
-            json.Set("results_dir", TrialDirectory(experiment, index, e.trial.number));
-          },
-          [&](const event::TrialEnded& e) {
-            add("end", Owner::Of(e.trial), 0);
-            json.Set("failed", e.end == TrialEnd::kFailed);
-            json.Set("completed", e.end == TrialEnd::kCompleted);
-            json.Set("reason", e.reason);
-          },
-          [&](const event::TrialResumed& e) { add("resume", Owner::Of(e.trial), 0); },
-          [&](const event::TrialRetried& e) { add("retry", Owner::Of(e.trial), 0); },
-          [&](const event::ExperimentDecided&) { json.Set("kind", "decided"); },
-          [&](const event::DriverAnswered& e) {
-            json.Set("kind", "answered");
-            json.Set("through", e.observed_through);
-          },
-          [&](const event::AttemptStarted& e) {
-            add("start", e.attempt.owner, e.attempt.number);
-            json.Set("rank", e.rank);
-            add_restored(e.attempt);
-          },
-          [&](const event::AttemptEnded& e) {
-            add("attempt_end", e.attempt.owner, e.attempt.number);
-            json.Set("outcome", OutcomeText(e.outcome));
-            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
-            const std::vector<Attempt>& kept = trial.runs.attempts;
-            const bool has_successor = !kept.empty() && kept.back().number > e.attempt.number;
-            json.Set("goes_on", trial.end == TrialEnd::kNone || has_successor);
-            json.Set("reason", e.reason);
-          },
-          [&](const event::CheckpointCommitted& e) {
-            add("checkpoint", e.attempt.owner, e.attempt.number);
-            json.Set("manifest", e.manifest);
-            json.Set("parts", TextsJson(e.parts));
-            json.Set("iteration", e.iteration);
-          },
-          [&](const event::ReportsAccepted& e) {
-            add("rows", e.attempt.owner, e.attempt.number);
-            add_restored(e.attempt);
-            const Trial& trial = experiment.trials.at(e.attempt.owner.number);
-            json.Set("rows", RowsOf(core, trial, entry, e.attempt.number));
-          },
-          [](const auto&) {},
-      },
-      entry.record.event);
+  std::visit(Overloaded{
+                 [&](const event::TrialCreated& e) {
+                   add("trial", Owner::Of(e.trial), 0);
+                   auto params = Json::Parse(e.params);
+                   json.Set("params", params.ok() ? *std::move(params) : Json());
+                   json.Set("name", TrialName(experiment, index, e.trial.number));
+                   json.Set("results_dir", TrialDirectory(experiment, index, e.trial.number));
+                 },
+                 [&](const event::TrialEnded& e) {
+                   add("end", Owner::Of(e.trial), 0);
+                   json.Set("failed", e.end == TrialEnd::kFailed);
+                   json.Set("completed", e.end == TrialEnd::kCompleted);
+                   json.Set("reason", e.reason);
+                 },
+                 [&](const event::TrialResumed& e) { add("resume", Owner::Of(e.trial), 0); },
+                 [&](const event::TrialRetried& e) { add("retry", Owner::Of(e.trial), 0); },
+                 [&](const event::ExperimentFinishing&) { json.Set("kind", "decided"); },
+                 [&](const event::DriverAnswered& e) {
+                   json.Set("kind", "answered");
+                   json.Set("through", e.observed_through);
+                 },
+                 [&](const event::AttemptStarted& e) {
+                   add("start", e.attempt.owner, e.attempt.number);
+                   json.Set("rank", e.rank);
+                   add_restored(e.attempt);
+                 },
+                 [&](const event::AttemptEnded& e) {
+                   add("attempt_end", e.attempt.owner, e.attempt.number);
+                   json.Set("outcome", OutcomeText(e.outcome));
+                   const Trial& trial = experiment.trials.at(e.attempt.owner.number);
+                   const std::vector<Attempt>& kept = trial.runs.attempts;
+                   const bool has_successor =
+                       !kept.empty() && kept.back().number > e.attempt.number;
+                   json.Set("goes_on", trial.end == TrialEnd::kNone || has_successor);
+                   json.Set("reason", e.reason);
+                 },
+                 [&](const event::CheckpointCommitted& e) {
+                   add("checkpoint", e.attempt.owner, e.attempt.number);
+                   json.Set("manifest", e.manifest);
+                   json.Set("parts", TextsJson(e.shards));
+                   json.Set("iteration", e.iteration);
+                 },
+                 [&](const event::ReportsAccepted& e) {
+                   add("rows", e.attempt.owner, e.attempt.number);
+                   add_restored(e.attempt);
+                   const Trial& trial = experiment.trials.at(e.attempt.owner.number);
+                   json.Set("rows", RowsOf(core, trial, entry, e.attempt.number));
+                 },
+                 [](const auto&) {},
+             },
+             entry.record.event);
   return json;
 }
 
@@ -166,10 +166,10 @@ void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, Js
     if (found == core.world.state.experiments.end()) return NotFound("no such experiment");
     if (found->second.drivers.size() != seen.session)
       return absl::FailedPreconditionError("another driver answers this experiment now");
-    const bool news = core.world.index.experiments.at(id).news_seq > seen.after;
+    const bool news = core.world.index.experiments.at(id).driver_record_seq > seen.after;
     if (!news) *quiet = std::max(*quiet, core.world.state.seq);
     const bool asks = AskedNumbers(core.world, id) != seen.asked;
-    if (!news && !asks && !last && !found->second.ended) return std::nullopt;
+    if (!news && !asks && !last && !found->second.finished) return std::nullopt;
     return Json::MakeObject(
         {{"from", *quiet}, {"until", core.world.state.seq}, {"news", news}});
   };
@@ -209,7 +209,7 @@ void Operations::ShowQuestions(ExperimentId id, std::function<Json(const Core&)>
                              {"more", more},
                              {"answered_seq", experiment.answered_seq},
                              {"asked", AskedView(core, id)},
-                             {"ended", experiment.ended}});
+                             {"ended", experiment.finished}});
   };
   Ask(std::move(view), std::move(done));
 }

@@ -15,7 +15,7 @@ namespace rt {
 // A spec without results_dir gets the head's results_root. InvalidArgument when results_dir
 // is not allowed or cannot be made.
 absl::StatusOr<std::string> ReserveResultsDir(const ExperimentSpec& spec, const ResultRoots& roots);
-// Gives it back when the experiment went elsewhere; stays when somebody has used it.
+// Gives it back when the experiment went elsewhere; stays when it was used meanwhile.
 void ReleaseResultsDir(const std::string& path, const ResultRoots& roots);
 
 }  // namespace rt

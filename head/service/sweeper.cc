@@ -19,11 +19,11 @@ using Manifests = std::set<std::string>;
 void AddRuns(const Runs& runs, Manifests& live) {
   for (const Checkpoint& checkpoint : runs.checkpoints) {
     live.insert(checkpoint.manifest);
-    live.insert(checkpoint.parts.begin(), checkpoint.parts.end());
+    live.insert(checkpoint.shards.begin(), checkpoint.shards.end());
   }
   for (const RankOutputs& one : runs.outputs) live.insert(one.kept.manifest);
   if (const Attempt* attempt = runs.live())
-    for (const CheckpointPart& part : attempt->parts) live.insert(part.manifest);
+    for (const CheckpointShard& shard : attempt->shards) live.insert(shard.manifest);
 }
 
 // Where the gathering goes on: all jobs at once, then the experiments' trials.
@@ -98,7 +98,7 @@ absl::StatusOr<BlobSweeper::Live> BlobSweeper::Gather() {
 
 absl::Status BlobSweeper::RunOnce() {
   RT_ASSIGN_OR_RETURN(Live live, Gather());
-  const bool is_short = store_.IsShortOfRoom();
+  const bool is_short = store_.IsShortOfSpace();
   if (is_short) short_rounds_ = kShortRounds;
   idle_rounds_ = live.seq == swept_seq_ && !is_short ? idle_rounds_ + 1 : 0;
   swept_seq_ = live.seq;
@@ -130,7 +130,7 @@ absl::Status BlobSweeper::RunOnce() {
 }
 
 Millis BlobSweeper::NextRound() const {
-  const bool is_short = short_rounds_ > 0 || store_.IsShortOfRoom();
+  const bool is_short = short_rounds_ > 0 || store_.IsShortOfSpace();
   return is_short ? std::min(times_.every, times_.every_when_short) : times_.every;
 }
 

@@ -126,7 +126,7 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
     added->set_env(input.env);
   }
   wire.set_checkpoint(spec.checkpoint);
-  for (const auto& part : spec.checkpoint_parts) wire.add_checkpoint_parts(part);
+  for (const auto& part : spec.checkpoint_shards) wire.add_checkpoint_parts(part);
   wire.set_params(spec.params);
   auto* resources = wire.mutable_resources();
   resources->set_cpu(spec.resources.cpu);
@@ -148,7 +148,7 @@ v1::LaunchSpec ToWire(const LaunchSpec& spec) {
   wire.set_watchdog_min_ms(spec.watchdog.min);
   wire.set_watchdog_dump(spec.watchdog.dump);
   wire.set_limit_cpu(spec.limit_cpu);
-  wire.set_checkpoint_held(spec.checkpoint_held);
+  wire.set_checkpoint_held(spec.checkpoint_on_replicas);
   wire.set_durable_after(static_cast<uint32_t>(spec.durable_after));
   return wire;
 }
@@ -173,7 +173,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
   sync.drain_for = is_near ? request.drain_for_ms() : 0;
   sync.away_for = std::max<Millis>(0, request.away_for_ms());
-  sync.trouble = ValidUtf8(request.trouble(), limits::kReasonBytesMax);
+  sync.fault = ValidUtf8(request.trouble(), limits::kReasonBytesMax);
   sync.seen_epoch = request.seen_epoch();
   sync.seen_seq = request.seen_seq();
   if (static_cast<size_t>(request.outputs_size()) > limits::kOutputsWaitingMax)
@@ -234,7 +234,7 @@ absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, N
     return Invalid("more checkpoints than rows in one Report");
   for (const auto& saved : request.saved()) {
     RT_ASSIGN_OR_RETURN(Fence fence, FromWire(saved.fence()));
-    report.saved.insert({fence, saved.seq()});
+    report.rows_with_checkpoint.insert({fence, saved.seq()});
   }
   return report;
 }
@@ -252,13 +252,13 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     *added->mutable_fence() = ToWire(desired.fence);
     added->set_stop(desired.stop);
     added->set_suspend(desired.suspend);
-    added->set_move(desired.move);
-    if (desired.move_by != 0)
-      added->set_move_for_ms(std::max<Millis>(1, desired.move_by - from.now));
-    added->set_judged_seq(desired.judged_seq);
-    added->set_whole_seq(desired.whole_seq);
-    if (desired.after.owner.kind != Owner::Kind::kNone)
-      *added->mutable_after() = ToWire(Fence{desired.after, 0});
+    added->set_move(desired.evict);
+    if (desired.evict_by != 0)
+      added->set_move_for_ms(std::max<Millis>(1, desired.evict_by - from.now));
+    added->set_judged_seq(desired.decided_seq);
+    added->set_whole_seq(desired.complete_seq);
+    if (desired.start_after.owner.kind != Owner::Kind::kNone)
+      *added->mutable_after() = ToWire(Fence{desired.start_after, 0});
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);
     if (body == bodies.end() || bytes > kBodiesBytesMax) continue;
@@ -279,11 +279,11 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply) {
   }
 }
 
-absl::StatusOr<input::ResumeExperiment::Fate> FateFrom(const std::string& name) {
-  using Fate = input::ResumeExperiment::Fate;
-  if (name == "keep") return Fate::kKeep;
-  if (name == "retry") return Fate::kRetry;
-  if (name == "restart") return Fate::kRestart;
+absl::StatusOr<input::ResumeExperiment::TrialAction> TrialActionFrom(const std::string& name) {
+  using TrialAction = input::ResumeExperiment::TrialAction;
+  if (name == "keep") return TrialAction::kLeave;
+  if (name == "retry") return TrialAction::kResume;
+  if (name == "restart") return TrialAction::kRestart;
   return Invalid("'" + name + "' is none of keep, retry and restart");
 }
 

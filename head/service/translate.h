@@ -25,7 +25,7 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply);
 // InvalidArgument "NAME is N bytes; at most M are allowed".
 absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max);
 
-// "keep", "retry" or "restart": what becomes of trials that are over when their search goes on.
-absl::StatusOr<input::ResumeExperiment::Fate> FateFrom(const std::string& name);
+// "keep", "retry" or "restart": the action for ended trials when their search is resumed.
+absl::StatusOr<input::ResumeExperiment::TrialAction> TrialActionFrom(const std::string& name);
 
 }  // namespace rt

@@ -45,7 +45,7 @@ std::set<NodeId> ServingNodes(const Core& core) {
   return nodes;
 }
 
-std::vector<NodeId> HoldersFrom(const v1::CommitCheckpointRequest& request, NodeId node) {
+std::vector<NodeId> ReplicasFrom(const v1::CommitCheckpointRequest& request, NodeId node) {
   if (!request.held()) return {};
   std::vector<NodeId> nodes = {node};
   for (uint64_t peer : request.peers()) nodes.push_back(NodeId{peer});
@@ -88,16 +88,15 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       auto post = [this, request, reply, reactor, node, fence = *fence](const absl::Status& live) {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
         ReachFailpoint("head.checkpoint.before_commit");
-        edge_.loop.Post(input::CommitCheckpoint{node, fence, request->manifest(),
-                                                FromWire(request->row()), request->bytes(),
-                                                request->together(), request->seen_epoch(),
-                                                request->incarnation(),
-                                                HoldersFrom(*request, node)},
-                        [reactor, reply](const absl::Status& status, const Answer& answer) {
-                          ReachFailpoint("head.checkpoint.after_commit");
-                          reply->set_checkpoint(answer.checkpoint);
-                          reactor->Finish(ToGrpc(status));
-                        });
+        edge_.loop.Post(
+            input::CommitCheckpoint{node, fence, request->manifest(), FromWire(request->row()),
+                                    request->bytes(), request->together(), request->seen_epoch(),
+                                    request->incarnation(), ReplicasFrom(*request, node)},
+            [reactor, reply](const absl::Status& status, const Answer& answer) {
+              ReachFailpoint("head.checkpoint.after_commit");
+              reply->set_checkpoint(answer.checkpoint);
+              reactor->Finish(ToGrpc(status));
+            });
       };
       IfLive(*fence, node, std::move(post), request->seen_epoch());
     });
@@ -111,21 +110,21 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       auto fence = std::make_shared<absl::StatusOr<Fence>>(absl::NotFoundError("none"));
       if (request->has_fence()) *fence = FromWire(request->fence());
       auto alive = std::make_shared<std::set<NodeId>>();
-      auto holders = std::make_shared<Holders>();
+      auto replicas = std::make_shared<ReplicaNodes>();
       edge_.loop.Query(
-          [alive, holders, fence](const Core& core) {
+          [alive, replicas, fence](const Core& core) {
             *alive = ServingNodes(core);
-            if (fence->ok()) *holders = HoldersFor(core.world.state, (*fence)->attempt);
+            if (fence->ok()) *replicas = ReplicasFor(core.world.state, (*fence)->attempt);
           },
           [=, this](const absl::Status& read) {
-            const PeerBook::Ask ask{node, request->address(), request->manifest(), holders->nodes};
-            std::set<NodeId> missing(holders->nodes.begin(), holders->nodes.end());
+            const PeerBook::Ask ask{node, request->address(), request->manifest(), replicas->nodes};
+            std::set<NodeId> missing(replicas->nodes.begin(), replicas->nodes.end());
             missing.erase(node);
             for (const auto& found : edge_.book.Find(ask, *alive, SteadyClock())) {
               FillSource(found, reply->add_sources());
               missing.erase(found.node);
             }
-            reply->set_lost(holders->lost);
+            reply->set_lost(replicas->lost);
             reply->set_all(missing.empty());
             reactor->Finish(ToGrpc(read));
           });
@@ -134,25 +133,25 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   Reactor* KeepCheckpoint(Context* context, const v1::KeepCheckpointRequest* request,
                           v1::KeepCheckpointReply* reply) override {
     return AsNode(context, "WorkerService/KeepCheckpoint", [&](NodeId node, Reactor* reactor) {
-      using News = input::KeepCheckpoint::News;
+      using ReplicaStatus = input::RenewReplica::ReplicaStatus;
       auto owner = FromWire(request->owner());
       absl::Status checked = owner.status();
       if (checked.ok() && !IsDigest(request->manifest())) checked = Invalid("not a digest");
-      if (checked.ok() && request->news() > static_cast<uint32_t>(News::kGone))
-        checked = Invalid("no such news of a checkpoint");
+      if (checked.ok() && request->news() > static_cast<uint32_t>(ReplicaStatus::kGone))
+        checked = Invalid("no such status of a replica");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      edge_.loop.Post(input::KeepCheckpoint{node, *owner, request->manifest(),
-                                            static_cast<News>(request->news()),
-                                            request->seen_epoch(), request->early(),
-                                            request->incarnation(), request->attempt(),
-                                            request->row()},
-                      [reactor, reply](const absl::Status& status, const Answer& answer) {
-                        reply->set_needed(answer.needed);
-                        reply->set_push(answer.push);
-                        reply->set_let_go(answer.let_go);
-                        reply->set_may_come(!answer.needed && !answer.let_go);
-                        reactor->Finish(ToGrpc(status));
-                      });
+      edge_.loop.Post(
+          input::RenewReplica{node, *owner, request->manifest(),
+                              static_cast<ReplicaStatus>(request->news()), request->seen_epoch(),
+                              request->early(), request->incarnation(), request->attempt(),
+                              request->row()},
+          [reactor, reply](const absl::Status& status, const Answer& answer) {
+            reply->set_needed(answer.needed);
+            reply->set_push(answer.push);
+            reply->set_let_go(answer.release);
+            reply->set_may_come(!answer.needed && !answer.release);
+            reactor->Finish(ToGrpc(status));
+          });
     });
   }
   Reactor* FindHolder(Context* context, const v1::FindHolderRequest* request,
@@ -195,16 +194,16 @@ class WorkerService final : public v1::WorkerService::CallbackService {
     return AsNode(context, "WorkerService/HoldTrees", [&](NodeId node, Reactor* reactor) {
       absl::Status checked = CheckPeer(request->address());
       if (static_cast<size_t>(std::max(request->whole_size(), request->fetching_size())) >
-          limits::kHeldTreesPerNode)
+          limits::kAnnouncedTreesPerNode)
         checked = Invalid("at most 1000 trees in one call");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      PeerBook::Held held{.address = request->address()};
+      PeerBook::Announced announced{.address = request->address()};
       std::copy_if(request->whole().begin(), request->whole().end(),
-                   std::back_inserter(held.whole), IsDigest);
+                   std::back_inserter(announced.whole), IsDigest);
       std::copy_if(request->fetching().begin(), request->fetching().end(),
-                   std::back_inserter(held.fetching), IsDigest);
-      for (uint64_t failed : request->failed()) held.failed.push_back(NodeId{failed});
-      edge_.book.Hold(node, held, SteadyClock());
+                   std::back_inserter(announced.fetching), IsDigest);
+      for (uint64_t failed : request->failed()) announced.failed.push_back(NodeId{failed});
+      edge_.book.Announce(node, announced, SteadyClock());
       reactor->Finish(grpc::Status::OK);
     });
   }

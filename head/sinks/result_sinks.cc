@@ -49,7 +49,7 @@ class Sinks final : public ResultSinks {
         : sink(id, directory, parts) {}
     ExperimentSink sink;
     bool is_slow = false;     // It did not keep up with the cursor before this one.
-    bool is_decided = false;  // It waits for its sink only.
+    bool is_finishing = false;  // It waits for its sink only.
   };
 
   void Run();
@@ -130,7 +130,7 @@ absl::Status Sinks::Prepare() {
     Push(id, {.kind = SinkTask::Kind::kRewrite, .seq = UINT64_MAX});
   }
   for (ExperimentId id : replica_.core.world.index.unflushed_experiments)
-    EntryOf(id).is_decided = true;
+    EntryOf(id).is_finishing = true;
   is_prepared_ = true;
   return absl::OkStatus();
 }
@@ -208,14 +208,14 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
     Push(ended->trial, {.kind = Kind::kEnd, .seq = seq, .at = record.at, .end = ended->end,
                         .error = ended->error, .reason = ended->reason});
   }
-  if (const auto* decided = std::get_if<event::ExperimentDecided>(&record.event)) {
+  if (const auto* decided = std::get_if<event::ExperimentFinishing>(&record.event)) {
     Entry& entry = EntryOf(decided->experiment);
     entry.sink.Push({.kind = Kind::kSync, .seq = seq});
-    entry.is_decided = true;
+    entry.is_finishing = true;
     is_due_ = true;
   }
   if (const auto* reopened = std::get_if<event::ExperimentReopened>(&record.event))
-    EntryOf(reopened->experiment).is_decided = false;
+    EntryOf(reopened->experiment).is_finishing = false;
 }
 
 void Sinks::AddRows(uint64_t seq, const RowBatch& rows) {
@@ -260,7 +260,7 @@ absl::Status Sinks::SaveCursor() {
   const auto deadline = saved_at_ + milliseconds(options_.cursor_wait);
   for (auto& [id, entry] : entries_) {
     entry.is_slow = entry.is_slow ? !entry.sink.IsIdle() : !entry.sink.WaitIdle(deadline);
-    if (entry.is_slow && entry.is_decided) news.behind.insert(id);
+    if (entry.is_slow && entry.is_finishing) news.behind.insert(id);
   }
   SinkCursor cursor = NextCursor(news);
   const bool has_news = news.seq != told_.seq || news.behind != told_.behind ||
@@ -284,7 +284,7 @@ absl::Status Sinks::SaveCursor() {
 void Sinks::ForgetEnded() {
   const State& state = replica_.core.world.state;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
-    const bool is_over = state.experiments.at(entry->first).ended &&
+    const bool is_over = state.experiments.at(entry->first).finished &&
                          !cursor_.unbegun.contains(entry->first) && entry->second.sink.IsDone();
     entry = is_over ? entries_.erase(entry) : std::next(entry);
   }

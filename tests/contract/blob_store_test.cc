@@ -9,7 +9,7 @@
 #include "common/cas/mem_objects.h"
 #include "common/cas/mem_store.h"
 #include "common/cas/pack_store.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/remote_store.h"
 #include "common/run/files.h"
@@ -227,13 +227,13 @@ TEST_CASE("directory store: a manifest that is being read, and what it names, is
 }
 
 TEST_CASE("directory store: a disk is not filled, and the error says how much is needed") {
-  CHECK(RoomKeptFree(Bytes{100} << 30) == Bytes{2} << 30);
-  CHECK(RoomKeptFree(Bytes{10'000'000'000}) == 500'000'000);
-  CHECK(RoomKeptFree(Bytes{1} << 30) == Bytes{160} << 20);
-  CHECK(RoomKeptFree(Bytes{8} << 20) == Bytes{2} << 20);
+  CHECK(SpaceKeptFree(Bytes{100} << 30) == Bytes{2} << 30);
+  CHECK(SpaceKeptFree(Bytes{10'000'000'000}) == 500'000'000);
+  CHECK(SpaceKeptFree(Bytes{1} << 30) == Bytes{160} << 20);
+  CHECK(SpaceKeptFree(Bytes{8} << 20) == Bytes{2} << 20);
   TempDir directory("blob");
-  CHECK(CheckRoom(directory.path(), 1).ok());
-  absl::Status refused = CheckRoom(directory.path(), Bytes{1} << 60);
+  CHECK(CheckSpace(directory.path(), 1).ok());
+  absl::Status refused = CheckSpace(directory.path(), Bytes{1} << 60);
   CHECK(absl::IsResourceExhausted(refused));
   CHECK(MessageOf(refused).find("are to be written") != std::string::npos);
   CHECK(HintOf(refused).find("checkpoint_store") != std::string::npos);

@@ -41,13 +41,13 @@ class Head : public v1::WorkerService::Service {
                            v1::FindSourcesReply* reply) override {
     std::lock_guard lock(mutex);
     const PeerBook::Ask ask{Caller(*context), request->address(), request->manifest(),
-                            request->has_fence() ? holders : std::vector<NodeId>{}};
+                            request->has_fence() ? replicas : std::vector<NodeId>{}};
     for (const auto& found : book.Find(ask, alive, 1)) {
       auto* source = reply->add_sources();
       source->set_node(found.node.value);
       source->set_address(found.address);
     }
-    reply->set_lost(request->has_fence() && holders.empty());
+    reply->set_lost(request->has_fence() && replicas.empty());
     reply->set_all(true);
     return grpc::Status::OK;
   }
@@ -61,19 +61,19 @@ class Head : public v1::WorkerService::Service {
     }
     return grpc::Status::OK;
   }
-  std::vector<NodeId> holders;  // Of what is asked for with a fence.
+  std::vector<NodeId> replicas;       // Of what is asked for with a fence.
   std::atomic<bool> is_away = false;  // For who looks for a holder.
   grpc::Status HoldTrees(grpc::ServerContext* context, const v1::HoldTreesRequest* request,
                          v1::Empty*) override {
     std::lock_guard lock(mutex);
-    PeerBook::Held held{.address = request->address()};
-    held.whole = {request->whole().begin(), request->whole().end()};
-    held.fetching = {request->fetching().begin(), request->fetching().end()};
+    PeerBook::Announced announced{.address = request->address()};
+    announced.whole = {request->whole().begin(), request->whole().end()};
+    announced.fetching = {request->fetching().begin(), request->fetching().end()};
     failed.insert(request->failed().begin(), request->failed().end());
     const NodeId node = Caller(*context);
     alive.insert(node);
-    book.Hold(node, held, 1);
-    for (const std::string& manifest : held.whole) whole_[node].insert(manifest);
+    book.Announce(node, announced, 1);
+    for (const std::string& manifest : announced.whole) whole_[node].insert(manifest);
     told.notify_all();
     return grpc::Status::OK;
   }
@@ -165,10 +165,10 @@ struct Node {
     trees = std::make_unique<LocalTrees>(path + "/kept", KeptBounds{},
                                          [this] { finder->Changed(); });
     options.host = "127.0.0.1";
-    options.hold = [this](const PeerServerOptions::Held& held) {
-      auto from = finder->At(held.manifest, held.node, held.address);
-      asked_row = held.row;
-      return fetcher->Hold(*from, held.manifest, held.fence);
+    options.replicate = [this](const PeerServerOptions::ReplicaRequest& asked) {
+      auto from = finder->At(asked.manifest, asked.node, asked.address);
+      asked_row = asked.row;
+      return fetcher->FetchAsReplica(*from, asked.manifest, asked.fence);
     };
     server = *PeerServer::Start(options, credentials, *trees);
     finder->Start(*trees, server->address(), [] { return uint64_t{1}; });
@@ -253,7 +253,7 @@ TEST_CASE("peers: eight nodes that fetch at once take one copy from the store") 
   CHECK(house.head.failed.empty());
 }
 
-TEST_CASE("peers: one that the store does not have is held by another, and fetched from there") {
+TEST_CASE("peers: a tree that the store lacks is replicated, and fetched from the replica") {
   House house;
   const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
   MemStore other;  // Where its manifest comes from: the house's store stays empty.
@@ -262,31 +262,31 @@ TEST_CASE("peers: one that the store does not have is held by another, and fetch
   REQUIRE(EnsureDirectory(source).ok());
   REQUIRE(WriteFileAtomic(source + "/weights", std::string(100'000, 'w')).ok());
   const StoredTree tree = *StoreTree(other, source, {});
-  REQUIRE(first->trees->Hold(fence, tree.manifest, tree.text, source, FileClock()).ok());
+  REQUIRE(first->trees->AddReplica(fence, tree.manifest, tree.text, source, FileClock()).ok());
   house.head.AwaitWhole(1, tree.manifest);
   // Nobody else is there.
-  CHECK(absl::IsUnavailable(first->finder->Hold(tree.manifest, fence, 5).status()));
+  CHECK(absl::IsUnavailable(first->finder->Replicate(tree.manifest, fence, 5).status()));
   Node second(house, 2);
   second.finder->Changed();
   house.head.AwaitAlive(2);
-  auto holder = first->finder->Hold(tree.manifest, fence, 5);
+  auto holder = first->finder->Replicate(tree.manifest, fence, 5);
   REQUIRE(holder.ok());
   CHECK(*holder == 2);
-  CHECK(second.trees->Held().size() == 1);
+  CHECK(second.trees->Replicas().size() == 1);
   CHECK(second.asked_row == 5);
-  CHECK(first->finder->Hold(tree.manifest, fence, 5).ok());  // Asked again, it holds on.
+  CHECK(first->finder->Replicate(tree.manifest, fence, 5).ok());  // Asked again, it holds on.
   house.head.is_away = true;  // Then who held the last one is asked, where there is one.
-  CHECK(first->finder->Hold(tree.manifest, fence, 5).ok());
-  CHECK(absl::IsUnavailable(second.finder->Hold(tree.manifest, fence, 5).status()));
+  CHECK(first->finder->Replicate(tree.manifest, fence, 5).ok());
+  CHECK(absl::IsUnavailable(second.finder->Replicate(tree.manifest, fence, 5).status()));
   house.head.is_away = false;
   first.reset();
   Node third(house, 3);
   const auto fetch = [&] {
-    return third.fetcher->FetchHeld(tree.manifest, fence, third.path + "/out");
+    return third.fetcher->FetchReplica(tree.manifest, fence, third.path + "/out");
   };
   {
     std::lock_guard lock(house.head.mutex);
-    house.head.holders = {NodeId{2}};
+    house.head.replicas = {NodeId{2}};
     house.head.alive.erase(NodeId{1});
   }
   REQUIRE(fetch().ok());
@@ -294,14 +294,14 @@ TEST_CASE("peers: one that the store does not have is held by another, and fetch
   third.fetcher->Leave(third.path + "/out", false);
   REQUIRE(RemoveTree(third.path + "/out").ok());
   // Who holds it lost its bytes: nobody has it. Before that is known, nobody serves it now.
-  second.trees->LetGo(fence, tree.manifest);
-  second.trees->GiveRoom();
+  second.trees->Release(fence, tree.manifest);
+  second.trees->FreeSpace();
   CHECK(absl::IsNotFound(fetch()));
   second.server.reset();
   CHECK(absl::IsUnavailable(fetch()));
   {
     std::lock_guard lock(house.head.mutex);
-    house.head.holders.clear();
+    house.head.replicas.clear();
   }
   CHECK(absl::IsDataLoss(fetch()));
 }
@@ -346,8 +346,8 @@ TEST_CASE("peers: what a liar sends is not believed") {
   builder.RegisterService(&liar);
   auto server = builder.BuildAndStart();
   house.head.alive.insert(NodeId{1});
-  house.head.book.Hold(NodeId{1}, {"127.0.0.1:" + std::to_string(port), {tree.manifest}, {}, {}},
-                       1);
+  house.head.book.Announce(NodeId{1},
+                           {"127.0.0.1:" + std::to_string(port), {tree.manifest}, {}, {}}, 1);
   Node node(house, 2);
   REQUIRE(node.Fetch(tree).ok());
   CHECK(node.Weights() == house.Weights(1));

@@ -111,10 +111,10 @@ class Course {
   std::string Key() { return bytes_.Chance() ? "key-" + std::to_string(bytes_.Below(3)) : ""; }
 
   input::ResumeExperiment AnyResume() {
-    using Fate = input::ResumeExperiment::Fate;
+    using TrialAction = input::ResumeExperiment::TrialAction;
     const uint64_t drawn = bytes_.Below(27);
-    return {AnyExperiment(), static_cast<Fate>(drawn % 3), static_cast<Fate>(drawn / 3 % 3),
-            static_cast<Fate>(drawn / 9)};
+    return {AnyExperiment(), static_cast<TrialAction>(drawn % 3),
+            static_cast<TrialAction>(drawn / 3 % 3), static_cast<TrialAction>(drawn / 9)};
   }
 
   Input Next() {

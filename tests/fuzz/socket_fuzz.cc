@@ -24,7 +24,7 @@ class NoHead : public HeadCalls {
                                             const SafeCheckpoint&) override {
     return absl::FailedPreconditionError("stale");
   }
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion&) override {
+  absl::StatusOr<ReplicaDuty> RenewReplica(const ReplicaQuestion&) override {
     return absl::FailedPreconditionError("stale");
   }
   void DriverCall(const Fence&, std::string,

@@ -54,7 +54,7 @@ TEST_CASE("gpu: NVML tells uuid, name, memory and health, and slices instead of 
   CHECK(found[0] == FoundGpu{"GPU-a", "NVIDIA H200", 150'000'000'000, ""});
   CHECK(found[1] == FoundGpu{"MIG-1", "NVIDIA A100 MIG 3g.40gb", 40'000'000'000, ""});
   CHECK(found[2].uuid == "MIG-2");
-  CHECK(found[3].trouble == "NVML: GPU is lost");
+  CHECK(found[3].fault == "NVML: GPU is lost");
 }
 
 TEST_CASE("gpu: a library without its driver is an error that says so") {
@@ -70,7 +70,7 @@ TEST_CASE("gpu: a gpu keeps its number when another falls off the bus or is adde
   const std::vector<Gpu> known = {Known(0, "GPU-a"), Known(1, "GPU-b")};
   const auto now = NumberGpus(known, {{"GPU-c", "H", 9, ""}, {"GPU-b", "H", 9, ""}});
   REQUIRE(Uuids(now) == Names{"GPU-a", "GPU-b", "GPU-c"});
-  CHECK(now[0].facts.trouble.find("fell off the bus") != std::string::npos);
+  CHECK(now[0].facts.fault.find("fell off the bus") != std::string::npos);
   CHECK(now[1] == known[1]);
   CHECK(now[2].index == 2);
 }
@@ -108,7 +108,7 @@ TEST_CASE("gpu: gpus named by hand on a machine without NVML go by their numbers
   CHECK(GpuUnits(*gpus, choice) == 3 * kUnit / 2);
 }
 
-TEST_CASE("gpu: a gpu in trouble is listed and takes nothing") {
+TEST_CASE("gpu: a gpu with a fault is listed and takes no work") {
   Machine machine;
   machine.Has("GPU-a,H,9,ok\nGPU-b,H,9,reset\n");
   GpuWatch watch({}, machine.path, "boot1");

@@ -73,7 +73,7 @@ class AskedDriverTest(unittest.TestCase):
         self.assertIn(f"experiment {experiment['id']}", [each["id"] for each in waiting])
         trials = self.cluster.trials(experiment["id"])
         stuck = [each["reason"] for each in trials if each["state"] == "RUNNING"]
-        self.assertTrue(any("judge iteration" in str(each) for each in stuck), stuck)
+        self.assertTrue(any("decide about iteration" in str(each) for each in stuck), stuck)
         self.cluster.kill("head")
         second = self.start(pause_s=0.05)
         self.addCleanup(second.kill)

@@ -94,11 +94,12 @@ static std::string ByWhen(Millis at) { return at == 0 ? "" : " by " + std::to_st
 std::string Print(const std::vector<DesiredAttempt>& desired) {
   std::string text = "desired:";
   for (const DesiredAttempt& wanted : desired) {
-    text += " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
-            (wanted.suspend ? " (suspend)" : "") +
-            (wanted.move ? " (move" + ByWhen(wanted.move_by) + ")" : "") +
-            (wanted.whole_seq > 0 ? " (whole " + std::to_string(wanted.whole_seq) + ")" : "") +
-            (wanted.judged_seq > 0 ? " (judged " + std::to_string(wanted.judged_seq) + ")" : "");
+    text +=
+        " " + ToString(wanted.fence) + (wanted.stop ? " (stop)" : "") +
+        (wanted.suspend ? " (suspend)" : "") +
+        (wanted.evict ? " (move" + ByWhen(wanted.evict_by) + ")" : "") +
+        (wanted.complete_seq > 0 ? " (whole " + std::to_string(wanted.complete_seq) + ")" : "") +
+        (wanted.decided_seq > 0 ? " (judged " + std::to_string(wanted.decided_seq) + ")" : "");
   }
   return desired.empty() ? "desired: nothing" : text;
 }

@@ -206,8 +206,8 @@ void Story::Commit(const std::string& verb, std::istream& words) {
   input::CommitCheckpoint commit;
   if (verb == "held")
     for (const std::string& name : Split(Next<std::string>(words), ','))
-      commit.held_by.push_back(nodes_[name].id);
-  commit.together = verb == "together";
+      commit.replicas.push_back(nodes_[name].id);
+  commit.collective = verb == "together";
   commit.fence = NextFence(words);
   commit.row = {.seq = Next<uint64_t>(words), .iteration = Next<double>(words)};
   commit.manifest = Next<std::string>(words);
@@ -218,17 +218,19 @@ void Story::Commit(const std::string& verb, std::istream& words) {
 }
 
 void Story::Keep(std::istream& words) {
-  using News = input::KeepCheckpoint::News;
-  input::KeepCheckpoint keep{.node = nodes_[Next<std::string>(words)].id};
+  using ReplicaStatus = input::RenewReplica::ReplicaStatus;
+  input::RenewReplica keep{.node = nodes_[Next<std::string>(words)].id};
   keep.owner = Owner::Of(ParseTrialId(Next<std::string>(words)).value_or(TrialId{}));
   keep.manifest = Next<std::string>(words);
-  std::string news;
-  words >> news;
-  keep.news = news == "stored" ? News::kStored : news == "gone" ? News::kGone : News::kNone;
-  keep.is_early = news == "early" && words >> keep.attempt >> keep.row;
+  std::string status;
+  words >> status;
+  keep.status = status == "stored" ? ReplicaStatus::kStored
+                : status == "gone" ? ReplicaStatus::kGone
+                                   : ReplicaStatus::kNone;
+  keep.is_early = status == "early" && words >> keep.attempt >> keep.row;
   const Answer answer = Give(keep);
   if (answer.needed) out_.push_back(answer.push ? "hold, and push" : "hold");
-  else out_.push_back(answer.let_go ? "let go" : "its commit may come");
+  else out_.push_back(answer.release ? "let go" : "its commit may come");
 }
 
 void Story::KeepOutputs(std::istream& words) {
@@ -254,12 +256,12 @@ input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words)
   input::ResumeExperiment resume{experiment};
   for (std::string word; words >> word;) {
     const std::vector<std::string> said = Split(word, '=');
-    const auto fate = said.back() == "keep"    ? input::ResumeExperiment::Fate::kKeep
-                      : said.back() == "retry" ? input::ResumeExperiment::Fate::kRetry
-                                               : input::ResumeExperiment::Fate::kRestart;
-    if (said[0] == "failed") resume.failed = fate;
-    if (said[0] == "unfinished") resume.unfinished = fate;
-    if (said[0] == "finished") resume.finished = fate;
+    const auto action = said.back() == "keep"    ? input::ResumeExperiment::TrialAction::kLeave
+                        : said.back() == "retry" ? input::ResumeExperiment::TrialAction::kResume
+                                                 : input::ResumeExperiment::TrialAction::kRestart;
+    if (said[0] == "failed") resume.failed = action;
+    if (said[0] == "unfinished") resume.unfinished = action;
+    if (said[0] == "finished") resume.finished = action;
   }
   return resume;
 }

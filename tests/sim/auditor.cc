@@ -76,7 +76,8 @@ void Auditor::On(const event::HeadStarted& e) {
   epoch_ = e.epoch;
 }
 void Auditor::On(const event::HeadRolledBack&) {
-  Must(false, "no head lacks what a worker was told");  // Here journals are shipped in sync mode.
+  Must(false,
+       "no head lacks a record that a worker heard of");  // Here journals are shipped in sync mode.
 }
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");
@@ -147,7 +148,7 @@ void Auditor::On(const event::JobStopRequested& e) {
   runs.stop_requested = true;
   // At once: somebody may reopen one of them in the same batch.
   for (const auto& [id, experiment] : experiments_)
-    Must(experiment.job != e.job || experiment.stop_requested || experiment.decided,
+    Must(experiment.job != e.job || experiment.stop_requested || experiment.finishing,
          "who stops a job stops its experiments");
 }
 void Auditor::On(const event::JobEnded& e) {
@@ -178,7 +179,7 @@ void Auditor::On(const event::ExperimentCreated& e) {
 }
 void Auditor::On(const event::ExperimentStopRequested& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.decided && !experiment.stop_requested, "asked to stop once, while it is open");
+  Must(!experiment.finishing && !experiment.stop_requested, "asked to stop once, while it is open");
   const Millis budget = experiment.spec.time_budget;
   switch (e.cause) {
     case StopCause::kUser:
@@ -188,9 +189,9 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
       break;
     case StopCause::kBudget:
       Must(budget > 0 && experiment.started_at > 0 &&
-               at_ >= experiment.started_at + experiment.halted_total + budget,
+               at_ >= experiment.started_at + experiment.budget_paused_total + budget,
            "the time budget ran out");
-      Must(experiment.halted_at == 0, "a clock that stands still runs out of nothing");
+      Must(experiment.budget_paused_at == 0, "a clock that stands still runs out of nothing");
       break;
     case StopCause::kExperiment:
       Must(!experiment.search_over, "retried trials end no search");
@@ -208,13 +209,13 @@ void Auditor::On(const event::ExperimentStopRequested& e) {
   experiment.stop_requested = true;
   experiment.cause = e.cause;
 }
-void Auditor::On(const event::ExperimentDecided& e) {
+void Auditor::On(const event::ExperimentFinishing& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.decided, "an experiment is decided once");
-  experiment.decided = true;
-  if (experiment.halted_at == 0) experiment.halted_at = at_;
+  Must(!experiment.finishing, "an experiment finishes once");
+  experiment.finishing = true;
+  if (experiment.budget_paused_at == 0) experiment.budget_paused_at = at_;
   for (const TrialBook& trial : experiment.trials) {
-    Must(trial.runs.over, "every trial of a decided experiment has ended");
+    Must(trial.runs.over, "every trial of a finishing experiment has ended");
   }
   Must(experiment.stop_requested || experiment.search_finished || experiment.search_over ||
            experiment.trials.size() == experiment.spec.trials_total,
@@ -230,10 +231,11 @@ void Auditor::On(const event::ExperimentDecided& e) {
                                 : ExperimentEnd::kCompleted;
   Must(e.end == end, "the experiment ends as what ended its search says");
 }
-void Auditor::On(const event::ExperimentEnded& e) {
+void Auditor::On(const event::ExperimentFinished& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(experiment.decided && !experiment.ended, "an experiment ends once, after its decision");
-  experiment.ended = true;
+  Must(experiment.finishing && !experiment.finished,
+       "an experiment is finished once, after it was finishing");
+  experiment.finished = true;
 }
 
 // --- attempts -----------------------------------------------------------------------------------
@@ -244,8 +246,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.over, "what is over does not run again");
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
-  owner.suspending = owner.moving = false;
-  owner.saved_to = 0;
+  owner.suspending = owner.evicting = false;
+  owner.saved_seq = 0;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   CheckGang(e, owner.asks);
   owner.live = true;
@@ -255,25 +257,26 @@ void Auditor::On(const event::AttemptPlaced& e) {
   owner.begun_from = e.checkpoint;
   owner.port = 0;
   owner.exits.clear();
-  owner.parts.clear();
+  owner.shards.clear();
   CheckAvoided(e, owner);
-  if (e.after.owner.kind != Owner::Kind::kNone) {
-    StandInLine(e, owner);
+  if (e.start_after.owner.kind != Owner::Kind::kNone) {
+    CheckBackfill(e, owner);
   } else {
     for (const Member& member : e.members)
       Take(member, e.attempt, owner.asks.bundles[member.rank]);
   }
   owner.known_rows.clear();
-  owner.judged = 0;
+  owner.decided_seq = 0;
   const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
   Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
-  Must(newest == nullptr || IsWithin(*newest), "nobody goes on from what only lost nodes have");
+  Must(newest == nullptr || IsWithin(*newest),
+       "no attempt starts from a checkpoint that only lost nodes have");
   abandoned_.erase(e.attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
   starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
-                        newest == nullptr ? std::vector<std::string>{} : newest->parts};
+                        newest == nullptr ? std::vector<std::string>{} : newest->shards};
   if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
@@ -281,11 +284,11 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   Must(start != starts_.end(), "only what was placed is started");
   Must(body.iteration_base == start->second.iteration &&
            body.checkpoint == start->second.manifest &&
-           body.checkpoint_parts == start->second.parts,
-       "what is started goes on from the checkpoint that was decided");
+           body.checkpoint_shards == start->second.shards,
+       "a rank starts from the checkpoint of its placement");
   CheckMeeting(body);
   Must(body.checkpoint.empty() || truth.manifests.contains(body.checkpoint) ||
-           (body.checkpoint_held && truth.held.contains(body.checkpoint)),
+           (body.checkpoint_on_replicas && truth.copies.contains(body.checkpoint)),
        "the bytes of the checkpoint are there");
 }
 // Its trial's newest attempt has just been placed.
@@ -300,9 +303,9 @@ void Auditor::CheckStart(TrialId id) {
                         : std::pair{checkpoints.back().attempt, checkpoints.back().seq};
   while (!kept.empty() && std::pair{kept.back().attempt, kept.back().seq} > from) kept.pop_back();
   const Millis budget = experiment.spec.time_budget;
-  Must(!experiment.paused && !experiment.decided, "only an open search starts trials");
+  Must(!experiment.paused && !experiment.finishing, "only an open search starts trials");
   if (experiment.started_at == 0) experiment.started_at = at_;
-  const Millis may_know = std::max(experiment.started_at + experiment.halted_total + budget,
+  const Millis may_know = std::max(experiment.started_at + experiment.budget_paused_total + budget,
                                    truth_->head_awake_since);
   Must(budget == 0 || experiment.search_over || at_ <= may_know + kBudgetSlack,
        "nothing starts after the time budget");
@@ -319,7 +322,7 @@ void Auditor::On(const event::AttemptStarted& e) {
 }
 void Auditor::On(const event::AttemptEnded& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  if (owner.asks.ranks > 1) CheckTogether(e, owner);
+  if (owner.asks.ranks > 1) CheckGangEnd(e, owner);
   else CheckOutcome(e, owner);
   CheckRule(e, owner);
   Release(owner, e.attempt);
@@ -349,7 +352,7 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     // It was never started, as far as anybody knows.
     if (run == truth_->runs.end() || run->second.forgotten) return;
   }
-  if (e.outcome == AttemptOutcome::kPreempted) return CheckMoved({e.attempt, 0}, owner);
+  if (e.outcome == AttemptOutcome::kPreempted) return CheckEvicted({e.attempt, 0}, owner);
   CheckExit({e.attempt, 0}, e.outcome, owner);
   const size_t reported = truth_->runs.at({e.attempt, 0}).rows.size();
   Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted({e.attempt, 0}) >= reported,
@@ -382,7 +385,7 @@ bool Auditor::AllOver() const {
     if (!job.runs.over) return false;
   }
   for (const auto& [id, experiment] : experiments_) {
-    if (!experiment.ended) return false;
+    if (!experiment.finished) return false;
   }
   return true;
 }
@@ -411,9 +414,9 @@ std::string Auditor::Unfinished() const {
     for (const TrialBook& trial : experiment.trials) {
       add("trial " + ToString(TrialId{id, number++}), trial.runs);
     }
-    if (!experiment.ended) {
+    if (!experiment.finished) {
       text += "\n  experiment " + std::to_string(id.value) +
-              (experiment.decided ? " decided" : " open") + ", trials " +
+              (experiment.finishing ? " finishing" : " open") + ", trials " +
               std::to_string(experiment.trials.size());
     }
   }

@@ -47,7 +47,8 @@ struct AuditedSpec {
   bool scored = false, score_maximise = true;  // Kept by loss instead of age.
   std::string durable_after = "store";
   Millis time_budget = 0;
-  bool asks_driver = false, suggests = false, judges = false, chooses = false;  // Of its driver.
+  // Of its driver.
+  bool asks_driver = false, searches = false, schedules = false, selects_next = false;
 
   struct Rule {
     int exit_code = 0;  // 0: any.
@@ -109,10 +110,10 @@ class Auditor {
     uint64_t seq = 0;
     double iteration = 0;
     std::string manifest;
-    std::vector<std::string> parts;
+    std::vector<std::string> shards;
     std::optional<double> score;
     bool retired = false;
-    std::set<NodeId> held_by;  // Until it is in the store.
+    std::set<NodeId> replicas;  // Until it is in the store.
   };
   struct KeptRow {
     uint32_t attempt = 0;
@@ -130,23 +131,23 @@ class Auditor {
     std::set<uint32_t> started;
     uint64_t begun_from = 0;  // A checkpoint.
     double base_iteration = 0;
-    // Of a judged trial's newest attempt: its rows by the record that made them known.
+    // Where a driver schedules: the newest attempt's rows by the record that made them known.
     std::map<uint64_t, uint64_t> known_rows;
-    uint64_t judged = 0;
+    uint64_t decided_seq = 0;
     uint32_t failures = 0;
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
-    uint64_t saved_to = 0;  // Rows of the newest attempt, by its checkpoints, kept or not.
+    uint64_t saved_seq = 0;   // Rows of the newest attempt, by its checkpoints, kept or not.
     uint32_t outputs_of = 0;  // The attempt whose outputs are kept; 0: none.
     bool stop_requested = false;
     bool over = false;
     bool paused = false;      // Not to run.
     bool suspending = false;  // The live attempt was asked to save and end.
-    std::map<std::pair<uint64_t, uint32_t>, std::string> parts;  // By (row, rank): manifests.
+    std::map<std::pair<uint64_t, uint32_t>, std::string> shards;  // By (row, rank): manifests.
     std::set<NodeId> excluded, hung_on;
     uint64_t hangs = 0;
     bool must_fail = false;   // A retry rule said so.
-    bool moving = false;      // Since it was placed a node of it has begun to drain.
+    bool evicting = false;    // Since it was placed a node of it has begun to drain.
   };
   struct TrialBook {
     OwnerBook runs;
@@ -170,8 +171,8 @@ class Auditor {
     Millis started_at = 0;
     std::vector<TrialBook> trials;
     std::map<std::pair<uint32_t, double>, std::vector<double>> rungs;
-    bool stop_requested = false, decided = false, ended = false, paused = false;
-    Millis halted_at = 0, halted_total = 0;
+    bool stop_requested = false, finishing = false, finished = false, paused = false;
+    Millis budget_paused_at = 0, budget_paused_total = 0;
     uint64_t session = 0, answered = 0;
     bool search_finished = false;
     bool search_over = false;  // Only retried trials run, or ran last.
@@ -202,9 +203,9 @@ class Auditor {
   void On(const event::JobEnded& e);
   void On(const event::ExperimentCreated& e);
   void On(const event::ExperimentStopRequested& e);
-  void On(const event::ExperimentDecided& e);
-  void On(const event::ExperimentEnded& e);
-  void On(const event::RoomClaimed& e);
+  void On(const event::ExperimentFinishing& e);
+  void On(const event::ExperimentFinished& e);
+  void On(const event::PreemptionRequested& e);
   void On(const event::TrialCreated& e);
   void On(const event::TrialStopRequested& e);
   void On(const event::TrialEnded& e);
@@ -216,9 +217,9 @@ class Auditor {
   void On(const event::ReportsAccepted& e);
   void On(const event::RungRecorded& e);
   void On(const event::CheckpointCommitted& e);
-  void On(const event::CheckpointPartCommitted& e);
+  void On(const event::CheckpointShardCommitted& e);
   void On(const event::CheckpointStored& e);
-  void On(const event::CheckpointUnheld& e);
+  void On(const event::CheckpointReplicaLost& e);
   void On(const event::CheckpointReleased& e);
   void On(const event::CheckpointRetired& e);
   void On(const event::OutputsKept& e);
@@ -247,31 +248,31 @@ class Auditor {
   static bool IsWorse(const CheckpointBook& a, const CheckpointBook& b, const AuditedSpec& spec);
   static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
   static std::set<uint64_t> NeededOf(const OwnerBook& owner);
-  CheckpointBook& HeldOf(const Owner& owner, uint64_t checkpoint);
-  void CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner);
-  void CheckMoved(const Fence& fence, const OwnerBook& owner) const;
+  CheckpointBook& ReplicatedOf(const Owner& owner, uint64_t checkpoint);
+  void CheckComplete(const event::CheckpointCommitted& e, OwnerBook& owner);
+  void CheckEvicted(const Fence& fence, const OwnerBook& owner) const;
   void CheckDrains() const;
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
   void CheckMeeting(const LaunchSpec& body) const;
-  void CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner);
+  void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
   void CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerBook& owner) const;
   void CheckBroken();
   void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);
   void Take(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Hold(const Member& member, const AttemptId& attempt, const Resources& asks);
   void Release(OwnerBook& owner, const AttemptId& attempt);
-  void StandInLine(const event::AttemptPlaced& e, const OwnerBook& owner);
-  void LeaveLine(const AttemptId& attempt, const Member& member);
+  void CheckBackfill(const event::AttemptPlaced& e, const OwnerBook& owner);
+  void DropBackfill(const AttemptId& attempt, const Member& member);
   void Inherit(const AttemptId& attempt);
   void CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const;
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
-  void CheckJudged(const event::ReportsAccepted& e, const RowBatch& batch);
+  void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
   void CheckStart(TrialId id);
   void CheckKept(const Owner& owner);
   void CheckKeys(ExperimentId id, const TrialBook& trial);
-  void JudgeTrial(ExperimentBook& experiment, TrialBook& trial);
+  void CheckTrial(ExperimentBook& experiment, TrialBook& trial);
   void EndTransaction();
   void CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const;
 
@@ -301,10 +302,11 @@ class Auditor {
   struct Start {
     double iteration = 0;
     std::string manifest;
-    std::vector<std::string> parts;
+    std::vector<std::string> shards;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
-  std::map<AttemptId, AttemptId> line_before_, line_next_;  // Who stands in line, and behind whom.
+  // Backfilled attempts: the one before, the one behind.
+  std::map<AttemptId, AttemptId> backfill_before_, backfill_next_;
   std::set<std::pair<ExperimentId, std::string>> new_keys_;  // Noted in this transaction.
   std::set<TrialId> touched_;  // Trials with rows or rungs in this transaction.
   // Owners in it whose kept checkpoints may have to change: one was committed, holders had news, or

@@ -7,25 +7,25 @@ namespace rt::sim {
 
 // The store has them; or, if the experiment wants no more, the node that trains and another one.
 void Auditor::CheckBytes(const event::CheckpointCommitted& e, const OwnerBook& owner) const {
-  if (e.held_by.empty())
+  if (e.replicas.empty())
     return Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
   const std::string& where = experiments_.at({e.attempt.owner.group}).spec.durable_after;
   Must(where != "store" && owner.asks.ranks == 1,
-       "only one rank's checkpoint is held, where that is enough");
+       "only one rank's checkpoint has replicas, where that is enough");
   const NodeId trainer = owner.members.front().node;
   const std::optional<Copy> own = truth_->CopyOf(e.manifest, trainer);
-  Must(e.held_by.front() == trainer && own.has_value() && own != Copy::kLetGo,
+  Must(e.replicas.front() == trainer && own.has_value() && own != Copy::kReleased,
        "the node that trains has the bytes, unless it has lost them since");
-  for (NodeId id : e.held_by) {
-    Must(Counts(id), "only who is ready is counted on");
+  for (NodeId id : e.replicas) {
+    Must(Counts(id), "replicas are on ready nodes");
     const std::optional<Copy> copy = truth_->CopyOf(e.manifest, id);
-    Must(copy.has_value() && copy != Copy::kLetGo,
-         "who is counted on was given the bytes, and has not let go of them since");
+    Must(copy.has_value() && copy != Copy::kReleased,
+         "a node with a replica was given the bytes, and has not released them since");
   }
-  const size_t count = std::set<NodeId>(e.held_by.begin(), e.held_by.end()).size();
-  Must(count == e.held_by.size() && count <= (where == "local" ? 1 : 2), "each is named once");
+  const size_t count = std::set<NodeId>(e.replicas.begin(), e.replicas.end()).size();
+  Must(count == e.replicas.size() && count <= (where == "local" ? 1 : 2), "each is named once");
   if (where == "local" || count == 2) return;
-  const auto& all = truth_->held.at(e.manifest);
+  const auto& all = truth_->copies.at(e.manifest);
   Must(std::any_of(all.begin(), all.end(), [&](auto& copy) { return !Counts(copy.first); }),
        "another node has them as well, unless it was lost");
 }
@@ -37,8 +37,8 @@ bool Auditor::Counts(NodeId id) const {
 
 // The store has it, or a node that is not lost.
 bool Auditor::IsWithin(const CheckpointBook& book) const {
-  return book.held_by.empty() ||
-         std::any_of(book.held_by.begin(), book.held_by.end(), [&](NodeId n) { return Counts(n); });
+  return book.replicas.empty() || std::any_of(book.replicas.begin(), book.replicas.end(),
+                                              [&](NodeId n) { return Counts(n); });
 }
 
 bool Auditor::CountsOn(const Owner& owner, const std::string& manifest, NodeId node) const {
@@ -46,7 +46,7 @@ bool Auditor::CountsOn(const Owner& owner, const std::string& manifest, NodeId n
   if (!owner.is_trial() || experiment == experiments_.end()) return false;
   const auto& all = experiment->second.trials.at(owner.trial().number).runs.checkpoints;
   return std::any_of(all.begin(), all.end(), [&](const CheckpointBook& book) {
-    return book.manifest == manifest && !book.retired && book.held_by.contains(node);
+    return book.manifest == manifest && !book.retired && book.replicas.contains(node);
   });
 }
 
@@ -56,7 +56,7 @@ std::string Auditor::Awaited(const Truth& truth) const {
     for (const TrialBook& trial : experiment.trials) {
       for (const CheckpointBook& book : trial.runs.checkpoints) {
         if (book.retired) continue;
-        for (NodeId node : book.held_by) {
+        for (NodeId node : book.replicas) {
           if (truth.IsThere(book.manifest, node))
             text += "\n  not stored: " + book.manifest + " on node " + std::to_string(node.value);
         }
@@ -66,20 +66,20 @@ std::string Auditor::Awaited(const Truth& truth) const {
   return text;
 }
 
-Auditor::CheckpointBook& Auditor::HeldOf(const Owner& owner, uint64_t checkpoint) {
+Auditor::CheckpointBook& Auditor::ReplicatedOf(const Owner& owner, uint64_t checkpoint) {
   for (CheckpointBook& book : OwnerOf(owner).checkpoints) {
     if (book.id != checkpoint || book.retired) continue;
-    Must(!book.held_by.empty(), "what the store has is held by nobody");
+    Must(!book.replicas.empty(), "a stored checkpoint has no replicas");
     committed_.insert(owner);
     return book;
   }
-  Fail("only a kept checkpoint is held");
+  Fail("only a kept checkpoint has replicas");
 }
 
 void Auditor::On(const event::CheckpointStored& e) {
-  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
+  CheckpointBook& book = ReplicatedOf(e.owner, e.checkpoint);
   Must(truth_->manifests.contains(book.manifest), "the bytes are in the store");
-  book.held_by.clear();
+  book.replicas.clear();
 }
 
 // Or was until it was given them anew, and the head has only now heard of that.
@@ -88,14 +88,15 @@ bool Auditor::IsRotten(const std::string& manifest, NodeId node) const {
          truth_->said_gone.contains({manifest, node});
 }
 
-void Auditor::On(const event::CheckpointUnheld& e) {
-  CheckpointBook& book = HeldOf(e.owner, e.checkpoint);
-  Must(book.held_by.size() > 1 && book.held_by.erase(e.node) == 1, "one of several let go of it");
+void Auditor::On(const event::CheckpointReplicaLost& e) {
+  CheckpointBook& book = ReplicatedOf(e.owner, e.checkpoint);
+  Must(book.replicas.size() > 1 && book.replicas.erase(e.node) == 1,
+       "one of several replicas is lost");
   Must(IsRotten(book.manifest, e.node), "its bytes have gone there");
 }
 
 void Auditor::On(const event::CheckpointReleased& e) {
-  Must(!CountsOn(e.owner, e.manifest, e.node), "who is counted on is never told to let go");
+  Must(!CountsOn(e.owner, e.manifest, e.node), "a counted replica is never released");
 }
 
 bool Auditor::IsWorse(const CheckpointBook& a, const CheckpointBook& b, const AuditedSpec& spec) {
@@ -120,7 +121,7 @@ std::set<uint64_t> Auditor::NeededOf(const OwnerBook& owner) {
   for (const CheckpointBook& book : owner.checkpoints) {
     if (book.retired) continue;
     newest = book.id;
-    if (book.held_by.empty()) {
+    if (book.replicas.empty()) {
       stored = book.id;
       next.reset();
     } else if (!next) {
@@ -145,7 +146,7 @@ void Auditor::On(const event::CheckpointRetired& e) {
   const bool is_broken = truth_->broken.contains(book->manifest) ||
                          truth_->vanished.contains(book->manifest);
   const bool is_rotten =
-      book->held_by.size() == 1 && IsRotten(book->manifest, *book->held_by.begin());
+      book->replicas.size() == 1 && IsRotten(book->manifest, *book->replicas.begin());
   const bool is_beyond = is_newest && !IsWithin(*book);
   if (is_beyond && !is_broken && !is_rotten && !begins_anew) abandoned_.insert(e.owner);
   if (is_broken || is_rotten || is_beyond) {

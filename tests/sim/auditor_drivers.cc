@@ -19,7 +19,7 @@ void Auditor::On(const event::DriverAnswered& e) {
   for (TrialBook& trial : experiment.trials) {
     auto& known = trial.runs.known_rows;
     while (!known.empty() && known.begin()->first <= e.observed_through) {
-      trial.runs.judged = known.begin()->second;
+      trial.runs.decided_seq = known.begin()->second;
       known.erase(known.begin());
     }
   }
@@ -27,18 +27,18 @@ void Auditor::On(const event::DriverAnswered& e) {
 
 void Auditor::On(const event::SearchFinished& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(experiment.spec.suggests && !experiment.search_finished, "a search finishes once");
+  Must(experiment.spec.searches && !experiment.search_finished, "a search finishes once");
   Must(truth_->finished_searches.contains(e.experiment), "its driver said so");
   experiment.search_finished = true;
 }
 
 // A trial goes on after a row only once its driver has judged it, so no row overtakes a verdict.
-void Auditor::CheckJudged(const event::ReportsAccepted& e, const RowBatch& batch) {
+void Auditor::CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch) {
   if (!e.attempt.owner.is_trial() || e.rank != 0) return;
-  if (!ExperimentOf(e.attempt.owner.trial().experiment).spec.judges) return;
+  if (!ExperimentOf(e.attempt.owner.trial().experiment).spec.schedules) return;
   OwnerBook& owner = OwnerOf(e.attempt.owner);
-  Must(batch.rows.size() == 1 && batch.rows.front().seq == owner.judged + 1,
-       "a trial goes on only after its driver has judged its newest row");
+  Must(batch.rows.size() == 1 && batch.rows.front().seq == owner.decided_seq + 1,
+       "a trial continues only after its driver has decided about its newest row");
   owner.known_rows[record_->seq] = batch.rows.front().seq;
 }
 

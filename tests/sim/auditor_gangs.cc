@@ -82,15 +82,15 @@ void Auditor::TakeGpus(NodeBook& node, const Member& member, const Resources& as
     const auto& all = node.inventory.gpus;
     const auto device = std::find_if(all.begin(), all.end(),
                                      [&](const GpuInfo& info) { return info.index == gpu; });
-    Must(device != all.end() && device->trouble.empty(), "work goes to gpus that are well");
+    Must(device != all.end() && device->fault.empty(), "work goes to gpus that are well");
     Must((node.gpus[gpu] += UnitsEach(asks)) <= 10'000,
          "no gpu is promised beyond the whole of it");
   }
 }
 
 void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
-  if (line_before_.contains(attempt)) {
-    LeaveLine(attempt, owner.members.front());
+  if (backfill_before_.contains(attempt)) {
+    DropBackfill(attempt, owner.members.front());
     return owner.members.clear();
   }
   for (const Member& member : owner.members) {
@@ -146,7 +146,7 @@ void Auditor::On(const event::RankExited& e) {
   } else if (exit.outcome == AttemptOutcome::kSuspended) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
   } else if (exit.outcome == AttemptOutcome::kPreempted) {
-    CheckMoved({e.attempt, exit.rank}, owner);
+    CheckEvicted({e.attempt, exit.rank}, owner);
   } else if (exit.outcome != AttemptOutcome::kLost ||
              truth_->runs.contains({e.attempt, exit.rank})) {  // It was started.
     CheckExit({e.attempt, exit.rank}, exit.outcome, owner);
@@ -155,7 +155,7 @@ void Auditor::On(const event::RankExited& e) {
 }
 
 // The end of an attempt of several ranks: the first failure decides, and none is left behind.
-void Auditor::CheckTogether(const event::AttemptEnded& e, const OwnerBook& owner) {
+void Auditor::CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner) {
   const RankExit* failure = nullptr;
   bool is_missing = false;
   for (const RankExit& exit : owner.exits) {

@@ -1,4 +1,4 @@
-// The auditor's part about nodes that are to go: who drains, who leaves them, and who stays.
+// The auditor's part about drains: which nodes drain, and which attempts are evicted from them.
 #include <algorithm>
 
 #include "tests/sim/auditor.h"
@@ -18,12 +18,12 @@ void Auditor::On(const event::NodeDraining& e) {
   Must(!node.gone, "a node that is gone does not drain");
   Must(e.by_hand ? Asked("drain", std::to_string(e.node.value)) : truth_->notices.contains(e.node),
        "a person drains a node, or its own notice");
-  Must(e.by_hand || !node.by_hand, "a person's word stands above a notice");
+  Must(e.by_hand || !node.by_hand, "a drain by hand takes precedence over a notice");
   Must(e.until == 0 || e.until > at_, "a deadline lies ahead");
   node.draining = true;
   node.by_hand = e.by_hand;
   node.drain_until = e.by_hand ? e.until : 0;
-  for (const AttemptId& attempt : node.live) OwnerOf(attempt.owner).moving = true;
+  for (const AttemptId& attempt : node.live) OwnerOf(attempt.owner).evicting = true;
 }
 
 void Auditor::On(const event::NodeResumed& e) {
@@ -45,17 +45,17 @@ void Auditor::On(const event::NodeAway& e) {
   node.away_until = e.until;
 }
 
-// A rank made room on a node that is to go: rank 0 because it had saved what it had done by then.
-void Auditor::CheckMoved(const Fence& fence, const OwnerBook& owner) const {
-  Must(owner.moving, "only who runs on a node that is to go is moved");
+// A rank was evicted from a draining node: rank 0 only after it had saved its work until then.
+void Auditor::CheckEvicted(const Fence& fence, const OwnerBook& owner) const {
+  Must(owner.evicting, "only an attempt on a draining node is evicted");
   auto it = truth_->runs.find(fence);
   // It was never started, or nobody knows of it any more.
   if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
   const TruthRun& run = it->second;
-  Must(run.exited, "who was moved did exit");
-  Must(owner.saved_to > 0, "only who has saved is moved");
-  Must(fence.rank != 0 || (run.moved_after && owner.saved_to > *run.moved_after),
-       "nothing that was done before it was told is lost");
+  Must(run.exited, "an evicted rank did exit");
+  Must(owner.saved_seq > 0, "only an attempt that has saved is evicted");
+  Must(fence.rank != 0 || (run.evicted_after && owner.saved_seq > *run.evicted_after),
+       "no work from before the announcement is lost");
 }
 
 // By the deadline of a person's drain the node is empty.

@@ -11,25 +11,25 @@ bool Auditor::Asked(const std::string& what, const std::string& id) const {
 }
 void Auditor::On(const event::ExperimentPaused& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.decided && !experiment.stop_requested && !experiment.paused,
+  Must(!experiment.finishing && !experiment.stop_requested && !experiment.paused,
        "an open search is paused");
   Must(Asked("pause", std::to_string(e.experiment.value)), "somebody asked for the pause");
   experiment.paused = true;
-  if (!experiment.search_over) experiment.halted_at = at_;
+  if (!experiment.search_over) experiment.budget_paused_at = at_;
   for (TrialBook& trial : experiment.trials) trial.runs.suspending |= trial.runs.live;
 }
 void Auditor::On(const event::ExperimentResumed& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(experiment.paused && !experiment.decided, "a paused search is resumed");
+  Must(experiment.paused && !experiment.finishing, "a paused search is resumed");
   Must(Asked("resume", std::to_string(e.experiment.value)), "somebody asked it to go on");
   experiment.paused = false;
   if (experiment.search_over) return;
-  experiment.halted_total += at_ - experiment.halted_at;
-  experiment.halted_at = 0;
+  experiment.budget_paused_total += at_ - experiment.budget_paused_at;
+  experiment.budget_paused_at = 0;
 }
 void Auditor::On(const event::ExperimentExtended& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
-  Must(!experiment.search_over || experiment.decided, "nothing is added while retries run");
+  Must(!experiment.search_over || experiment.finishing, "nothing is added while retries run");
   Must(Asked("extend", std::to_string(e.experiment.value)), "somebody asked for more");
   const uint64_t total = experiment.spec.grid * static_cast<uint64_t>(e.num_samples);
   Must(total >= *experiment.spec.trials_total, "an extended search loses no trial");
@@ -40,17 +40,18 @@ void Auditor::On(const event::ExperimentExtended& e) {
 void Auditor::On(const event::ExperimentReopened& e) {
   ExperimentBook& experiment = ExperimentOf(e.experiment);
   const std::string id = std::to_string(e.experiment.value);
-  Must(experiment.decided, "only what is over is opened again");
+  Must(experiment.finishing, "only what is over is opened again");
   if (e.retries_only) {
     Must(Asked("retry a trial of", id), "somebody asked for a retry");
     if (!experiment.search_over) experiment.search_cause = experiment.cause;
   } else {
     Must(Asked("extend", id) || Asked("resume", id), "somebody asked for more");
-    experiment.halted_total += at_ - experiment.halted_at;
-    experiment.halted_at = 0;
+    experiment.budget_paused_total += at_ - experiment.budget_paused_at;
+    experiment.budget_paused_at = 0;
   }
   experiment.search_over = e.retries_only;
-  experiment.decided = experiment.ended = experiment.stop_requested = experiment.paused = false;
+  experiment.finishing = experiment.finished = experiment.stop_requested = experiment.paused =
+      false;
   experiment.cause = StopCause::kNone;
 }
 void Auditor::On(const event::TrialRetried& e) {
@@ -58,7 +59,7 @@ void Auditor::On(const event::TrialRetried& e) {
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   Must(trial.runs.over && trial.end != TrialEnd::kCompleted,
        "who failed or was stopped is retried");
-  Must(!experiment.decided, "nothing runs in an experiment that is over");
+  Must(!experiment.finishing, "nothing runs in an experiment that is over");
   const std::string id = std::to_string(e.trial.experiment.value);
   Must(!experiment.search_over || Asked("retry a trial of", id),
        "a search that is over runs only trials that somebody retries");
@@ -90,7 +91,7 @@ std::vector<TrialId> Auditor::PausedTrials() const {
 std::vector<ExperimentId> Auditor::PausedExperiments() const {
   std::vector<ExperimentId> paused;
   for (const auto& [id, experiment] : experiments_) {
-    if (experiment.paused && !experiment.decided) paused.push_back(id);
+    if (experiment.paused && !experiment.finishing) paused.push_back(id);
   }
   return paused;
 }

@@ -85,34 +85,34 @@ void Auditor::CheckBreaker(const ExperimentBook& experiment) const {
        "a trial failed: fail_fast; or the first ones all did");
 }
 
-void Auditor::On(const event::CheckpointPartCommitted& e) {
+void Auditor::On(const event::CheckpointShardCommitted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const Fence fence{e.attempt, e.rank};
   Must(owner.asks.ranks > 1 && e.rank < owner.asks.ranks, "the rank exists, beside others");
   Must(truth_->manifests.contains(e.manifest), "the bytes were durable before");
   Must(e.seq > 0 && e.seq <= Accepted(fence), "its rows are accepted before");
   Must(e.iteration == truth_->runs.at(fence).rows.at(e.seq - 1).iteration,
-       "a part carries its row's iteration");
-  Must(owner.parts.emplace(std::pair{e.seq, e.rank}, e.manifest).second, "a part is kept once");
+       "a shard carries its row's iteration");
+  Must(owner.shards.emplace(std::pair{e.seq, e.rank}, e.manifest).second, "a shard is kept once");
 }
 
 // A checkpoint that ranks made together has a part of each rank that saves, or is none.
-void Auditor::CheckWhole(const event::CheckpointCommitted& e, OwnerBook& owner) {
-  std::vector<std::string> parts;
-  const auto own = owner.parts.find({e.seq, 0});
-  if (own != owner.parts.end()) {
-    Must(own->second == e.manifest, "rank 0's part is the checkpoint's first");
+void Auditor::CheckComplete(const event::CheckpointCommitted& e, OwnerBook& owner) {
+  std::vector<std::string> shards;
+  const auto own = owner.shards.find({e.seq, 0});
+  if (own != owner.shards.end()) {
+    Must(own->second == e.manifest, "rank 0's shard is the checkpoint's first");
     for (uint32_t rank = 1; rank < owner.asks.ranks; ++rank) {
       const Fence fence{e.attempt, rank};
       Must(e.seq <= Accepted(fence), "every rank has come as far");
       const auto run = truth_->runs.find(fence);
-      const bool saves = run != truth_->runs.end() && run->second.saved.contains(e.seq);
-      const auto part = owner.parts.find({e.seq, rank});
-      Must(!saves || part != owner.parts.end(), "no part of a checkpoint is missing");
-      if (part != owner.parts.end()) parts.push_back(part->second);
+      const bool saves = run != truth_->runs.end() && run->second.checkpoint_rows.contains(e.seq);
+      const auto shard = owner.shards.find({e.seq, rank});
+      Must(!saves || shard != owner.shards.end(), "no shard of a checkpoint is missing");
+      if (shard != owner.shards.end()) shards.push_back(shard->second);
     }
   }
-  Must(e.parts == parts, "a checkpoint names its parts");
+  Must(e.shards == shards, "a checkpoint names its shards");
 }
 
 }  // namespace rt::sim

@@ -9,17 +9,17 @@ bool Auditor::Waits(const OwnerBook& runs) {
   return !runs.live && !runs.over && !runs.paused && !runs.stop_requested;
 }
 
-void Auditor::On(const event::RoomClaimed& e) {
+void Auditor::On(const event::PreemptionRequested& e) {
   OwnerBook& owner = LiveOf(e.attempt);
-  Must(e.attempt.owner.is_trial(), "only trials make room");
+  Must(e.attempt.owner.is_trial(), "only trials are preempted");
   const AuditedSpec& of = ExperimentOf(e.attempt.owner.trial().experiment).spec;
   const ExperimentBook& by = ExperimentOf(e.by);
-  Must(by.spec.priority > of.priority, "room is claimed from a lower priority");
-  Must(!by.decided && !by.stop_requested && !by.paused, "an open search claims room");
+  Must(by.spec.priority > of.priority, "a lower priority is preempted");
+  Must(!by.finishing && !by.stop_requested && !by.paused, "an open search preempts");
   Must(std::any_of(by.trials.begin(), by.trials.end(),
                    [](const TrialBook& trial) { return Waits(trial.runs); }),
-       "somebody waits for the room that is claimed");
-  Must(!owner.suspending && !owner.stop_requested, "who leaves anyway is not asked to");
+       "a trial waits for the preempted capacity");
+  Must(!owner.suspending && !owner.stop_requested, "an attempt that ends anyway is not preempted");
   owner.suspending = true;
 }
 
@@ -28,8 +28,8 @@ void Auditor::CheckFirst(TrialId id) const {
   const ExperimentBook& mine = experiments_.at(id.experiment);
   const AuditedAsks& asks = mine.trials.at(id.number).runs.asks;
   for (const auto& [other, experiment] : experiments_) {
-    const bool is_open = !experiment.decided && !experiment.stop_requested && !experiment.paused &&
-                         experiment.spec.max_concurrent == 0;
+    const bool is_open = !experiment.finishing && !experiment.stop_requested &&
+                         !experiment.paused && experiment.spec.max_concurrent == 0;
     if (!is_open || experiment.spec.priority <= mine.spec.priority) continue;
     for (const TrialBook& trial : experiment.trials)
       Must(!Waits(trial.runs) || !trial.runs.excluded.empty() || trial.runs.asks.text != asks.text,

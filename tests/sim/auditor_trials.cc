@@ -78,9 +78,9 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   }
   if (const Json* driver = json->Find("driver")) {
     spec.asks_driver = true;
-    spec.suggests = driver->GetBool("suggests");
-    spec.judges = driver->GetBool("judges");
-    spec.chooses = driver->GetBool("chooses");
+    spec.searches = driver->GetBool("suggests");
+    spec.schedules = driver->GetBool("judges");
+    spec.selects_next = driver->GetBool("chooses");
   }
   spec.ReadPolicies(*json);
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
@@ -97,14 +97,14 @@ std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
 
 void Auditor::On(const event::TrialCreated& e) {
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
-  Must(!experiment.decided && !experiment.stop_requested, "only an open search proposes");
+  Must(!experiment.finishing && !experiment.stop_requested, "only an open search proposes");
   Must(!experiment.search_over, "a search that is over proposes nothing");
   Must(!experiment.paused, "a search that is paused proposes nothing");
   Must(e.trial.number == experiment.trials.size(), "trials count up");
   Must(!experiment.spec.trials_total || e.trial.number < *experiment.spec.trials_total,
        "not more trials than were asked for");
   Must(e.bracket < static_cast<uint64_t>(experiment.spec.brackets), "the bracket exists");
-  if (experiment.spec.suggests) {
+  if (experiment.spec.searches) {
     Must(!experiment.search_finished, "a search that is finished suggests no more");
     auto suggested = truth_->suggested.find(e.trial);
     Must(suggested != truth_->suggested.end() && suggested->second.contains(e.params + e.resources),
@@ -115,7 +115,7 @@ void Auditor::On(const event::TrialCreated& e) {
   trial.runs.asks = experiment.spec.asks;
   if (e.resources.empty()) return;
   auto json = Json::Parse(e.resources);
-  Must(json.ok() && experiment.spec.suggests, "only a driver gives a trial resources of its own");
+  Must(json.ok() && experiment.spec.searches, "only a driver gives a trial resources of its own");
   trial.runs.asks = AuditedAsks::From(&*json, 10'000);
 }
 
@@ -185,8 +185,8 @@ void Auditor::On(const event::TrialEnded& e) {
 void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
-  const bool is_held = ExperimentOf(e.trial.experiment).spec.chooses && runs.number == 0;
-  Must(is_held || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  const bool is_selectable = ExperimentOf(e.trial.experiment).spec.selects_next && runs.number == 0;
+  Must(is_selectable || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
   runs.paused = true;
   runs.suspending |= runs.live;
 }
@@ -209,7 +209,7 @@ void Auditor::On(const event::ReportsAccepted& e) {
     Must(next_rows_ < rows_->size(), "kept rows come in the same transaction");
     const RowBatch& batch = (*rows_)[next_rows_++];
     CheckRows(e, batch, trial);
-    CheckJudged(e, batch);
+    CheckDecided(e, batch);
   } else {
     Must(e.last.seq == 0, "no last row when none was kept");
   }
@@ -235,7 +235,7 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (trial == nullptr) continue;
     Must(row.iteration > trial->runs.base_iteration,
          "no step before a committed checkpoint is repeated");
-    if (e.rank != 0) continue;  // Only rank 0's rows are judged.
+    if (e.rank != 0) continue;  // Only rank 0's rows decide.
     Must(!trial->reached_end && !trial->lacks_metric, "rows after the end are not kept");
     const AuditedSpec& spec = ExperimentOf(e.attempt.owner.trial().experiment).spec;
     const std::optional<double> loss = LossOf(row);
@@ -306,7 +306,7 @@ Auditor::TrialBook& Auditor::Touch(TrialId id) {
 void Auditor::EndTransaction() {
   for (const TrialId& id : touched_) {
     TrialBook& trial = TrialOf(id);
-    JudgeTrial(ExperimentOf(id.experiment), trial);
+    CheckTrial(ExperimentOf(id.experiment), trial);
     CheckKeys(id.experiment, trial);
     trial.batch_rows.clear();
     trial.batch_rungs.clear();
@@ -317,7 +317,7 @@ void Auditor::EndTransaction() {
   CheckDrains();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
-  Must(abandoned_.empty(), "what nobody has is given up only by who goes on without it");
+  Must(abandoned_.empty(), "a lost checkpoint is retired only when the next attempt is placed");
 }
 
 void Auditor::On(const event::StopKeyReported& e) {
@@ -340,7 +340,7 @@ void Auditor::CheckKeys(ExperimentId id, const TrialBook& trial) {
   }
 }
 
-void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
+void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
   Must(!trial.must_stop || trial.runs.stop_requested || trial.runs.over,
        "who is below the cutoff is stopped");
   Must(!trial.lacks_metric || trial.runs.stop_requested || trial.runs.over,
@@ -361,7 +361,7 @@ void Auditor::JudgeTrial(ExperimentBook& experiment, TrialBook& trial) {
       recorded.insert(milestone);
       Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&
                Same(trial.batch_rungs[next].second, *loss),
-           "a row is judged at the highest rung that it reached, with its own value");
+           "a row is decided at the highest rung that it reached, with its own value");
       ++next;
       break;
     }
@@ -374,9 +374,9 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
-  Must(e.seq > owner.saved_to, "a row's checkpoint is committed once, whatever has become of it");
+  Must(e.seq > owner.saved_seq, "a row's checkpoint is committed once, whatever has become of it");
   CheckBytes(e, owner);
-  CheckWhole(e, owner);
+  CheckComplete(e, owner);
   const Fence fence{e.attempt, 0};
   Must(e.seq > 0 && e.seq <= Accepted(fence), "its rows are accepted before");
   const Row& row = truth_->runs.at(fence).rows.at(e.seq - 1);
@@ -388,10 +388,16 @@ void Auditor::On(const event::CheckpointCommitted& e) {
          "a checkpoint carries its row's score");
   }
   if (score && std::isnan(*score)) score.reset();
-  owner.checkpoints.push_back(
-      {e.checkpoint, e.attempt.number, e.seq, e.iteration, e.manifest, e.parts, score,
-       false, {e.held_by.begin(), e.held_by.end()}});
-  owner.saved_to = e.seq;
+  owner.checkpoints.push_back({e.checkpoint,
+                               e.attempt.number,
+                               e.seq,
+                               e.iteration,
+                               e.manifest,
+                               e.shards,
+                               score,
+                               false,
+                               {e.replicas.begin(), e.replicas.end()}});
+  owner.saved_seq = e.seq;
   committed_.insert(e.attempt.owner);
 }
 

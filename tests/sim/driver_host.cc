@@ -84,20 +84,20 @@ void DriverHost::Decide(const Self& self, input::AnswerQuestions& answer) {
     answer.suggestions.push_back({.number = number, .params = params, .resources = asks});
     sim_.truth.suggested[{id_, number}].insert(params + asks);
   }
-  const bool judges = self->seen.index.experiments.at(id_).spec.driver.judges;
+  const bool schedules = self->seen.index.experiments.at(id_).spec.driver.schedules;
   for (uint32_t number : self->seen.index.experiments.at(id_).live) {
-    if (!judges || experiment.trials[number].reports == 0 || !sim_.rng.Chance(0.02)) continue;
+    if (!schedules || experiment.trials[number].reports == 0 || !sim_.rng.Chance(0.02)) continue;
     answer.stops.push_back({number, sim_.rng.Chance(0.5), "advice"});
     sim_.truth.advised_stops.insert(TrialId{id_, number});
   }
-  for (uint32_t number = 0; judges && number < experiment.trials.size(); ++number) {
+  for (uint32_t number = 0; schedules && number < experiment.trials.size(); ++number) {
     const Trial& trial = experiment.trials[number];
     const bool is_paused = trial.pause_cause == PauseCause::kScheduler;
     if (trial.end != TrialEnd::kNone || !sim_.rng.Chance(is_paused ? 0.5 : 0.01)) continue;
     (is_paused ? answer.resumes : answer.pauses).push_back(number);
     sim_.truth.asked.insert((is_paused ? "resume " : "pause ") + ToString(trial.id));
   }
-  if (judges && sim_.rng.Chance(0.001)) {
+  if (schedules && sim_.rng.Chance(0.001)) {
     answer.stop_all = true;
     sim_.truth.advised_ends.insert(id_);
   }

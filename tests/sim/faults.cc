@@ -34,7 +34,7 @@ const char* FaultName(Fault fault) {
     case Fault::kExitUnseen: return "program ended unseen";
     case Fault::kLaunchFailed: return "launch failed";
     case Fault::kCheckpointBroken: return "checkpoint could not be restored";
-    case Fault::kHeldGone: return "held checkpoint rotted on its node";
+    case Fault::kReplicaGone: return "replica of a checkpoint rotted on its node";
     case Fault::kHeadAway: return "worker without a head ended its work";
     case Fault::kGpuSick: return "gpu fell off its bus";
     case Fault::kStopRequested: return "person asked to stop";
@@ -79,7 +79,7 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.forget_requested = upto(0.2);
   plan.taken_over = upto(0.15);
   plan.checkpoint_broken = upto(0.10);
-  plan.held_gone = upto(0.02);
+  plan.replica_gone = upto(0.02);
   if (rng.Chance(0.5)) plan.disconnect_stop = 1'000 + static_cast<int64_t>(rng.Below(7'000));
   return plan;
 }

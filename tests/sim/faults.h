@@ -41,14 +41,14 @@ enum class Fault : size_t {
   kExitUnseen,       // A program ended while its daemon was down.
   kLaunchFailed,
   kCheckpointBroken,  // Its bytes could not be restored.
-  kHeldGone,          // A node lost the bytes that it held until the store had them.
+  kReplicaGone,       // A node lost the bytes that it held until the store had them.
   kHeadAway,          // A worker heard of no head for so long that it ended what ran.
-  kGpuSick,          // A gpu fell off its bus; what ran on it went on.
-  kStopRequested,    // A person stopped a trial, a job or an experiment.
-  kPauseRequested,   // A person paused a trial or an experiment.
-  kReopened,         // A person extended or resumed a search that was over, or retried a trial.
-  kDrainRequested,   // A person drained a node.
-  kForgetRequested,  // A person asked to forget a node, whatever its state.
+  kGpuSick,           // A gpu fell off its bus; what ran on it went on.
+  kStopRequested,     // A person stopped a trial, a job or an experiment.
+  kPauseRequested,    // A person paused a trial or an experiment.
+  kReopened,          // A person extended or resumed a search that was over, or retried a trial.
+  kDrainRequested,    // A person drained a node.
+  kForgetRequested,   // A person asked to forget a node, whatever its state.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -80,7 +80,7 @@ struct FaultPlan {
   double head_stopped = 0, head_crashed = 0, taken_over = 0;
   double clock_jumped = 0;  // Of each crash.
   double trial_hung = 0, trial_failed = 0, launch_failed = 0, checkpoint_broken = 0, gpu_sick = 0;
-  double held_gone = 0;  // Of each time that a holder asks.
+  double replica_gone = 0;  // Of each time that a holder asks.
   double stop_requested = 0;
   double paused = 0, reopened = 0, drain_requested = 0, forget_requested = 0;
   double driver_killed = 0;

@@ -61,7 +61,7 @@ bool HeadHost::TakenByOld(const Waiting& waiting) {
   const bool is_worker = std::holds_alternative<input::Sync>(waiting.input) ||
                          std::holds_alternative<input::Report>(waiting.input) ||
                          std::holds_alternative<input::CommitCheckpoint>(waiting.input) ||
-                         std::holds_alternative<input::KeepCheckpoint>(waiting.input) ||
+                         std::holds_alternative<input::RenewReplica>(waiting.input) ||
                          std::holds_alternative<input::KeepOutputs>(waiting.input);
   if (!old_ || !is_worker || !sim_.rng.Chance(0.3)) return false;
   if (sim_.calm || sim_.now >= old_->until) {

@@ -70,16 +70,16 @@ head_core attempts.cc "an attempt ends before its reports are in" \
   's/live\.accepted\[observed\.fence\.rank\] < observed\.last_seq/false/'
 head_core attempts.cc "an attempt ends with its first rank" \
   's/rank < ranks; \+\+rank\)/rank < ranks \/ ranks; ++rank)/'
-head_core attempts.cc "who was asked to end is blamed" \
+head_core attempts.cc "a rank that was asked to end counts as failed" \
   's/if \(live\.FirstFailure\(\) != nullptr\) exit\.outcome/if (false) exit.outcome/'
 head_core desired.cc "a rank that failed leaves the others running" \
   's/stop \|\| live\.FirstFailure\(\) != nullptr/stop/'
 head_core state.cc "a rank starts before it is agreed where to meet" \
   's/if \(rank > 0 && port == 0\) return false;//'
 head_core places.cc "a gang goes without its last bundle" \
-  's/  Enter\(rooms, wanted, members\);\n/  members.pop_back();\n/'
-mutate common/spec packing.cc "STRICT_SPREAD shares a node" 's/Spread\(rooms, 0\)/Spread(rooms, 9)/'
-mutate common/spec packing.cc "STRICT_PACK takes several nodes" 's/return FillOne\(rooms\)/return Pack(rooms)/'
+  's/  TakeCapacity\(capacities, wanted, members\);\n/  members.pop_back();\n/'
+mutate common/spec packing.cc "STRICT_SPREAD shares a node" 's/Spread\(capacities, 0\)/Spread(capacities, 9)/'
+mutate common/spec packing.cc "STRICT_PACK takes several nodes" 's/return FillOne\(capacities\)/return Pack(capacities)/'
 head_core nodes.cc "leases never run out" 's/deadlines\.begin\(\)->first <= draft\.now/false/'
 head_core nodes.cc "a node that is away is given work" \
   's/ \|\| IsAway\(core\.world\.state, id\)\) return false;/) return false;/'
@@ -93,7 +93,7 @@ head_core nodes.cc "a daemon with a successor is believed" \
 head_core history.cc "who has heard nothing before is taken for another head's" \
   's/  soft\.unheard\.erase/  if (sync.seen_epoch != 0) soft.unheard.erase/'
 head_core nodes.cc "what a node no longer knows is not missed" 's/\n  if \(is_new_daemon\) LoseMissing\(draft, sync\);//'
-head_core nodes.cc "a late word of a daemon loses what it started" \
+head_core nodes.cc "a late Sync of a daemon loses what it started" \
   's/if \(is_new_daemon\) LoseMissing/LoseMissing/'
 head_core reports.cc "rows after a stop are kept" 's/if \(stopping\) continue;//'
 head_core reports.cc "a row is taken twice" \
@@ -104,11 +104,11 @@ head_core reports.cc "max_t is one step late" 's/\*t >= asha\.max_t/*t > asha.ma
 head_core placement.cc "an attempt resumes from the oldest checkpoint" \
   's/runs\.checkpoints\.back\(\)\.id/runs.checkpoints.front().id/'
 head_core devices.cc "a gpu has two holders" \
-  's/std::max<int64_t>\(0, capacity - held\)/std::max<int64_t>(0, capacity - 0 * held)/'
-mutate common/spec packing.cc "a share is taken from a device without room" \
+  's/std::max<int64_t>\(0, capacity - in_use\)/std::max<int64_t>(0, capacity - 0 * in_use)/'
+mutate common/spec packing.cc "a share is taken from a device without capacity" \
   's/if \(device\.units < units\) continue;/if (device.units == 0) continue;/'
-head_core devices.cc "a gpu in trouble is given work" \
-  's/gpu\.trouble\.empty\(\) && left > 0/true/'
+head_core devices.cc "a gpu with a fault is given work" \
+  's/gpu\.fault\.empty\(\) && left > 0/true/'
 head_core experiments.cc "a request key is forgotten" 's/known != nullptr/false/'
 head_core experiments.cc "a job that is being stopped starts more" \
   's/job->second\.stop_requested/false/'
@@ -128,8 +128,8 @@ head_core reports.cc "a row without the metric is accepted" 's/!spec\.strict_met
 head_core reports.cc "the key of a stop rule is not noted" 's/if \(IsCounter\(key\) \|\|/if (true ||/'
 head_core trials.cc "who leaves the metric out is STOPPED" \
   's/end\(TrialEnd::kFailed, trial\.stop_reason/end(TrialEnd::kStopped, trial.stop_reason/'
-head_core experiments.cc "the clock of a paused search goes on" \
-  's/ \+ experiment\.halted_total \+ budget/ + budget/'
+head_core experiments.cc "the time budget of a paused search runs" \
+  's/ \+ experiment\.budget_paused_total \+ budget/ + budget/'
 head_core attempts.cc "a trial that was suspended has failed" \
   's/if \(WasSuspended\(live, observed\)\) return AttemptOutcome::kSuspended;/(void)WasSuspended;/'
 head_core nodes.cc "a false alarm never ends" 's/if \(node\.draining\) EmitAndTell/if (false) EmitAndTell/'
@@ -137,35 +137,35 @@ head_core nodes.cc "a drain by hand ends with the node's next Sync" \
   's/if \(node\.drained_by_hand\) return;//'
 head_core nodes.cc "the deadline of a drain by hand is forgotten" \
   's/node\.drain_until > 0 && node\.drain_until <= draft\.now/false/'
-head_core attempts.cc "a trial that was moved has failed" \
+head_core attempts.cc "an evicted trial has failed" \
   's/if \(WasPreempted\(live, observed\)\) return AttemptOutcome::kPreempted;/(void)WasPreempted;/'
 head_core attempts.cc "a failure where a node drains is none" \
   's/\(observed\.suspended \|\| EndedByTerm\(observed\)\);\n\}\n\nAtt/true;\n}\n\nAtt/'
 head_core apply.cc "a node that was drained by hand comes back whole" \
   's/node\.draining = node\.drained_by_hand;/node.draining = false;/'
-worker_core "who never saves is ended by a notice" \
-  's/attempt\.told = true;/attempt.told = true; attempt.leaves = true;/'
-worker_core "what was saved before the notice is enough" \
-  's/attempt->leaves \|\| attempt->told/true/'
-head_core priorities.cc "who has the same priority makes room" \
+worker_core "a trial that never saves is ended by a notice" \
+  's/attempt\.announced = true;/attempt.announced = true; attempt.evicting = true;/'
+worker_core "a checkpoint from before the notice is enough" \
+  's/attempt->evicting \|\| attempt->announced/true/'
+head_core priorities.cc "a trial of the same priority is preempted" \
   's/one\.priority < priority;/one.priority <= priority;/'
-head_core priorities.cc "who makes room already is asked again" \
+head_core priorities.cc "a preempted trial is asked again" \
   's/return live\.suspending \|\| /return /'
-head_core priorities.cc "the wrong ones make room" \
+head_core priorities.cc "the wrong trials are preempted" \
   's/partition_point\(runners_\.begin\(\), runners_\.end\(\), \[&\]\(const Runner& one\) \{\n    return one\.priority < priority;/partition_point(runners_.begin(), runners_.end(), [&](const Runner&) {\n    return priority > -9999;/'
 head_core index.cc "the queue forgets priorities" \
   's/\.behind = -PriorityOf\(world, owner\)/.behind = 0 * PriorityOf(world, owner)/'
-head_core line.cc "who ran already is sent back to the queue" \
+head_core backfill.cc "a backfill that has started is cancelled" \
   's/ \|\| live->was_heard_of\(\)\) return;/) return;/'
-head_core line.cc "somebody stands behind who is told to leave" 's/ \|\| last->suspending//'
-worker_core "who stands in line does not wait" 's/return !ended \|\| IsBehind[^;]*;/return false;/'
+head_core backfill.cc "a trial is backfilled behind a suspended one" 's/ \|\| last->suspending//'
+worker_core "a backfilled attempt does not wait" 's/return !ended \|\| MustWait[^;]*;/return false;/'
 worker_core "what is to be stopped before it was heard of is asked for again" \
   's/item\.has_body && !item\.stop/item.has_body/'
-worker_core "what is being ended shares its room" \
-  's/!IsCrowded\(\) && //'
-worker_core "who was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
+worker_core "an attempt that is being ended shares its capacity" \
+  's/!HasStray\(\) && //'
+worker_core "an attempt that was asked to save is never ended" 's/attempt\.saved \|\| /false && /'
 worker_core "a new daemon forgets whom the last one asked to leave" \
-  's/attempt\.leaves = recovered\.leaves;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'
+  's/attempt\.evicting = recovered\.evicting;//; s/attempt\.suspend = attempt\.orphaned = recovered\.orphaned;//'
 head_core trials.cc "a trial is asked to stop twice" \
   's/ \|\| trial\.stop_cause != StopCause::kNone\) return;/) return;/'
 head_core trials.cc "one failure too few is allowed" \
@@ -192,69 +192,69 @@ head_core apply.cc "a rung forgets who was stopped there" \
 head_core apply.cc "a budget runs from the creation on" \
   's/if \(experiment\.started_at == 0\) (experiment\.started_at = )at;/$1experiment.created_at;/'
 head_core apply.cc "the journal's time is forgotten" 's/world\.state\.time = std::max[^;]*;//'
-head_core advice.cc "a driver that has a successor is heard" \
+head_core driver_hooks.cc "a driver that has a successor is heard" \
   's/session == experiment\.drivers\.size\(\)/session <= experiment.drivers.size()/'
-head_core advice.cc "a suggestion is taken for another trial" \
+head_core driver_hooks.cc "a suggestion is taken for another trial" \
   's/asked\.empty\(\) \|\| asked\.front\(\) != suggestion\.number/asked.empty()/'
-head_core advice.cc "a finished search suggests more" \
+head_core driver_hooks.cc "a finished search suggests more" \
   's/ \|\| experiment\.search_finished\) return numbers/) return numbers/'
-head_core apply_runs.cc "a row is judged before its driver has answered" \
-  's/(attempt\.unjudged\.push_back[^;]*;)/$1 attempt.judged = row_seq;/'
-head_core checkpoints.cc "a checkpoint of several ranks lacks a part" \
-  's/live\.savers\.contains\(rank\)/false/'
+head_core apply_runs.cc "a row is decided before its driver has answered" \
+  's/(attempt\.undecided\.push_back[^;]*;)/$1 attempt.decided_seq = row_seq;/'
+head_core checkpoints.cc "a checkpoint of several ranks lacks a shard" \
+  's/live\.sharding_ranks\.contains\(rank\)/false/'
 head_core checkpoints.cc "ranks that are behind are not waited for" \
   's/live\.accepted\[rank\] < seq \|\| //'
 head_core desired.cc "a restart begins without the other ranks' files" \
-  's/launch\.checkpoint_parts = checkpoint\.parts;//'
+  's/launch\.checkpoint_shards = checkpoint\.shards;//'
 head_core retry_rules.cc "a retry rule takes the log for granted" 's/\(code, logged\)/(code, true)/'
 head_core retry_rules.cc "a failure that ends a trial is forgiven" \
   's/rule\.then != RetryAction::kFail/true/'
 head_core retry_rules.cc "a node where it hung twice is used again" 's/ended\.excluded = node;\n\}/;\n}/'
 head_core placement.cc "an excluded node is used while another is there" \
   's/CouldFit\(others, RequestOf\(world, owner\)\) \?/false ?/'
-head_core trials.cc "a trial that hangs is restarted for ever" \
+head_core trials.cc "a trial that hangs is restarted without end" \
   's/trial\.runs\.hangs > static_cast<uint32_t>\(spec\.watchdog\.restarts\)/false/'
 head_core breaker.cc "the breaker forgets who did not fail" \
   's/ \|\| index\.completed \+ index\.stopped > 0//'
-head_core placement.cc "an attempt goes on from what only lost nodes have" \
+head_core placement.cc "an attempt resumes from a checkpoint that only lost nodes have" \
   's/\n  RetireUnreachable\(draft, owner\);//'
 head_core checkpoints.cc "the newest in the store is retired" \
   's/needed\.insert\(at->id\);/(void)at;/'
-head_core checkpoints.cc "what is being pushed is retired" \
+head_core checkpoints.cc "a checkpoint that is being uploaded is retired" \
   's/needed\.insert\(\(at - 1\)->id\)/(void)at/'
-head_core holders.cc "only the node that trained pushes" \
-  's/PusherOf\(draft\.state\(\), checkpoint\) == input\.node/checkpoint.held_by.front() == input.node/'
-head_core holders.cc "a head that was superseded lets go" \
+head_core replicas.cc "only the training node uploads" \
+  's/UploaderOf\(draft\.state\(\), checkpoint\) == input\.node/checkpoint.replicas.front() == input.node/'
+head_core replicas.cc "a superseded head releases replicas" \
   's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)input;/'
 head_core checkpoints.cc "a late copy brings back what has gone" \
-  's/input\.row\.seq <= live->saved_to/false/'
-head_core holders.cc "nobody is told to push" 's/draft\.out\.answer\.push = true/(void)draft/'
-head_core holders.cc "news that the store has it is lost" \
+  's/input\.row\.seq <= live->replicated_seq/false/'
+head_core replicas.cc "no node is asked to upload" 's/draft\.out\.answer\.push = true/(void)draft/'
+head_core replicas.cc "the report that the store has it is lost" \
   's/draft\.Emit\(event::CheckpointStored\{[^}]*\}\)/(void)draft/'
-head_core holders.cc "a copy is let go of before its commit comes" \
+head_core replicas.cc "a replica is released before its commit comes" \
   's/return input\.row > settled/return input.row > settled + 1/'
-head_core holders.cc "holders are told to let go at once" 's/draft\.out\.answer\.needed = true;//'
-head_core holders.cc "who lost the bytes takes along what another has" \
-  's/checkpoint\.held_by\.size\(\) == 1/true/'
-head_core holders.cc "what the last holder lost is kept" \
+head_core replicas.cc "replicas are released at once" 's/draft\.out\.answer\.needed = true;//'
+head_core replicas.cc "a lost replica takes the others with it" \
+  's/checkpoint\.replicas\.size\(\) == 1/true/'
+head_core replicas.cc "a checkpoint whose last replica is lost is kept" \
   's/draft\.Emit\(event::CheckpointRetired\{input[^}]*\}\)/(void)draft/'
 head_core checkpoints.cc "lost nodes are counted on" \
-  's/CountingOf\(draft\.state\(\), input\.held_by\)/input.held_by/'
-head_core checkpoints.cc "what nodes hold counts as stored" \
-  's/,\n *\.held_by = std::move\(holders\)//'
-head_core state.cc "a lost node is to push" \
-  's/left = CountingOf\([^)]*\)/left = checkpoint.held_by/'
-head_core apply.cc "who let go still holds it" \
+  's/CountingOf\(draft\.state\(\), input\.replicas\)/input.replicas/'
+head_core checkpoints.cc "a checkpoint with replicas counts as stored" \
+  's/,\n *\.replicas = std::move\(nodes\)//'
+head_core state.cc "a lost node is to upload" \
+  's/left = CountingOf\([^)]*\)/left = checkpoint.replicas/'
+head_core apply.cc "a lost replica is still counted" \
   's/if \(std::erase\(CheckpointOf[^;]*;/(void)e;/'
-head_core apply_runs.cc "the state forgets who holds it" \
-  's/checkpoint\.held_by = e\.held_by;//; s/CountHeld\(world, e\.held_by, 1\);//'
-head_core desired.cc "a worker looks in the store for what nodes hold" \
-  's/launch\.checkpoint_held = !checkpoint\.is_stored\(\);//'
+head_core apply_runs.cc "the state forgets the replicas" \
+  's/checkpoint\.replicas = e\.replicas;//; s/CountReplicas\(world, e\.replicas, 1\);//'
+head_core desired.cc "a worker looks in the store for a checkpoint with replicas only" \
+  's/launch\.checkpoint_on_replicas = !checkpoint\.is_stored\(\);//'
 head_core desired.cc "several ranks leave their checkpoints on nodes" \
   's/if \(launch\.world_size == 1\) launch\.durable_after/launch.durable_after/'
-head_core holders.cc "what became stored retires nothing" \
-  's/if \(input\.news != News::kNone && is_known\) RetireByPolicy\([^;]*;/(void)is_known;/'
-head_core holders.cc "only the newest that nobody has is given up" \
+head_core replicas.cc "what became stored retires nothing" \
+  's/if \(input\.status != ReplicaStatus::kNone && is_known\) RetireByPolicy\([^;]*;/(void)is_known;/'
+head_core replicas.cc "only the newest lost checkpoint is retired" \
   's/while \(!runs\.check/if (!runs.check/'
 worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'

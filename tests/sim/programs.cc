@@ -15,17 +15,17 @@ std::string WorkerHost::Describe() const {
     text += "\n    run " + ToString(fence) + (run.alive ? " alive" : " ended") + " seq " +
             std::to_string(run.seq) + " acked " + std::to_string(run.acked) + " spool " +
             std::to_string(run.spool.size()) + (run.commit ? " commits" : "") +
-            (run.is_judged ? " judged " + std::to_string(run.judged) : "");
+            (run.awaits_decision ? " judged " + std::to_string(run.decided_seq) : "");
   }
-  for (const auto& [manifest, held] : held_) {
-    text += "\n    holds " + manifest + (held.is_copy ? " for another" : "") +
-            (held.is_pushing ? " pushes" : "");
+  for (const auto& [manifest, replica] : replicas_) {
+    text += "\n    holds " + manifest + (replica.is_copy ? " for another" : "") +
+            (replica.is_pushing ? " pushes" : "");
   }
   return text;
 }
 
 // Whatever anybody believes: what runs on a machine at once fits it.
-void WorkerHost::CheckRoom(const Resources& wanted) const {
+void WorkerHost::CheckCapacity(const Resources& wanted) const {
   int64_t cpu = wanted.cpu;
   for (const auto& [fence, run] : runs_) cpu += run.alive ? run.body.resources.cpu : 0;
   if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
@@ -42,22 +42,22 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit && run.awaits_commit) return ProcessLater(fence, run.pid, 20);
-  if (run.is_judged && run.judged < run.seq) return ProcessLater(fence, run.pid, 20);
+  if (run.awaits_decision && run.decided_seq < run.seq) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
   if (!sim_.calm && run.body.watchdog.factor > 0 && sim_.rng.Chance(sim_.plan.trial_hung))
     return Hang(fence, run);
   // Who saves together with others waits until it is ended; who cannot save waits for rank 0.
-  const bool leaves_alone = !run.together && fence.rank == 0;
-  if (run.pausing && leaves_alone && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
-    run.paused = true;
+  const bool ends_alone = !run.collective && fence.rank == 0;
+  if (run.suspending && ends_alone && (run.checkpoint_every == 0 || sim_.rng.Chance(0.3))) {
+    run.suspended = true;
     return EndProcess(fence, run.pid, 0, 0);
   }
-  const bool has_saved =
-      run.moving_after && !run.saved.empty() && *run.saved.rbegin() > *run.moving_after;
-  if (has_saved && leaves_alone && sim_.rng.Chance(0.5)) {
-    run.paused = true;
+  const bool has_saved = run.evicting_after && !run.checkpoint_rows.empty() &&
+                         *run.checkpoint_rows.rbegin() > *run.evicting_after;
+  if (has_saved && ends_alone && sim_.rng.Chance(0.5)) {
+    run.suspended = true;
     TruthRun& truth = sim_.truth.runs[fence];
-    if (!truth.moved_after) truth.moved_after = run.moving_after;
+    if (!truth.evicted_after) truth.evicted_after = run.evicting_after;
     return EndProcess(fence, run.pid, 0, 0);
   }
   if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
@@ -86,17 +86,17 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     run.spool.push_back(row);
     sim_.truth.runs[fence].rows.push_back(row);
     const bool is_due = run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0;
-    if (is_due || (run.moving_after && run.asks)) {
+    if (is_due || (run.evicting_after && run.asks)) {
       input::CommitCheckpoint commit;
       commit.fence = fence;
       commit.node = node_;
       commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
       commit.row = row;
       commit.bytes = 1'000;
-      commit.together = run.together;
+      commit.collective = run.collective;
       run.commit = commit;
-      run.saved.insert(row.seq);
-      if (fence.rank != 0) sim_.truth.runs[fence].saved.insert(row.seq);
+      run.checkpoint_rows.insert(row.seq);
+      if (fence.rank != 0) sim_.truth.runs[fence].checkpoint_rows.insert(row.seq);
       Push(fence);
     }
   }
@@ -158,9 +158,12 @@ void WorkerHost::Drain(const Fence& fence) {
   auto ended = runs_.find(fence);
   if (ended == runs_.end()) return;
   if (ended->second.commit) return Daemon(20, [this, fence] { Drain(fence); });
-  Feed(worker::input::Drained{fence, ended->second.seq, {}, ended->second.paused,
-                              sim_.truth.runs[fence].logged ? std::vector<uint32_t>{0}
-                                                            : std::vector<uint32_t>{}});
+  Feed(worker::input::Drained{
+      fence,
+      ended->second.seq,
+      {},
+      ended->second.suspended,
+      sim_.truth.runs[fence].logged ? std::vector<uint32_t>{0} : std::vector<uint32_t>{}});
 }
 
 // What was reported before it was told is no answer to that. What answers nothing is the core's
@@ -169,16 +172,16 @@ void WorkerHost::NoteSaved(const Fence& fence, uint64_t seq) {
   auto run = runs_.find(fence);
   if (run == runs_.end()) return;
   auto known = core_.attempts.find(fence);
-  const bool is_pause = known != core_.attempts.end() && known->second.suspend_at.has_value();
-  const std::optional<uint64_t> told = run->second.told_after;
-  if (is_pause || !told || seq > *told) Feed(worker::input::Saved{fence});
+  const bool is_suspend = known != core_.attempts.end() && known->second.suspend_at.has_value();
+  const std::optional<uint64_t> announced = run->second.announced_after;
+  if (is_suspend || !announced || seq > *announced) Feed(worker::input::Saved{fence});
 }
 
-void WorkerHost::NoteWhole(const Fence& fence, uint64_t whole_seq) {
+void WorkerHost::NoteComplete(const Fence& fence, uint64_t complete_seq) {
   auto run = runs_.find(fence);
-  if (run == runs_.end() || !run->second.together || whole_seq <= run->second.whole) return;
-  run->second.whole = whole_seq;
-  NoteSaved(fence, whole_seq);
+  if (run == runs_.end() || !run->second.collective || complete_seq <= run->second.complete) return;
+  run->second.complete = complete_seq;
+  NoteSaved(fence, complete_seq);
 }
 
 // It says nothing more until its watchdog ends it.

@@ -36,22 +36,23 @@ struct TruthRun {
   bool launch_failed = false;
   bool asked_to_stop = false;
   bool forgotten = false;  // Its node came back without its run directory.
-  // It made room on a node that drains, and had this many rows when it was told of that.
-  std::optional<size_t> moved_after;
+  // It was evicted from a draining node, and had this many rows when it was asked to save.
+  std::optional<size_t> evicted_after;
   uint32_t port = 0;  // Where it meets the other ranks.
-  std::set<uint64_t> saved;  // Rows of a rank other than 0 that came with a part.
+  std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a shard.
   bool logged = false;  // Its log has what the retry rules look for.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
 };
 // What became of the bytes that a node had on its disk on the store's behalf.
-enum class Copy { kThere, kRotten, kLetGo, kLostDisk };
+enum class Copy { kThere, kRotten, kReleased, kLostDisk };
 struct Truth {
   std::map<Fence, TruthRun> runs;
   std::set<std::string> manifests;  // Durable in the store.
   std::set<std::string> broken;     // Of these, those whose bytes could not be restored.
-  std::map<std::string, std::map<NodeId, Copy>> held;  // What nodes ever had, by manifest.
-  // Words that a node has lost them, for as long as the head may come to hear one: by then the node
-  // may have been given them anew.
+  std::map<std::string, std::map<NodeId, Copy>>
+      copies;  // All replicas that nodes ever had, by manifest.
+  // Messages that a node has lost them, for as long as the head may receive one: by then the node
+  // may have been given them again.
   std::multiset<std::pair<std::string, NodeId>> said_gone;
   std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
@@ -68,8 +69,8 @@ struct Truth {
 
   // What became of the node's bytes; nullopt: it never had them.
   std::optional<Copy> CopyOf(const std::string& manifest, NodeId node) const {
-    auto all = held.find(manifest);
-    if (all == held.end() || !all->second.contains(node)) return std::nullopt;
+    auto all = copies.find(manifest);
+    if (all == copies.end() || !all->second.contains(node)) return std::nullopt;
     return all->second.at(node);
   }
   bool IsThere(const std::string& manifest, NodeId node) const {

@@ -402,7 +402,7 @@ void Simulation::AskForMore() {
       return AskOnce("extend " + id, input::ExtendExperiment{experiment, 1, time});
     }
     case 1: {
-      const auto failed = static_cast<input::ResumeExperiment::Fate>(sim_.rng.Below(2));
+      const auto failed = static_cast<input::ResumeExperiment::TrialAction>(sim_.rng.Below(2));
       return AskOnce("resume " + id, input::ResumeExperiment{experiment, failed});
     }
     default: {

@@ -28,13 +28,12 @@ void WorkerHost::StartDaemon() {
   bodies_.clear();
   std::vector<Fence> ended;
   for (auto& [fence, run] : runs_) {
-    run.told_after.reset();
+    run.announced_after.reset();
     if (run.exit) run.exit->witnessed = false;
     if (run.exit) ended.push_back(fence);
     if (run.is_silent && run.alive) WatchHang(fence, run);
-    Feed(worker::input::Recovered{fence, run.pid, run.exit,
-                                  run.body.keeps_port ? run.body.port : 0, run.paused,
-                                  run.orphaned});
+    Feed(worker::input::Recovered{fence, run.pid, run.exit, run.body.keeps_port ? run.body.port : 0,
+                                  run.suspended, run.orphaned});
   }
   for (const Fence& fence : ended) {
     Daemon(1, [this, fence] { Drain(fence); });
@@ -45,7 +44,7 @@ void WorkerHost::StartDaemon() {
   for (auto& [fence, run] : runs_) {
     if (run.commit) Push(fence);
   }
-  RecoverHeld();
+  RecoverReplicas();
 }
 
 void WorkerHost::Daemon(Millis delay, Sim::Effect effect) {
@@ -171,8 +170,8 @@ void WorkerHost::Perform(const worker::Action& action) {
                  },
                  [&](const worker::action::Signal& a) { SignalRun(a); },
                  [&](const worker::action::Suspend& a) { SuspendRun(a.fence); },
-                 [&](const worker::action::Announce& a) { MoveRun(a.fence, true); },
-                 [&](const worker::action::Recall& a) { MoveRun(a.fence, false); },
+                 [&](const worker::action::Announce& a) { EvictRun(a.fence, true); },
+                 [&](const worker::action::Recall& a) { EvictRun(a.fence, false); },
                  [&](const worker::action::Dump&) {},  // Its stacks concern nobody here.
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
@@ -226,7 +225,7 @@ void WorkerHost::Launch(const Fence& fence) {
   Require(earlier == runs_.end() || !earlier->second.alive, "launched while it runs");
   Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
   auditor_.CheckLaunch(body->second, sim_.truth);
-  CheckRoom(body->second.resources);
+  CheckCapacity(body->second.resources);
   sim_.truth.runs[fence] = {.port = body->second.port};
   runs_.erase(fence);
   Run& run = runs_[fence];
@@ -234,7 +233,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.pid = next_pid_++;
   run.alive = true;
   run.iteration = run.body.iteration_base;
-  run.is_judged = run.body.control.find("\"judged\":true") != std::string::npos;
+  run.awaits_decision = run.body.control.find("\"judged\":true") != std::string::npos;
   run.iterations_total = static_cast<double>(sim_.Between(2, 30));
   if (run.body.name.starts_with("quick"))
     run.iterations_total = static_cast<double>(sim_.Between(0, 2));
@@ -245,14 +244,14 @@ void WorkerHost::Launch(const Fence& fence) {
   }
   run.checkpoint_every = fence.rank == 0 ? sim_.rng.Below(5) : 0;
   const uint64_t draw = Mix64(fence.attempt.owner.group * 7'919 + fence.attempt.owner.number);
-  run.together = run.body.world_size > 1 && draw % 2 == 0;
+  run.collective = run.body.world_size > 1 && draw % 2 == 0;
   // Every rank saves, or rank 0 alone; at the same rows.
-  if (run.together && (fence.rank == 0 || draw % 8 < 6)) run.checkpoint_every = 1 + draw / 8 % 4;
+  if (run.collective && (fence.rank == 0 || draw % 8 < 6)) run.checkpoint_every = 1 + draw / 8 % 4;
   run.awaits_commit = sim_.rng.Chance(0.4);
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
-  run.asks = fence.rank == 0 && !run.together && sim_.rng.Chance(0.5);
+  run.asks = fence.rank == 0 && !run.collective && sim_.rng.Chance(0.5);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }
@@ -265,13 +264,14 @@ void WorkerHost::SignalRun(const worker::action::Signal& asked) {
   TruthRun& truth = sim_.truth.runs[fence];
   auto known = core_.attempts.find(fence);
   const bool is_asked = known != core_.attempts.end() && !known->second.stop;
-  const bool leaves = is_asked && known->second.leaves;
+  const bool is_evicting = is_asked && known->second.evicting;
   const bool is_first = !kill || it->second.is_silent;  // One that hangs gets SIGKILL at once.
   // Also of one that has just ended by itself, which its daemon does not know yet.
-  if (leaves && is_first && it->second.told_after) truth.moved_after = it->second.told_after;
+  if (is_evicting && is_first && it->second.announced_after)
+    truth.evicted_after = it->second.announced_after;
   if (!it->second.alive) return;
   truth.asked_to_stop = true;
-  if (asked.paused) it->second.paused = true;
+  if (asked.suspended) it->second.suspended = true;
   if (!kill && it->second.stubborn) it->second.hangs = true;
   if (!kill && !it->second.obedient) return;
   const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
@@ -283,25 +283,25 @@ void WorkerHost::SignalRun(const worker::action::Signal& asked) {
 void WorkerHost::SuspendRun(const Fence& fence) {
   auto it = runs_.find(fence);
   if (it == runs_.end() || !it->second.alive) return;
-  it->second.pausing = it->second.hears;
+  it->second.suspending = it->second.hears;
   it->second.orphaned = core_.attempts.at(fence).orphaned;
   if (it->second.hears || fence.rank != 0) return;  // The others wait for rank 0.
   if (sim_.rng.Chance(0.5)) it->second.hangs = true;  // Until it is ended.
   Daemon(1, [this, fence] { Feed(worker::input::Saved{fence}); });
 }
 
-void WorkerHost::MoveRun(const Fence& fence, bool moving) {
+void WorkerHost::EvictRun(const Fence& fence, bool moving) {
   auto it = runs_.find(fence);
   if (it == runs_.end()) return;
   Run& run = it->second;
   if (!moving) {
-    run.told_after.reset();
-    run.moving_after.reset();
+    run.announced_after.reset();
+    run.evicting_after.reset();
     return;
   }
   // Also of one that has just ended by itself, which its daemon does not know yet.
-  if (!run.told_after) run.told_after = run.seq;
-  if (run.hears && !run.moving_after) run.moving_after = run.seq;
+  if (!run.announced_after) run.announced_after = run.seq;
+  if (run.hears && !run.evicting_after) run.evicting_after = run.seq;
 }
 
 // --- control ------------------------------------------------------------------------------------
@@ -426,14 +426,16 @@ void WorkerHost::TakeReply(uint64_t sync_seq, const SyncReply& reply) {
                                 .stop = wanted.stop,
                                 .has_body = brought.contains(wanted.fence),
                                 .suspend = wanted.suspend,
-                                .move = wanted.move,
-                                .move_by = wanted.move_by});
-    if (wanted.after.owner.is_trial()) desired.attempts.back().after = Fence{wanted.after, 0};
+                                .evict = wanted.evict,
+                                .evict_by = wanted.evict_by});
+    if (wanted.start_after.owner.is_trial())
+      desired.attempts.back().start_after = Fence{wanted.start_after, 0};
     if (auto run = runs_.find(wanted.fence); run != runs_.end())
-      run->second.judged = std::max(run->second.judged, wanted.judged_seq);
+      run->second.decided_seq = std::max(run->second.decided_seq, wanted.decided_seq);
   }
   Feed(desired);
-  for (const DesiredAttempt& wanted : reply.desired) NoteWhole(wanted.fence, wanted.whole_seq);
+  for (const DesiredAttempt& wanted : reply.desired)
+    NoteComplete(wanted.fence, wanted.complete_seq);
   if (sync_open_ == 0) Daemon(1, [this] { if (sync_open_ == 0) SendSync(); });
 }
 
@@ -454,7 +456,8 @@ void WorkerHost::SendReport() {
     for (const Row& row : run.spool) {
       if (batch.rows.size() == 6) break;
       batch.rows.push_back(row);
-      if (run.saved.contains(row.seq)) report.saved.insert({fence, row.seq});
+      if (run.checkpoint_rows.contains(row.seq))
+        report.rows_with_checkpoint.insert({fence, row.seq});
     }
   }
   if (report.batches.empty() || node_.value == 0) return;

@@ -32,7 +32,7 @@ class WorkerHost {
   NodeId node() const { return node_; }
   // Neither programs nor run directories nor others' bytes; a node that left has none.
   bool IsClean() const {
-    return !present_ || (runs_.empty() && core_.attempts.empty() && held_.empty());
+    return !present_ || (runs_.empty() && core_.attempts.empty() && replicas_.empty());
   }
   std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
 
@@ -47,8 +47,8 @@ class WorkerHost {
     std::optional<worker::ExitFacts> exit;  // The exit file.
     uint64_t seq = 0;
     uint64_t acked = 0;
-    bool is_judged = false;  // By its driver: it waits after each row.
-    uint64_t judged = 0;
+    bool awaits_decision = false;  // By its driver: it waits after each row.
+    uint64_t decided_seq = 0;
     double iteration = 0;
     double iterations_total = 0;
     uint64_t checkpoint_every = 0;
@@ -57,29 +57,29 @@ class WorkerHost {
     bool hangs = false;
     bool is_silent = false;  // Until its watchdog ends it.
     bool hears = true;     // Is connected: a wish to save and end reaches it.
-    bool pausing = false;  // It did.
-    bool paused = false;   // It said, or its daemon noted, that it ends for that.
+    bool suspending = false;  // It did.
+    bool suspended = false;   // It said, or its daemon noted, that it ends for that.
     bool orphaned = false;  // Its daemon noted that no head answered.
-    // A wish to save because its node is to go has reached it, after so many rows.
-    std::optional<uint64_t> moving_after;
-    std::optional<uint64_t> told_after;  // Its daemon has told it, after so many.
-    bool asks = false;                   // It saves at once when it is told.
+    // It was asked to save because its node drains, after this many rows.
+    std::optional<uint64_t> evicting_after;
+    std::optional<uint64_t> announced_after;  // Its daemon has announced it, after this many rows.
+    bool asks = false;                        // It saves at once when it is asked.
     std::deque<Row> spool;
     std::optional<input::CommitCheckpoint> commit;  // Being pushed; a newer one takes its place.
-    bool together = false;  // What the ranks save at one row is one checkpoint.
-    uint64_t whole = 0;     // The newest row, as the head said, whose checkpoint is.
+    bool collective = false;     // What the ranks save at one row is one checkpoint.
+    uint64_t complete = 0;       // The newest row, as the head said, whose checkpoint is.
     bool awaits_commit = false;  // report() does.
-    std::set<uint64_t> saved;    // Rows that came with a checkpoint.
+    std::set<uint64_t> checkpoint_rows;  // Rows that came with a checkpoint.
     uint64_t settled = 0;        // The newest row whose checkpoint is committed.
   };
-  // Bytes of a checkpoint that its disk keeps until the store has them.
-  struct Held {
+  // A replica on its disk, until the store has the checkpoint.
+  struct Replica {
     Fence fence;
     uint64_t seq = 0;
     bool is_copy = false;     // Another node trained.
     bool is_settled = false;  // The commit was answered.
-    uint64_t turn = 0;        // Answers of before it was written anew do not count.
-    input::KeepCheckpoint::News news = input::KeepCheckpoint::News::kNone;
+    uint64_t round = 0;       // Answers of before it was written anew do not count.
+    input::RenewReplica::ReplicaStatus status = input::RenewReplica::ReplicaStatus::kNone;
     bool is_pushing = false;
     Millis asked_until = 0;  // Its question may still be answered.
   };
@@ -93,14 +93,14 @@ class WorkerHost {
   void Prepare(const Fence& fence);
   void Launch(const Fence& fence);
   uint64_t Incarnation() const { return node_.value * 1'000'000 + daemon_life_; }
-  void CheckRoom(const Resources& wanted) const;
+  void CheckCapacity(const Resources& wanted) const;
   void SignalRun(const worker::action::Signal& asked);
   void SuspendRun(const Fence& fence);
   void Hang(const Fence& fence, Run& run);
   void WatchHang(const Fence& fence, const Run& run);
-  void NoteWhole(const Fence& fence, uint64_t whole_seq);
+  void NoteComplete(const Fence& fence, uint64_t complete_seq);
   void NoteSaved(const Fence& fence, uint64_t seq);
-  void MoveRun(const Fence& fence, bool moving);
+  void EvictRun(const Fence& fence, bool moving);
 
   void Join();
   void SendSync();
@@ -111,17 +111,17 @@ class WorkerHost {
   void Push(const Fence& fence);
   void Drain(const Fence& fence);
   void SendCommit(const Fence& fence);
-  void TakeCommitted(const input::CommitCheckpoint& commit, bool whole, bool ok);
+  void TakeCommitted(const input::CommitCheckpoint& commit, bool complete, bool ok);
   void Secure(const Run& run, input::CommitCheckpoint& commit);
   WorkerHost* FindPeer() const;
   void Hold(const input::CommitCheckpoint& commit, bool is_copy);
-  Held* FindHeld(const std::string& manifest, uint64_t turn);
-  void RecoverHeld();
-  void KeepLater(const std::string& manifest, uint64_t turn);
-  bool MayAsk(const std::string& manifest, const Held& held) const;
-  void AskToKeep(const std::string& manifest, Held& held);
-  void MayAskAgain(const std::string& manifest, uint64_t turn);
-  void TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push);
+  Replica* FindReplica(const std::string& manifest, uint64_t round);
+  void RecoverReplicas();
+  void RenewLater(const std::string& manifest, uint64_t round);
+  bool MayAsk(const std::string& manifest, const Replica& replica) const;
+  void AskToRenew(const std::string& manifest, Replica& replica);
+  void MayAskAgain(const std::string& manifest, uint64_t round);
+  void TakeRenewal(const std::string& manifest, uint64_t round, bool release, bool push);
   void DropCopy(const std::string& manifest, Copy why);
   void LoseDisk();
   void SendOutputs(const Fence& fence, int tries);
@@ -149,8 +149,8 @@ class WorkerHost {
   uint64_t next_pid_ = 100;
   Millis frozen_until_ = 0;
   std::map<Fence, Run> runs_;
-  std::map<std::string, Held> held_;  // By manifest.
-  uint64_t holds_ = 0;
+  std::map<std::string, Replica> replicas_;  // By manifest.
+  uint64_t rounds_ = 0;
   Millis drain_until_ = 0;
   std::optional<uint32_t> sick_gpu_;  // Until the faults are over.
   // The daemon.

@@ -21,7 +21,8 @@ CLEAN = {
     "head/core/CMakeLists.txt": "rt_library(rt_head_core SOURCES step.cc)\n",
     "head/core/step.cc": '#include "head/core/core.h"\n#include <map>\n'
                          '// A mutex, in words only; system() too.\n'
-                         'const char* kText = "unordered_map popen(";\n',
+                         '// It goes on for ever.\n'
+                         'const char* kText = "unordered_map popen( --nursery goes on";\n',
 }
 
 # (what must be said, file, text). The file replaces or joins the clean tree.
@@ -55,6 +56,10 @@ PLANTED = [
     ("left-over mark", "cli/x.h", "// TO" "DO: later\n"),
     ("a hidden test", "tests/unit/x.h", 'TEST_CASE("a [b]", "[.][slow]") {\n}\n'),
     ("a hidden test", "tests/unit/x.h", 'TEST_CASE("a", "[x][!mayfail]") {\n}\n'),
+    ("'goes on': docs/glossary.md", "cli/x.h", "// The trial goes on.\n"),
+    ("'makes room': docs/glossary.md", "head/core/x.h", "// A trial makes room.\n"),
+    ("'for ever': docs/glossary.md", "cli/x.h", 'const char* kText = "it waits for ever";\n'),
+    ("'let go': docs/glossary.md", "head/core/step.cc", 'const char* kText = "let go of it";\n'),
     ("is in no CMakeLists.txt", "cli/forgotten.cc", "int x;\n"),
     ("other fields of NodeLost", "docs/journal.md", "| `NodeLost` | node | it is lost |\n"),
     ("no row for NodeLost", "docs/journal.md", "NodeLost\n"),

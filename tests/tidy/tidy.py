@@ -92,6 +92,14 @@ REGEX_TOKENS = re.compile(r"std::(?:basic_)?w?regex\w*|#\s*include\s*<regex(?:\.
                           r"|\bregcomp\s*\(")
 MARKS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK"]) + r")\b")
 HIDDEN_TEST = re.compile(r'TEST_CASE\([^;{]*?"[^";{]*\[(?:\.|!(?:hide|mayfail|shouldfail))')
+# Words of an earlier vocabulary; docs/glossary.md has those to use. In comments of headers and in
+# texts for users; a text of cli/ may still "go on".
+WORDS_BANNED = re.compile(
+    r"(?<!--)\bnurser(?:y|ies)\b|\blets? go\b|\bstands? in line\b|\bin line for\b|\bfor ever\b"
+    r"|\b(?:is|are) to go\b|\bsomebody\b", re.I)
+WORDS_BANNED_IN_COMMENTS = re.compile(
+    WORDS_BANNED.pattern + r"|\bgo(?:es)? on\b|\bmakes? room\b|\btrouble\b", re.I)
+COMMENT_OR_TEXT = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 SKIPPED_FOLDERS = {"build", ".git", "__pycache__", "node_modules", ".venv", "venv"}
 TEXT = {".cc", ".h", ".c", ".py", ".sh", ".proto", ".cmake", ".md", ".txt", ".yaml", ".json"}
@@ -268,6 +276,21 @@ def check_hidden_tests(tree: Tree) -> None:
             tree.say(path, line_of(text, match.start()), "a hidden test: let it run, or remove it")
 
 
+def check_words(tree: Tree) -> None:
+    """Header comments and texts keep to the glossary."""
+    for path, text in tree.cpp().items():
+        if path.startswith("tests/"):
+            continue
+        for piece in COMMENT_OR_TEXT.finditer(text):
+            is_comment = piece.group(0).startswith("//")
+            if is_comment and not path.endswith(".h"):
+                continue
+            banned = WORDS_BANNED_IN_COMMENTS if is_comment else WORDS_BANNED
+            for match in banned.finditer(piece.group(0)):
+                tree.say(path, line_of(text, piece.start()),
+                         f"'{match.group(0)}': docs/glossary.md has the word to use")
+
+
 def check_targets(tree: Tree) -> None:
     """Every .cc stands in the CMakeLists.txt (or .cmake) of its folder or of one above."""
     lists = {p: t for p, t in tree.files.items()
@@ -319,7 +342,7 @@ def check_events(tree: Tree) -> None:
 def check_all(root: Path) -> list[str]:
     tree = Tree(root)
     for check in (check_layers, check_shell, check_regex, check_lengths, check_marks,
-                  check_hidden_tests, check_targets, check_events):
+                  check_hidden_tests, check_words, check_targets, check_events):
         check(tree)
     return sorted(set(tree.found))
 

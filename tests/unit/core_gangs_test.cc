@@ -55,7 +55,7 @@ using Where = std::vector<uint64_t>;
 
 }  // namespace
 
-TEST_CASE("gangs: PACK takes few nodes, and the smallest that holds all") {
+TEST_CASE("gangs: PACK takes few nodes, and the smallest on which all fit") {
   Nodes nodes({Cpus(8), Cpus(2), Cpus(4)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":3})").ok());
   CHECK(nodes.Where() == Where{3, 3, 3});
@@ -81,7 +81,7 @@ TEST_CASE("gangs: STRICT_PACK and STRICT_SPREAD wait rather than bend") {
   CHECK(nodes.Why() == "needs 2 bundles of 2 cpus (STRICT_PACK), all at once; 1 of them fit now");
 }
 
-TEST_CASE("gangs: what no set of nodes can hold is refused, and says what is missing") {
+TEST_CASE("gangs: a request that fits on no set of nodes is refused, and says what is missing") {
   Nodes nodes({Cpus(4), Cpus(4, 1)});
   nodes.core.soft.node_types = {Cpus(4), Cpus(4, 1)};
   const absl::Status spread = nodes.Submit(R"({"cpu":1,"ranks":3,"strategy":"STRICT_SPREAD"})");
@@ -99,7 +99,7 @@ TEST_CASE("gangs: the biggest bundle chooses first, ranks keep their order") {
   CHECK(nodes.Where() == Where{1, 2, 1});
 }
 
-TEST_CASE("ranks: each is told where it stands, and where all meet") {
+TEST_CASE("ranks: each gets its rank, and the address at which all meet") {
   Nodes nodes({Cpus(2), Cpus(1)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":3})").ok());
   REQUIRE(nodes.Where() == Where{1, 1, 2});
@@ -123,7 +123,7 @@ TEST_CASE("ranks: each is told where it stands, and where all meet") {
   CHECK(LaunchSpecFor(nodes.core.world, {id, 1}).env.at("LOCAL_RANK") == "1");
 }
 
-TEST_CASE("ranks: bundles beyond the ranks are held and start nothing") {
+TEST_CASE("ranks: bundles beyond the ranks are reserved and start nothing") {
   Nodes nodes({Cpus(2), Cpus(1, 2)});
   REQUIRE(nodes.Submit(R"({"bundles":[{"gpu":1},{"gpu":1},{"cpu":2}],"ranks":1})").ok());
   REQUIRE(nodes.Where() == Where{2, 2, 1});
@@ -135,16 +135,16 @@ TEST_CASE("ranks: bundles beyond the ranks are held and start nothing") {
   CHECK(!launch.env.contains("RANK"));
 }
 
-TEST_CASE("ranks: a part that rank 0's checkpoint did not wait for is refused with the reason") {
+TEST_CASE("ranks: a shard that rank 0's checkpoint did not wait for is refused with the reason") {
   Nodes nodes({Cpus(2)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
   const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
-  const auto commit = [&](uint32_t rank, uint64_t row, bool together) {
+  const auto commit = [&](uint32_t rank, uint64_t row, bool collective) {
     return nodes.Do(input::CommitCheckpoint{.fence = {id, rank},
                                             .manifest = "m" + std::to_string(rank),
                                             .row = {row, static_cast<double>(row), 1, 1, "{}"},
                                             .bytes = 1,
-                                            .together = together});
+                                            .collective = collective});
   };
   CHECK(commit(0, 1, false).answer.checkpoint == 1);
   nodes.Do(input::Report{NodeId{1}, {{id, 0, {{2, 2, 1, 1, "{}"}}}}});
@@ -152,7 +152,7 @@ TEST_CASE("ranks: a part that rank 0's checkpoint did not wait for is refused wi
   nodes.Do(input::Report{NodeId{1}, {{id, 1, {{1, 1, 1, 1, "{}"}}}}});
   const absl::Status refused = commit(1, 2, true).verdict;
   CHECK(absl::IsFailedPrecondition(refused));
-  CHECK(MessageOf(refused) == "rank 0 saved nothing at that row that awaits this part");
+  CHECK(MessageOf(refused) == "rank 0 has no checkpoint at that row that waits for this shard");
   CHECK(absl::IsFailedPrecondition(commit(2, 2, true).verdict));  // There is no such rank.
 }
 
@@ -160,15 +160,17 @@ TEST_CASE("ranks: a pending checkpoint is no checkpoint, and is dropped with its
   Nodes nodes({Cpus(2)});
   REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":2})").ok());
   const AttemptId id{Owner::Of(TrialId{{1}, 0}), 1, 1};
-  const Outcome pending = nodes.Do(input::CommitCheckpoint{
-      .fence = {id, 0}, .manifest = "m0", .row = {1, 1, 1, 1, "{}"}, .bytes = 1,
-      .together = true});
+  const Outcome pending = nodes.Do(input::CommitCheckpoint{.fence = {id, 0},
+                                                           .manifest = "m0",
+                                                           .row = {1, 1, 1, 1, "{}"},
+                                                           .bytes = 1,
+                                                           .collective = true});
   CHECK(pending.verdict.ok());
   CHECK(pending.answer.checkpoint == 0);
   const Runs& runs = nodes.core.world.state.experiments.at({1}).trials.at(0).runs;
   CHECK(runs.checkpoints.empty());
   REQUIRE(runs.live() != nullptr);
-  CHECK(runs.live()->parts.size() == 1);
+  CHECK(runs.live()->shards.size() == 1);
   nodes.Do(input::RemoveNode{{1}, "gone"});
-  CHECK(runs.attempts.back().parts.empty());
+  CHECK(runs.attempts.back().shards.empty());
 }

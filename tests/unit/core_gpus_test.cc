@@ -15,7 +15,7 @@ void GiveGpus(Story& story, int count, const std::string& sick = "") {
   for (int i = 0; i < count; ++i) {
     const std::string uuid = "GPU-" + std::to_string(i);
     sync.inventory.gpus.push_back({uuid, static_cast<uint32_t>(i), "H200", 1, ""});
-    if (uuid == sick) sync.inventory.gpus.back().trouble = "it is lost";
+    if (uuid == sick) sync.inventory.gpus.back().fault = "it is lost";
     else sync.inventory.resources.gpu += kUnit;
   }
   story.Do(sync);
@@ -100,7 +100,7 @@ TEST_CASE("gpus: a program is told the uuids of its devices") {
   CHECK(member.Find("gpus")->Dump() == R"(["GPU-0","GPU-1"])");
 }
 
-TEST_CASE("gpus: a device in trouble takes no work, and what runs on it goes on") {
+TEST_CASE("gpus: a device with a fault takes no new work, and attempts on it keep running") {
   Story story;
   GiveGpus(story, 2);
   story.Create(R"(,"num_samples":2,"max_concurrent":1,"resources":{"gpu":1})");

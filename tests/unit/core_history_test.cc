@@ -31,7 +31,7 @@ Json Cluster(const Story& story) {
 
 }  // namespace
 
-TEST_CASE("history: who knows the end of a journal that lacks it is heard") {
+TEST_CASE("history: a worker that knows a missing end of the journal is heard") {
   Story story;
   story.Create("");
   const World copy = story.core.world;
@@ -87,7 +87,7 @@ TEST_CASE("history: a head of an older epoch, or of the same, is not believed an
   CHECK(Cluster(story)["other_head"].is_null());
 }
 
-TEST_CASE("history: who had not heard any head before this one started has no other") {
+TEST_CASE("history: a worker that heard no head before this one has no other") {
   Story story;
   Restore(story, World(story.core.world));  // The answer to its first Sync was lost.
   CHECK(story.Do(story.SyncInput()).verdict.ok());

@@ -165,7 +165,7 @@ TEST_CASE("an experiment that release 0.1.0 ended by its budget stays COMPLETED 
     emit(event::TrialEnded{.trial = {{1}, number}, .end = TrialEnd::kStopped});
     search.running.erase(search.FenceOf(number));
   }
-  emit(event::ExperimentDecided{ExperimentId{1}, ExperimentEnd::kCompleted, "the time is over"});
+  emit(event::ExperimentFinishing{ExperimentId{1}, ExperimentEnd::kCompleted, "the time is over"});
   search.Flush();
   REQUIRE(search.State() == "COMPLETED");
   REQUIRE(search.Retry(0).verdict.ok());

@@ -3,7 +3,7 @@
 
 using namespace rt;
 
-TEST_CASE("core: trials are placed as room allows and run to the end") {
+TEST_CASE("core: trials are placed as capacity allows and run to the end") {
   Story story;
   story.Create(R"(,"num_samples":3)");
   story.SyncTwice();
@@ -16,7 +16,7 @@ TEST_CASE("core: trials are placed as room allows and run to the end") {
   CHECK(why.ends_with("free)"));
   for (uint32_t i = 0; i < 3; ++i) story.Exit(story.FenceOf(i), 0, 0);
   CHECK(story.StateOf(2) == "COMPLETED");
-  CHECK(story.core.world.state.experiments.at({1}).decided);
+  CHECK(story.core.world.state.experiments.at({1}).finishing);
   story.Do(input::SinksFlushed{story.core.world.state.seq});
   CHECK(ExperimentStateName(story.core, story.core.world.state.experiments.at({1})) ==
         std::string("COMPLETED"));
@@ -108,7 +108,7 @@ TEST_CASE("core: a silent node is lost and its trials go on elsewhere from the c
   CHECK(story.TrialOf(0).last.metrics == R"({"a":2})");
 }
 
-TEST_CASE("core: a head that slept blames nobody") {
+TEST_CASE("core: a head that was stopped takes no node for lost") {
   Story story;
   story.Create("");
   story.SyncTwice();

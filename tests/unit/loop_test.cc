@@ -141,18 +141,18 @@ TEST_CASE("loop: a restart replays what was durable under a new epoch") {
 }
 
 TEST_CASE("loop: while the journal stands still no node is lost for not being answered") {
-  std::atomic<Millis> clock = 1'000'000, pace = 0;
-  Harness harness({.tick_interval = 1, .wall_clock = [&] { return clock += pace; }});
+  std::atomic<Millis> clock = 1'000'000, advance = 0;
+  Harness harness({.tick_interval = 1, .wall_clock = [&] { return clock += advance; }});
   const NodeId node = harness.Join();
   harness.Settle(node);
   harness.journal.Hold(true);
   auto job = harness.Post(AJob());
   WaitFor([&] { return harness.journal.waiting() > 0; });
   const Millis stood_still_at = clock;
-  pace = 5;
+  advance = 5;
   WaitFor([&] { return clock > stood_still_at + 4 * limits::kLostAfter; });
   CHECK(harness.journal.waiting() == 1);
-  pace = 0;
+  advance = 0;
   harness.journal.Hold(false);
   REQUIRE(Wait(job).status.ok());
   harness.Read([&](const Core& core) { CHECK(!core.world.state.nodes.at(node).lost); });

@@ -22,9 +22,9 @@ struct Book {
     }
     return found;
   }
-  void Hold(uint64_t node, std::vector<std::string> whole, std::vector<NodeId> failed = {}) {
+  void Announce(uint64_t node, std::vector<std::string> whole, std::vector<NodeId> failed = {}) {
     alive.insert(NodeId{node});
-    book.Hold(NodeId{node}, {At(node), std::move(whole), {}, std::move(failed)}, now);
+    book.Announce(NodeId{node}, {At(node), std::move(whole), {}, std::move(failed)}, now);
   }
 };
 
@@ -48,14 +48,14 @@ TEST_CASE("peer book: of eight that begin at once one goes to the store, and nob
 TEST_CASE("peer book: whoever has all of it is asked before one that is getting it") {
   Book book;
   CHECK(book.Find(1).empty());
-  book.Hold(2, {kTree});
+  book.Announce(2, {kTree});
   CHECK(book.Find(3) == std::vector<uint64_t>{2, 1});
 }
 
 TEST_CASE("peer book: the same machine is asked first") {
   Book book;
-  book.Hold(2, {kTree});
-  book.Hold(3, {kTree});
+  book.Announce(2, {kTree});
+  book.Announce(3, {kTree});
   book.alive.insert(NodeId{4});
   const auto found = book.book.Find({NodeId{4}, "10.0.0.3:9", kTree}, book.alive, book.now);
   REQUIRE(!found.empty());
@@ -64,13 +64,13 @@ TEST_CASE("peer book: the same machine is asked first") {
 
 TEST_CASE("peer book: who is lost, silent, failed, or has it no more is not named") {
   Book book;
-  book.Hold(2, {kTree});
+  book.Announce(2, {kTree});
   CHECK(book.Find(9) == std::vector<uint64_t>{2});
-  book.Hold(9, {});
+  book.Announce(9, {});
   SECTION("lost") { book.alive.erase(NodeId{2}); }
   SECTION("silent") { book.now += 200'000; }
-  SECTION("failed") { book.Hold(9, {}, {NodeId{2}}); }
-  SECTION("no more") { book.Hold(2, {}); }
+  SECTION("failed") { book.Announce(9, {}, {NodeId{2}}); }
+  SECTION("no more") { book.Announce(2, {}); }
   CHECK(book.Find(9).empty());
 }
 
@@ -85,11 +85,11 @@ TEST_CASE("peer book: one that serves nobody is not named, and a fetch begun ane
 TEST_CASE("peer book: a node's trees are bounded") {
   Book book;
   std::vector<std::string> many;
-  for (size_t i = 0; i < limits::kHeldTreesPerNode + 5; ++i) {
+  for (size_t i = 0; i < limits::kAnnouncedTreesPerNode + 5; ++i) {
     std::string hex = std::to_string(i);
     many.push_back("b3:" + std::string(64 - hex.size(), '0') + hex);
   }
-  book.Hold(1, many);
+  book.Announce(1, many);
   book.alive.insert(NodeId{2});
   CHECK(!book.book.Find({NodeId{2}, "x:1", many.front()}, book.alive, book.now).empty());
   CHECK(book.book.Find({NodeId{2}, "x:1", many.back()}, book.alive, book.now).empty());

@@ -28,14 +28,14 @@ TEST_CASE("pending connections: the oldest silent one is dropped first, then the
   PendingConnections pending(4);
   for (uint64_t number : {1, 2, 3}) pending.Add(number, "a");
   pending.SetReady(1);
-  CHECK(pending.RoomFor("a", false).drop == 2);  // Three quarters are one address's share.
-  CHECK(!pending.RoomFor("b", false).drop);
-  CHECK(pending.RoomFor("b", true).drop == 2);  // The port is full.
+  CHECK(pending.SlotFor("a", false).drop == 2);  // Three quarters are one address's share.
+  CHECK(!pending.SlotFor("b", false).drop);
+  CHECK(pending.SlotFor("b", true).drop == 2);  // The port is full.
   pending.SetReady(2);
   pending.SetReady(3);
-  CHECK(pending.RoomFor("a", false).drop == 1);
+  CHECK(pending.SlotFor("a", false).drop == 1);
   pending.Add(4, "b");
-  CHECK(pending.RoomFor("c", false).drop == 1);  // The address that has most pays.
+  CHECK(pending.SlotFor("c", false).drop == 1);  // The address that has most pays.
 }
 
 TEST_CASE("pending connections: handshakes are not interrupted for a new connection") {
@@ -43,12 +43,12 @@ TEST_CASE("pending connections: handshakes are not interrupted for a new connect
   pending.Add(1, "a");
   pending.SetReady(1);
   pending.BeginHandshake(1);
-  CHECK(!pending.RoomFor("a", false).fits);
-  CHECK(!pending.RoomFor("b", true).fits);
+  CHECK(!pending.SlotFor("a", false).fits);
+  CHECK(!pending.SlotFor("b", true).fits);
   pending.Remove(1);
   pending.Remove(1);
   CHECK(pending.size() == 0);
-  CHECK(pending.RoomFor("a", false).fits);
+  CHECK(pending.SlotFor("a", false).fits);
 }
 
 TEST_CASE("pending connections: the next handshake is of the address that has the fewest") {

@@ -1,5 +1,5 @@
-// What the tests of CheckpointPusher and HeldPusher stand on: a head, a store and another node that
-// do as they are told, and a daemon's part in between.
+// What the tests of CheckpointPusher and ReplicaUploader stand on: a head, a store and another node
+// that do as they are told, and a daemon's part in between.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -40,34 +40,34 @@ struct Folder {
 class SlowHead : public HeadCalls {
  public:
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence&, const SpoolRow& row,
-                                            const SafeCheckpoint& saved) override {
+                                            const SafeCheckpoint& safe) override {
     std::unique_lock lock(mutex_);
     ++asked_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return open_; });
     if (refuses_) return absl::FailedPreconditionError("stale");
-    committed_.emplace_back(row.seq, saved.manifest);
-    safe_.push_back(saved);
+    committed_.emplace_back(row.seq, safe.manifest);
+    safe_.push_back(safe);
     changed_.notify_all();
     return committed_.size();
   }
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) override {
+  absl::StatusOr<ReplicaDuty> RenewReplica(const ReplicaQuestion& question) override {
     std::exchange(on_question_, [] {})();
     std::lock_guard lock(mutex_);
-    news_.emplace_back(question.manifest, question.news);
+    statuses_.emplace_back(question.manifest, question.status);
     changed_.notify_all();
     if (is_away_) return absl::UnavailableError("away");
-    HeldDuty duty;
-    duty.needed = duty.push = question.news == HeldNews::kNone && wants_;
+    ReplicaDuty duty;
+    duty.needed = duty.push = question.status == ReplicaStatus::kNone && wants_;
     if (settled_ && !duty.needed) {
-      duty.may_come = question.early && question.row > *settled_;
-      duty.let_go = !duty.may_come;
+      duty.commit_pending = question.early && question.row > *settled_;
+      duty.release = !duty.commit_pending;
     }
     return duty;
   }
-  size_t CountNews() {
+  size_t CountStatus() {
     std::lock_guard lock(mutex_);
-    return news_.size();
+    return statuses_.size();
   }
   void SetSettled(uint64_t row) {
     std::lock_guard lock(mutex_);
@@ -95,7 +95,7 @@ class SlowHead : public HeadCalls {
   size_t asked_ = 0;
   std::vector<std::pair<uint64_t, std::string>> committed_;
   std::vector<SafeCheckpoint> safe_;
-  std::vector<std::pair<std::string, HeldNews>> news_;
+  std::vector<std::pair<std::string, ReplicaStatus>> statuses_;
 
  private:
   std::mutex mutex_;
@@ -138,15 +138,14 @@ class SlowStore : public MemStore {
 
 struct Daemon {
   explicit Daemon(const Folder& folder, SlowHead& of,
-                  DurableAfter durable_after = DurableAfter::kStore, PeerHolders* peers = nullptr)
-      : head(of),
-        trees(folder.path + "/kept", {}),
-        pusher(store, head, trees,
-               [this] {
-                 std::lock_guard lock(mutex);
-                 idle.notify_all();
-               },
-               peers) {
+                  DurableAfter durable_after = DurableAfter::kStore, PeerReplicas* peers = nullptr)
+      : head(of), trees(folder.path + "/kept", {}), pusher(
+                                                        store, head, trees,
+                                                        [this] {
+                                                          std::lock_guard lock(mutex);
+                                                          idle.notify_all();
+                                                        },
+                                                        peers) {
     LaunchBody body{.fence = kFence, .durable_after = durable_after};
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
@@ -159,7 +158,8 @@ struct Daemon {
   }
   absl::Status Take(uint64_t seq, const std::string& path, bool given = false,
                     CheckpointPushes::Done done = [](const absl::StatusOr<uint64_t>&) {}) {
-    return pusher.Take(attempt, {.seq = seq, .metrics = "{}", .saved = true}, {path, given}, done);
+    return pusher.Take(attempt, {.seq = seq, .metrics = "{}", .with_checkpoint = true},
+                       {path, given}, done);
   }
   void AwaitIdle() {
     std::unique_lock lock(mutex);
@@ -181,14 +181,14 @@ struct Daemon {
 };
 
 // Another node that holds what it is asked to, or cannot.
-struct OneHolder : public PeerHolders {
+struct OnePeer : public PeerReplicas {
   std::atomic<int> asked = 0;
-  bool has_room = true;
+  bool has_space = true;
   std::function<void()> on_asked = [] {};
-  absl::StatusOr<uint64_t> Hold(const std::string&, const Fence&, uint64_t) override {
+  absl::StatusOr<uint64_t> Replicate(const std::string&, const Fence&, uint64_t) override {
     ++asked;
     on_asked();
-    if (!has_room) return absl::ResourceExhaustedError("no room");
+    if (!has_space) return absl::ResourceExhaustedError("no room");
     return uint64_t{7};
   }
 };

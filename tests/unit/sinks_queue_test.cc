@@ -23,19 +23,19 @@ TEST_CASE("sinks: an experiment whose files are slow holds up no other") {
   story.WaitTold([&] { return story.news.behind.contains({1}); });
   story.Report(1, 1, R"({"loss":0.25})", {2});
   story.End(1, 1, {2});
-  const uint64_t decided = story.core.world.state.experiments.at({2}).decided_seq;
+  const uint64_t decided = story.core.world.state.experiments.at({2}).finishing_seq;
   REQUIRE(decided > 0);
   const auto began = std::chrono::steady_clock::now();
   story.WaitTold([&] { return story.flushed >= decided && !story.news.behind.contains({2}); });
   CHECK(story.news.behind == std::set<ExperimentId>{{1}});
   story.Do(story.news);
-  CHECK(story.core.world.state.experiments.at({2}).ended);
-  CHECK(!story.core.world.state.experiments.at({1}).ended);
+  CHECK(story.core.world.state.experiments.at({2}).finished);
+  CHECK(!story.core.world.state.experiments.at({1}).finished);
   CHECK(std::chrono::steady_clock::now() - began < std::chrono::milliseconds(2'500));
   story.WaitFlushed();
   ArmFailpoints("", "head").IgnoreError();
   story.Do(story.news);
-  CHECK(story.core.world.state.experiments.at({1}).ended);
+  CHECK(story.core.world.state.experiments.at({1}).finished);
   CHECK(story.JsonLines() == 1);
 }
 
@@ -50,7 +50,7 @@ TEST_CASE("sinks: a trial whose name is too long for a directory is told of, and
   CHECK(problem.starts_with("trial 1/0: "));
   CHECK(problem.ends_with(": File name too long"));
   story.Do(story.news);
-  CHECK(story.core.world.state.experiments.at({1}).ended);
+  CHECK(story.core.world.state.experiments.at({1}).finished);
   const auto shown = ExperimentView(story.core, HeadFacts{}, {1});
   REQUIRE(shown.ok());
   CHECK(shown->GetString("results_problem") == problem);

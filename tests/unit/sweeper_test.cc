@@ -22,7 +22,7 @@ class Remembering : public SweptStore {
   bool stays_short = false;
   MemStore store;
 
-  bool IsShortOfRoom() const override { return is_short; }
+  bool IsShortOfSpace() const override { return is_short; }
   absl::StatusOr<Swept> Sweep(const std::set<std::string>& live, Millis grace) override {
     kept.push_back(live);
     graces.push_back(grace);

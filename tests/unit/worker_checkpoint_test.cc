@@ -93,7 +93,7 @@ TEST_CASE("an error that is too long, or no text, can still be sent") {
   std::string message = "a";
   while (message.size() < 3 * limits::kErrorBytesMax) message += "漢";
   daemon.attempt->SetError({"ValueError", message, "caf\xe9"});
-  const Error error = daemon.attempt->LastWords({.exit_code = 1});
+  const Error error = daemon.attempt->LastError({.exit_code = 1});
   CHECK(IsValidUtf8(error.message));
   CHECK(error.message.size() > limits::kErrorBytesMax - 4);
   CHECK(error.message.size() <= limits::kErrorBytesMax);
@@ -143,7 +143,7 @@ class TightStore final : public MemStore {
 
 }  // namespace
 
-TEST_CASE("what waits for room leaves the threads to others, and is committed with room") {
+TEST_CASE("a push that waits for space blocks no thread, and is committed later") {
   Folder folder;
   SlowHead head;
   head.Open();
@@ -158,9 +158,11 @@ TEST_CASE("what waits for room leaves the threads to others, and is committed wi
     attempts.push_back(*LiveAttempt::Open(body, RunDir{folder.path + "/run" + name},
                                           {.on_row = [](bool) {}, .on_closed = [] {}}));
     folder.Write("saved" + name + "/weights", (trial < 3 ? "large " : "small ") + name);
-    REQUIRE(pusher.Take(attempts.back(), {.seq = trial + 1, .metrics = "{}", .saved = true},
-                        {folder.path + "/saved" + name, false},
-                        [](const absl::StatusOr<uint64_t>&) {}).ok());
+    REQUIRE(pusher
+                .Take(attempts.back(), {.seq = trial + 1, .metrics = "{}", .with_checkpoint = true},
+                      {folder.path + "/saved" + name, false},
+                      [](const absl::StatusOr<uint64_t>&) {})
+                .ok());
   }
   head.Await([](const SlowHead& one) { return !one.committed_.empty(); });
   CHECK(head.committed_.front().first == 4);

@@ -73,15 +73,15 @@ TEST_CASE("without a head for too long, what runs saves and ends, and is no succ
 }
 
 // A daemon after this one would take the end of a hung program for that of one that has saved.
-TEST_CASE("who hangs is killed as one that hangs, whatever else it was asked") {
+TEST_CASE("an attempt that hangs ends as hung, whatever else it was asked") {
   WorkerState state = Running();
   Step(state, input::Hung{kOne, "it hangs"}, 10);
   CHECK(Step(state, input::HeadAway{}, 11).empty());
   CHECK(Step(state, input::Tick{}, 10 + limits::kDumpGrace) ==
-        std::vector<Action>{action::Signal{.fence = kOne, .kill = true, .paused = false}});
+        std::vector<Action>{action::Signal{.fence = kOne, .kill = true, .suspended = false}});
 }
 
-TEST_CASE("what ends by itself before it was told to is what it was, without a head too") {
+TEST_CASE("an attempt that ends before it was asked to keeps its outcome, without a head too") {
   WorkerState state = Running();
   Step(state, input::HeadAway{}, 10);
   Step(state, input::Exited{kOne, {.exit_code = 0}}, 11);
@@ -90,7 +90,7 @@ TEST_CASE("what ends by itself before it was told to is what it was, without a h
 }
 
 // The program has ended itself, or waits to be ended: the head does not ask for it.
-TEST_CASE("who was asked to end because no head answered is ended by the next daemon") {
+TEST_CASE("an attempt that was asked to end because no head answered is ended by the next daemon") {
   WorkerState state;
   Step(state, input::Recovered{.fence = kOne, .pid = 12, .orphaned = true}, 0);
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
@@ -183,9 +183,9 @@ TEST_CASE("a transient failure is tried again after a pause, a final one is an e
   CHECK(seen.exit.reason == "no such bundle");
 }
 
-TEST_CASE("who was asked to leave is ended by the next daemon, also after a false alarm") {
+TEST_CASE("an attempt that was evicted is ended by the next daemon, also after a false alarm") {
   WorkerState state;
-  Step(state, input::Recovered{.fence = kOne, .pid = 12, .leaves = true}, 0);
+  Step(state, input::Recovered{.fence = kOne, .pid = 12, .evicting = true}, 0);
   CHECK(Step(state, Wants(1, {{.fence = kOne}}), 1) ==
         std::vector<Action>{action::Signal{kOne, false, true}});
   CHECK(Step(state, input::Tick{}, 1 + limits::kStopGrace) ==
@@ -205,14 +205,14 @@ TEST_CASE("recovered attempts are listed, and go on where they were") {
 
 const Fence kThree{{Owner::Of(TrialId{{1}, 2}), 1}, 0};
 
-input::DesiredAttempt Behind(const Fence& fence, const Fence& before) {
-  return {.fence = fence, .has_body = true, .after = before};
+input::DesiredAttempt StartingAfter(const Fence& fence, const Fence& before) {
+  return {.fence = fence, .has_body = true, .start_after = before};
 }
 
-TEST_CASE("who stands in line is prepared, and started when the one before it has ended") {
+TEST_CASE("a backfilled attempt is prepared, and started when the one before it has ended") {
   WorkerState state = Running();
   const input::DesiredAttempt first{.fence = kOne};
-  CHECK(Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 3) ==
+  CHECK(Step(state, Wants(1, {first, StartingAfter(kTwo, kOne), StartingAfter(kThree, kTwo)}), 3) ==
         std::vector<Action>{action::Prepare{kTwo}, action::Prepare{kThree}});
   CHECK(Step(state, input::Prepared{kTwo}, 4).empty());
   CHECK(Step(state, input::Prepared{kThree}, 5).empty());
@@ -224,21 +224,21 @@ TEST_CASE("who stands in line is prepared, and started when the one before it ha
         std::vector<Action>{action::Launch{kThree}});
 }
 
-TEST_CASE("who stands in line behind one that never ran waits for those before that one") {
+TEST_CASE("a backfill behind an attempt that never ran waits for the attempts before that one") {
   WorkerState state = Running();
   const input::DesiredAttempt first{.fence = kOne};
-  Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 3);
+  Step(state, Wants(1, {first, StartingAfter(kTwo, kOne), StartingAfter(kThree, kTwo)}), 3);
   Step(state, input::Prepared{kThree}, 4);
   CHECK(Count<action::Launch>(Step(state, input::Prepared{kTwo, false, false, "no"}, 5)) == 0);
   CHECK(Count<action::Launch>(Step(state, input::Tick{}, 6)) == 0);
   CHECK(Count<action::Launch>(Step(state, input::Exited{kOne, {}}, 7)) == 1);
 }
 
-TEST_CASE("who had ended unsaid does not start beside the one that came after it") {
+TEST_CASE("an attempt whose end was not reported does not start beside its successor") {
   WorkerState state;  // Of the daemon after the one that knew.
   Step(state, input::Recovered{kThree, 12, std::nullopt}, 0);
   const input::DesiredAttempt first{.fence = kOne, .has_body = true};
-  Step(state, Wants(1, {first, Behind(kTwo, kOne), Behind(kThree, kTwo)}), 1);
+  Step(state, Wants(1, {first, StartingAfter(kTwo, kOne), StartingAfter(kThree, kTwo)}), 1);
   CHECK(Step(state, input::Prepared{kOne}, 2).empty());
   CHECK(Step(state, input::Tick{}, 3).empty());
   CHECK(Step(state, input::Exited{kThree, {.exit_code = 0}}, 4) ==
@@ -249,20 +249,20 @@ TEST_CASE("nothing is started while what the head has given up still runs") {
   WorkerState state = Running();
   Step(state, Wants(1, {{kTwo, false, true}}), 3);
   CHECK(Step(state, input::Prepared{kTwo}, 4).empty());
-  CHECK(state.attempts.at(kTwo).stage == Stage::kInLine);
+  CHECK(state.attempts.at(kTwo).stage == Stage::kWaiting);
   const auto actions = Step(state, input::Exited{kOne, {.signal = 15}}, 5);
   CHECK(Count<action::Launch>(actions) == 1);
 }
 
-input::DesiredAttempt Moving(Millis by = 0) {
-  return {.fence = kOne, .has_body = true, .move = true, .move_by = by};
+input::DesiredAttempt Evicting(Millis by = 0) {
+  return {.fence = kOne, .has_body = true, .evict = true, .evict_by = by};
 }
 
-TEST_CASE("who is to move is told once, and ended only once it has saved") {
+TEST_CASE("an evicted attempt is notified once, and ended only once it has saved") {
   WorkerState state = Running();
-  CHECK(Step(state, Wants(1, {Moving(9'000)}), 10) ==
+  CHECK(Step(state, Wants(1, {Evicting(9'000)}), 10) ==
         std::vector<Action>{action::Announce{kOne, 9'000}});
-  CHECK(Step(state, Wants(1, {Moving(9'100)}), 11).empty());
+  CHECK(Step(state, Wants(1, {Evicting(9'100)}), 11).empty());
   CHECK(Step(state, input::Tick{}, 10 + 10 * limits::kSuspendGrace).empty());
   CHECK(Step(state, input::Saved{kOne}, 400'000) ==
         std::vector<Action>{action::Signal{kOne, false, true}});
@@ -271,22 +271,22 @@ TEST_CASE("who is to move is told once, and ended only once it has saved") {
   CHECK(ObservedList(state)[0].suspended);
 }
 
-TEST_CASE("another deadline is told again; what was saved before is no reason to end") {
+TEST_CASE("a new deadline is announced again; an earlier checkpoint does not end the attempt") {
   WorkerState state = Running();
   Step(state, input::Saved{kOne}, 3);
-  CHECK(Step(state, Wants(1, {Moving()}), 10) == std::vector<Action>{action::Announce{kOne, 0}});
-  CHECK(Step(state, Wants(1, {Moving(60'000)}), 11) ==
+  CHECK(Step(state, Wants(1, {Evicting()}), 10) == std::vector<Action>{action::Announce{kOne, 0}});
+  CHECK(Step(state, Wants(1, {Evicting(60'000)}), 11) ==
         std::vector<Action>{action::Announce{kOne, 60'000}});
   CHECK(Step(state, input::Tick{}, 12).empty());
 }
 
-TEST_CASE("after a false alarm it is told to stay; who has saved already goes all the same") {
+TEST_CASE("a false alarm is announced; an attempt that has saved already ends all the same") {
   WorkerState state = Running();
-  Step(state, Wants(1, {Moving()}), 10);
+  Step(state, Wants(1, {Evicting()}), 10);
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 11) ==
         std::vector<Action>{action::Recall{kOne}});
   CHECK(Step(state, input::Saved{kOne}, 12).empty());
-  Step(state, Wants(1, {Moving()}), 13);
+  Step(state, Wants(1, {Evicting()}), 13);
   Step(state, input::Saved{kOne}, 14);
   CHECK(Step(state, Wants(1, {{kOne, false, true}}), 15).empty());
   CHECK(Step(state, input::Tick{}, 14 + limits::kStopGrace) ==
@@ -296,7 +296,7 @@ TEST_CASE("after a false alarm it is told to stay; who has saved already goes al
 TEST_CASE("what has not started when its node is to go never does") {
   WorkerState state;
   Step(state, Wants(1, {{kOne, false, true}}), 0);
-  Step(state, Wants(1, {Moving()}), 1);
+  Step(state, Wants(1, {Evicting()}), 1);
   CHECK(Count<action::Launch>(Step(state, input::Prepared{kOne}, 2)) == 0);
   CHECK(ObservedList(state)[0].suspended);
 }

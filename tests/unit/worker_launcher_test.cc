@@ -44,7 +44,7 @@ struct OneNode {
     return static_cast<pid_t>(started->pid);
   }
   // Lets a program go on that said `mkfifo fifo; read x < fifo`.
-  static void LetGo(Launcher& launcher) {
+  static void Detach(Launcher& launcher) {
     const std::string fifo = launcher.DirOf(kFence).work() + "/fifo";
     for (int i = 0; i < 1'000 && !Exists(fifo); ++i) ::usleep(10'000);
     FILE* out = ::fopen(fifo.c_str(), "w");  // Waits until the program reads.
@@ -98,7 +98,7 @@ TEST_CASE("an exit code and a crash are the program's own under a later daemon a
     OneNode::Start(*first, {"sh", "-c", std::string("mkfifo fifo; ") + script});
     auto second = node.Daemon();
     REQUIRE(second->Recover().size() == 1);
-    OneNode::LetGo(*second);
+    OneNode::Detach(*second);
     ExitFacts exit = OneNode::Await(*second);
     CHECK(exit.exit_code == code);
     CHECK(exit.signal == signal);
@@ -111,7 +111,7 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   auto first = node.Daemon();
   const pid_t pid = OneNode::Start(
       *first, {"sh", "-c", "mkfifo fifo; read x < fifo; kill -STOP $PPID; exit 3"});
-  OneNode::LetGo(*first);
+  OneNode::Detach(*first);
   const ProcessIdentity child = *ReadProcessIdentity(pid);
   for (int i = 0; i < 1'000 && IsAlive(child); ++i) ::usleep(10'000);
   REQUIRE_FALSE(IsAlive(child));
@@ -150,10 +150,10 @@ TEST_CASE("killing the nursery kills no shim, and the next launch has another nu
   auto shim = ReadShimFile(daemon->DirOf(kFence).shim()).shim;
   REQUIRE(shim.has_value());
   const std::string stat = *ReadFile("/proc/" + std::to_string(shim->pid) + "/stat");
-  const pid_t nursery = std::atoi(stat.c_str() + stat.rfind(')') + 4);
-  REQUIRE(*ReadFile("/proc/" + std::to_string(nursery) + "/comm") == "rt-shim\n");
-  ::kill(nursery, SIGKILL);
-  OneNode::LetGo(*daemon);
+  const pid_t forker = std::atoi(stat.c_str() + stat.rfind(')') + 4);
+  REQUIRE(*ReadFile("/proc/" + std::to_string(forker) + "/comm") == "rt-shim\n");
+  ::kill(forker, SIGKILL);
+  OneNode::Detach(*daemon);
   ExitFacts exit = OneNode::Await(*daemon);
   CHECK(exit.exit_code == 4);
   CHECK(exit.witnessed);

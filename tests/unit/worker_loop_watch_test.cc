@@ -1,12 +1,11 @@
 // The watchdog of the worker's loop, and what it hands on to the next daemon.
-#include <catch2/catch.hpp>
-
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
 
 #include "worker/core/worker_core.h"
-#include "worker/run/loop_turn.h"
+#include "worker/run/loop_activity.h"
 #include "worker/run/loop_watch.h"
 
 namespace rt::worker {
@@ -41,54 +40,54 @@ TEST_CASE("time in which the loop's thread could not run is no stall") {
 }
 
 TEST_CASE("the loop is busy with the attempt that it named last") {
-  LoopTurn turn;
-  turn.NextRound(7);
-  CHECK(turn.part() == TurnPart::kNone);
+  LoopActivity activity;
+  activity.NextRound(7);
+  CHECK(activity.part() == ActivityKind::kNone);
   {
-    const LoopTurn::Scope end(turn, kOne, TurnPart::kEnd);
-    CHECK(turn.fence() == kOne);
-    CHECK(turn.part() == TurnPart::kEnd);
-    const uint64_t moves = turn.moves();
-    { const LoopTurn::Scope output(turn, {}, TurnPart::kOutput); }
-    CHECK(turn.moves() > moves);
-    CHECK(turn.part() == TurnPart::kEnd);
-    CHECK(turn.fence() == kOne);
+    const LoopActivity::Scope end(activity, kOne, ActivityKind::kEnd);
+    CHECK(activity.fence() == kOne);
+    CHECK(activity.part() == ActivityKind::kEnd);
+    const uint64_t moves = activity.moves();
+    { const LoopActivity::Scope output(activity, {}, ActivityKind::kOutput); }
+    CHECK(activity.moves() > moves);
+    CHECK(activity.part() == ActivityKind::kEnd);
+    CHECK(activity.fence() == kOne);
   }
-  CHECK(turn.part() == TurnPart::kNone);
-  CHECK(turn.thread() == 7);
+  CHECK(activity.part() == ActivityKind::kNone);
+  CHECK(activity.thread() == 7);
 }
 
 TEST_CASE("what a daemon hung in reaches the next one") {
-  const HungTurn hung{kOne, TurnPart::kOutput, 30'000};
+  const HungActivity hung{kOne, ActivityKind::kOutput, 30'000};
   CHECK(ToString(hung) == "t3-1.a2.r0 output 30000");
-  const auto read = ParseHungTurn(ToString(hung));
+  const auto read = ParseHungActivity(ToString(hung));
   REQUIRE(read.has_value());
   CHECK(read->fence == kOne);
-  CHECK(read->part == TurnPart::kOutput);
+  CHECK(read->part == ActivityKind::kOutput);
   CHECK(read->Reason() ==
         "the worker's loop hung for 30 s while it handled this attempt (output); the daemon was "
         "restarted");
-  const auto nobody = ParseHungTurn(ToString(HungTurn{.span = 5}));
+  const auto nobody = ParseHungActivity(ToString(HungActivity{.span = 5}));
   REQUIRE(nobody.has_value());
-  CHECK(nobody->part == TurnPart::kNone);
+  CHECK(nobody->part == ActivityKind::kNone);
   for (const char* text : {"", "t3-1.a2.r0 output", "t3 output 1", "t3-1.a2.r0 none 1"})
-    CHECK_FALSE(ParseHungTurn(text).has_value());
+    CHECK_FALSE(ParseHungActivity(text).has_value());
 }
 
-TEST_CASE("a loop that does not move is said to be in trouble, and then to hang") {
-  LoopTurn turn;
-  turn.NextRound(0);
-  const LoopTurn::Scope busy(turn, kOne, TurnPart::kStart);
+TEST_CASE("a loop that does not move is reported as a fault, and then as hung") {
+  LoopActivity activity;
+  activity.NextRound(0);
+  const LoopActivity::Scope busy(activity, kOne, ActivityKind::kStart);
   std::mutex mutex;
   std::condition_variable changed;
-  std::string trouble;
-  std::optional<HungTurn> hung;
-  LoopWatch watch(turn, 200,
+  std::string fault;
+  std::optional<HungActivity> hung;
+  LoopWatch watch(activity, 200,
                   {[&](const std::string& why) {
                      std::lock_guard lock(mutex);
-                     trouble = why;
+                     fault = why;
                    },
-                   [&](const HungTurn& one) {
+                   [&](const HungActivity& one) {
                      std::lock_guard lock(mutex);
                      hung = one;
                      changed.notify_all();
@@ -97,7 +96,7 @@ TEST_CASE("a loop that does not move is said to be in trouble, and then to hang"
   REQUIRE(changed.wait_for(lock, std::chrono::seconds(30), [&] { return hung.has_value(); }));
   CHECK(hung->fence == kOne);
   CHECK(hung->span >= 200);
-  CHECK(trouble == "the loop of its worker does not move: it handles t3-1.a2.r0 (start)");
+  CHECK(fault == "the loop of its worker does not move: it handles t3-1.a2.r0 (start)");
   lock.unlock();
   watch.Stop();
 }

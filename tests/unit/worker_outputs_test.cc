@@ -212,7 +212,7 @@ struct Node {
   std::unique_ptr<RunDirs> dirs;
   std::unique_ptr<OutputKeeper> keeper;
   Bytes bytes = 1 << 20;
-  Millis wait_for_room = 200;
+  Millis wait_for_space = 200;
   size_t waiting_max = 100;
 
   Node() { Restart(); }
@@ -220,12 +220,12 @@ struct Node {
   void Restart() {
     keeper.reset();
     dirs = std::make_unique<RunDirs>(folder.path);
-    keeper = std::make_unique<OutputKeeper>(
-        OutputOptions{.state_dir = folder.path,
-                      .bytes = bytes,
-                      .wait_for_room = wait_for_room,
-                      .waiting_max = waiting_max},
-        is_full ? static_cast<BlobStore&>(full) : memory, head, cache, [] {});
+    keeper = std::make_unique<OutputKeeper>(OutputOptions{.state_dir = folder.path,
+                                                          .bytes = bytes,
+                                                          .wait_for_space = wait_for_space,
+                                                          .waiting_max = waiting_max},
+                                            is_full ? static_cast<BlobStore&>(full) : memory, head,
+                                            cache, [] {});
     keeper->Start();
   }
   LaunchBody Run(const Fence& fence, const std::string& text) {
@@ -330,7 +330,7 @@ TEST_CASE("outputs: a daemon that died while it took them leaves nothing half ke
   }
 }
 
-TEST_CASE("outputs: a store without room is waited for, and then what is lost is named") {
+TEST_CASE("outputs: they wait for space in the store, and then the lost ones are named") {
   Node node;
   node.is_full = true;
   node.Restart();

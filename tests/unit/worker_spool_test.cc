@@ -46,14 +46,14 @@ TEST_CASE("a torn last line is cut off, and the next row follows the last whole 
 TEST_CASE("a row that comes with a checkpoint is known as such after a restart") {
   Scratch scratch;
   SpoolRow row = RowWith(1);
-  row.saved = true;
+  row.with_checkpoint = true;
   { REQUIRE((*Spool::Open(scratch.spool()))->Append(row).ok()); }
   auto spool = *Spool::Open(scratch.spool());
   REQUIRE(spool->Append(RowWith(2)).ok());
   const std::vector<SpoolRow> pending = spool->Pending(10, 10'000);
   REQUIRE(pending.size() == 2);
-  CHECK(pending[0].saved);
-  CHECK_FALSE(pending[1].saved);
+  CHECK(pending[0].with_checkpoint);
+  CHECK_FALSE(pending[1].with_checkpoint);
 }
 
 TEST_CASE("a row is found by its key, also acknowledged, cut from the file and after a restart") {

@@ -114,7 +114,7 @@ TEST_CASE("only so many bytes are kept: those used longest ago go first") {
   CHECK(absl::IsNotFound(trees.GetManifest(b.manifest).status()));
   Push(store, trees, node.Write("large", 'd', 300));
   CHECK(Exists(node.path + "/large"));  // It does not fit: it stays with who has it.
-  trees.GiveRoom();
+  trees.FreeSpace();
   CHECK(fs::is_empty(node.kept()));
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("what a program leaves unchanged is kept for the next, what it changed
   CHECK(store.chunks == (changes ? 2 : 1));
 }
 
-TEST_CASE("what is held stays: beyond the bounds, for the next daemon too, until it is let go") {
+TEST_CASE("a replica stays: beyond the bounds, for the next daemon too, until it is released") {
   Node node;
   MemStore store;
   const Fence first{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
@@ -189,31 +189,31 @@ TEST_CASE("what is held stays: beyond the bounds, for the next daemon too, until
   {
     LocalTrees trees(node.kept(), {.bytes = 0});
     const timespec now = FileClock();
-    REQUIRE(trees.Hold(first, stored.manifest, stored.text, node.path + "/a", now).ok());
+    REQUIRE(trees.AddReplica(first, stored.manifest, stored.text, node.path + "/a", now).ok());
     CHECK_FALSE(Exists(node.path + "/a"));
     // The same bytes of another trial are held once, for both.
     const std::string again = node.Write("b", 'a', 1'000);
-    REQUIRE(trees.Hold(second, stored.manifest, stored.text, again, FileClock()).ok());
-    trees.GiveRoom();
-    CHECK(trees.Held().size() == 2);
-    CHECK(trees.Whole() == std::vector{stored.manifest});  // However small.
+    REQUIRE(trees.AddReplica(second, stored.manifest, stored.text, again, FileClock()).ok());
+    trees.FreeSpace();
+    CHECK(trees.Replicas().size() == 2);
+    CHECK(trees.Complete() == std::vector{stored.manifest});  // However small.
   }
   LocalTrees trees(node.kept(), {.bytes = 0});
-  REQUIRE(trees.Held().size() == 2);
-  CHECK(trees.HoldAgain(first, stored.manifest));
-  CHECK_FALSE(trees.HoldAgain(first, Digest("nothing")));
-  trees.LetGo(second, stored.manifest);
-  CHECK(Exists(trees.HeldAt(stored.manifest)));
+  REQUIRE(trees.Replicas().size() == 2);
+  CHECK(trees.ShareReplica(first, stored.manifest));
+  CHECK_FALSE(trees.ShareReplica(first, Digest("nothing")));
+  trees.Release(second, stored.manifest);
+  CHECK(Exists(trees.ReplicaAt(stored.manifest)));
   MemStore nothing;
   TreeFetcher fetcher(nothing, trees);
-  REQUIRE(fetcher.FetchHeld(stored.manifest, second, node.path + "/back").ok());
+  REQUIRE(fetcher.FetchReplica(stored.manifest, second, node.path + "/back").ok());
   CHECK(*ReadFile(node.path + "/back/file") == std::string(1'000, 'a'));
-  trees.LetGo(first, stored.manifest);
-  CHECK(trees.HeldAt(stored.manifest).empty());
+  trees.Release(first, stored.manifest);
+  CHECK(trees.ReplicaAt(stored.manifest).empty());
   CHECK(fs::is_empty(node.kept()));  // Nothing is kept here.
 }
 
-TEST_CASE("a held tree with a wrong byte is none, and one that changed meanwhile is not held") {
+TEST_CASE("a replica with a wrong byte is dropped, and a tree that has changed becomes none") {
   Node node;
   MemStore store;
   const Fence fence{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
@@ -221,14 +221,16 @@ TEST_CASE("a held tree with a wrong byte is none, and one that changed meanwhile
   const StoredTree stored = Store(store, node.Write("a", 'a', 1'000));
   const timespec before{1, 0};
   CHECK(absl::IsDataLoss(
-      trees.Hold(fence, stored.manifest, stored.text, node.path + "/a", before)));
-  REQUIRE(trees.Hold(fence, stored.manifest, stored.text, node.path + "/a", FileClock()).ok());
-  REQUIRE(WriteFileAtomic(trees.HeldAt(stored.manifest) + "/file", std::string(1'000, 'b')).ok());
+      trees.AddReplica(fence, stored.manifest, stored.text, node.path + "/a", before)));
+  REQUIRE(
+      trees.AddReplica(fence, stored.manifest, stored.text, node.path + "/a", FileClock()).ok());
+  REQUIRE(
+      WriteFileAtomic(trees.ReplicaAt(stored.manifest) + "/file", std::string(1'000, 'b')).ok());
   MemStore nothing;
   TreeFetcher fetcher(nothing, trees);
-  CHECK(absl::IsNotFound(fetcher.FetchHeld(stored.manifest, fence, node.path + "/back")));
-  CHECK(trees.HeldAt(stored.manifest).empty());
-  CHECK(trees.Held().empty());
+  CHECK(absl::IsNotFound(fetcher.FetchReplica(stored.manifest, fence, node.path + "/back")));
+  CHECK(trees.ReplicaAt(stored.manifest).empty());
+  CHECK(trees.Replicas().empty());
 }
 
 }  // namespace rt::worker

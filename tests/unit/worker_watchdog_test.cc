@@ -6,7 +6,7 @@
 #include "tests/temp_dir.h"
 #include "worker/core/worker_core.h"
 #include "worker/run/log_patterns.h"
-#include "worker/run/report_pace.h"
+#include "worker/run/report_intervals.h"
 
 namespace rt::worker {
 namespace {
@@ -14,18 +14,18 @@ namespace {
 const Fence kOne{{Owner::Of(TrialId{{1}, 0}), 1, 1}, 0};
 
 TEST_CASE("a trial may be silent for a factor of its median interval, and never less than min") {
-  ReportPace pace;
-  for (Millis at : {1'000, 1'100}) pace.Note(at);
-  CHECK_FALSE(pace.Allowed(10, 1).has_value());  // One interval says nothing yet.
-  pace.Note(1'200);
-  CHECK(pace.Allowed(10, 1) == 1'000);
-  CHECK(pace.Allowed(10, 5'000) == 5'000);
-  pace.Note(9'000);  // One long step moves the median little.
-  CHECK(pace.Allowed(10, 1) == 1'000);
-  CHECK(pace.Silence(9'500) == 500);
-  pace.Excuse(9'400);
-  CHECK(pace.Silence(9'500) == 100);
-  ReportPace taken_over;
+  ReportIntervals intervals;
+  for (Millis at : {1'000, 1'100}) intervals.Note(at);
+  CHECK_FALSE(intervals.Allowed(10, 1).has_value());  // One interval says nothing yet.
+  intervals.Note(1'200);
+  CHECK(intervals.Allowed(10, 1) == 1'000);
+  CHECK(intervals.Allowed(10, 5'000) == 5'000);
+  intervals.Note(9'000);  // One long step moves the median little.
+  CHECK(intervals.Allowed(10, 1) == 1'000);
+  CHECK(intervals.Silence(9'500) == 500);
+  intervals.Excuse(9'400);
+  CHECK(intervals.Silence(9'500) == 100);
+  ReportIntervals taken_over;
   taken_over.Assume(300, 50);
   CHECK(taken_over.Allowed(3, 1) == 900);
   CHECK(taken_over.Silence(60) == 10);

@@ -350,7 +350,7 @@ bool OutputKeeper::IsGivenUp(const Fence& fence, const absl::Status& why) {
   Entry& entry = entries_.at(fence);
   if (absl::IsResourceExhausted(why))
     return std::chrono::steady_clock::now() - entry.first_at >=
-           std::chrono::milliseconds(options_.wait_for_room);
+           std::chrono::milliseconds(options_.wait_for_space);
   return !IsTransient(why) && ++entry.tries >= kTriesMax;
 }
 

@@ -1,11 +1,11 @@
-// The outputs of attempts that are over, on their way to the store: taken out of the run directory,
-// compared with the bundle, pushed and told to the head by threads of this object, oldest first.
-// What is taken outlives the daemon:
+// The outputs of ended attempts, on their way to the store: taken out of the run directory,
+// compared with the bundle, pushed and reported to the head by threads of this object, oldest
+// first. Taken outputs outlive the daemon:
 //   <directory>/<fence>/{body.json, work/, trial/}   taken; below rank-N/ for ranks other than 0
 //   <directory>/<fence>/{reported/, whole}           what its checkpoints have: reported_files.h
 //   <directory>/<fence>.part                         being taken: its run directory has the rest
-// A trial's end does not wait for its outputs. Outputs that the store has no room for, or that
-// cannot be read repeatedly, are given up after a while, and the head is told their names.
+// A trial's end does not wait for its outputs. Outputs for which the store has no space, or that
+// cannot be read repeatedly, are left out after a while, and their names are reported to the head.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -30,7 +30,7 @@ namespace rt::worker {
 struct OutputOptions {
   std::string state_dir;  // Has the run directories in attempts/; <directory> is outputs/.
   Bytes bytes = limits::kOutputBytesMax;  // Of all ranks together; 0: nothing is kept.
-  Millis wait_for_room = limits::kOutputsWaitForRoom;
+  Millis wait_for_space = limits::kOutputsWaitForSpace;
   size_t waiting_max = limits::kOutputsWaitingMax / 2;
 };
 

@@ -10,7 +10,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
@@ -22,15 +22,16 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kThreads = 2;
-constexpr size_t kGenerationsMax = 2;  // Of one attempt on their way; fewer than kSavedRowsMax.
+// Of one attempt on their way; fewer than kCheckpointRowsMax.
+constexpr size_t kGenerationsMax = 2;
 constexpr Millis kPauseFirst = 20;  // The rows before it may be on their way.
 constexpr Millis kPauseMost = 1'000;
 // When a store is short of room: each time what waits is read, and hashed, anew.
-constexpr Millis kPauseForRoom = 5'000;
+constexpr Millis kPauseForSpace = 5'000;
 constexpr std::chrono::minutes kSayEvery{1};  // What a checkpoint waits for.
 // Half of SweepTimes::grace_when_short; and a third of what another node waits (held_pusher.cc).
 constexpr std::chrono::seconds kSafeFor{30};
-constexpr size_t kHeldMax = 4;  // Of one attempt; the next goes to the store at once.
+constexpr size_t kReplicasMax = 4;  // Of one attempt; the next goes to the store at once.
 constexpr Bytes kRowBytesMax = 1 << 20;
 
 std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
@@ -58,12 +59,13 @@ class NamesOnly : public BlobStore {
   }
 };
 
-// Of a tree that is, or was about to be, held: its manifest's digest and the bytes of its files.
-std::string HeldNote(const std::string& directory) { return directory + "/held"; }
+// Of a replica, also one that was about to be made: its manifest's digest and the bytes of its
+// files.
+std::string ReplicaNote(const std::string& directory) { return directory + "/held"; }
 
-StoredTree ReadHeldNote(const std::string& directory) {
+StoredTree ReadReplicaNote(const std::string& directory) {
   StoredTree tree;
-  auto text = ReadFile(HeldNote(directory), 256);
+  auto text = ReadFile(ReplicaNote(directory), 256);
   const size_t space = text.ok() ? text->find(' ') : std::string::npos;
   if (space == std::string::npos) return tree;
   tree.manifest = text->substr(0, space);
@@ -101,14 +103,14 @@ absl::StatusOr<Json> ReadNote(const std::string& directory) {
 }  // namespace
 
 CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                                   std::function<void()> on_done, PeerHolders* peers)
+                                   std::function<void()> on_done, PeerReplicas* peers)
     : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)), peers_(peers),
-      held_(store, head, trees, on_done_) {}
+      uploader_(store, head, trees, on_done_) {}
 
 CheckpointPusher::~CheckpointPusher() { Stop(); }
 
 void CheckpointPusher::Start() {
-  held_.Start();
+  uploader_.Start();
   for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
 }
 
@@ -120,11 +122,11 @@ void CheckpointPusher::Stop() {
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  held_.Stop();
+  uploader_.Stop();
 }
 
 absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
-                                    const SavedFiles& files, Done done) {
+                                    const CheckpointFiles& files, Done done) {
   if (AnswerLater(attempt->fence(), row.seq, done)) return absl::OkStatus();
   if (row.seq <= DoneOf(*attempt)) {
     done(0);
@@ -143,7 +145,7 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
       files.given ? "" : OutputPathOf(attempt->dir(), attempt->fence().rank, files.path);
   note.Set("reported", reported);
   RT_RETURN_IF_ERROR(WriteFileAtomic(part + "/row.json", note.Dump() + "\n", {.sync = false}));
-  if (!files.given && !CheckRoom(part, 0).ok()) trees_.GiveRoom();
+  if (!files.given && !CheckSpace(part, 0).ok()) trees_.FreeSpace();
   ReachFailpoint("worker.checkpoint.before_snapshot");
   if (absl::Status taken = TakeSnapshot(files.path, part + "/tree", files.given); !taken.ok()) {
     RemoveTree(part).IgnoreError();  // With the attempt, at the latest.
@@ -203,9 +205,9 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
     auto note = ReadNote(directory);
     if (note.ok() && seq > done) {
       Push push{attempt, SpoolRowFrom(*note), directory, nullptr, note->GetString("reported")};
-      if (const StoredTree held = ReadHeldNote(directory); !held.manifest.empty()) {
-        held_.Expect(attempt->fence(), held.manifest);
-        push.stored = held;
+      if (const StoredTree noted = ReadReplicaNote(directory); !noted.manifest.empty()) {
+        uploader_.Expect(attempt->fence(), noted.manifest);
+        push.stored = noted;
         push.was_named = true;  // By the daemon before, perhaps.
       }
       Enqueue(std::make_shared<Push>(std::move(push)));
@@ -237,14 +239,14 @@ void CheckpointPusher::Forget(const Fence& fence) {
     waiting = std::move(found->second.waiting);
     queues_.erase(found);  // Who pushes for it notices.
   }
-  for (const auto& push : waiting) LeaveHeld(*push);
+  for (const auto& push : waiting) LeaveReplica(*push);
 }
 
 // Nobody will commit it any more.
-void CheckpointPusher::LeaveHeld(const Push& push) {
+void CheckpointPusher::LeaveReplica(const Push& push) {
   const std::string& manifest = push.stored.manifest;
-  if (push.was_named) held_.AddUnsure(push.attempt->fence(), manifest, push.row.seq);
-  else if (!manifest.empty()) held_.Drop(push.attempt->fence(), manifest);
+  if (push.was_named) uploader_.AddUnsure(push.attempt->fence(), manifest, push.row.seq);
+  else if (!manifest.empty()) uploader_.Drop(push.attempt->fence(), manifest);
 }
 
 bool CheckpointPusher::IsForgotten(const Push& push) const {
@@ -293,20 +295,20 @@ void CheckpointPusher::Run() {
   while (std::shared_ptr<Push> push = Next()) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
     if (IsForgotten(*push)) {
-      LeaveHeld(*push);
+      LeaveReplica(*push);
       continue;
     }
     if (!IsWanted(*push)) continue;  // Ours to push again after a restart.
-    const bool needs_room =
+    const bool needs_space =
         absl::IsResourceExhausted(number.status()) && !push->attempt->standing().stale;
-    if (needs_room) Postpone(push);
+    if (needs_space) Postpone(push);
     else Finish(push, number);
   }
 }
 
 // Others may be smaller, or have all their chunks there: the thread turns to them meanwhile.
 void CheckpointPusher::Postpone(const std::shared_ptr<Push>& push) {
-  push->pause = std::clamp(push->pause * 2, kPauseFirst, kPauseForRoom);
+  push->pause = std::clamp(push->pause * 2, kPauseFirst, kPauseForSpace);
   push->not_before = std::chrono::steady_clock::now() + std::chrono::milliseconds(push->pause);
   {
     std::lock_guard lock(mutex_);
@@ -327,7 +329,7 @@ void CheckpointPusher::Say(Push& push, const absl::Status& status) {
                    << push.row.seq << " waits: " << EscapeControl(MessageOf(status));
 }
 
-// Why what could be held is not: the next of its attempt most likely is not either.
+// Why no replica was made; the next checkpoint of the attempt most likely gets none either.
 void CheckpointPusher::SayOnce(const Push& push, const absl::Status& why) {
   {
     std::lock_guard lock(mutex_);
@@ -339,59 +341,61 @@ void CheckpointPusher::SayOnce(const Push& push, const absl::Status& why) {
 }
 
 // Whether it counts before the store has it.
-bool CheckpointPusher::IsHeldFirst(const Push& push) const {
+bool CheckpointPusher::IsReplicatedFirst(const Push& push) const {
   const LaunchBody& body = push.attempt->body();
-  if (!push.may_be_held || body.world_size > 1 || push.row.together) return false;
-  if (held_.CountOf(push.attempt->fence()) >= kHeldMax) return false;  // The store is slow.
+  if (!push.may_be_replica || body.world_size > 1 || push.row.collective) return false;
+  if (uploader_.CountOf(push.attempt->fence()) >= kReplicasMax) return false;  // The store is slow.
   if (body.durable_after == DurableAfter::kLocal) return true;
   if (peers_ == nullptr) return false;
   if (body.durable_after == DurableAfter::kPeer) return true;
   // Its node is to go: another one is nearer than the store.
-  return push.attempt->standing().move &&
+  return push.attempt->standing().evict &&
          BytesBelow(push.directory + "/tree") >= limits::kPeerTreeBytesMin;
 }
 
-// Moves the tree to where it is held, here and, unless the disk is enough, on another node as well.
-absl::Status CheckpointPusher::Hold(Push& push) {
+// Makes a replica of the tree here and, unless this disk is enough, on another node as well.
+absl::Status CheckpointPusher::Replicate(Push& push) {
   const Fence& fence = push.attempt->fence();
   const std::string path = push.directory + "/tree";
-  StoredTree tree = ReadHeldNote(push.directory);
+  StoredTree tree = ReadReplicaNote(push.directory);
   const bool is_moved = !tree.manifest.empty() && !Exists(path);  // By an earlier daemon, say.
   if (!is_moved) {
     NamesOnly names;
     push.stored_at = FileClock();
     RT_ASSIGN_OR_RETURN(tree, StoreTree(names, path, {}));
-    RT_RETURN_IF_ERROR(WriteFileAtomic(HeldNote(push.directory),
+    RT_RETURN_IF_ERROR(WriteFileAtomic(ReplicaNote(push.directory),
                                        tree.manifest + " " + std::to_string(tree.bytes) + "\n"));
-    held_.Expect(fence, tree.manifest);
+    uploader_.Expect(fence, tree.manifest);
     absl::Status taken = FailAt("worker.checkpoint.before_hold");
-    if (taken.ok()) taken = trees_.Hold(fence, tree.manifest, tree.text, path, push.stored_at);
+    if (taken.ok())
+      taken = trees_.AddReplica(fence, tree.manifest, tree.text, path, push.stored_at);
     if (!taken.ok()) {
-      held_.Drop(fence, tree.manifest);
+      uploader_.Drop(fence, tree.manifest);
       return taken;
     }
   } else {
-    if (trees_.HeldAt(tree.manifest).empty())
-      return absl::DataLossError("its bytes have changed since they were held");
-    held_.Expect(fence, tree.manifest);
+    if (trees_.ReplicaAt(tree.manifest).empty())
+      return absl::DataLossError("its bytes have changed since the replica was made");
+    uploader_.Expect(fence, tree.manifest);
   }
   ReachFailpoint("worker.checkpoint.after_hold");
-  push.safe = {.manifest = tree.manifest, .bytes = tree.bytes, .held = true};
+  push.safe = {.manifest = tree.manifest, .bytes = tree.bytes, .is_replica = true};
   push.stored = std::move(tree);
-  const bool goes = push.attempt->standing().move && peers_ != nullptr;  // This disk, with it.
+  const bool goes = push.attempt->standing().evict && peers_ != nullptr;  // This disk, with it.
   if (push.attempt->body().durable_after == DurableAfter::kLocal && !goes) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(const uint64_t peer, peers_->Hold(push.safe.manifest, fence, push.row.seq));
+  RT_ASSIGN_OR_RETURN(const uint64_t peer,
+                      peers_->Replicate(push.safe.manifest, fence, push.row.seq));
   push.safe.peers = {peer};
   return absl::OkStatus();
 }
 
 absl::Status CheckpointPusher::Store(Push& push) {
-  const std::string held = trees_.HeldAt(push.stored.manifest);
+  const std::string replica = trees_.ReplicaAt(push.stored.manifest);
   push.stored_at = FileClock();
-  const std::string path = held.empty() ? push.directory + "/tree" : held;
+  const std::string path = replica.empty() ? push.directory + "/tree" : replica;
   RT_ASSIGN_OR_RETURN(StoredTree stored, PushTree(store_, path));
-  if (!held.empty() && stored.manifest != push.stored.manifest)
-    return absl::DataLossError("its bytes have changed since they were held");
+  if (!replica.empty() && stored.manifest != push.stored.manifest)
+    return absl::DataLossError("its bytes have changed since the replica was made");
   push.stored = std::move(stored);
   push.safe = {.manifest = push.stored.manifest, .bytes = push.stored.bytes};
   return absl::OkStatus();
@@ -399,13 +403,13 @@ absl::Status CheckpointPusher::Store(Push& push) {
 
 absl::Status CheckpointPusher::MakeSafe(Push& push) {
   push.safe_at = std::chrono::steady_clock::now();
-  if (IsHeldFirst(push)) {
-    const absl::Status held = Hold(push);
-    if (held.ok()) return held;
-    push.may_be_held = false;
-    SayOnce(push, held);
+  if (IsReplicatedFirst(push)) {
+    const absl::Status replicated = Replicate(push);
+    if (replicated.ok()) return replicated;
+    push.may_be_replica = false;
+    SayOnce(push, replicated);
   } else if (push.stored.manifest.empty()) {
-    push.stored = ReadHeldNote(push.directory);  // Where it lies.
+    push.stored = ReadReplicaNote(push.directory);  // Where it lies.
   }
   push.safe = {};
   return Store(push);
@@ -424,26 +428,26 @@ absl::StatusOr<uint64_t> CheckpointPusher::Commit(Push& push) {
       is_safe = status.ok();
     }
     if (is_safe) {
-      push.was_named |= push.safe.held;
+      push.was_named |= push.safe.is_replica;
       auto number = head_.CommitCheckpoint(push.attempt->fence(), push.row, push.safe);
       if (number.ok()) return number;
       status = number.status();
     }
     if (!IsTransient(status) || push.attempt->standing().stale || !IsWanted(push)) return status;
-    const bool needs_room = !is_safe && absl::IsResourceExhausted(status);
-    if (pause == kPauseMost || (needs_room && push.pause == kPauseForRoom)) Say(push, status);
-    if (needs_room) return status;
+    const bool needs_space = !is_safe && absl::IsResourceExhausted(status);
+    if (pause == kPauseMost || (needs_space && push.pause == kPauseForSpace)) Say(push, status);
+    if (needs_space) return status;
     if (!Pause(pause)) return status;
   }
 }
 
 // When its attempt's committed checkpoint before it was made, in seconds of training.
-double CheckpointPusher::SavedBefore(const Push& push) {
+double CheckpointPusher::WorkSavedBefore(const Push& push) {
   std::lock_guard lock(mutex_);
   auto found = queues_.find(push.attempt->fence());
   const double start = push.attempt->body().time_total_base_s;
   if (found == queues_.end()) return start;
-  return std::max(start, std::exchange(found->second.saved_to_s, push.row.time_total_s));
+  return std::max(start, std::exchange(found->second.replicated_to_s, push.row.time_total_s));
 }
 
 // What a commit may have named stays until the head has been asked: though it was refused, or the
@@ -452,11 +456,11 @@ void CheckpointPusher::Settle(const Push& push, bool is_committed) {
   const Fence& fence = push.attempt->fence();
   if (push.was_named) {
     double worth = 1;
-    if (is_committed && push.safe.held)
-      worth = WorthOf(*push.attempt, SavedBefore(push), push.row, push.safe.bytes);
-    return held_.Add(fence, push.stored.manifest, worth);
+    if (is_committed && push.safe.is_replica)
+      worth = WorthOf(*push.attempt, WorkSavedBefore(push), push.row, push.safe.bytes);
+    return uploader_.Add(fence, push.stored.manifest, worth);
   }
-  held_.Drop(fence, push.stored.manifest);
+  uploader_.Drop(fence, push.stored.manifest);
   if (is_committed)
     trees_.Keep(push.stored.manifest, push.stored.text, push.directory + "/tree", push.stored_at);
 }

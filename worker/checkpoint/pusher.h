@@ -1,13 +1,13 @@
 // Checkpoints on their way from a trial to the store: taken out of the trial's hands into the
 // attempt's run directory, pushed and committed by threads of this object, oldest first within an
-// attempt. Of one attempt one is being pushed and one may wait: then it is full. What is taken
+// attempt. Of one attempt one is being pushed and one may wait: then it is full. A taken checkpoint
 // outlives the daemon:
-//   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: not whole yet
+//   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: incomplete
 //   <run directory>/saved/<seq>/held                 its tree moves, or moved, to LocalTrees
 //   <run directory>/saved/done                       the newest seq that is committed
-// What is committed stays on the node within bounds (LocalTrees): it is what is restored here next.
-// Where a checkpoint counts before the store has it (durable_after; a node that is to go), it is
-// held here and by another node first, and HeldPusher brings it to the store later.
+// A committed checkpoint stays on the node within bounds (LocalTrees), for the next restore here.
+// Where a checkpoint counts before the store has it (durable_after; a draining node), this node and
+// another one make replicas first, and ReplicaUploader uploads it later.
 // Owns its threads. Public functions are thread-safe.
 #pragma once
 
@@ -22,32 +22,32 @@
 #include <vector>
 
 #include "common/cas/tree.h"
-#include "worker/checkpoint/held_pusher.h"
+#include "worker/checkpoint/replica_uploader.h"
 #include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
 #include "worker/run/local_trees.h"
-#include "worker/run/peer_holders.h"
+#include "worker/run/peer_replicas.h"
 
 namespace rt::worker {
 
 class CheckpointPusher : public CheckpointPushes {
  public:
   // `on_done`: an attempt has less on its way.
-  // `peers`: null where no other node can hold anything.
+  // `peers`: null where no other node can make replicas.
   CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                   std::function<void()> on_done, PeerHolders* peers = nullptr);
+                   std::function<void()> on_done, PeerReplicas* peers = nullptr);
   ~CheckpointPusher() override;
   void Start();
   void Stop();  // What is being pushed is pushed again by the next daemon.
 
   absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
-                    const SavedFiles& files, Done done) override;
+                    const CheckpointFiles& files, Done done) override;
   void Recover(std::shared_ptr<LiveAttempt> attempt) override;
   bool Has(const Fence& fence) const override;
-  bool HasUnstored(const Owner& owner) const override { return held_.HasOf(owner); }
+  bool HasUnstored(const Owner& owner) const override { return uploader_.HasOf(owner); }
   bool IsFull(const Fence& fence) const override;
   void Forget(const Fence& fence) override;
-  HeldPusher& held() { return held_; }
+  ReplicaUploader& uploader() { return uploader_; }
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -61,9 +61,9 @@ class CheckpointPusher : public CheckpointPushes {
     timespec stored_at{};  // Its files were read after that.
     SafeCheckpoint safe;   // As it is committed.
     Time safe_at;
-    bool may_be_held = true;  // Not once that has failed.
-    bool was_named = false;   // A commit may have said that it is held.
-    // While the store has no room for it.
+    bool may_be_replica = true;  // Not once that has failed.
+    bool was_named = false;      // A commit may have named its replicas.
+    // While the store has no space for it.
     Millis pause = 0;
     Time not_before;
     Time said_at;
@@ -71,8 +71,8 @@ class CheckpointPusher : public CheckpointPushes {
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
     std::shared_ptr<Push> running;
-    double saved_to_s = 0;  // Of training: the newest that was committed while held.
-    bool said_why = false;  // What it saves goes to the store at once.
+    double replicated_to_s = 0;  // Of training: the newest that was committed with replicas.
+    bool said_why = false;       // Its checkpoints go to the store first.
   };
 
   void Run();
@@ -80,14 +80,14 @@ class CheckpointPusher : public CheckpointPushes {
   bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
   void Enqueue(std::shared_ptr<Push> push);
   absl::StatusOr<uint64_t> Commit(Push& push);
-  bool IsHeldFirst(const Push& push) const;
-  absl::Status Hold(Push& push);
+  bool IsReplicatedFirst(const Push& push) const;
+  absl::Status Replicate(Push& push);
   absl::Status Store(Push& push);
-  double SavedBefore(const Push& push);
+  double WorkSavedBefore(const Push& push);
   absl::Status MakeSafe(Push& push);
   bool IsForgotten(const Push& push) const;
   bool IsWanted(const Push& push) const;
-  void LeaveHeld(const Push& push);
+  void LeaveReplica(const Push& push);
   bool Pause(Millis span);
   void Postpone(const std::shared_ptr<Push>& push);
   void Settle(const Push& push, bool is_committed);
@@ -99,8 +99,8 @@ class CheckpointPusher : public CheckpointPushes {
   HeadCalls& head_;
   LocalTrees& trees_;
   const std::function<void()> on_done_;
-  PeerHolders* const peers_;
-  HeldPusher held_;
+  PeerReplicas* const peers_;
+  ReplicaUploader uploader_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -24,7 +24,7 @@ class Stepper {
     if (desired.epoch < state_.epoch) return;
     state_.epoch = desired.epoch;
     std::set<Fence> wanted;
-    state_.to_come.clear();
+    state_.awaiting_bodies.clear();
     for (const auto& item : desired.attempts) {
       wanted.insert(item.fence);
       Want(item);
@@ -45,7 +45,7 @@ class Stepper {
     if (IsUnwanted(*attempt)) {
       NeverStarted(*attempt, kNotStarted);
     } else if (prepared.ok) {
-      attempt->stage = Stage::kInLine;
+      attempt->stage = Stage::kWaiting;
     } else if (prepared.transient) {
       attempt->stage = Stage::kRetrying;
       attempt->retry_at = now_ + std::min(kRetryMost, kRetryFirst << std::min(attempt->tries, 5u));
@@ -77,7 +77,7 @@ class Stepper {
       attempt->exit.hung = true;
       attempt->exit.reason = attempt->hung_why;
     }
-    AdvanceAll();  // Somebody may have waited for this.
+    AdvanceAll();  // Another attempt may have waited for this.
   }
 
   void On(const input::Drained& drained) {
@@ -88,7 +88,7 @@ class Stepper {
     attempt->error = drained.error;
     attempt->log_matches = drained.log_matches;
     if (attempt->exit.reason.empty()) attempt->exit.reason = drained.note;
-    attempt->paused = attempt->paused || drained.paused;
+    attempt->suspended = attempt->suspended || drained.suspended;
     changed_ = true;
     Advance(drained.fence);
   }
@@ -97,7 +97,7 @@ class Stepper {
     AttemptState* attempt = Find(saved.fence, {Stage::kRunning});
     if (attempt == nullptr) return;
     attempt->saved = attempt->saved || attempt->suspend_at.has_value();
-    attempt->leaves = attempt->leaves || attempt->told;
+    attempt->evicting = attempt->evicting || attempt->announced;
     Advance(saved.fence);
   }
 
@@ -106,7 +106,7 @@ class Stepper {
     attempt.stage = recovered.exit ? Stage::kDraining : Stage::kRunning;
     attempt.pid = recovered.pid;
     attempt.port = recovered.port;
-    attempt.leaves = recovered.leaves;
+    attempt.evicting = recovered.evicting;
     attempt.suspend = attempt.orphaned = recovered.orphaned;
     if (recovered.exit) attempt.exit = *recovered.exit;
     state_.attempts.emplace(recovered.fence, std::move(attempt));
@@ -147,22 +147,22 @@ class Stepper {
       found->second.wanted = true;
       found->second.stop = found->second.stop || item.stop;
       found->second.suspend = found->second.suspend || item.suspend;
-      found->second.move = item.move;
-      found->second.move_by = item.move_by;
-      if (item.after) found->second.behind.insert(*item.after);
+      found->second.evict = item.evict;
+      found->second.evict_by = item.evict_by;
+      if (item.start_after) found->second.start_after.insert(*item.start_after);
       return;
     }
     if (!item.has_body && !item.stop) {
-      state_.to_come.insert(item.fence);
+      state_.awaiting_bodies.insert(item.fence);
       changed_soon_ = true;  // It was listed by a request that we outlived: ask again without it.
       return;
     }
     AttemptState& attempt = state_.attempts[item.fence];
     attempt.stop = item.stop;
     attempt.suspend = item.suspend;
-    attempt.move = item.move;
-    attempt.move_by = item.move_by;
-    if (item.after) attempt.behind.insert(*item.after);
+    attempt.evict = item.evict;
+    attempt.evict_by = item.evict_by;
+    if (item.start_after) attempt.start_after.insert(*item.start_after);
     if (IsUnwanted(attempt)) {
       NeverStarted(attempt, kNotStarted);
     } else {
@@ -170,9 +170,9 @@ class Stepper {
     }
   }
 
-  // Nothing is started only to be ended again.
+  // An attempt that would be ended at once is not started.
   static bool IsUnwanted(const AttemptState& attempt) {
-    return attempt.stop || attempt.suspend || attempt.move;
+    return attempt.stop || attempt.suspend || attempt.evict;
   }
 
   AttemptState* Find(const Fence& fence, std::initializer_list<Stage> stages) {
@@ -185,7 +185,7 @@ class Stepper {
   void NeverStarted(AttemptState& attempt, const std::string& reason) {
     attempt.stage = Stage::kExited;
     attempt.exit = ExitFacts{.signal = kSigTerm, .reason = reason};
-    attempt.paused = attempt.suspend || attempt.move;
+    attempt.suspended = attempt.suspend || attempt.evict;
     changed_ = true;
   }
 
@@ -207,10 +207,10 @@ class Stepper {
         actions_.push_back(action::Prepare{fence});
       }
     }
-    if (attempt.stage == Stage::kInLine) {
+    if (attempt.stage == Stage::kWaiting) {
       if (IsUnwanted(attempt)) {
         NeverStarted(attempt, kNotStarted);
-      } else if (!IsCrowded() && !IsBehind(attempt) && !IsOvertaken(fence)) {
+      } else if (!HasStray() && !MustWait(attempt) && !HasSuccessorRunning(fence)) {
         attempt.stage = Stage::kLaunching;
         actions_.push_back(action::Launch{fence});
       }
@@ -228,54 +228,56 @@ class Stepper {
     return attempt.stage == Stage::kLaunching || attempt.stage == Stage::kRunning;
   }
 
-  // Whether somebody that the head has given up still runs, in a room that is no longer its own.
-  bool IsCrowded() const {
+  // Whether an attempt that the head has given up still runs, on capacity that is not its own now.
+  bool HasStray() const {
     return std::any_of(state_.attempts.begin(), state_.attempts.end(), [](const auto& one) {
       return !one.second.wanted && Runs(one.second);
     });
   }
 
-  // Whether somebody before it runs or is still to: one that never ran had its own to wait for.
-  bool IsBehind(const AttemptState& attempt) const {
-    return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& fence) {
-      const auto before = state_.attempts.find(fence);
-      if (before == state_.attempts.end()) return state_.to_come.contains(fence);
-      const bool ended =
-          before->second.stage == Stage::kDraining || before->second.stage == Stage::kExited;
-      return !ended || IsBehind(before->second);
-    });
+  // Whether an attempt before it runs or will. One that never ran had attempts before it as well.
+  bool MustWait(const AttemptState& attempt) const {
+    return std::any_of(
+        attempt.start_after.begin(), attempt.start_after.end(), [&](const Fence& fence) {
+          const auto before = state_.attempts.find(fence);
+          if (before == state_.attempts.end()) return state_.awaiting_bodies.contains(fence);
+          const bool ended =
+              before->second.stage == Stage::kDraining || before->second.stage == Stage::kExited;
+          return !ended || MustWait(before->second);
+        });
   }
 
-  // Whether somebody behind it runs in its room already: it had ended without having run, and the
-  // daemon before this one could not tell the head so.
-  bool IsOvertaken(const Fence& fence) const {
+  // Whether an attempt behind it runs on its capacity already: it had ended without having run, and
+  // the previous daemon could not report that to the head.
+  bool HasSuccessorRunning(const Fence& fence) const {
     return std::any_of(state_.attempts.begin(), state_.attempts.end(), [&](const auto& one) {
-      return Runs(one.second) && StandsBehind(one.second, fence);
+      return Runs(one.second) && StartsAfter(one.second, fence);
     });
   }
 
-  bool StandsBehind(const AttemptState& attempt, const Fence& fence) const {
-    return std::any_of(attempt.behind.begin(), attempt.behind.end(), [&](const Fence& before) {
-      const auto found = state_.attempts.find(before);
-      return before == fence ||
-             (found != state_.attempts.end() && StandsBehind(found->second, fence));
-    });
+  bool StartsAfter(const AttemptState& attempt, const Fence& fence) const {
+    return std::any_of(
+        attempt.start_after.begin(), attempt.start_after.end(), [&](const Fence& before) {
+          const auto found = state_.attempts.find(before);
+          return before == fence ||
+                 (found != state_.attempts.end() && StartsAfter(found->second, fence));
+        });
   }
 
   void EndAsDue(const Fence& fence, AttemptState& attempt) {
     if (attempt.hung_at) {
       if (now_ - *attempt.hung_at >= limits::kDumpGrace) KillAsDue(fence, attempt);
-    } else if (attempt.stop || attempt.leaves) {
+    } else if (attempt.stop || attempt.evicting) {
       SignalAsDue(fence, attempt);
     } else if (attempt.suspend) {
       SuspendAsDue(fence, attempt);
-    } else if (attempt.move) {
-      if (attempt.told && IsSameDeadline(attempt.told_by, attempt.move_by, now_)) return;
-      attempt.told = true;
-      attempt.told_by = attempt.move_by;
-      actions_.push_back(action::Announce{fence, attempt.move_by});
-    } else if (attempt.told) {
-      attempt.told = false;
+    } else if (attempt.evict) {
+      if (attempt.announced && IsSameDeadline(attempt.announced_by, attempt.evict_by, now_)) return;
+      attempt.announced = true;
+      attempt.announced_by = attempt.evict_by;
+      actions_.push_back(action::Announce{fence, attempt.evict_by});
+    } else if (attempt.announced) {
+      attempt.announced = false;
       actions_.push_back(action::Recall{fence});
     }
   }
@@ -316,7 +318,7 @@ Observed::Phase PhaseOf(Stage stage) {
   switch (stage) {
     case Stage::kPreparing:
     case Stage::kRetrying:
-    case Stage::kInLine:
+    case Stage::kWaiting:
     case Stage::kLaunching:
       return Observed::Phase::kPreparing;
     case Stage::kRunning:
@@ -344,8 +346,8 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
                       .port = attempt.port};
     if (attempt.stage == Stage::kExited) {
       observed.exit = attempt.exit;
-      const bool is_ended_for_it = (attempt.suspend || attempt.leaves) && attempt.term_at;
-      observed.suspended = attempt.paused || is_ended_for_it;
+      const bool is_ended_for_it = (attempt.suspend || attempt.evicting) && attempt.term_at;
+      observed.suspended = attempt.suspended || is_ended_for_it;
       observed.orphaned = observed.suspended && attempt.orphaned;
       if (observed.orphaned) observed.exit.reason = kOrphaned;
       observed.last_seq = attempt.last_seq;

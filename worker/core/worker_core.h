@@ -4,9 +4,8 @@
 // The driver of this core
 //   * gives every input to Step, in the order things happened, with the time it happened at;
 //   * performs the actions in order. Prepare is answered by Prepared, Launch by Launched or by
-//   Exited
-//     (it could not be started), a process that ends by Exited, an exit by Drained once everything
-//     that the process said is in the spool. Signal, Forget and SyncNow are not answered;
+//     Exited (it could not be started), a process that ends by Exited, an exit by Drained once all
+//     that the process reported is in the spool. Signal, Forget and SyncNow are not answered;
 //   * gives a Tick at least every 100 ms while attempts live: stop graces and retries run by it;
 //   * sends ObservedList(state) with every Sync, and the reply, in order of sync_seq, as Desired.
 // After a restart of the daemon the state starts empty: first one Recovered per attempt found on
@@ -15,13 +14,14 @@
 // When no head has answered for too long it gives HeadAway: what runs saves and ends, as when it is
 // suspended, and its rows wait in the spool.
 //
-// Rules: an older epoch's reply is ignored. An attempt that is absent from the desired list, or has
-// `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. One with `suspend` is told to save
-// and end; it gets the same once it has saved, at the latest after limits::kSuspendGrace. One with
-// `move` is told to save, because its node is to go; it gets the same once it has, and is left
-// alone if it does not. One that hangs writes its stacks and gets SIGKILL after limits::kDumpGrace.
-// If `move` goes before, it is told to stay. An absent one is forgotten when
-// it has ended; a desired one that ended stays observed until the head no longer desires it.
+// Rules: a reply of an older epoch is ignored. An attempt that is absent from the desired list, or
+// has `stop`, gets SIGTERM, then SIGKILL after limits::kStopGrace. An attempt with `suspend` is
+// asked to save and end; it gets the signals once it has saved, at the latest after
+// limits::kSuspendGrace. An attempt with `evict` is asked to save, because its node drains; it gets
+// the signals once it has saved, and keeps running if it does not save. When `evict` is withdrawn
+// before, the attempt is notified. An attempt that hangs writes its stacks and gets SIGKILL after
+// limits::kDumpGrace. An absent attempt is forgotten when it has ended; a desired one that ended
+// stays observed until the head no longer desires it.
 #pragma once
 
 #include <cstdint>
@@ -66,9 +66,9 @@ struct Observed {
   uint32_t port = 0;  // Kept for several ranks to meet at; 0: none.
   ExitFacts exit;    // The rest only when exited.
   bool suspended = false;  // It ended because it was asked to save and end.
-  bool orphaned = false;   // That was asked of it because no head answered.
+  bool orphaned = false;   // It was asked because no head answered.
   uint64_t last_seq = 0;
-  uint64_t acked_seq = 0;  // Of its spool; filled in when it is told.
+  uint64_t acked_seq = 0;             // Of its spool; filled in when it is sent.
   std::vector<uint32_t> log_matches;  // Patterns, by their place, found at the end of its log.
   Error error;
   friend bool operator==(const Observed&, const Observed&) = default;
@@ -80,11 +80,11 @@ struct DesiredAttempt {
   bool stop = false;
   bool has_body = false;  // What is needed to start it is at hand.
   bool suspend = false;
-  uint64_t judged_seq = 0;  // Rows up to here have their driver's verdict.
-  bool move = false;
-  Millis move_by = 0;  // By this daemon's clock; 0: no deadline.
-  uint64_t whole_seq = 0;  // Of several ranks: the newest row whose checkpoint is whole.
-  std::optional<Fence> after;  // Not to be started before that one has ended.
+  uint64_t decided_seq = 0;  // Up to here the driver has decided about rows.
+  bool evict = false;
+  Millis evict_by = 0;               // By this daemon's clock; 0: no deadline.
+  uint64_t complete_seq = 0;         // Of a gang: the newest row with a complete checkpoint.
+  std::optional<Fence> start_after;  // It starts once that one has ended.
 };
 struct Desired {
   uint64_t epoch = 0;
@@ -111,11 +111,11 @@ struct Drained {
   Fence fence;
   uint64_t last_seq = 0;  // Of its spool; 0: it reported nothing.
   Error error;
-  bool paused = false;  // It said that it ended because it was asked to.
+  bool suspended = false;  // It said that it ended because it was suspended.
   std::vector<uint32_t> log_matches = {};
   std::string note = {};  // For the reason of its end, when there is no other.
 };
-// What was asked to save has saved, or never will: it cannot be told.
+// A rank that was asked to save has saved, or never will: it could not be asked.
 struct Saved {
   Fence fence;
 };
@@ -125,7 +125,7 @@ struct Recovered {
   uint64_t pid = 0;
   std::optional<ExitFacts> exit;
   uint32_t port = 0;
-  bool leaves = false;    // It was asked to end once it had saved.
+  bool evicting = false;  // It was asked to end once it had saved.
   bool orphaned = false;  // It was asked to save and end because no head answered.
 };
 // It has not reported for too long; may be said again.
@@ -153,22 +153,22 @@ struct Launch {
 struct Signal {
   Fence fence;
   bool kill = false;  // SIGKILL; otherwise SIGTERM to the group.
-  bool paused = false;  // Because it was asked to save and end: a later daemon must know.
+  bool suspended = false;  // It was suspended: a later daemon must know.
   friend bool operator==(const Signal&, const Signal&) = default;
 };
-// Tell it to save and end. Answered by Saved once a checkpoint is committed, or it cannot be told.
+// Ask it to save and end. Answered by Saved once a checkpoint is committed, or it cannot be asked.
 struct Suspend {
   Fence fence;
   friend bool operator==(const Suspend&, const Suspend&) = default;
 };
-// Tell it to save before the deadline (0: none): its node is to go. Answered by Saved once a
+// Ask it to save before the deadline (0: none): its node drains. Answered by Saved once a
 // checkpoint is committed.
 struct Announce {
   Fence fence;
   Millis by = 0;
   friend bool operator==(const Announce&, const Announce&) = default;
 };
-// Tell it that this was a false alarm.
+// Notify it that this was a false alarm.
 struct Recall {
   Fence fence;
   friend bool operator==(const Recall&, const Recall&) = default;
@@ -200,10 +200,10 @@ using Action = std::variant<action::Prepare, action::Launch, action::Signal, act
 enum class Stage : uint8_t {
   kPreparing,  // Prepare is under way.
   kRetrying,   // It failed for now; again at `retry_at`.
-  kInLine,     // Ready; who runs in its place has not ended yet.
+  kWaiting,    // Ready; the attempt before it has not ended yet.
   kLaunching,
   kRunning,
-  kDraining,  // Ended; its last words are being collected.
+  kDraining,  // Ended; its last reports are being collected.
   kExited,    // All is known; kept until the head no longer desires it.
 };
 struct AttemptState {
@@ -214,17 +214,17 @@ struct AttemptState {
   uint32_t port = 0;
   uint32_t tries = 0;
   Millis retry_at = 0;
-  std::set<Fence> behind;  // All that it was ever to wait for.
+  std::set<Fence> start_after;  // Attempts that must end before this one may start.
   bool suspend = false;  // Sticky.
-  bool orphaned = false;  // That is because no head answered.
-  std::optional<Millis> suspend_at;  // When it was told to save and end.
+  bool orphaned = false;             // Suspended because no head answered.
+  std::optional<Millis> suspend_at;  // When it was asked to save and end.
   bool saved = false;
-  bool paused = false;  // It said that it ended for that.
-  bool move = false;    // As the newest desired list says.
-  Millis move_by = 0;
-  bool told = false;    // To save because of that, by `told_by`.
-  Millis told_by = 0;
-  bool leaves = false;  // It has saved since: it is ended, also after a false alarm.
+  bool suspended = false;  // It said that it ended because of that.
+  bool evict = false;      // As the newest desired list says.
+  Millis evict_by = 0;
+  bool announced = false;  // It was asked to save because of that, by `announced_by`.
+  Millis announced_by = 0;
+  bool evicting = false;          // It has saved since: it ends, also after a false alarm.
   std::optional<Millis> hung_at;  // When it was said to hang.
   std::string hung_why;
   std::optional<Millis> term_at;  // When SIGTERM was sent.
@@ -237,7 +237,8 @@ struct AttemptState {
 struct WorkerState {
   uint64_t epoch = 0;
   std::map<Fence, AttemptState> attempts;
-  std::set<Fence> to_come;  // Desired, and asked for again because their bodies did not come.
+  // Desired, and asked for again because their bodies did not come.
+  std::set<Fence> awaiting_bodies;
 };
 
 std::vector<Action> Step(WorkerState& state, const WorkerInput& input, Millis now);

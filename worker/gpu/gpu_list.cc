@@ -45,7 +45,7 @@ std::vector<Gpu> NumberGpus(std::vector<Gpu> known, const std::vector<FoundGpu>&
       return one.uuid == gpu.facts.uuid;
     });
     if (same != found.end()) gpu.facts = *same;
-    else gpu.facts.trouble = "NVML no longer lists it: it fell off the bus, or was taken away";
+    else gpu.facts.fault = "NVML no longer lists it: it fell off the bus, or was taken away";
   }
   for (const FoundGpu& one : found) {
     const bool is_known = std::any_of(known.begin(), known.end(), [&](const Gpu& gpu) {
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<Gpu>> ChooseGpus(const std::vector<Gpu>& all, const G
 
 int64_t GpuUnits(const std::vector<Gpu>& gpus, const GpuChoice& choice) {
   int64_t units = 0;
-  for (const Gpu& gpu : gpus) units += gpu.facts.trouble.empty() ? kUnit : 0;
+  for (const Gpu& gpu : gpus) units += gpu.facts.fault.empty() ? kUnit : 0;
   return choice.units ? std::min(units, *choice.units) : units;
 }
 

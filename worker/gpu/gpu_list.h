@@ -20,7 +20,7 @@ struct Gpu {
 };
 
 // Numbers for what was found: those known keep theirs, new ones get the next. One that is known and
-// was not found is in trouble.
+// was not found has a fault.
 std::vector<Gpu> NumberGpus(std::vector<Gpu> known, const std::vector<FoundGpu>& found);
 
 // What the next daemon gets as `known`, if the machine was not booted in between.

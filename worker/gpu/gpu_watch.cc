@@ -62,9 +62,9 @@ void GpuWatch::Look() {
   const bool grew = now.size() != all_.size();
   all_ = std::move(now);
   for (const Gpu& gpu : all_) {
-    if (!gpu.facts.trouble.empty()) {
+    if (!gpu.facts.fault.empty()) {
       RT_LOG(kWarning) << "gpu " << gpu.index << " (" << gpu.facts.uuid
-                       << ") takes no more work: " << gpu.facts.trouble;
+                       << ") takes no more work: " << gpu.facts.fault;
     }
   }
   if (!grew) return;
@@ -74,11 +74,11 @@ void GpuWatch::Look() {
 }
 
 void GpuWatch::Run() {
-  const auto pace = std::chrono::milliseconds(limits::kGpuLookEvery);
+  const auto interval = std::chrono::milliseconds(limits::kGpuLookEvery);
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      if (stop_.wait_for(lock, pace, [this] { return stopping_; })) return;
+      if (stop_.wait_for(lock, interval, [this] { return stopping_; })) return;
     }
     const std::vector<Gpu> before = gpus();
     Look();

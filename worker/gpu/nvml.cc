@@ -67,7 +67,7 @@ struct Nvml::Library {
     Memory bytes{};
     const int code = memory(one, &bytes);
     if (code == kSuccess) gpu.memory = static_cast<Bytes>(bytes.total);
-    if (IsBroken(code)) gpu.trouble = Why(code);
+    if (IsBroken(code)) gpu.fault = Why(code);
     found.push_back(std::move(gpu));
   }
   bool IsSliced(Device one) const {

@@ -16,7 +16,7 @@ struct FoundGpu {
   std::string uuid;  // What CUDA_VISIBLE_DEVICES takes: "GPU-…" or "MIG-…".
   std::string name;
   Bytes memory = 0;
-  std::string trouble;  // Why it can take no work; empty: it is well.
+  std::string fault;  // Why it can take no work; empty: it is well.
   friend bool operator==(const FoundGpu&, const FoundGpu&) = default;
 };
 

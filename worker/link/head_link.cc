@@ -24,32 +24,32 @@ HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& a
     : stub_(v1::WorkerService::NewStub(channel)), attempts_(attempts) {}
 
 absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence, const SpoolRow& row,
-                                                    const SafeCheckpoint& saved) {
+                                                    const SafeCheckpoint& safe) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
   v1::CommitCheckpointRequest request;
   ToWire(fence, request.mutable_fence());
-  request.set_manifest(saved.manifest);
+  request.set_manifest(safe.manifest);
   ToWire(row, request.mutable_row());
-  request.set_bytes(saved.bytes);
-  request.set_held(saved.held);
-  request.mutable_peers()->Assign(saved.peers.begin(), saved.peers.end());
+  request.set_bytes(safe.bytes);
+  request.set_held(safe.is_replica);
+  request.mutable_peers()->Assign(safe.peers.begin(), safe.peers.end());
   request.set_seen_epoch(attempts_.head_epoch());
   request.set_incarnation(attempts_.incarnation());
-  request.set_together(row.together);
+  request.set_together(row.collective);
   v1::CommitCheckpointReply reply;
   grpc::Status status = stub_->CommitCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);
   return reply.checkpoint();
 }
 
-absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const HeldQuestion& question) {
+absl::StatusOr<ReplicaDuty> HeadLink::RenewReplica(const ReplicaQuestion& question) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kCommitDeadline);
   v1::KeepCheckpointRequest request;
   ToWire(question.fence.attempt.owner, request.mutable_owner());
   request.set_manifest(question.manifest);
-  request.set_news(static_cast<uint32_t>(question.news));
+  request.set_news(static_cast<uint32_t>(question.status));
   request.set_early(question.early);
   request.set_attempt(question.fence.attempt.number);
   request.set_row(question.row);
@@ -58,7 +58,7 @@ absl::StatusOr<HeldDuty> HeadLink::KeepCheckpoint(const HeldQuestion& question) 
   v1::KeepCheckpointReply reply;
   grpc::Status status = stub_->KeepCheckpoint(&context, request, &reply);
   if (!status.ok()) return FromGrpc(status);
-  return HeldDuty{reply.needed(), reply.push(), reply.let_go(), reply.may_come()};
+  return ReplicaDuty{reply.needed(), reply.push(), reply.let_go(), reply.may_come()};
 }
 
 absl::Status HeadLink::KeepOutputs(const Fence& fence, const SentOutputs& outputs) {

@@ -16,8 +16,8 @@ class HeadLink : public HeadCalls, public OutputCalls {
  public:
   HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
-                                            const SafeCheckpoint& saved) override;
-  absl::StatusOr<HeldDuty> KeepCheckpoint(const HeldQuestion& question) override;
+                                            const SafeCheckpoint& safe) override;
+  absl::StatusOr<ReplicaDuty> RenewReplica(const ReplicaQuestion& question) override;
   absl::Status KeepOutputs(const Fence& fence, const SentOutputs& outputs) override;
   void DriverCall(const Fence& fence, std::string json,
                   std::function<void(absl::StatusOr<std::string>)> done) override;

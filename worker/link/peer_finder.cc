@@ -169,13 +169,14 @@ std::unique_ptr<BlobSource> PeerFinder::Find(const std::string& manifest) {
   return std::make_unique<Peers>(*this, manifest, *found);
 }
 
-absl::StatusOr<Holders> PeerFinder::FindHolders(const std::string& manifest, const Fence& fence) {
+absl::StatusOr<ReplicaSource> PeerFinder::FindReplicas(const std::string& manifest,
+                                                       const Fence& fence) {
   v1::FindSourcesRequest request;
   request.set_manifest(manifest);
   ToWire(fence, request.mutable_fence());
   RT_ASSIGN_OR_RETURN(const v1::FindSourcesReply found, Ask(std::move(request)));
   if (found.lost()) return absl::DataLossError("no node that is left holds it");
-  return Holders{std::make_unique<Peers>(*this, manifest, found), found.all()};
+  return ReplicaSource{std::make_unique<Peers>(*this, manifest, found), found.all()};
 }
 
 std::unique_ptr<BlobSource> PeerFinder::At(const std::string& manifest, uint64_t node,
@@ -202,12 +203,12 @@ absl::StatusOr<v1::Source> PeerFinder::FindHolder() {
   const absl::Status asked = FromGrpc(stub_->FindHolder(&context, request, &found));
   if (!asked.ok() && (last.node() == 0 || !IsTransient(asked))) return asked;
   const v1::Source& holder = asked.ok() ? found.holder() : last;
-  if (holder.node() == 0) return absl::UnavailableError("no other node can hold it");
+  if (holder.node() == 0) return absl::UnavailableError("no other node can take a replica");
   return holder;
 }
 
-absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fence& fence,
-                                          uint64_t row) {
+absl::StatusOr<uint64_t> PeerFinder::Replicate(const std::string& manifest, const Fence& fence,
+                                               uint64_t row) {
   if (address_.empty()) return absl::UnavailableError("this node serves no others");
   RT_ASSIGN_OR_RETURN(const v1::Source holder, FindHolder());
   v1::HoldTreeRequest request;
@@ -215,19 +216,20 @@ absl::StatusOr<uint64_t> PeerFinder::Hold(const std::string& manifest, const Fen
   request.set_fence(rt::ToString(fence));
   request.set_address(address_);
   request.set_row(row);
-  const absl::Status held = HoldAt(holder, request);
+  const absl::Status asked = RequestReplica(holder, request);
   {
     std::lock_guard lock(mutex_);
-    last_holder_ = held.ok() ? holder : v1::Source();
+    last_holder_ = asked.ok() ? holder : v1::Source();
   }
-  RT_RETURN_IF_ERROR(held);
+  RT_RETURN_IF_ERROR(asked);
   return holder.node();
 }
 
-absl::Status PeerFinder::HoldAt(const v1::Source& holder,
-                                const v1::HoldTreeRequest& request) const {
+absl::Status PeerFinder::RequestReplica(const v1::Source& holder,
+                                        const v1::HoldTreeRequest& request) const {
   auto channel = ChannelTo(holder);
-  if (!IsConnected(*channel)) return absl::UnavailableError("no connection to the holder");
+  if (!IsConnected(*channel))
+    return absl::UnavailableError("no connection to the node for the replica");
   grpc::ClientContext context;
   context.set_deadline(In(kHoldWithin));
   v1::HoldTreeReply reply;
@@ -259,10 +261,10 @@ void PeerFinder::Say(const std::set<uint64_t>& failed) {
   v1::HoldTreesRequest request;
   request.set_address(address_);
   auto put = [](const std::vector<std::string>& from, auto* to) {
-    const size_t count = std::min(from.size(), limits::kHeldTreesPerNode);
+    const size_t count = std::min(from.size(), limits::kAnnouncedTreesPerNode);
     to->Assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
   };
-  put(trees_->Whole(), request.mutable_whole());
+  put(trees_->Complete(), request.mutable_whole());
   put(trees_->Arriving(), request.mutable_fetching());
   for (uint64_t node : failed) request.add_failed(node);
   v1::Empty reply;

@@ -1,6 +1,6 @@
-// Other workers as sources of trees: asks the head who has one, fetches from them, and tells the
-// head what this node has, at every change (a little later) and every 30 s. Owns one thread.
-// Thread-safe.
+// Other workers as sources of trees: asks the head which ones have a tree, fetches from them, and
+// announces to the head what this node has, at every change (a little later) and every 30 s. Owns
+// one thread. Thread-safe.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -16,28 +16,29 @@
 #include "common/rpc/identity.h"
 #include "rt/v1/checkpoint.pb.h"
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/peer_holders.h"
+#include "worker/run/peer_replicas.h"
 #include "worker/run/tree_fetcher.h"
 
 namespace rt::worker {
 
-class PeerFinder : public PeerSources, public PeerHolders {
+class PeerFinder : public PeerSources, public PeerReplicas {
  public:
   PeerFinder(std::shared_ptr<grpc::Channel> head, Credentials credentials, std::string cluster_id);
   ~PeerFinder() override;
   // `address`: where this node serves.
-  // A head of another epoch is told at once: it may be a new one.
+  // A head of another epoch gets an announcement at once: it may be a new one.
   void Start(LocalTrees& trees, std::string address, std::function<uint64_t()> head_epoch);
   void Stop();
   void Changed();  // What this node has is not what it said.
 
   std::unique_ptr<BlobSource> Find(const std::string& manifest) override;
-  absl::StatusOr<Holders> FindHolders(const std::string& manifest, const Fence& fence) override;
+  absl::StatusOr<ReplicaSource> FindReplicas(const std::string& manifest,
+                                             const Fence& fence) override;
   // That node alone.
   std::unique_ptr<BlobSource> At(const std::string& manifest, uint64_t node,
                                  const std::string& address);
-  absl::StatusOr<uint64_t> Hold(const std::string& manifest, const Fence& fence,
-                                uint64_t row) override;
+  absl::StatusOr<uint64_t> Replicate(const std::string& manifest, const Fence& fence,
+                                     uint64_t row) override;
 
  private:
   class Peers;
@@ -45,7 +46,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
   void Failed(uint64_t node);
   absl::StatusOr<v1::FindSourcesReply> Ask(v1::FindSourcesRequest request);
   absl::StatusOr<v1::Source> FindHolder();
-  absl::Status HoldAt(const v1::Source& holder, const v1::HoldTreeRequest& request) const;
+  absl::Status RequestReplica(const v1::Source& holder, const v1::HoldTreeRequest& request) const;
   void Run();
   void Say(const std::set<uint64_t>& failed);
 
@@ -61,7 +62,7 @@ class PeerFinder : public PeerSources, public PeerHolders {
   bool stopping_ = false;
   bool changed_ = true;
   std::set<uint64_t> failed_;  // Not said yet.
-  v1::Source last_holder_;     // It held what it was asked to; node 0: none.
+  v1::Source last_holder_;     // The last that made a replica; node 0: none.
 };
 
 }  // namespace rt::worker

@@ -31,14 +31,14 @@ class Gate {
   explicit Gate(Bytes bytes_per_second) : rate_(bytes_per_second) {}
   void Pass(size_t bytes) {
     if (rate_ <= 0) return;
-    Clock::time_point turn;
+    Clock::time_point start;
     {
       std::lock_guard lock(mutex_);
-      turn = std::max(next_, Clock::now());
-      next_ = turn + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
-                         static_cast<double>(bytes) / static_cast<double>(rate_)));
+      start = std::max(next_, Clock::now());
+      next_ = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+                          static_cast<double>(bytes) / static_cast<double>(rate_)));
     }
-    std::this_thread::sleep_until(turn);
+    std::this_thread::sleep_until(start);
   }
 
  private:
@@ -141,7 +141,7 @@ class Service final : public v1::PeerService::CallbackService {
  public:
   Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
       : gate_(options.bytes_per_second), places_max_(options.streams_max),
-        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold),
+        cluster_id_(std::move(cluster_id)), trees_(trees), replicate_(options.replicate),
         pool_(places_max_, places_max_) {}
   // After the server's shutdown: nothing new comes to the pool.
   void Stop() { pool_.Stop(); }
@@ -168,8 +168,8 @@ class Service final : public v1::PeerService::CallbackService {
     if (!wanted.ok()) {
       reactor->Finish(ToGrpc(wanted.status()));
     } else if (place->number() > places_max_ ||
-               !pool_.TrySubmit([this, reactor, place, held = std::move(*wanted)] {
-                 reactor->Finish(ToGrpc(hold_(held)));
+               !pool_.TrySubmit([this, reactor, place, asked = std::move(*wanted)] {
+                 reactor->Finish(ToGrpc(replicate_(asked)));
                })) {
       reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
     }
@@ -188,23 +188,23 @@ class Service final : public v1::PeerService::CallbackService {
       return absl::PermissionDeniedError("only workers fetch from each other");
     return who;
   }
-  absl::StatusOr<PeerServerOptions::Held> Read(const grpc::CallbackServerContext& context,
-                                               const v1::HoldTreeRequest& request) {
+  absl::StatusOr<PeerServerOptions::ReplicaRequest> Read(const grpc::CallbackServerContext& context,
+                                                         const v1::HoldTreeRequest& request) {
     RT_ASSIGN_OR_RETURN(const Identity who, Admit(context));
     const std::optional<Fence> fence = ParseFence(request.fence());
     uint64_t node = 0;
     const bool is_node = absl::SimpleAtoi(who.name, &node) && node != 0;
-    if (!fence || !is_node || !IsDigest(request.manifest()) || !hold_)
-      return Invalid("not a tree that can be held");
-    return PeerServerOptions::Held{request.manifest(), *fence, request.row(), node,
-                                   request.address()};
+    if (!fence || !is_node || !IsDigest(request.manifest()) || !replicate_)
+      return Invalid("not a tree that can be replicated");
+    return PeerServerOptions::ReplicaRequest{request.manifest(), *fence, request.row(), node,
+                                             request.address()};
   }
 
   Gate gate_;
   const size_t places_max_;
   const std::string cluster_id_;
   LocalTrees& trees_;
-  const PeerServerOptions::Hold hold_;
+  const PeerServerOptions::Replicate replicate_;
   KnownPeers peers_;
   std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;

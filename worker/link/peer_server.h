@@ -1,6 +1,6 @@
-// Serves what lies on this node to the other workers of its cluster, chunks and manifests by their
-// digests, and holds here what they ask it to, nothing else, over mutual TLS with the cluster's CA,
-// to certificates of the role worker only. Bounded in streams and, if asked for, in bytes a second.
+// Serves the trees on this node to the other workers of its cluster, chunks and manifests by their
+// digests, and makes replicas here on their request, over mutual TLS with the cluster's CA, to
+// certificates of the role worker only. Bounded in streams and, if asked for, in bytes a second.
 // A chunk of a tree that is still on its way here is waited for. gRPC's own threads.
 #pragma once
 
@@ -19,16 +19,16 @@ struct PeerServerOptions {
   int port = 0;      // 0: any.
   Bytes bytes_per_second = 0;  // 0: no bound.
   size_t streams_max = limits::kPeerStreamsMax;
-  struct Held {
+  struct ReplicaRequest {
     std::string manifest;
     Fence fence;
-    uint64_t row = 0;   // That it was saved with; 0: not said.
-    uint64_t node = 0;  // Who has it, and where.
+    uint64_t row = 0;   // That it was saved with; 0: unknown.
+    uint64_t node = 0;  // The node that has it, and its address.
     std::string address;
   };
-  // Fetches a tree from another node and holds it here for the store; blocks.
-  using Hold = std::function<absl::Status(const Held&)>;
-  Hold hold;
+  // Fetches a tree from another node as a replica; blocks.
+  using Replicate = std::function<absl::Status(const ReplicaRequest&)>;
+  Replicate replicate;
 };
 
 class PeerServer {

@@ -91,7 +91,7 @@ v1::ReportRequest ReportLoop::Gather() const {
     batch->set_rank(attempt->fence().rank);
     for (const SpoolRow& row : rows) {
       ToWire(row, batch->add_rows());
-      if (row.saved) {
+      if (row.with_checkpoint) {
         v1::SavedRow* saved = request.add_saved();
         ToWire(attempt->fence(), saved->mutable_fence());
         saved->set_seq(row.seq);

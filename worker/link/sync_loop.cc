@@ -80,9 +80,9 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
   changed_.notify_all();
 }
 
-void SyncLoop::SetTrouble(std::string why) {
+void SyncLoop::SetFault(std::string why) {
   std::lock_guard lock(mutex_);
-  trouble_ = std::move(why);
+  fault_ = std::move(why);
   dirty_ = true;
   changed_.notify_all();
 }
@@ -176,7 +176,7 @@ void SyncLoop::Send() {
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
   request.set_away_for_ms(away_for_);
-  request.set_trouble(trouble_);
+  request.set_trouble(fault_);
   for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
   for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());
   calls_.push_back(call);

@@ -31,10 +31,10 @@ class SyncLoop {
   void SyncNow();
   // The node has changed: the head hears of it at once.
   void SetInventory(v1::Inventory inventory);
-  // The node is to go (or not, after all); the head hears of it at once.
+  // The node was given notice, or the notice was withdrawn; the head hears of it at once.
   void SetNotice(std::optional<Notice> notice);
   // Why the node can take no work now; empty: it can.
-  void SetTrouble(std::string why);
+  void SetFault(std::string why);
   // The last Sync: this daemon stops, and one is back within `away_for`. Returns once the head has
   // heard it, or no head has within `wait`. A node that was given notice announces nothing.
   void Leave(Millis away_for, Millis wait);
@@ -61,7 +61,7 @@ class SyncLoop {
   bool stopping_ = false;
   v1::Inventory inventory_;
   std::optional<Notice> notice_;
-  std::string trouble_;
+  std::string fault_;
   Millis away_for_ = 0;  // Announced from here on; 0: it stays.
   bool is_away_told_ = false, is_away_lost_ = false;  // A head has heard it, or none will.
   bool dirty_ = true;

@@ -98,8 +98,8 @@ LaunchBody FromWire(const v1::LaunchSpec& wire, const Fence& fence) {
     body.inputs.push_back({input.manifest(), input.env()});
   }
   body.checkpoint = wire.checkpoint();
-  body.checkpoint_parts.assign(wire.checkpoint_parts().begin(), wire.checkpoint_parts().end());
-  body.checkpoint_held = wire.checkpoint_held();
+  body.checkpoint_shards.assign(wire.checkpoint_parts().begin(), wire.checkpoint_parts().end());
+  body.checkpoint_on_replicas = wire.checkpoint_held();
   // What a later head may ask beyond what is known here is asked of the store.
   body.durable_after = wire.durable_after() > static_cast<uint32_t>(DurableAfter::kLocal)
                            ? DurableAfter::kStore

@@ -1,6 +1,6 @@
-// A file that says by being there that this machine is to go. Empty: nobody says when. A JSON
-// object may hold "deadline_s", counted from the file's time, and "reason"; any other text is the
-// reason. When it is removed, it was a false alarm.
+// A file whose existence is the notice that this machine will be removed. Empty: no deadline. A
+// JSON object may hold "deadline_s", counted from the file's time, and "reason"; any other text is
+// the reason. When it is removed, it was a false alarm.
 #pragma once
 
 #include "worker/notice/notice_source.h"

@@ -1,4 +1,4 @@
-// Where this machine hears that it is to go: a cloud's metadata server, a scheduler's signal, a
+// Where this machine is given notice: a cloud's metadata server, a scheduler's signal, a
 // file. NoticeWatch (notice_watch.h) owns the sources and asks each on a thread of its own.
 // A source that fails says nothing: what it said before stands. Implementations need not be
 // thread-safe, but for what says so.

@@ -16,7 +16,7 @@ namespace {
 constexpr Millis kPauseAfterFailure = 1'000;
 
 std::string Describe(const Notice& notice) {
-  const std::string what = "this node is to go: " + EscapeControl(notice.reason);
+  const std::string what = "this node was given notice: " + EscapeControl(notice.reason);
   if (notice.deadline == 0) return what;
   return what + ", by " + FormatTime(notice.deadline);
 }

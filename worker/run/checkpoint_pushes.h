@@ -11,7 +11,7 @@
 
 namespace rt::worker {
 
-struct SavedFiles {
+struct CheckpointFiles {
   std::string path;   // A directory or a file.
   bool given = false;  // It is not needed there any more: it may be moved.
 };
@@ -26,16 +26,16 @@ class CheckpointPushes {
   // daemon may be killed. `done` follows, from any thread, unless the attempt is forgotten or this
   // daemon ends. What was taken already, by an earlier daemon say, is not taken again.
   virtual absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
-                            const SavedFiles& files, Done done) = 0;
-  // Goes on with what earlier daemons took.
+                            const CheckpointFiles& files, Done done) = 0;
+  // Continues with what earlier daemons took.
   virtual void Recover(std::shared_ptr<LiveAttempt> attempt) = 0;
   // Whether something of it is still on its way; whether so much is that it should wait before it
   // gives more.
   virtual bool Has(const Fence& fence) const = 0;
   virtual bool IsFull(const Fence& fence) const = 0;
-  // Whether some of its committed ones that are held here are not in the store yet.
+  // Whether the store lacks some of its committed checkpoints that have a replica here.
   virtual bool HasUnstored(const Owner& owner) const = 0;
-  // Nobody wants its checkpoints any more.
+  // Its checkpoints are not needed any more.
   virtual void Forget(const Fence& fence) = 0;
 };
 

@@ -35,8 +35,8 @@ Json ToJson(const LaunchBody& body) {
                            {"cwd", body.cwd},
                            {"inputs", inputs},
                            {"checkpoint", body.checkpoint},
-                           {"checkpoint_parts", Texts(body.checkpoint_parts)},
-                           {"checkpoint_held", body.checkpoint_held},
+                           {"checkpoint_parts", Texts(body.checkpoint_shards)},
+                           {"checkpoint_held", body.checkpoint_on_replicas},
                            {"durable_after", static_cast<int64_t>(body.durable_after)},
                            {"params", body.params},
                            {"gpu_uuids", Texts(body.gpu_uuids)},
@@ -74,8 +74,8 @@ LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json) {
     }
   }
   body.checkpoint = json.GetString("checkpoint");
-  body.checkpoint_parts = TextsFrom(json, "checkpoint_parts");
-  body.checkpoint_held = json.GetBool("checkpoint_held");
+  body.checkpoint_shards = TextsFrom(json, "checkpoint_parts");
+  body.checkpoint_on_replicas = json.GetBool("checkpoint_held");
   body.durable_after = static_cast<DurableAfter>(json.GetInt("durable_after"));
   body.params = json.GetString("params");
   body.gpu_uuids = TextsFrom(json, "gpu_uuids");

@@ -28,8 +28,8 @@ struct LaunchBody {
   std::string cwd;
   std::vector<LaunchInput> inputs;
   std::string checkpoint;
-  std::vector<std::string> checkpoint_parts;  // Manifests of more files of it.
-  bool checkpoint_held = false;  // By nodes: the store may not have it yet.
+  std::vector<std::string> checkpoint_shards;         // Manifests of the other shards.
+  bool checkpoint_on_replicas = false;                // The store may not have it yet.
   DurableAfter durable_after = DurableAfter::kStore;  // For what it saves.
   std::string params;
   std::vector<std::string> gpu_uuids;

@@ -76,9 +76,9 @@ ShimFile AwaitShimFile(const std::string& path, Ready ready) {
 // All of its parts into one directory; of files with one name rank 0's stays.
 absl::Status RestoreCheckpoint(TreeFetcher& fetcher, const LaunchBody& body,
                                const std::string& to) {
-  if (body.checkpoint_held) return fetcher.FetchHeld(body.checkpoint, body.fence, to);
-  if (body.checkpoint_parts.empty()) return fetcher.Fetch(body.checkpoint, to, to);
-  std::vector<std::string> manifests = body.checkpoint_parts;
+  if (body.checkpoint_on_replicas) return fetcher.FetchReplica(body.checkpoint, body.fence, to);
+  if (body.checkpoint_shards.empty()) return fetcher.Fetch(body.checkpoint, to, to);
+  std::vector<std::string> manifests = body.checkpoint_shards;
   manifests.push_back(body.checkpoint);
   return fetcher.FetchMerged(manifests, to);
 }
@@ -86,13 +86,11 @@ absl::Status RestoreCheckpoint(TreeFetcher& fetcher, const LaunchBody& body,
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, TreeFetcher& fetcher)
-    : options_(std::move(options)),
-      fetcher_(fetcher),
-      dirs_(options_.state_dir),
+    : options_(std::move(options)), fetcher_(fetcher), dirs_(options_.state_dir),
       cache_(options_.state_dir + "/cache", fetcher),
       cgroups_(Cgroups::FindParent(), options_.state_dir),
       warm_(options_.state_dir, options_.runtime_dir, options_.node.bin_dir),
-      nursery_(options_.state_dir, options_.node.bin_dir) {}
+      forker_(options_.state_dir, options_.node.bin_dir) {}
 
 RunDir Launcher::DirOf(const Fence& fence) const { return dirs_.Of(fence); }
 std::string Launcher::SocketOf(const Fence& fence) const {
@@ -188,7 +186,7 @@ absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
     ::close(spec);
     return ErrnoStatus(errno, "pipe");
   }
-  absl::Status asked = nursery_.Start(dir.path, spec, ends[1]);
+  absl::Status asked = forker_.Start(dir.path, spec, ends[1]);
   ::close(ends[1]);
   ::close(spec);
   if (!asked.ok()) {
@@ -250,8 +248,8 @@ ExitFacts Launcher::ReadExit(const Fence& fence, bool alive) {
     return facts;
   }
   // What killed an earlier daemon may be about to kill its programs, also when we are back first.
-  const bool ours_to_judge = started_here || !IsFromOutside(facts.signal);
-  if (facts.witnessed || !alive || !ours_to_judge) return facts;
+  const bool is_ours = started_here || !IsFromOutside(facts.signal);
+  if (facts.witnessed || !alive || !is_ours) return facts;
   facts.witnessed = true;
   if (absl::Status noted = NoteWitnessed(path); !noted.ok()) {
     RT_LOG(kWarning) << MessageOf(noted);
@@ -280,7 +278,7 @@ void Launcher::AskForStacks(const Fence& fence, bool forced) {
 
 void Launcher::Stop() {
   warm_.Stop();
-  nursery_.Stop();
+  forker_.Stop();
 }
 
 void Launcher::EndForMemory(const Fence& fence, const std::string& why) {

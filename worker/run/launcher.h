@@ -15,9 +15,9 @@
 #include "worker/core/worker_core.h"
 #include "worker/run/cgroup.h"
 #include "worker/run/launch_env.h"
-#include "worker/run/nursery.h"
 #include "worker/run/port_keeper.h"
 #include "worker/run/run_dirs.h"
+#include "worker/run/shim_forker.h"
 #include "worker/run/tree_cache.h"
 #include "worker/run/warm_servers.h"
 
@@ -76,7 +76,7 @@ class Launcher {
   std::string SocketOf(const Fence& fence) const;
   WarmServers& warm() { return warm_; }
   TreeCache& bundles() { return cache_; }
-  // Ends what starts programs; the programs go on.
+  // Ends what starts programs; the programs keep running.
   void Stop();
   // Where the logs are now; "" when there are none.
   std::string LogsOf(const Fence& fence) const;
@@ -97,7 +97,7 @@ class Launcher {
   WarmServers warm_;
   PortKeeper ports_;
   std::mutex mutex_;
-  Nursery nursery_;
+  ShimForker forker_;
   std::set<Fence> started_;  // By this daemon.
   std::set<Fence> ended_unseen_;       // Dead when we came, while their shims still lived.
 };

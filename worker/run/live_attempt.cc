@@ -43,12 +43,12 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> LiveAttempt::Open(LaunchBody body, 
   RT_ASSIGN_OR_RETURN(live->spool_, Spool::Open(live->dir_.spool()));
   live->stdout_.Seek(live->spool_->stdout_offset());
   if (const uint64_t rows = live->spool_->last_seq(); rows >= kRowsToKnow)
-    live->pace_.Assume((WallClock() - live->body_.started_at) / static_cast<Millis>(rows),
-                       SteadyClock());
+    live->report_intervals_.Assume(
+        (WallClock() - live->body_.started_at) / static_cast<Millis>(rows), SteadyClock());
   live->OpenPattern();
-  live->said_paused_ = Exists(live->dir_.paused());
+  live->said_suspended_ = Exists(live->dir_.paused());
   auto control = Json::Parse(live->body_.control);
-  live->is_judged_ = control.ok() && control->GetBool("judged");
+  live->awaits_decision_ = control.ok() && control->GetBool("judged");
   auto text = ReadFile(live->dir_.error(), 1 << 20);
   auto json = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
   if (json.ok()) {
@@ -82,8 +82,8 @@ absl::StatusOr<SpoolRow> LiveAttempt::RowOf(const Json& metrics,
   SpoolRow row{.seq = spool_->last_seq(),
                .client_seq = options.client_seq,
                .stdout_offset = options.stdout_offset,
-               .saved = options.saved,
-               .together = options.together,
+               .with_checkpoint = options.with_checkpoint,
+               .collective = options.collective,
                .key = options.key};
   row.metrics = metrics.Dump();
   if (row.metrics.size() > limits::kMetricsBytesMax) {
@@ -111,7 +111,7 @@ absl::StatusOr<SpoolRow> LiveAttempt::AddRow(const Json& metrics, const ReportOp
   lock.unlock();
   {
     std::lock_guard pacing(mutex_);
-    pace_.Note(SteadyClock());
+    report_intervals_.Note(SteadyClock());
   }
   events_.on_row(options.wait);
   return row;
@@ -121,22 +121,22 @@ std::optional<std::string> LiveAttempt::WhyHung(bool busy) {
   if (body_.watchdog_factor <= 0) return std::nullopt;
   const uint64_t newest = spool_->last_seq();
   std::lock_guard lock(mutex_);
-  const bool is_answered = standing_.acked_seq >= newest &&
-                           (!is_judged_ || standing_.judged_seq >= newest);
-  if (busy || !is_answered) pace_.Excuse(SteadyClock());
-  const Millis silence = pace_.Silence(SteadyClock());
-  const auto allowed = pace_.Allowed(body_.watchdog_factor, body_.watchdog_min);
+  const bool is_answered =
+      standing_.acked_seq >= newest && (!awaits_decision_ || standing_.decided_seq >= newest);
+  if (busy || !is_answered) report_intervals_.Excuse(SteadyClock());
+  const Millis silence = report_intervals_.Silence(SteadyClock());
+  const auto allowed = report_intervals_.Allowed(body_.watchdog_factor, body_.watchdog_min);
   if (!allowed || silence < *allowed) return std::nullopt;
   return "its watchdog ended it: no report for " + FormatDouble(ToSeconds(silence)) +
-         " s, and it reports every " + FormatDouble(ToSeconds(*pace_.Median())) + " s";
+         " s, and it reports every " + FormatDouble(ToSeconds(*report_intervals_.Median())) + " s";
 }
 
 void LiveAttempt::ExcuseSilence() {
   std::lock_guard lock(mutex_);
-  pace_.Excuse(SteadyClock());
+  report_intervals_.Excuse(SteadyClock());
 }
 
-void LiveAttempt::Hurry() {
+void LiveAttempt::Flush() {
   if (spool_->HasPending()) events_.on_row(true);
 }
 
@@ -172,30 +172,30 @@ void LiveAttempt::NoteStop(const std::string& reason) {
   standing_.stop = true;
 }
 
-bool LiveAttempt::NotePause(std::function<void()> saved) {
+bool LiveAttempt::NoteSuspend(std::function<void()> saved) {
   std::lock_guard lock(mutex_);
-  standing_.pause = true;
-  on_saved_ = std::move(saved);
+  standing_.suspend = true;
+  on_suspend_saved_ = std::move(saved);
   return connections_ > 0;
 }
 
-void LiveAttempt::NoteMove(Millis by, std::function<void()> saved) {
+void LiveAttempt::NoteEviction(Millis by, std::function<void()> saved) {
   std::lock_guard lock(mutex_);
-  if (!standing_.move) move_after_ = spool_->last_seq();
-  standing_.move = true;
-  standing_.move_by = by;
-  on_moved_ = std::move(saved);
+  if (!standing_.evict) evict_after_ = spool_->last_seq();
+  standing_.evict = true;
+  standing_.evict_by = by;
+  on_evict_saved_ = std::move(saved);
 }
 
-void LiveAttempt::NoteStay() {
+void LiveAttempt::NoteEvictionCancelled() {
   std::lock_guard lock(mutex_);
-  standing_.move = false;
-  on_moved_ = nullptr;
+  standing_.evict = false;
+  on_evict_saved_ = nullptr;
 }
 
-void LiveAttempt::SayPaused() {
+void LiveAttempt::SaySuspended() {
   Mark(dir_.paused());
-  said_paused_ = true;
+  said_suspended_ = true;
 }
 
 void LiveAttempt::SayOrphaned() { Mark(dir_.orphaned()); }
@@ -203,42 +203,42 @@ void LiveAttempt::SayOrphaned() { Mark(dir_.orphaned()); }
 bool LiveAttempt::said_orphaned() const { return Exists(dir_.orphaned()); }
 
 void LiveAttempt::NoteSaved(uint64_t seq) {
-  std::function<void()> saved, moved;
+  std::function<void()> saved, evicted;
   {
     std::lock_guard lock(mutex_);
-    saved = std::exchange(on_saved_, nullptr);
-    if (seq > move_after_) moved = std::exchange(on_moved_, nullptr);
+    saved = std::exchange(on_suspend_saved_, nullptr);
+    if (seq > evict_after_) evicted = std::exchange(on_evict_saved_, nullptr);
   }
   if (saved) saved();
-  if (moved) moved();
+  if (evicted) evicted();
 }
 
-uint64_t LiveAttempt::whole_seq() const {
+uint64_t LiveAttempt::complete_seq() const {
   std::lock_guard lock(mutex_);
-  return whole_seq_.value_or(0);
+  return complete_seq_.value_or(0);
 }
 
-// What was whole when this daemon heard of it first is no news.
-void LiveAttempt::NoteWhole(uint64_t seq) {
+// A checkpoint that was complete when this daemon first heard of it is not new.
+void LiveAttempt::NoteComplete(uint64_t seq) {
   {
     std::lock_guard lock(mutex_);
-    const bool is_news = whole_seq_.has_value() && seq > *whole_seq_;
-    whole_seq_ = std::max(seq, whole_seq_.value_or(0));
+    const bool is_news = complete_seq_.has_value() && seq > *complete_seq_;
+    complete_seq_ = std::max(seq, complete_seq_.value_or(0));
     if (!is_news) return;
   }
   NoteSaved(seq);
 }
 
-bool LiveAttempt::NoteJudged(uint64_t seq) {
+bool LiveAttempt::NoteDecided(uint64_t seq) {
   std::lock_guard lock(mutex_);
-  if (seq <= standing_.judged_seq) return false;
-  standing_.judged_seq = seq;
+  if (seq <= standing_.decided_seq) return false;
+  standing_.decided_seq = seq;
   return true;
 }
 
 bool LiveAttempt::IsSettled(const Standing& standing, uint64_t seq) const {
   if (standing.stop || standing.stale) return true;
-  return standing.acked_seq >= seq && (!is_judged_ || standing.judged_seq >= seq);
+  return standing.acked_seq >= seq && (!awaits_decision_ || standing.decided_seq >= seq);
 }
 
 Standing LiveAttempt::standing() const {
@@ -263,7 +263,7 @@ void LiveAttempt::SetError(const Error& error) {
   error_ = std::move(kept);
 }
 
-Error LiveAttempt::LastWords(const ExitFacts& exit) const {
+Error LiveAttempt::LastError(const ExitFacts& exit) const {
   {
     std::lock_guard lock(mutex_);
     if (error_) return *error_;
@@ -284,7 +284,7 @@ bool LiveAttempt::PumpStdout(bool at_end) {
   const uint64_t start = stdout_.offset() - bytes.size() - partial_.size();
   std::string text = std::move(partial_) + bytes;
   partial_.clear();
-  const ThreadBudget budget(limits::kPatternOfTurn);
+  const ThreadBudget budget(limits::kPatternOfRound);
   size_t at = 0;
   for (size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
     if (regex_ && budget.IsSpent()) {

@@ -1,5 +1,5 @@
 // One attempt while this daemon looks after it: its spool, the rows' counters, what the head said
-// of them, the reports in its standard output, its last words. Shared by the loop (stdout, end),
+// of them, the reports in its standard output, its last error. Shared by the loop (stdout, end),
 // the trial socket (reports) and the report loop (verdicts), hence thread-safe and held by
 // shared_ptr.
 #pragma once
@@ -19,7 +19,7 @@
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
 #include "worker/run/metric_keys.h"
-#include "worker/run/report_pace.h"
+#include "worker/run/report_intervals.h"
 #include "worker/run/spool.h"
 
 namespace rt::worker {
@@ -27,25 +27,25 @@ namespace rt::worker {
 // What the head answered for this rank's rows so far.
 struct Standing {
   uint64_t acked_seq = 0;
-  uint64_t judged_seq = 0;
+  uint64_t decided_seq = 0;
   bool stop = false;
   uint64_t stop_seq = 0;
   std::string reason;
   bool stale = false;
-  bool pause = false;  // It is asked to save and end.
-  bool move = false;   // It is asked to save, because its node is to go, and ends once it has.
-  Millis move_by = 0;  // The deadline; 0: none.
+  bool suspend = false;  // It is asked to save and end.
+  bool evict = false;    // It is asked to save, because its node drains, and ends once it has.
+  Millis evict_by = 0;   // The deadline; 0: none.
 };
 struct ReportOptions {
   uint64_t client_seq = 0;
   std::string key;
   uint64_t stdout_offset = 0;
-  bool wait = false;  // Somebody waits for the verdict: do not hold the row for company.
-  bool saved = false;  // It comes with a checkpoint.
-  bool together = false;  // Of which other ranks may have parts.
+  bool wait = false;             // report() waits for the verdict: send the row at once.
+  bool with_checkpoint = false;  // It comes with a checkpoint.
+  bool collective = false;       // Of which other ranks may have shards.
 };
 
-// Whom an attempt wakes, from any thread.
+// Loops that an attempt wakes, from any thread.
 struct LiveEvents {
   std::function<void(bool urgent)> on_row;  // The report loop.
   std::function<void()> on_closed;          // The worker loop: its socket may be done with.
@@ -66,35 +66,35 @@ class LiveAttempt {
   absl::StatusOr<SpoolRow> AddRow(const Json& metrics, const ReportOptions& options);
   void OnVerdict(const Standing& verdict);
   void NoteStop(const std::string& reason);
-  // It is asked to save and end; `saved` is called once it has. False: nobody is connected.
-  bool NotePause(std::function<void()> saved);
-  // Its node is to go: `saved` is called once a checkpoint is committed that it reports from now
+  // It is asked to save and end; `saved` is called once it has. False: it is not connected.
+  bool NoteSuspend(std::function<void()> saved);
+  // Its node drains: `saved` is called once a checkpoint is committed that it reports from now
   // on. Repeated, this says another deadline.
-  void NoteMove(Millis by, std::function<void()> saved);
-  void NoteStay();  // A false alarm.
+  void NoteEviction(Millis by, std::function<void()> saved);
+  void NoteEvictionCancelled();  // A false alarm.
   void NoteSaved(uint64_t seq);  // The checkpoint that came with this row is committed.
-  // Of several ranks: the newest row whose checkpoint is whole.
-  void NoteWhole(uint64_t seq);
-  uint64_t whole_seq() const;  // 0: none is known.
-  void SayPaused();  // The trial itself: it ends because of that. Outlives the daemon.
-  bool said_paused() const { return said_paused_; }
+  // Of a gang: the newest row with a complete checkpoint.
+  void NoteComplete(uint64_t seq);
+  uint64_t complete_seq() const;  // 0: none is known.
+  void SaySuspended();  // The trial itself: it ends because of that. Outlives the daemon.
+  bool said_suspended() const { return said_suspended_; }
   void SayOrphaned();  // Its daemon: it is asked to end because no head answers. Outlives it, too.
   bool said_orphaned() const;
-  // The driver has judged the rows up to here; whether that is news.
-  bool NoteJudged(uint64_t seq);
-  // Whether the row has its verdict: the head has it, and the driver has judged it where one does.
+  // The driver has decided about the rows up to here; whether that is new.
+  bool NoteDecided(uint64_t seq);
+  // Whether the row has its verdict: from the head, and from the driver where one schedules.
   bool IsSettled(const Standing& standing, uint64_t seq) const;
   Standing standing() const;
 
   void SetError(const Error& error);  // What the trial itself said went wrong.
-  // The trial's own words, else, for a failure, the last 20 lines of standard error.
-  Error LastWords(const ExitFacts& exit) const;
+  // The error that the trial reported; else, for a failure, the last 20 lines of standard error.
+  Error LastError(const ExitFacts& exit) const;
 
   // Takes reports from standard output; true when everything that is there was looked at.
   bool PumpStdout(bool at_end);
 
-  // Rows that nobody waits for go to the head now: their attempt's end is held until they came.
-  void Hurry();
+  // Rows that no report() waits for go to the head now: the attempt's end waits for them.
+  void Flush();
 
   // A report through the socket was refused.
   void NoteRefused(const absl::Status& why);
@@ -105,7 +105,7 @@ class LiveAttempt {
   // Why its watchdog should end it; nullopt: it reports, or cannot, or has no watchdog. `busy`:
   // what it reported is still being taken from it.
   std::optional<std::string> WhyHung(bool busy);
-  // Time in which nobody could have reported.
+  // The program could not have reported in this time.
   void ExcuseSilence();
 
   // Told by the socket: the end is reported only after all of it was read.
@@ -130,11 +130,11 @@ class LiveAttempt {
   std::unique_ptr<Spool> spool_;
   std::atomic<int> connections_{0};
   std::atomic<bool> listener_closed_{false};
-  std::atomic<bool> said_paused_{false};
+  std::atomic<bool> said_suspended_{false};
   std::optional<Pattern> regex_;
   std::string regex_refused_;
   std::string regex_metric_ = "metric";  // What a group alone is the number of.
-  bool is_judged_ = false;  // By the experiment's driver.
+  bool awaits_decision_ = false;         // By the experiment's driver.
   std::mutex adding_;  // One row's iteration follows from the one before it.
   MetricKeys keys_;    // Of its rows; guarded by adding_.
   mutable std::mutex mutex_;
@@ -142,11 +142,11 @@ class LiveAttempt {
   std::optional<Error> error_;
   uint64_t reports_refused_ = 0;  // Through the socket, as this daemon saw.
   std::string first_report_refused_;
-  std::function<void()> on_saved_;
-  std::function<void()> on_moved_;
-  std::optional<uint64_t> whole_seq_;  // As the head said last.
-  ReportPace pace_;  // By SteadyClock().
-  uint64_t move_after_ = 0;  // The row that was the newest when it was told.
+  std::function<void()> on_suspend_saved_;
+  std::function<void()> on_evict_saved_;
+  std::optional<uint64_t> complete_seq_;  // As the head said last.
+  ReportIntervals report_intervals_;      // By SteadyClock().
+  uint64_t evict_after_ = 0;              // The newest row when it was asked.
   LogReader stdout_;  // The loop's thread only, as are the next.
   std::string partial_;
   uint64_t lines_refused_ = 0;  // Seen by this daemon.
@@ -163,7 +163,8 @@ class AttemptTable {
   void Add(std::shared_ptr<LiveAttempt> attempt);
   void Remove(const Fence& fence);
   std::vector<std::shared_ptr<LiveAttempt>> All() const;
-  // The newest head's that has said what is desired here: an older one is not to judge them.
+  // The epoch of the newest head that sent a desired state: an older one must not decide about
+  // rows.
   void NoteHead(uint64_t epoch);
   uint64_t head_epoch() const { return head_epoch_; }
   uint64_t incarnation() const { return incarnation_; }

@@ -17,7 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/run/clock.h"
 #include "common/run/copy_tree.h"
 #include "common/run/files.h"
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kManifest[] = ".manifest";
-constexpr char kHeld[] = ".held";  // Fences, one in a line.
+constexpr char kReplicaSuffix[] = ".held";  // Fences, one per line.
 
 timespec BootTime() {
   timespec now{}, up{};
@@ -38,19 +38,19 @@ timespec BootTime() {
 }
 
 // Of the tree at `path`; durable when it returns.
-absl::Status WriteHolders(const std::string& path, const std::set<Fence>& holders) {
-  if (holders.empty()) return RemoveTree(path + kHeld);
+absl::Status WriteFences(const std::string& path, const std::set<Fence>& replica_of) {
+  if (replica_of.empty()) return RemoveTree(path + kReplicaSuffix);
   std::string text;
-  for (const Fence& fence : holders) text += rt::ToString(fence) + "\n";
-  return WriteFileAtomic(path + kHeld, text);
+  for (const Fence& fence : replica_of) text += rt::ToString(fence) + "\n";
+  return WriteFileAtomic(path + kReplicaSuffix, text);
 }
 
-std::set<Fence> ReadHolders(const std::string& path) {
-  std::set<Fence> holders;
-  auto text = ReadFile(path + kHeld);
+std::set<Fence> ReadFences(const std::string& path) {
+  std::set<Fence> replica_of;
+  auto text = ReadFile(path + kReplicaSuffix);
   for (const std::string& line : Split(text.ok() ? *text : "", '\n'))
-    if (auto fence = ParseFence(line)) holders.insert(*fence);
-  return holders;
+    if (auto fence = ParseFence(line)) replica_of.insert(*fence);
+  return replica_of;
 }
 
 void Remove(const std::vector<std::string>& paths) {
@@ -103,8 +103,8 @@ void LocalTrees::Load() {
     if (IsLater(info.st_mtim, booted)) found.since = info.st_mtim;
     known.insert(path);
     known.insert(tree);
-    found.holders = ReadHolders(tree);
-    if (!found.holders.empty()) known.insert(tree + kHeld);
+    found.replica_of = ReadFences(tree);
+    if (!found.replica_of.empty()) known.insert(tree + kReplicaSuffix);
   }
   for (const auto& one : fs::directory_iterator(directory_, error))
     if (!known.contains(one.path().string())) stray.push_back(one.path().string());
@@ -214,7 +214,7 @@ void LocalTrees::GiveUp(uint64_t id, const std::string& path) {
     kept = found->second.kept;
     Erase(id);
   }
-  if (kept) Remove({path + kManifest, path, path + kHeld});
+  if (kept) Remove({path + kManifest, path, path + kReplicaSuffix});
   Changed();
 }
 
@@ -241,7 +241,7 @@ void LocalTrees::Keep(const std::string& manifest, const std::string& text,
   }
   if (bytes > bounds_.bytes || !EnsureDirectory(directory_).ok()) return;
   // What is kept is the first to go where trials and checkpoints to come need the room.
-  if (!CheckRoom(directory_, bytes).ok()) return GiveRoom();
+  if (!CheckSpace(directory_, bytes).ok()) return FreeSpace();
   const std::string kept = directory_ + "/" + NameOf(manifest);
   std::vector<std::string> evicted;
   {
@@ -292,13 +292,14 @@ absl::Status LocalTrees::MoveHere(const Fence& fence, const std::string& text,
   const timespec times[2] = {since, since};
   if (::utimensat(AT_FDCWD, (kept + kManifest).c_str(), times, 0) != 0)
     return ErrnoStatus(errno, "date " + kept + kManifest);
-  RT_RETURN_IF_ERROR(WriteHolders(kept, {fence}));
+  RT_RETURN_IF_ERROR(WriteFences(kept, {fence}));
   if (std::rename(path.c_str(), kept.c_str()) != 0) return ErrnoStatus(errno, "rename " + path);
   return SyncDirectory(directory_);
 }
 
-absl::Status LocalTrees::Hold(const Fence& fence, const std::string& manifest,
-                              const std::string& text, const std::string& path, timespec since) {
+absl::Status LocalTrees::AddReplica(const Fence& fence, const std::string& manifest,
+                                    const std::string& text, const std::string& path,
+                                    timespec since) {
   RT_ASSIGN_OR_RETURN(const Manifest parsed, ParseManifest(text));
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
   RT_RETURN_IF_ERROR(SyncTree(path));
@@ -314,41 +315,42 @@ absl::Status LocalTrees::Hold(const Fence& fence, const std::string& manifest,
     if (is_new) {
       RT_RETURN_IF_ERROR(MoveHere(fence, text, path, since, kept));
       Tree& tree = trees_[Add(manifest, parsed, kept)];
-      tree.holders = {fence};
+      tree.replica_of = {fence};
       tree.whole = tree.kept = true;
       tree.written = tree.chunks;
       tree.since = since;
     }
   }
-  if (!is_new) RT_RETURN_IF_ERROR(HoldKept(fence, kept));
+  if (!is_new) RT_RETURN_IF_ERROR(ReplicaFromKept(fence, kept));
   Changed();
   return absl::OkStatus();
 }
 
-absl::Status LocalTrees::HoldKept(const Fence& fence, const std::string& kept) {
+absl::Status LocalTrees::ReplicaFromKept(const Fence& fence, const std::string& kept) {
   RT_RETURN_IF_ERROR(SyncTree(kept));  // It may only have been kept so far.
   std::lock_guard lock(mutex_);
   const uint64_t id = FindAt(kept);
   if (id == 0) return absl::UnavailableError("the tree was given up meanwhile");
-  std::set<Fence>& holders = trees_.at(id).holders;
-  if (!holders.insert(fence).second) return absl::OkStatus();
-  absl::Status noted = WriteHolders(kept, holders);
-  if (!noted.ok()) holders.erase(fence);
+  std::set<Fence>& replica_of = trees_.at(id).replica_of;
+  if (!replica_of.insert(fence).second) return absl::OkStatus();
+  absl::Status noted = WriteFences(kept, replica_of);
+  if (!noted.ok()) replica_of.erase(fence);
   return noted;
 }
 
-bool LocalTrees::HoldAgain(const Fence& fence, const std::string& manifest) {
-  const std::string held = HeldAt(manifest);
-  return !held.empty() && HoldKept(fence, held).ok();
+bool LocalTrees::ShareReplica(const Fence& fence, const std::string& manifest) {
+  const std::string replica = ReplicaAt(manifest);
+  return !replica.empty() && ReplicaFromKept(fence, replica).ok();
 }
 
-void LocalTrees::LetGo(const Fence& fence, const std::string& manifest) {
+void LocalTrees::Release(const Fence& fence, const std::string& manifest) {
   std::vector<std::string> evicted;
   {
     std::lock_guard lock(mutex_);
     const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
-    if (id == 0 || trees_.at(id).holders.erase(fence) == 0) return;
-    if (absl::Status noted = WriteHolders(trees_.at(id).path, trees_.at(id).holders); !noted.ok()) {
+    if (id == 0 || trees_.at(id).replica_of.erase(fence) == 0) return;
+    if (absl::Status noted = WriteFences(trees_.at(id).path, trees_.at(id).replica_of);
+        !noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);
     }
     evicted = Evict(bounds_);
@@ -357,18 +359,18 @@ void LocalTrees::LetGo(const Fence& fence, const std::string& manifest) {
   Changed();
 }
 
-std::vector<LocalTrees::HeldTree> LocalTrees::Held() const {
+std::vector<LocalTrees::Replica> LocalTrees::Replicas() const {
   std::lock_guard lock(mutex_);
-  std::vector<HeldTree> held;
+  std::vector<Replica> replicas;
   for (const auto& [id, tree] : trees_)
-    for (const Fence& fence : tree.holders) held.push_back({fence, tree.manifest});
-  return held;
+    for (const Fence& fence : tree.replica_of) replicas.push_back({fence, tree.manifest});
+  return replicas;
 }
 
-std::string LocalTrees::HeldAt(const std::string& manifest) const {
+std::string LocalTrees::ReplicaAt(const std::string& manifest) const {
   std::lock_guard lock(mutex_);
   const uint64_t id = FindAt(directory_ + "/" + NameOf(manifest));
-  return id == 0 || trees_.at(id).holders.empty() ? "" : trees_.at(id).path;
+  return id == 0 || trees_.at(id).replica_of.empty() ? "" : trees_.at(id).path;
 }
 
 std::string LocalTrees::NewPart() {
@@ -376,7 +378,7 @@ std::string LocalTrees::NewPart() {
   return directory_ + "/" + std::to_string(next_++) + ".part";
 }
 
-void LocalTrees::GiveRoom() {
+void LocalTrees::FreeSpace() {
   std::vector<std::string> evicted;
   {
     std::lock_guard lock(mutex_);
@@ -390,15 +392,15 @@ void LocalTrees::GiveRoom() {
 std::vector<std::string> LocalTrees::Evict(const KeptBounds& bounds) {
   std::vector<std::pair<uint64_t, uint64_t>> by_use;  // Use, id.
   for (const auto& [id, tree] : trees_)
-    if (tree.kept && tree.holders.empty()) by_use.emplace_back(tree.used, id);
+    if (tree.kept && tree.replica_of.empty()) by_use.emplace_back(tree.used, id);
   std::sort(by_use.rbegin(), by_use.rend());
   std::vector<std::string> evicted;
-  KeptBounds held{0, 0};
+  KeptBounds kept{0, 0};
   for (const auto& [use, id] : by_use) {
     const Tree& tree = trees_.at(id);
-    if (held.trees < bounds.trees && held.bytes + tree.bytes <= bounds.bytes) {
-      ++held.trees;
-      held.bytes += tree.bytes;
+    if (kept.trees < bounds.trees && kept.bytes + tree.bytes <= bounds.bytes) {
+      ++kept.trees;
+      kept.bytes += tree.bytes;
       continue;
     }
     // The manifest first: what has none is no kept tree to the next daemon.
@@ -479,12 +481,12 @@ std::vector<std::string> LocalTrees::Large(bool whole) const {
   std::set<std::string> found;
   for (const auto& [id, tree] : trees_)
     if (tree.whole == whole &&
-        (tree.bytes >= limits::kPeerTreeBytesMin || !tree.holders.empty()))
+        (tree.bytes >= limits::kPeerTreeBytesMin || !tree.replica_of.empty()))
       found.insert(tree.manifest);
   return {found.begin(), found.end()};
 }
 
-std::vector<std::string> LocalTrees::Whole() const { return Large(true); }
+std::vector<std::string> LocalTrees::Complete() const { return Large(true); }
 std::vector<std::string> LocalTrees::Arriving() const { return Large(false); }
 
 }  // namespace rt::worker

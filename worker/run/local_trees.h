@@ -1,12 +1,12 @@
-// What lies on this node already: trees that were pulled for what runs here, and checkpoints that
-// were pushed from here or pulled before, kept within bounds. A restore takes chunks from here
-// before it asks anybody, and other workers are served from here, also while a tree is still on its
-// way.
+// The trees on this node: those that were pulled for attempts here, and checkpoints that were
+// pushed from here or pulled before, kept within bounds. A restore takes chunks from here before it
+// asks other nodes or the store, and other workers are served from here, also while a tree is
+// incomplete.
 //   <directory>/<name>/           a kept tree
 //   <directory>/<name>.manifest   its manifest; older than this no file of it has changed
-//   <directory>/<name>.held       it is held for the store, for the ranks that saved it: it stays
+//   <directory>/<name>.held       it is a replica, of the ranks in this file: it stays
 // A program may change the files of its own tree: every chunk is verified as it is read, and a tree
-// with a wrong one is given up. Thread-safe.
+// with a wrong one is dropped. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -36,7 +36,7 @@ KeptBounds BoundsOn(const std::string& directory, Bytes asked);
 
 class LocalTrees {
  public:
-  // Finds what earlier daemons kept. `on_change`: Whole() or Arriving() has changed; any thread.
+  // Finds what earlier daemons kept. `on_change`: Complete() or Arriving() has changed; any thread.
   LocalTrees(std::string directory, KeptBounds bounds, std::function<void()> on_change = nullptr);
 
   // A tree is about to be written below `path`; its id. Then how far it is, in chunks; that it is
@@ -49,31 +49,31 @@ class LocalTrees {
   void DropAt(const std::string& path);
 
   // Moves the tree at `path` here, unless it does not fit or a file of it changed after `since`:
-  // then it stays. Older ones make room.
+  // then it stays. Older ones are removed for it.
   void Keep(const std::string& manifest, const std::string& text, const std::string& path,
             timespec since);
   // The same of one that was written (Finish) and has not changed since.
   void KeepAt(const std::string& path);
-  // Moves the tree at `path` here, where it stays until LetGo, beyond the bounds and through a loss
-  // of power. DataLoss: a file of it changed after `since`. What lies here already is held, and the
-  // tree at `path` left to who calls.
-  absl::Status Hold(const Fence& fence, const std::string& manifest, const std::string& text,
-                    const std::string& path, timespec since);
-  // The same of what lies here already; false: it does not.
-  bool HoldAgain(const Fence& fence, const std::string& manifest);
-  void LetGo(const Fence& fence, const std::string& manifest);
-  struct HeldTree {
+  // Moves the tree at `path` here, where it stays until Release, beyond the bounds and through a
+  // loss of power. DataLoss: a file of it changed after `since`. If the tree is here already, that
+  // one becomes the replica, and the tree at `path` is left to the caller.
+  absl::Status AddReplica(const Fence& fence, const std::string& manifest, const std::string& text,
+                          const std::string& path, timespec since);
+  // The same for a tree that is here already; false: it is not.
+  bool ShareReplica(const Fence& fence, const std::string& manifest);
+  void Release(const Fence& fence, const std::string& manifest);
+  struct Replica {
     Fence fence;  // Of the rank that saved it.
     std::string manifest;
   };
-  std::vector<HeldTree> Held() const;
-  // Where one lies; "": it is held no more, or was given up because its bytes had changed.
-  std::string HeldAt(const std::string& manifest) const;
-  // A path for a tree that is to be held.
+  std::vector<Replica> Replicas() const;
+  // The path of a replica; "": it was released, or dropped because its bytes had changed.
+  std::string ReplicaAt(const std::string& manifest) const;
+  // A path for a tree that will become a replica.
   std::string NewPart();
 
-  // Gives up everything that is kept and not held: the disk is full.
-  void GiveRoom();
+  // Drops every kept tree that is not a replica: the disk is full.
+  void FreeSpace();
 
   struct Wanted {
     std::string digest;
@@ -87,8 +87,8 @@ class LocalTrees {
   // where the file system cannot, or none is here unchanged.
   absl::Status Clone(const std::string& manifest, const std::string& target);
 
-  // Manifests of what is held, and of at least kPeerTreeBytesMin.
-  std::vector<std::string> Whole() const;
+  // Manifests of replicas, and of trees of at least kPeerTreeBytesMin.
+  std::vector<std::string> Complete() const;
   std::vector<std::string> Arriving() const;
 
  private:
@@ -107,7 +107,7 @@ class LocalTrees {
     size_t written = 0;
     bool whole = false;
     bool kept = false;
-    std::set<Fence> holders;  // While it is held.
+    std::set<Fence> replica_of;  // Empty: it is not a replica.
     timespec since{};    // No file of it has changed after.
     Millis moved_at = 0;  // The last chunk came.
     uint64_t used = 0;   // Counts uses: the least is the longest ago.
@@ -123,7 +123,7 @@ class LocalTrees {
   void Load();
   absl::Status MoveHere(const Fence& fence, const std::string& text, const std::string& path,
                         timespec since, const std::string& kept);
-  absl::Status HoldKept(const Fence& fence, const std::string& kept);
+  absl::Status ReplicaFromKept(const Fence& fence, const std::string& kept);
   void Erase(uint64_t id);
   void GiveUp(uint64_t id, const std::string& path);
   uint64_t FindAt(const std::string& path) const;

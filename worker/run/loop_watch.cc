@@ -47,10 +47,8 @@ Millis StallMeter::Look(uint64_t moves, const ThreadFacts& thread, Millis now) {
   return stalled_;
 }
 
-LoopWatch::LoopWatch(const LoopTurn& turn, Millis bound, LoopWatchEvents events)
-    : turn_(turn),
-      bound_(bound),
-      period_(std::max<Millis>(10, bound / kLooksPerBound)),
+LoopWatch::LoopWatch(const LoopActivity& activity, Millis bound, LoopWatchEvents events)
+    : activity_(activity), bound_(bound), period_(std::max<Millis>(10, bound / kLooksPerBound)),
       events_(std::move(events)) {
   if (bound_ > 0) thread_ = std::thread([this] { Run(); });
 }
@@ -79,17 +77,17 @@ void LoopWatch::Run() {
 }
 
 void LoopWatch::Look(StallMeter& meter) {
-  const uint64_t moves = turn_.moves();
-  HungTurn hung{.fence = turn_.fence(), .part = turn_.part()};
-  hung.span = meter.Look(moves, FactsOf(turn_.thread()), SteadyClock());
-  const bool is_troubled = hung.span >= bound_ / 2;
-  if (turn_.moves() != moves) return;  // What was read is no longer so.
-  if (is_troubled != is_troubled_) {
-    is_troubled_ = is_troubled;
+  const uint64_t moves = activity_.moves();
+  HungActivity hung{.fence = activity_.fence(), .part = activity_.part()};
+  hung.span = meter.Look(moves, FactsOf(activity_.thread()), SteadyClock());
+  const bool is_faulty = hung.span >= bound_ / 2;
+  if (activity_.moves() != moves) return;  // What was read is no longer so.
+  if (is_faulty != is_faulty_) {
+    is_faulty_ = is_faulty;
     std::string why = "the loop of its worker does not move";
-    if (hung.part != TurnPart::kNone)
-      why += ": it handles " + rt::ToString(hung.fence) + " (" + TurnPartName(hung.part) + ")";
-    events_.on_trouble(is_troubled ? why : "");
+    if (hung.part != ActivityKind::kNone)
+      why += ": it handles " + rt::ToString(hung.fence) + " (" + ActivityName(hung.part) + ")";
+    events_.on_fault(is_faulty ? why : "");
   }
   if (hung.span >= bound_) events_.on_hung(hung);
 }

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/base/time.h"
-#include "worker/run/loop_turn.h"
+#include "worker/run/loop_activity.h"
 
 namespace rt::worker {
 
@@ -27,7 +27,7 @@ class StallMeter {
  public:
   // `period`: how often Look is meant to be called.
   explicit StallMeter(Millis period) : period_(period) {}
-  // `moves` as LoopTurn has it. Returns how long the loop could have moved and did not.
+  // `moves` as LoopActivity has it. Returns how long the loop could have moved and did not.
   Millis Look(uint64_t moves, const ThreadFacts& thread, Millis now);
 
  private:
@@ -40,15 +40,15 @@ class StallMeter {
 
 struct LoopWatchEvents {
   // Why the node can take no work now. Empty: it can again.
-  std::function<void(const std::string& why)> on_trouble;
+  std::function<void(const std::string& why)> on_fault;
   // Need not return.
-  std::function<void(const HungTurn& hung)> on_hung;
+  std::function<void(const HungActivity& hung)> on_hung;
 };
 
 class LoopWatch {
  public:
   // With a `bound` of 0 nothing is watched.
-  LoopWatch(const LoopTurn& turn, Millis bound, LoopWatchEvents events);
+  LoopWatch(const LoopActivity& activity, Millis bound, LoopWatchEvents events);
   ~LoopWatch();
   void Stop();
 
@@ -56,11 +56,11 @@ class LoopWatch {
   void Run();
   void Look(StallMeter& meter);
 
-  const LoopTurn& turn_;
+  const LoopActivity& activity_;
   const Millis bound_;
   const Millis period_;
   const LoopWatchEvents events_;
-  bool is_troubled_ = false;
+  bool is_faulty_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -43,14 +43,14 @@ Restart::Restart(int argc, char** argv, std::vector<std::string> more)
   std::error_code error;
   program_ = std::filesystem::read_symlink("/proc/self/exe", error).string();
   if (const char* text = std::getenv(kVariable)) {
-    hung_ = ParseHungTurn(text);
+    hung_ = ParseHungActivity(text);
     ReapEarlierChildren();
   }
   ::unsetenv(kVariable);
   for (char** entry = environ; *entry != nullptr; ++entry) environment_.emplace_back(*entry);
 }
 
-void Restart::Now(const HungTurn& hung) const {
+void Restart::Now(const HungActivity& hung) const {
   RT_LOG(kError) << "the loop has not moved for " << hung.span << " ms ("
                  << rt::worker::ToString(hung)
                  << "): the daemon restarts, and what runs keeps running";

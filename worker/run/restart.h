@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/run/loop_turn.h"
+#include "worker/run/loop_activity.h"
 
 namespace rt::worker {
 
@@ -17,14 +17,14 @@ class Restart {
   // environment and that the next daemon needs as well.
   Restart(int argc, char** argv, std::vector<std::string> more);
   // What the previous daemon hung in; nullopt when it did not hang.
-  const std::optional<HungTurn>& hung() const { return hung_; }
-  [[noreturn]] void Now(const HungTurn& hung) const;
+  const std::optional<HungActivity>& hung() const { return hung_; }
+  [[noreturn]] void Now(const HungActivity& hung) const;
 
  private:
   std::string program_;
   std::vector<std::string> arguments_;
   std::vector<std::string> environment_;
-  std::optional<HungTurn> hung_;
+  std::optional<HungActivity> hung_;
 };
 
 }  // namespace rt::worker

@@ -9,7 +9,7 @@
 //   witnessed                      by a daemon that saw it end
 // One file, because a launch should cost few of them, and not synced: every process may be killed,
 // but of what a machine ran before it went down nothing counts, because its rows were not synced
-// either. The trial goes on from its checkpoint, as when the machine had not come back. Reading
+// either. The trial resumes from its checkpoint, as when the machine had not come back. Reading
 // never fails: what is not there is absent, and a torn line counts as not there.
 #pragma once
 

@@ -95,7 +95,7 @@ class Group {
     boot_ = BootId();
     const std::string failed = StartServer();
     if (!failed.empty()) Refuse(failed);
-    while (!closing_ || !attempts_.empty() || control_ >= 0 || !Children().empty()) Turn();
+    while (!closing_ || !attempts_.empty() || control_ >= 0 || !Children().empty()) RunOnce();
     ::unlink(socket_path_.c_str());
     return 0;
   }
@@ -131,7 +131,7 @@ class Group {
   }
 
   // One look at everything that may have happened.
-  void Turn() {
+  void RunOnce() {
     std::vector<pollfd> fds;
     for (int fd : {signals_, control_, server_out_, server_err_, kListener}) {
       fds.push_back({fd, POLLIN, 0});

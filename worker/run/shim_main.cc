@@ -1,7 +1,7 @@
 // rt-shim RUN_DIR: the parent of one launch. It outlives the worker daemon, is the subreaper of
 // what it starts, owns the log files, and writes how it ended. Links no gRPC, protobuf or Abseil.
 // (--group RUN_DIR SOCKET: the same for a warm-start server, worker/run/shim_group.h; --nursery
-// STATE_DIR: forks shims, worker/run/shim_nursery.h.)
+// STATE_DIR: forks shims, worker/run/fork_shims.h.)
 //
 // Reads standard input: NUL-terminated fields: argc, argv…, envc, env…, cwd, log directory, bytes
 // per log file, files kept, cgroup (or nothing). Writes RUN_DIR/shim, as worker/run/shim_file.h
@@ -12,8 +12,8 @@
 #include <sys/signalfd.h>
 
 #include "common/run/open_files.h"
+#include "worker/run/fork_shims.h"
 #include "worker/run/shim_group.h"
-#include "worker/run/shim_nursery.h"
 #include "worker/run/shim_process.h"
 
 namespace rt::worker {
@@ -124,16 +124,16 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
 
 int main(int argc, char** argv) {
   const bool group = argc == 4 && std::strcmp(argv[1], "--group") == 0;
-  const bool nursery = argc == 4 && std::strcmp(argv[1], "--nursery") == 0;
-  if (argc != 2 && !group && !nursery) {
+  const bool forker = argc == 4 && std::strcmp(argv[1], "--nursery") == 0;
+  if (argc != 2 && !group && !forker) {
     std::fprintf(stderr,
                  "usage: rt-shim RUN_DIR | --group RUN_DIR SOCKET | --nursery STATE_DIR ROOM\n"
                  "(started by rt-worker)\n");
     return 2;
   }
   rt::GiveBackOpenFiles();
-  if (nursery) {
-    const std::string directory = rt::worker::RunNursery(argc, argv);
+  if (forker) {
+    const std::string directory = rt::worker::ForkShims(argc, argv);
     return directory.empty() ? 0 : rt::worker::ShimMain(directory, "");
   }
   return group ? rt::worker::ShimMain(argv[2], argv[3]) : rt::worker::ShimMain(argv[1], "");

@@ -40,8 +40,8 @@ Json ToJson(const SpoolRow& row) {
                                 {"i", row.iteration}, {"t", row.time_total_s},
                                 {"at", row.timestamp}});
   if (!row.metrics.empty()) json.Set("m", row.metrics);
-  if (row.saved) json.Set("k", true);
-  if (row.together) json.Set("g", true);
+  if (row.with_checkpoint) json.Set("k", true);
+  if (row.collective) json.Set("g", true);
   if (!row.key.empty()) json.Set("y", row.key);
   return json;
 }

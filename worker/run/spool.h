@@ -26,8 +26,8 @@ struct SpoolRow {
   double time_total_s = 0;
   Millis timestamp = 0;
   std::string metrics;  // JSON text.
-  bool saved = false;   // It comes with a checkpoint, whose commit follows.
-  bool together = false;  // Of which other ranks may have parts.
+  bool with_checkpoint = false;  // It comes with a checkpoint, whose commit follows.
+  bool collective = false;       // Of which other ranks may have shards.
   std::string key;  // The name that a program without numbers of its own gave it.
 };
 Json ToJson(const SpoolRow& row);

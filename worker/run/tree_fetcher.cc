@@ -6,7 +6,7 @@
 
 #include "common/base/status.h"
 #include "common/cas/manifest.h"
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 #include "common/cas/tree.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
@@ -51,26 +51,26 @@ class Nearest : public BlobSource {
 };
 
 // What nodes hold for the store, which may have it by now.
-class HoldersThenStore : public BlobSource {
+class ReplicasThenStore : public BlobSource {
  public:
-  HoldersThenStore(BlobSource& holders, BlobSource& store) : holders_(holders), store_(store) {}
+  ReplicasThenStore(BlobSource& replicas, BlobSource& store) : replicas_(replicas), store_(store) {}
   absl::StatusOr<std::string> GetChunk(const std::string& digest) override {
-    return First(holders_.GetChunk(digest), [&] { return store_.GetChunk(digest); });
+    return First(replicas_.GetChunk(digest), [&] { return store_.GetChunk(digest); });
   }
   absl::StatusOr<std::string> GetManifest(const std::string& digest) override {
-    return First(holders_.GetManifest(digest), [&] { return store_.GetManifest(digest); });
+    return First(replicas_.GetManifest(digest), [&] { return store_.GetManifest(digest); });
   }
   // They were asked, and said so.
-  bool holders_lack_it() const { return lack_it_; }
+  bool replicas_lack_it() const { return lack_it_; }
 
  private:
   template <class Next>
-  absl::StatusOr<std::string> First(absl::StatusOr<std::string> held, Next next) {
-    if (held.ok()) return held;
-    if (absl::IsNotFound(held.status())) lack_it_ = true;
+  absl::StatusOr<std::string> First(absl::StatusOr<std::string> found, Next next) {
+    if (found.ok()) return found;
+    if (absl::IsNotFound(found.status())) lack_it_ = true;
     return next();
   }
-  BlobSource& holders_;
+  BlobSource& replicas_;
   BlobSource& store_;
   std::atomic<bool> lack_it_ = false;
 };
@@ -138,25 +138,25 @@ absl::Status TreeFetcher::Write(BlobSource& source, const std::string& manifest,
   return status;
 }
 
-absl::Status TreeFetcher::FetchHeld(const std::string& manifest, const Fence& fence,
-                                    const std::string& path) {
+absl::Status TreeFetcher::FetchReplica(const std::string& manifest, const Fence& fence,
+                                       const std::string& path) {
   RT_RETURN_IF_ERROR(FailAt("worker.restore.before_pull"));
   if (auto here = trees_.GetManifest(manifest); here.ok()) {
     const absl::Status written = Write(head_, manifest, *here, path, path);
     if (!absl::IsNotFound(written) && !absl::IsDataLoss(written)) return written;
   }
   if (peers_ == nullptr) return Fetch(manifest, path, path);
-  RT_ASSIGN_OR_RETURN(Holders holders, peers_->FindHolders(manifest, fence));
-  HoldersThenStore source(*holders.source, head_);
+  RT_ASSIGN_OR_RETURN(ReplicaSource replicas, peers_->FindReplicas(manifest, fence));
+  ReplicasThenStore source(*replicas.source, head_);
   auto text = source.GetManifest(manifest);
   const absl::Status status = text.ok() ? Write(source, manifest, *text, path, path)
                                         : text.status();
-  if (!absl::IsNotFound(status) || (holders.all && source.holders_lack_it())) return status;
+  if (!absl::IsNotFound(status) || (replicas.all && source.replicas_lack_it())) return status;
   return absl::UnavailableError("the nodes that hold the checkpoint do not serve it now");
 }
 
-absl::Status TreeFetcher::Hold(BlobSource& from, const std::string& manifest,
-                               const Fence& fence) {
+absl::Status TreeFetcher::FetchAsReplica(BlobSource& from, const std::string& manifest,
+                                         const Fence& fence) {
   std::string text;
   if (auto here = trees_.GetManifest(manifest); here.ok()) {
     text = *here;
@@ -166,11 +166,11 @@ absl::Status TreeFetcher::Hold(BlobSource& from, const std::string& manifest,
   RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
   const std::string part = trees_.NewPart();
   RT_RETURN_IF_ERROR(EnsureDirectory(fs::path(part).parent_path().string()));
-  absl::Status status = CheckRoom(fs::path(part).parent_path().string(), BytesOf(tree));
-  if (absl::IsResourceExhausted(status)) trees_.GiveRoom();
+  absl::Status status = CheckSpace(fs::path(part).parent_path().string(), BytesOf(tree));
+  if (absl::IsResourceExhausted(status)) trees_.FreeSpace();
   Nearest nearest(from, trees_, nullptr, {.manifest = manifest});
   if (status.ok()) status = RestoreEntries(nearest, tree, part, nullptr);
-  if (status.ok()) status = trees_.Hold(fence, manifest, text, part, FileClock());
+  if (status.ok()) status = trees_.AddReplica(fence, manifest, text, part, FileClock());
   RemoveTree(part).IgnoreError();  // With the next start of the daemon, at the latest.
   return status;
 }

@@ -1,5 +1,5 @@
 // Brings trees to this node from where they are nearest: from this node itself, from other workers,
-// from the head's store. Whatever fails, the next is asked, and the head's answer is the last word.
+// from the head's store. When one source fails, the next is asked; the head's answer is final.
 // Thread-safe; calls block.
 #pragma once
 
@@ -14,7 +14,7 @@
 namespace rt::worker {
 
 // The nodes that hold a checkpoint which the store may not have yet. NotFound: none of them has it.
-struct Holders {
+struct ReplicaSource {
   std::unique_ptr<BlobSource> source;
   bool all = false;  // None that may have it is missing.
 };
@@ -22,8 +22,9 @@ struct Holders {
 class PeerSources {
  public:
   virtual ~PeerSources() = default;
-  // DataLoss: no node that is left holds what the attempt is to start from.
-  virtual absl::StatusOr<Holders> FindHolders(const std::string& manifest, const Fence& fence) = 0;
+  // DataLoss: no remaining node has the checkpoint that the attempt starts from.
+  virtual absl::StatusOr<ReplicaSource> FindReplicas(const std::string& manifest,
+                                                     const Fence& fence) = 0;
   // Other workers that have the tree or are getting it, as one source (of chunks), which is
   // Unavailable once none of them serves. Null when there are none.
   virtual std::unique_ptr<BlobSource> Find(const std::string& manifest) = 0;
@@ -41,15 +42,16 @@ class TreeFetcher {
   absl::Status Fetch(const std::string& manifest, const std::string& part,
                      const std::string& path);
   // The same of a checkpoint that the store may not have yet, for the attempt that starts from it.
-  // NotFound and DataLoss: nobody has it any more.
-  absl::Status FetchHeld(const std::string& manifest, const Fence& fence, const std::string& path);
-  // Brings a tree from another node, to be held here for the store. ResourceExhausted: no room.
-  absl::Status Hold(BlobSource& from, const std::string& manifest, const Fence& fence);
+  // NotFound and DataLoss: it is lost.
+  absl::Status FetchReplica(const std::string& manifest, const Fence& fence,
+                            const std::string& path);
+  // Brings a tree from another node as a replica. ResourceExhausted: no space.
+  absl::Status FetchAsReplica(BlobSource& from, const std::string& manifest, const Fence& fence);
   // The files of several trees in the directory `path`, which is made anew; of one name the last
-  // tree's stays. It serves nobody: it is none of them.
+  // tree's stays. It is not served to others: it is none of the trees.
   absl::Status FetchMerged(const std::vector<std::string>& manifests, const std::string& path);
-  // Nobody here needs the tree at `path` any more: it is kept for later, if it is as it was; else,
-  // and with `keep` false, it is left to who calls.
+  // The tree at `path` is not needed here any more: it is kept for later if it has not changed;
+  // otherwise, and with `keep` false, it is left to the caller.
   void Leave(const std::string& path, bool keep);
 
  private:

@@ -89,7 +89,7 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
                                               {"stop", standing.stop || standing.stale},
                                               {"reason", standing.reason}}));
   }
-  if (op == "paused") return connection.attempt->SayPaused();
+  if (op == "paused") return connection.attempt->SaySuspended();
   if (op == "error") {
     connection.attempt->SetError({message.GetString("kind"), message.GetString("message"),
                                   message.GetString("traceback")});
@@ -141,8 +141,8 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   const ReportOptions options{.client_seq = client_seq,
                               .key = key,
                               .wait = wait,
-                              .saved = !checkpoint.empty(),
-                              .together = message.GetBool("together")};
+                              .with_checkpoint = !checkpoint.empty(),
+                              .collective = message.GetBool("together")};
   const absl::StatusOr<SpoolRow> row = attempt.AddRow(*metrics, options);
   if (!row.ok()) {
     attempt.NoteRefused(row.status());
@@ -164,7 +164,7 @@ void TrialSocket::TakeCheckpoint(Connection& connection, const Json& message, co
   connection.busy = true;
   const bool wants_verdict = message.GetBool("wait");
   const bool wants_commit = message.GetBool("commit");
-  const SavedFiles files{message.GetString("checkpoint"), message.GetBool("give")};
+  const CheckpointFiles files{message.GetString("checkpoint"), message.GetBool("give")};
   auto job = [this, id = connection.id, attempt = connection.attempt, files, row, wait,
               wants_verdict, wants_commit] {
     auto done = [this, id, wait, wants_verdict,
@@ -177,11 +177,11 @@ void TrialSocket::TakeCheckpoint(Connection& connection, const Json& message, co
     if (!wants_commit) AnswerTaken(id, wait, wants_verdict, 0);
   };
   connection.take = std::move(job);
-  TakeIfRoom(connection);
+  TakeIfSpace(connection);
 }
 
 // Else at a later visit: when too much of the attempt, or of all of them, is on its way.
-void TrialSocket::TakeIfRoom(Connection& connection) {
+void TrialSocket::TakeIfSpace(Connection& connection) {
   if (!connection.take || pushes_.IsFull(connection.attempt->fence())) return;
   if (pool_.TrySubmit(connection.take)) connection.take = nullptr;
 }

@@ -225,7 +225,7 @@ void TrialSocket::Read(Connection& connection) {
   }
 }
 
-bool TrialSocket::Paused(const Connection& connection) const {
+bool TrialSocket::IsBlocked(const Connection& connection) const {
   return connection.busy || connection.attempt->spool().IsFull();
 }
 
@@ -235,15 +235,16 @@ void TrialSocket::Process(uint64_t id) {
   Connection& connection = found->second;
   for (;;) {
     size_t at = 0;
-    for (size_t end = 0; !Paused(connection) &&
-                         (end = connection.in.find('\n', at)) != std::string::npos; at = end + 1) {
+    for (size_t end = 0;
+         !IsBlocked(connection) && (end = connection.in.find('\n', at)) != std::string::npos;
+         at = end + 1) {
       if (!connection.skipping) {
         HandleLine(connection, std::string_view(connection.in).substr(at, end - at));
       }
       connection.skipping = false;
     }
     connection.in.erase(0, at);
-    if (Paused(connection) || connection.at_end) break;
+    if (IsBlocked(connection) || connection.at_end) break;
     if (connection.in.size() > kLineBytesMax) {
       if (!connection.skipping) Refuse(connection, Invalid("the line is too long"), 0);
       connection.skipping = true;
@@ -255,17 +256,17 @@ void TrialSocket::Process(uint64_t id) {
   AnswerAcks(connection);
   AnswerWaits(connection);
   Flush(connection);
-  if (connection.at_end && !Paused(connection)) return Drop(id);
-  Poll(connection, !Paused(connection));
+  if (connection.at_end && !IsBlocked(connection)) return Drop(id);
+  Poll(connection, !IsBlocked(connection));
 }
 
 void TrialSocket::Visit() {
   std::vector<uint64_t> resumed;
   for (auto& [id, connection] : connections_) {
-    TakeIfRoom(connection);
+    TakeIfSpace(connection);
     AnswerWaits(connection);
     Flush(connection);
-    if (!connection.polled && !Paused(connection)) resumed.push_back(id);
+    if (!connection.polled && !IsBlocked(connection)) resumed.push_back(id);
   }
   for (uint64_t id : resumed) Process(id);
 }
@@ -303,15 +304,15 @@ void TrialSocket::AnswerAcks(Connection& connection) {
   connection.ack = 0;
 }
 
-void TrialSocket::TellMove(Connection& connection, const Standing& standing) {
-  if (standing.move && connection.move_told != standing.move_by) {
-    connection.move_told = standing.move_by;
+void TrialSocket::SendEvict(Connection& connection, const Standing& standing) {
+  if (standing.evict && connection.evict_sent != standing.evict_by) {
+    connection.evict_sent = standing.evict_by;
     Json message = Json::MakeObject({{"op", "checkpoint_now"}});
-    const Millis left = std::max<Millis>(0, standing.move_by - WallClock());
-    message.Set("deadline_s", standing.move_by == 0 ? Json() : Json(ToSeconds(left)));
+    const Millis left = std::max<Millis>(0, standing.evict_by - WallClock());
+    message.Set("deadline_s", standing.evict_by == 0 ? Json() : Json(ToSeconds(left)));
     Send(connection, message);
-  } else if (!standing.move && connection.move_told) {
-    connection.move_told.reset();
+  } else if (!standing.evict && connection.evict_sent) {
+    connection.evict_sent.reset();
     Send(connection, Json::MakeObject({{"op", "stay"}}));
   }
 }
@@ -319,12 +320,12 @@ void TrialSocket::TellMove(Connection& connection, const Standing& standing) {
 void TrialSocket::AnswerWaits(Connection& connection) {
   const Standing standing = connection.attempt->standing();
   const bool stop = standing.stop || standing.stale;
-  if (standing.pause && connection.greeted && !connection.pause_told) {
-    connection.pause_told = true;
+  if (standing.suspend && connection.greeted && !connection.suspend_sent) {
+    connection.suspend_sent = true;
     Send(connection, Json::MakeObject({{"op", "pause"},
                                        {"deadline_s", ToSeconds(limits::kSuspendGrace)}}));
   }
-  if (connection.greeted) TellMove(connection, standing);
+  if (connection.greeted) SendEvict(connection, standing);
   std::erase_if(connection.waits, [&](const Wait& wait) {
     if (!connection.attempt->IsSettled(standing, wait.spool_seq)) return false;
     Send(connection, Json::MakeObject({{"op", "verdict"},
@@ -333,8 +334,8 @@ void TrialSocket::AnswerWaits(Connection& connection) {
                                        {"reason", standing.reason}}));
     return true;
   });
-  if (stop && connection.greeted && !connection.stop_told) {
-    connection.stop_told = true;
+  if (stop && connection.greeted && !connection.stop_sent) {
+    connection.stop_sent = true;
     Send(connection, Json::MakeObject({{"op", "stop"}, {"reason", standing.reason}}));
   }
 }

@@ -56,9 +56,9 @@ class TrialSocket {
     bool at_end = false;
     bool finishing = false;
     bool polled = false;
-    bool stop_told = false;
-    bool pause_told = false;
-    std::optional<Millis> move_told;  // By when.
+    bool stop_sent = false;
+    bool suspend_sent = false;
+    std::optional<Millis> evict_sent;  // By when.
     uint64_t ack = 0;  // Of a row that is spooled and not yet acknowledged.
     std::vector<Wait> waits;
   };
@@ -85,12 +85,12 @@ class TrialSocket {
   // Handles complete lines while it may; closes or polls on. The connection may be gone afterwards.
   void Process(uint64_t id);
   void Visit();  // Every connection: verdicts, back-pressure.
-  bool Paused(const Connection& connection) const;
+  bool IsBlocked(const Connection& connection) const;
   void Poll(Connection& connection, bool wanted);
   void Flush(Connection& connection);
   void Drop(uint64_t id);
   void AnswerWaits(Connection& connection);
-  void TellMove(Connection& connection, const Standing& standing);
+  void SendEvict(Connection& connection, const Standing& standing);
   void AnswerAcks(Connection& connection);
 
   // trial_session.cc: one message.
@@ -100,7 +100,7 @@ class TrialSocket {
   void Report(Connection& connection, const Json& message);
   void TakeCheckpoint(Connection& connection, const Json& message, const SpoolRow& row,
                       const Wait& wait);
-  void TakeIfRoom(Connection& connection);
+  void TakeIfSpace(Connection& connection);
   void AnswerTaken(uint64_t id, const Wait& wait, bool wants_verdict,
                    const absl::StatusOr<uint64_t>& number);
   void TellLost(uint64_t id, uint64_t seq, const absl::Status& why);

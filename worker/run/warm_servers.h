@@ -1,7 +1,7 @@
 // The warm-start servers of this daemon: one process per (bundle, trainable, interpreter,
 // environment) that has loaded the trainable and forks trials in milliseconds, under a group's
 // rt-shim (worker/run/shim_group.h, python/rt/_warm.py). A server ends when it has been idle, when
-// there are too many, and with this daemon; the trials that it forked go on. Thread-safe.
+// there are too many, and with this daemon; the trials that it forked keep running. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -63,7 +63,7 @@ class WarmServers {
     Millis used_at = 0;
   };
   static std::string KeyOf(const LaunchBody& body);
-  // Lets go of `lock` while it starts one.
+  // Releases `lock` while it starts one.
   absl::StatusOr<Group*> GroupFor(const LaunchBody& body, const std::string& tree,
                                   std::unique_lock<std::mutex>& lock);
   absl::Status StartGroup(Group& group, const LaunchBody& body, const std::string& tree);

@@ -68,23 +68,23 @@ void WorkerLoop::Ask(std::function<void()> alive) {
 }
 
 // Before the loop's turn, because a program waits for each verdict; only who is to pause hears that
-// first, and so ends at the row that was judged.
-void WorkerLoop::TellJudged(const input::Desired& desired, bool suspended) {
-  bool judged = false;
+// first, and so ends at the row that was decided.
+void WorkerLoop::SendDecided(const input::Desired& desired, bool suspended) {
+  bool decided = false;
   for (const input::DesiredAttempt& one : desired.attempts) {
-    if (one.judged_seq == 0 || one.suspend != suspended) continue;
+    if (one.decided_seq == 0 || one.suspend != suspended) continue;
     auto live = parts_.attempts.Find(one.fence);
-    judged = (live != nullptr && live->NoteJudged(one.judged_seq)) || judged;
+    decided = (live != nullptr && live->NoteDecided(one.decided_seq)) || decided;
   }
-  if (judged) parts_.socket.Wake();
+  if (decided) parts_.socket.Wake();
 }
 
 void WorkerLoop::PostDesired(input::Desired desired, std::vector<LaunchBody> bodies) {
   parts_.attempts.NoteHead(desired.epoch);
-  TellJudged(desired, false);
+  SendDecided(desired, false);
   for (const input::DesiredAttempt& one : desired.attempts) {
     auto live = parts_.attempts.Find(one.fence);
-    if (live != nullptr && live->body().world_size > 1) live->NoteWhole(one.whole_seq);
+    if (live != nullptr && live->body().world_size > 1) live->NoteComplete(one.complete_seq);
   }
   {
     std::lock_guard lock(mutex_);
@@ -115,7 +115,7 @@ absl::StatusOr<std::shared_ptr<LiveAttempt>> WorkerLoop::Open(const LaunchBody& 
 
 void WorkerLoop::Run() {
   for (;;) {
-    parts_.turn.NextRound(::gettid());
+    parts_.activity.NextRound(::gettid());
     WaitForWork();
     TakeForked();
     TakeExits();
@@ -130,7 +130,7 @@ void WorkerLoop::Run() {
     for (const auto& alive : asked) alive();
     for (const WorkerInput& input : inputs) {
       Feed(input);
-      if (const auto* desired = std::get_if<input::Desired>(&input)) TellJudged(*desired, true);
+      if (const auto* desired = std::get_if<input::Desired>(&input)) SendDecided(*desired, true);
     }
     PumpRunning();
     WatchMemory();
@@ -199,7 +199,7 @@ void WorkerLoop::TakeExits() {
     }
     ::close(at->second);
     const Fence fence = at->first;
-    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kEnd);
+    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kEnd);
     at = pidfds_.erase(at);
     const ExitFacts exit = parts_.launcher.ReadExit(fence, true);
     ReachFailpoint("worker.exit.after_seen");
@@ -237,7 +237,7 @@ void WorkerLoop::Feed(const WorkerInput& input) {
     std::visit(
         [this](const auto& one) {
           if constexpr (requires { one.fence; }) {
-            const LoopTurn::Scope turn(parts_.turn, one.fence, TurnPart::kAct);
+            const LoopActivity::Scope activity(parts_.activity, one.fence, ActivityKind::kAct);
             Perform(one);
           } else {
             Perform(one);
@@ -271,7 +271,7 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
 
 void WorkerLoop::Perform(const action::Launch& launch) {
   const Fence fence = launch.fence;
-  const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kStart);
+  const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kStart);
   LaunchBody body;
   {
     std::lock_guard lock(mutex_);
@@ -313,7 +313,7 @@ void WorkerLoop::Perform(const action::Signal& signal) {
   ReachFailpoint("worker.signal.before_signal");
   if (auto live = parts_.attempts.Find(signal.fence)) {
     live->NoteStop("asked to stop");
-    if (signal.paused && !live->said_paused()) live->SayPaused();
+    if (signal.suspended && !live->said_suspended()) live->SaySuspended();
   }
   parts_.launcher.Signal(signal.fence, signal.kill);
 }
@@ -323,9 +323,8 @@ void WorkerLoop::Perform(const action::Suspend& suspend) {
   const Fence fence = suspend.fence;
   auto live = parts_.attempts.Find(fence);
   if (live != nullptr && state_.attempts.at(fence).orphaned) live->SayOrphaned();
-  const bool hears = live != nullptr && live->NotePause([this, fence] {
-    Post(input::Saved{fence});
-  });
+  const bool hears =
+      live != nullptr && live->NoteSuspend([this, fence] { Post(input::Saved{fence}); });
   if (parts_.launcher.Notify(fence) || hears) {
     parts_.socket.Wake();
     return;
@@ -338,13 +337,13 @@ void WorkerLoop::Perform(const action::Announce& announce) {
   const Fence fence = announce.fence;
   auto live = parts_.attempts.Find(fence);
   if (live == nullptr) return;
-  live->NoteMove(announce.by, [this, fence] { Post(input::Saved{fence}); });
+  live->NoteEviction(announce.by, [this, fence] { Post(input::Saved{fence}); });
   parts_.launcher.Notify(fence);
   parts_.socket.Wake();
 }
 
 void WorkerLoop::Perform(const action::Recall& recall) {
-  if (auto live = parts_.attempts.Find(recall.fence)) live->NoteStay();
+  if (auto live = parts_.attempts.Find(recall.fence)) live->NoteEvictionCancelled();
   parts_.socket.Wake();
 }
 
@@ -381,7 +380,7 @@ void WorkerLoop::PumpRunning() {
   pumped_at_ = now;
   for (const auto& [fence, attempt] : state_.attempts) {
     if (attempt.stage != Stage::kRunning) continue;
-    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kOutput);
+    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kOutput);
     if (auto live = parts_.attempts.Find(fence)) live->PumpStdout(false);
   }
 }
@@ -394,7 +393,7 @@ void WorkerLoop::WatchMemory() {
   std::optional<ProcessTable> table;
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
-    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kAct);
+    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kAct);
     const Bytes limit = live == nullptr ? 0 : live->body().limits.memory;
     if (limit == 0 || parts_.launcher.IsHeld(fence)) continue;
     if (!table) table = ProcessTable::Read();
@@ -417,7 +416,7 @@ void WorkerLoop::WatchProgress() {
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
     if (live == nullptr) continue;
-    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kAct);
+    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kAct);
     if (was_away) live->ExcuseSilence();
     if (auto why = live->WhyHung(parts_.pushes.IsFull(fence))) hung[fence] = *why;
   }
@@ -434,7 +433,7 @@ void WorkerLoop::WatchProgress() {
 bool WorkerLoop::IsItsEnd(const LiveAttempt& live, const Fence& fence) const {
   const AttemptState& attempt = state_.attempts.at(fence);
   const Standing standing = live.standing();
-  if (live.said_paused() || standing.pause || standing.move || !attempt.wanted) return false;
+  if (live.said_suspended() || standing.suspend || standing.evict || !attempt.wanted) return false;
   return attempt.stop || (attempt.exit.exit_code == 0 && attempt.exit.signal == 0);
 }
 
@@ -444,7 +443,7 @@ void WorkerLoop::PumpEnded() {
     if (attempt.stage == Stage::kDraining) draining.push_back(fence);
   }
   for (const Fence& fence : draining) {
-    const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kEnd);
+    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kEnd);
     auto live = parts_.attempts.Find(fence);
     const ExitFacts exit = state_.attempts.at(fence).exit;
     if (live == nullptr) {
@@ -459,11 +458,11 @@ void WorkerLoop::PumpEnded() {
     if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
     if (parts_.pushes.HasUnstored(fence.attempt.owner) && IsItsEnd(*live, fence)) continue;
     live->PumpStdout(true);
-    live->Hurry();
+    live->Flush();
     const bool failed = exit.exit_code != 0 || exit.signal != 0;
     ReachFailpoint("worker.exit.before_report");
-    Feed(input::Drained{fence, live->spool().last_seq(), live->LastWords(exit),
-                        live->said_paused(),
+    Feed(input::Drained{fence, live->spool().last_seq(), live->LastError(exit),
+                        live->said_suspended(),
                         failed ? FindPatterns(live->dir().path, live->body().log_patterns)
                                : std::vector<uint32_t>{},
                         live->WhatWasRefused()});

@@ -16,7 +16,7 @@
 #include "worker/run/kept_outputs.h"
 #include "worker/run/launcher.h"
 #include "worker/run/live_attempt.h"
-#include "worker/run/loop_turn.h"
+#include "worker/run/loop_activity.h"
 #include "worker/run/trial_socket.h"
 
 namespace rt::worker {
@@ -28,7 +28,7 @@ struct LoopParts {
   AttemptTable& attempts;
   CheckpointPushes& pushes;
   OutputKeeps& outputs;
-  LoopTurn& turn;
+  LoopActivity& activity;
 };
 
 class WorkerLoop {
@@ -39,7 +39,7 @@ class WorkerLoop {
   ~WorkerLoop();
   // Takes over what earlier daemons left, then starts the thread. Blocks a little. `hung`: the
   // attempt that the daemon before this one hung in: it is ended instead, and not handled again.
-  void Start(const std::optional<HungTurn>& hung = std::nullopt);
+  void Start(const std::optional<HungActivity>& hung = std::nullopt);
   void Stop();
 
   void Post(WorkerInput input);
@@ -52,7 +52,7 @@ class WorkerLoop {
   void Ask(std::function<void()> alive);
 
  private:
-  void TellJudged(const input::Desired& desired, bool suspended);
+  void SendDecided(const input::Desired& desired, bool suspended);
   struct Ended {
     ExitFacts exit;
     bool drained = false;
@@ -83,7 +83,7 @@ class WorkerLoop {
   void Perform(const action::SyncSoon&);
   absl::StatusOr<std::shared_ptr<LiveAttempt>> Open(const LaunchBody& body);
   void Adopt(const Launcher::Found& found);
-  void Condemn(const HungTurn& hung, const Launcher::Found* found);
+  void Condemn(const HungActivity& hung, const Launcher::Found* found);
   void Watch(const Fence& fence);
   void NoteEnd(const Fence& fence, const ExitFacts& exit);
   void PumpRunning();

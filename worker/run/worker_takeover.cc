@@ -11,9 +11,9 @@
 
 namespace rt::worker {
 
-void WorkerLoop::Start(const std::optional<HungTurn>& hung) {
-  parts_.turn.NextRound(::gettid());
-  const bool is_culprit = hung && hung->part != TurnPart::kNone;
+void WorkerLoop::Start(const std::optional<HungActivity>& hung) {
+  parts_.activity.NextRound(::gettid());
+  const bool is_culprit = hung && hung->part != ActivityKind::kNone;
   const Launcher::Found* culprit = nullptr;
   const std::vector<Launcher::Found> all = parts_.launcher.Recover();
   for (const Launcher::Found& found : all) {
@@ -26,7 +26,7 @@ void WorkerLoop::Start(const std::optional<HungTurn>& hung) {
 
 void WorkerLoop::Adopt(const Launcher::Found& found) {
   const Fence& fence = found.body.fence;
-  const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kTakeover);
+  const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kTakeover);
   ReachFailpoint("worker.start.before_adopt");
   auto live = Open(found.body);
   if (!live.ok()) {
@@ -38,7 +38,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
   parts_.attempts.Add(*live);
   parts_.pushes.Recover(*live);
   const uint32_t port = found.body.keeps_port ? found.body.port : 0;
-  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_paused(),
+  Feed(input::Recovered{fence, found.pid, found.exit, port, (*live)->said_suspended(),
                         (*live)->said_orphaned()});
   absl::Status listening = parts_.socket.Listen(*live, parts_.launcher.SocketOf(fence));
   if (!listening.ok()) {
@@ -55,7 +55,7 @@ void WorkerLoop::Adopt(const Launcher::Found& found) {
 
 // Its rows are sent, unless it cannot even be opened. Neither its output nor its log is looked at,
 // and its checkpoints that are not in the store are given up.
-void WorkerLoop::Condemn(const HungTurn& hung, const Launcher::Found* found) {
+void WorkerLoop::Condemn(const HungActivity& hung, const Launcher::Found* found) {
   const Fence& fence = hung.fence;
   RT_LOG(kWarning) << rt::ToString(fence) << ": ended: " << hung.Reason();
   uint64_t last_seq = 0;
@@ -64,13 +64,13 @@ void WorkerLoop::Condemn(const HungTurn& hung, const Launcher::Found* found) {
     LaunchBody body = found->body;
     body.report_regex.clear();
     body.log_patterns.clear();
-    if (hung.part != TurnPart::kTakeover) {
-      const LoopTurn::Scope turn(parts_.turn, fence, TurnPart::kTakeover);
+    if (hung.part != ActivityKind::kTakeover) {
+      const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kTakeover);
       if (auto live = Open(body); live.ok()) {
         (*live)->NoteListenerClosed();
         parts_.attempts.Add(*live);
         last_seq = (*live)->spool().last_seq();
-        (*live)->Hurry();
+        (*live)->Flush();
       }
     }
   }

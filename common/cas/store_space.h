@@ -12,9 +12,9 @@
 namespace rt {
 
 // What writes leave free of a file system of that size (limits.h).
-Bytes RoomKeptFree(Bytes file_system_bytes);
+Bytes SpaceKeptFree(Bytes file_system_bytes);
 // ResourceExhausted, with how much is needed and free, when less than that would be left.
-absl::Status CheckRoom(const std::string& directory, Bytes bytes);
+absl::Status CheckSpace(const std::string& directory, Bytes bytes);
 
 struct StoreUse {
   Bytes used_bytes = 0;
@@ -25,7 +25,7 @@ struct StoreUse {
 
 // The books of one store: what it holds, what writes that are under way will add, and what it may
 // hold. Says once in the log that it refuses, and once that it no longer does. Thread-safe.
-class StoreRoom {
+class StoreSpace {
  public:
   struct Want {
     Bytes growth = 0;   // By which the store grows: nothing for what replaces its equal.
@@ -42,14 +42,14 @@ class StoreRoom {
     void Keep(Bytes bytes, Bytes replaced);
 
    private:
-    friend class StoreRoom;
-    Part(StoreRoom& room, const Want& want) : room_(&room), left_(want) {}
-    StoreRoom* room_;
+    friend class StoreSpace;
+    Part(StoreSpace& space, const Want& want) : space_(&space), left_(want) {}
+    StoreSpace* space_;
     Want left_;
   };
 
   // `quota` 0: no bound. `directory`: on whose file system the store lies; empty: on none of ours.
-  StoreRoom(Bytes quota, std::string directory)
+  StoreSpace(Bytes quota, std::string directory)
       : quota_(quota), directory_(std::move(directory)) {}
 
   absl::StatusOr<Part> Take(const Want& want);  // ResourceExhausted, with what to do.

@@ -1,5 +1,7 @@
 // What every swept store promises about its room: it counts what lies there to the byte, never
 // holds more than its quota, and loses nothing to it.
+#include "common/cas/store_space.h"
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -11,7 +13,6 @@
 #include "common/cas/dir_store.h"
 #include "common/cas/mem_objects.h"
 #include "common/cas/pack_store.h"
-#include "common/cas/room.h"
 #include "common/run/files.h"
 #include "tests/contract/blob_store_suite.h"
 #include "tests/temp_dir.h"
@@ -134,7 +135,7 @@ class Lossy final : public MemObjects {
 
 }  // namespace
 
-TEST_CASE("room: what lies there is counted through puts, repeats, sweeps, damage and restarts") {
+TEST_CASE("space: what lies there is counted through puts, repeats, sweeps, damage and restarts") {
   for (auto& place : Places()) {
     auto store = place->Open(0);
     CHECK(store->use().used_bytes == 0);
@@ -169,7 +170,7 @@ TEST_CASE("room: what lies there is counted through puts, repeats, sweeps, damag
   }
 }
 
-TEST_CASE("room: above its quota a store refuses, says what to do, and what is there stays") {
+TEST_CASE("space: above its quota a store refuses, says what to do, and what is there stays") {
   for (auto& place : Places()) {
     auto store = place->Open(20'000);
     const std::string first = Noise(12'000, 1), second = Noise(12'000, 2);
@@ -186,7 +187,7 @@ TEST_CASE("room: above its quota a store refuses, says what to do, and what is t
     CHECK(use.refuses);
     CHECK(use.quota_bytes == 20'000);
     CHECK(use.reason.find("quota") != std::string::npos);
-    CHECK(store->IsShortOfRoom());
+    CHECK(store->IsShortOfSpace());
     CheckCount(*place, *store);
     CHECK(store->use().used_bytes <= 20'000);
     // What is there costs nothing, whoever pushes it.
@@ -198,14 +199,14 @@ TEST_CASE("room: above its quota a store refuses, says what to do, and what is t
   }
 }
 
-TEST_CASE("room: once a sweep has made some, what waited is taken, and nothing waits any more") {
+TEST_CASE("space: after a sweep the waiting pushes are taken, and nothing waits any more") {
   for (auto& place : Places()) {
     auto store = place->Open(20'000);
     REQUIRE(Push(*store, Noise(12'000, 1)).ok());
     const std::string waits = Noise(12'000, 2);
     REQUIRE(absl::IsResourceExhausted(Push(*store, waits).status()));
     place->Sweep(*store, {});
-    CHECK(!store->IsShortOfRoom());
+    CHECK(!store->IsShortOfSpace());
     CHECK(store->use().refuses);  // Nobody has looked.
     store->LookAgain();
     CHECK(!store->use().refuses);
@@ -215,7 +216,7 @@ TEST_CASE("room: once a sweep has made some, what waited is taken, and nothing w
   }
 }
 
-TEST_CASE("room: a quota below what is in use refuses pushes and deletes nothing") {
+TEST_CASE("space: a quota below what is in use refuses pushes and deletes nothing") {
   for (auto& place : Places()) {
     const std::string first = Noise(12'000, 1), second = Noise(12'000, 2);
     auto before = place->Open(0);
@@ -232,7 +233,7 @@ TEST_CASE("room: a quota below what is in use refuses pushes and deletes nothing
   }
 }
 
-TEST_CASE("room: pushes that come at once do not pass the quota together") {
+TEST_CASE("space: pushes that come at once do not pass the quota together") {
   for (auto& place : Places()) {
     auto store = place->Open(100'000);
     std::atomic<int> taken = 0;
@@ -249,7 +250,7 @@ TEST_CASE("room: pushes that come at once do not pass the quota together") {
   }
 }
 
-TEST_CASE("room: a store full of packs that are half dead gets room again") {
+TEST_CASE("space: a store full of half dead packs gets space again") {
   PackPlace place;
   auto store = place.Open(70'000);
   std::vector<std::string> files;
@@ -265,7 +266,7 @@ TEST_CASE("room: a store full of packs that are half dead gets room again") {
   CHECK(*store->GetChunk(Digest(files[3])) == files[3]);
 }
 
-TEST_CASE("room: a write whose answer was lost is counted as done, and a sweep sees the truth") {
+TEST_CASE("space: a write whose answer was lost is counted as done, and a sweep sees the truth") {
   Lossy objects;
   auto store = *PackStore::Open(objects);
   objects.lose_next = true;
@@ -279,18 +280,18 @@ TEST_CASE("room: a write whose answer was lost is counted as done, and a sweep s
   CHECK(store->use().used_bytes == 0);
 }
 
-TEST_CASE("room: a disk that would be filled refuses, with writes that are under way counted") {
-  StoreRoom room(0, "/tmp");
-  auto some = room.Take({.growth = 1, .written = 1});
+TEST_CASE("space: a disk that would be filled refuses, with writes that are under way counted") {
+  StoreSpace space(0, "/tmp");
+  auto some = space.Take({.growth = 1, .written = 1});
   REQUIRE(some.ok());
-  auto much = room.Take({.growth = 1, .written = Bytes{1} << 60});
+  auto much = space.Take({.growth = 1, .written = Bytes{1} << 60});
   REQUIRE(absl::IsResourceExhausted(much.status()));
   CHECK(MessageOf(much.status()).find("are kept free") != std::string::npos);
-  CHECK(room.use().refuses);
-  room.LookAgain();
-  CHECK(room.use().refuses);
-  auto again = room.Take({.growth = 1, .written = 1});  // What was refused holds nothing.
+  CHECK(space.use().refuses);
+  space.LookAgain();
+  CHECK(space.use().refuses);
+  auto again = space.Take({.growth = 1, .written = 1});  // What was refused holds nothing.
   CHECK(again.ok());
   some->Keep(1, 0);
-  CHECK(room.use().used_bytes == 1);
+  CHECK(space.use().used_bytes == 1);
 }

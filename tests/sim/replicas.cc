@@ -1,5 +1,5 @@
-// A node's checkpoints: where their bytes go, the commit, what it holds on the store's behalf until
-// the store has it, and what it fetches.
+// A node's checkpoints: where their bytes go, the commit, its replicas until the store has them,
+// and what it fetches.
 #include <algorithm>
 
 #include "tests/sim/worker_host.h"
@@ -7,27 +7,27 @@
 namespace rt::sim {
 namespace {
 
-using News = input::KeepCheckpoint::News;
+using ReplicaStatus = input::RenewReplica::ReplicaStatus;
 
-// So long a word may be under way, or in a head that has not written down yet what follows from it.
-constexpr Millis kWordLasts = 10'000;
+// How long a message may be under way, or in a head that has not journalled its consequence.
+constexpr Millis kMessageLasts = 10'000;
 
 }  // namespace
 
 // To the store, or to this node's disk and another's, which the commit then says.
 void WorkerHost::Secure(const Run& run, input::CommitCheckpoint& commit) {
-  commit.held_by.clear();
+  commit.replicas.clear();
   const DurableAfter where = run.body.durable_after;
   WorkerHost* peer = where == DurableAfter::kPeer ? FindPeer() : nullptr;
-  const bool is_held = where == DurableAfter::kLocal || peer != nullptr;
-  if (run.together || !is_held) {
+  const bool is_replicated = where == DurableAfter::kLocal || peer != nullptr;
+  if (run.collective || !is_replicated) {
     sim_.truth.manifests.insert(commit.manifest);
     return;
   }
-  commit.held_by.push_back(node_);
+  commit.replicas.push_back(node_);
   Hold(commit, false);
   if (peer == nullptr) return;
-  commit.held_by.push_back(peer->node_);
+  commit.replicas.push_back(peer->node_);
   peer->Hold(commit, true);
 }
 
@@ -44,112 +44,117 @@ void WorkerHost::SendCommit(const Fence& fence) {
   input::CommitCheckpoint commit = *it->second.commit;
   commit.seen_epoch = core_.epoch;
   commit.incarnation = Incarnation();
-  const bool is_safe = !commit.held_by.empty() || sim_.truth.manifests.contains(commit.manifest);
+  const bool is_safe = !commit.replicas.empty() || sim_.truth.manifests.contains(commit.manifest);
   if (!is_safe) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(commit, [=, this](const absl::Status& status, const Answer& answer) {
       // Too early: its rows are not accepted yet. Asked again.
       if (!status.ok() && status.code() == absl::StatusCode::kUnavailable) return;
-      // A part of one that is not whole is no checkpoint; a refusal ends the wait of one alone.
-      const bool whole = answer.checkpoint != 0 || (!status.ok() && !commit.together);
-      reply([this, life, whole, ok = status.ok(), commit] {
+      // A shard of an incomplete checkpoint is no checkpoint; a refusal ends the wait of one rank
+      // alone.
+      const bool complete = answer.checkpoint != 0 || (!status.ok() && !commit.collective);
+      reply([this, life, complete, ok = status.ok(), commit] {
         if (life != daemon_life_) return;
-        Daemon(0, [this, whole, ok, commit] { TakeCommitted(commit, whole, ok); });
+        Daemon(0, [this, complete, ok, commit] { TakeCommitted(commit, complete, ok); });
       });
     });
   });
   Daemon(500, [this, fence] { SendCommit(fence); });
 }
 
-void WorkerHost::TakeCommitted(const input::CommitCheckpoint& commit, bool whole, bool ok) {
+void WorkerHost::TakeCommitted(const input::CommitCheckpoint& commit, bool complete, bool ok) {
   auto run = runs_.find(commit.fence);
   if (run == runs_.end() || !run->second.commit) return;
   if (run->second.commit->manifest != commit.manifest) return;
-  if (auto held = held_.find(commit.manifest); held != held_.end()) held->second.is_settled = true;
+  if (auto replica = replicas_.find(commit.manifest); replica != replicas_.end())
+    replica->second.is_settled = true;
   if (ok) run->second.settled = commit.row.seq;
   run->second.commit.reset();
-  if (whole) NoteSaved(commit.fence, commit.row.seq);
+  if (complete) NoteSaved(commit.fence, commit.row.seq);
 }
 
 // --- what it holds ------------------------------------------------------------------------------
 
 void WorkerHost::Hold(const input::CommitCheckpoint& commit, bool is_copy) {
-  sim_.truth.held[commit.manifest][node_] = Copy::kThere;
-  const uint64_t turn = ++holds_;
-  held_[commit.manifest] = {commit.fence, commit.row.seq, is_copy, false, turn, News::kNone, false};
-  KeepLater(commit.manifest, turn);
+  sim_.truth.copies[commit.manifest][node_] = Copy::kThere;
+  const uint64_t round = ++rounds_;
+  replicas_[commit.manifest] = {commit.fence, commit.row.seq,       is_copy, false,
+                                round,        ReplicaStatus::kNone, false};
+  RenewLater(commit.manifest, round);
 }
 
-WorkerHost::Held* WorkerHost::FindHeld(const std::string& manifest, uint64_t turn) {
-  auto held = held_.find(manifest);
-  return held == held_.end() || held->second.turn != turn ? nullptr : &held->second;
+WorkerHost::Replica* WorkerHost::FindReplica(const std::string& manifest, uint64_t round) {
+  auto replica = replicas_.find(manifest);
+  return replica == replicas_.end() || replica->second.round != round ? nullptr : &replica->second;
 }
 
 // A daemon finds on its disk what the one before it held.
-void WorkerHost::RecoverHeld() {
-  for (auto& [manifest, held] : held_) {
-    held.is_pushing = false;
-    held.asked_until = 0;
-    if (held.news == News::kStored) held.news = News::kNone;
-    KeepLater(manifest, held.turn);
+void WorkerHost::RecoverReplicas() {
+  for (auto& [manifest, replica] : replicas_) {
+    replica.is_pushing = false;
+    replica.asked_until = 0;
+    if (replica.status == ReplicaStatus::kStored) replica.status = ReplicaStatus::kNone;
+    RenewLater(manifest, replica.round);
   }
 }
 
-void WorkerHost::KeepLater(const std::string& manifest, uint64_t turn) {
-  Daemon(sim_.Between(20, 500), [this, manifest, turn] {
-    Held* held = FindHeld(manifest, turn);
-    if (held == nullptr) return;
-    if (held->asked_until <= sim_.now && MayAsk(manifest, *held)) AskToKeep(manifest, *held);
-    KeepLater(manifest, turn);
+void WorkerHost::RenewLater(const std::string& manifest, uint64_t round) {
+  Daemon(sim_.Between(20, 500), [this, manifest, round] {
+    Replica* replica = FindReplica(manifest, round);
+    if (replica == nullptr) return;
+    if (replica->asked_until <= sim_.now && MayAsk(manifest, *replica))
+      AskToRenew(manifest, *replica);
+    RenewLater(manifest, round);
   });
 }
 
 // Nobody needs what is not committed. So who trained does not ask while it may still be: a call may
 // arrive late, as long as its attempt lives and no later checkpoint of it is known. Of a copy the
 // head says whether that may be.
-bool WorkerHost::MayAsk(const std::string& manifest, const Held& held) const {
+bool WorkerHost::MayAsk(const std::string& manifest, const Replica& replica) const {
   if (node_.value == 0 || seen_seq_ == 0) return false;  // Commits of before may be on their way.
-  if (held.is_settled || held.is_copy) return true;
-  auto run = runs_.find(held.fence);
+  if (replica.is_settled || replica.is_copy) return true;
+  auto run = runs_.find(replica.fence);
   if (run == runs_.end()) return true;
   const auto& commit = run->second.commit;
-  return (!commit || commit->manifest != manifest) && run->second.settled > held.seq;
+  return (!commit || commit->manifest != manifest) && run->second.settled > replica.seq;
 }
 
-void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
-  if (held.news == News::kNone && sim_.Strikes(sim_.plan.held_gone, Fault::kHeldGone)) {
-    sim_.truth.held[manifest][node_] = Copy::kRotten;
-    held.news = News::kGone;
+void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
+  if (replica.status == ReplicaStatus::kNone &&
+      sim_.Strikes(sim_.plan.replica_gone, Fault::kReplicaGone)) {
+    sim_.truth.copies[manifest][node_] = Copy::kRotten;
+    replica.status = ReplicaStatus::kGone;
   }
-  if (held.news == News::kGone) {
+  if (replica.status == ReplicaStatus::kGone) {
     auto& said = sim_.truth.said_gone;
-    sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
+    sim_.At(kMessageLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
   }
-  held.asked_until = sim_.now + sim_.Between(500, 5'000);  // An answer may be lost.
-  const Owner owner = held.fence.attempt.owner;
-  const input::KeepCheckpoint ask{.node = node_,
-                                  .owner = owner,
-                                  .manifest = manifest,
-                                  .news = held.news,
-                                  .seen_epoch = core_.epoch,
-                                  .is_early = held.is_copy,
-                                  .incarnation = Incarnation(),
-                                  .attempt = held.fence.attempt.number,
-                                  .row = held.seq};
+  replica.asked_until = sim_.now + sim_.Between(500, 5'000);  // An answer may be lost.
+  const Owner owner = replica.fence.attempt.owner;
+  const input::RenewReplica ask{.node = node_,
+                                .owner = owner,
+                                .manifest = manifest,
+                                .status = replica.status,
+                                .seen_epoch = core_.epoch,
+                                .is_early = replica.is_copy,
+                                .incarnation = Incarnation(),
+                                .attempt = replica.fence.attempt.number,
+                                .row = replica.seq};
   const bool counted = auditor_.CountsOn(owner, manifest, node_);
-  sim_.Call([=, this, turn = held.turn, life = daemon_life_](const Sim::Reply& reply) {
+  sim_.Call([=, this, round = replica.round, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(ask, [=, this](const absl::Status& status, const Answer& answer) {
       Require(status.ok() || absl::IsUnavailable(status), "a holder's question was refused");
       if (!status.ok()) {
-        reply([=, this] { Daemon(0, [=, this] { MayAskAgain(manifest, turn); }); });
+        reply([=, this] { Daemon(0, [=, this] { MayAskAgain(manifest, round); }); });
         return;
       }
-      Require(!answer.let_go || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
-              "who is counted on was told to let go");
-      reply([=, this, let_go = answer.let_go, push = answer.push] {
+      Require(!answer.release || !counted || !auditor_.CountsOn(owner, manifest, ask.node),
+              "a counted replica was released");
+      reply([=, this, release = answer.release, push = answer.push] {
         if (life != daemon_life_) return;
-        MayAskAgain(manifest, turn);
-        Daemon(0, [=, this] { TakeKept(manifest, turn, let_go, push); });
+        MayAskAgain(manifest, round);
+        Daemon(0, [=, this] { TakeRenewal(manifest, round, release, push); });
       });
     });
   });
@@ -173,37 +178,37 @@ void WorkerHost::SendOutputs(const Fence& fence, int tries) {
   });
 }
 
-void WorkerHost::MayAskAgain(const std::string& manifest, uint64_t turn) {
-  if (Held* held = FindHeld(manifest, turn); held != nullptr) held->asked_until = 0;
+void WorkerHost::MayAskAgain(const std::string& manifest, uint64_t round) {
+  if (Replica* replica = FindReplica(manifest, round); replica != nullptr) replica->asked_until = 0;
 }
 
-void WorkerHost::TakeKept(const std::string& manifest, uint64_t turn, bool let_go, bool push) {
-  Held* held = FindHeld(manifest, turn);
-  if (held == nullptr) return;
-  if (let_go) {
-    DropCopy(manifest, Copy::kLetGo);
-    held_.erase(manifest);
+void WorkerHost::TakeRenewal(const std::string& manifest, uint64_t round, bool release, bool push) {
+  Replica* replica = FindReplica(manifest, round);
+  if (replica == nullptr) return;
+  if (release) {
+    DropCopy(manifest, Copy::kReleased);
+    replicas_.erase(manifest);
     return;
   }
-  if (!push || held->is_pushing || held->news != News::kNone) return;
-  held->is_pushing = true;
-  Daemon(sim_.Between(50, 1'500), [this, manifest, turn] {
-    Held* pushed = FindHeld(manifest, turn);
-    if (pushed == nullptr || pushed->news != News::kNone) return;
+  if (!push || replica->is_pushing || replica->status != ReplicaStatus::kNone) return;
+  replica->is_pushing = true;
+  Daemon(sim_.Between(50, 1'500), [this, manifest, round] {
+    Replica* pushed = FindReplica(manifest, round);
+    if (pushed == nullptr || pushed->status != ReplicaStatus::kNone) return;
     sim_.truth.manifests.insert(manifest);
-    pushed->news = News::kStored;
+    pushed->status = ReplicaStatus::kStored;
   });
 }
 
 void WorkerHost::DropCopy(const std::string& manifest, Copy why) {
-  Copy& copy = sim_.truth.held.at(manifest).at(node_);
+  Copy& copy = sim_.truth.copies.at(manifest).at(node_);
   if (copy == Copy::kThere) copy = why;
 }
 
 // The disk is another's from here on, or nobody's.
 void WorkerHost::LoseDisk() {
-  for (const auto& [manifest, held] : held_) DropCopy(manifest, Copy::kLostDisk);
-  held_.clear();
+  for (const auto& [manifest, replica] : replicas_) DropCopy(manifest, Copy::kLostDisk);
+  replicas_.clear();
   runs_.clear();
 }
 
@@ -237,7 +242,7 @@ bool WorkerHost::MayComeBack(const Owner& owner, const std::string& manifest) co
   for (const Checkpoint& checkpoint : runs->checkpoints) {
     if (checkpoint.manifest != manifest) continue;
     if (!IsReachable(state, checkpoint)) return false;
-    for (NodeId id : checkpoint.held_by) {
+    for (NodeId id : checkpoint.replicas) {
       const auto answers = [&](const WorkerHost* h) { return h->node_ == id && h->daemon_up_; };
       const Node& node = state.nodes.at(id);
       if (!node.lost && !node.gone && std::none_of(sim_.hosts.begin(), sim_.hosts.end(), answers))

@@ -1,4 +1,4 @@
-#include "worker/run/nursery.h"
+#include "worker/run/shim_forker.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -13,35 +13,35 @@ namespace rt::worker {
 namespace {
 
 constexpr Millis kEndWait = 1'000;
-constexpr size_t kRoomBytes = 128;  // In its arguments, for the longer ones of a shim.
+constexpr size_t kReservedBytes = 128;  // In its arguments, for the longer ones of a shim.
 
 }  // namespace
 
-Nursery::~Nursery() { Close(); }
+ShimForker::~ShimForker() { Close(); }
 
-void Nursery::Stop() {
+void ShimForker::Stop() {
   std::lock_guard lock(mutex_);
   Close();
 }
 
-void Nursery::Close() {
+void ShimForker::Close() {
   if (control_ >= 0) ::close(control_);
   control_ = -1;
   if (process_) process_->Wait(kEndWait);
   process_.reset();
 }
 
-absl::Status Nursery::Open() {
+absl::Status ShimForker::Open() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return ErrnoStatus(errno, "socketpair");
   }
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  auto process = Subprocess::Spawn({.argv = {bin_dir_ + "/rt-shim", "--nursery", state_dir_,
-                                             std::string(kRoomBytes, '.')},
-                                    .cwd = state_dir_,
-                                    .fds = {{null, 0}, {null, 1}, {null, 2}, {ends[1], 3}},
-                                    .setsid = true});
+  auto process = Subprocess::Spawn(
+      {.argv = {bin_dir_ + "/rt-shim", "--nursery", state_dir_, std::string(kReservedBytes, '.')},
+       .cwd = state_dir_,
+       .fds = {{null, 0}, {null, 1}, {null, 2}, {ends[1], 3}},
+       .setsid = true});
   ::close(null);
   ::close(ends[1]);
   if (!process.ok()) {
@@ -53,7 +53,7 @@ absl::Status Nursery::Open() {
   return absl::OkStatus();
 }
 
-absl::Status Nursery::Start(const std::string& run_dir, int input, int output) {
+absl::Status ShimForker::Start(const std::string& run_dir, int input, int output) {
   std::lock_guard lock(mutex_);
   absl::Status status;
   for (int attempt = 0; attempt < 2; ++attempt) {  // The second one after it was killed.

@@ -10,17 +10,17 @@
 
 namespace rt::worker {
 
-class ReportPace {
+class ReportIntervals {
  public:
   // A row came.
   void Note(Millis now);
   // What an earlier daemon saw, on the average.
   void Assume(Millis interval, Millis now);
-  // It could not report, or nobody could have heard it: the silence begins anew.
+  // It could not report, or its reports could not be taken: the silence starts again.
   void Excuse(Millis now) { since_ = now; }
-  // The median of the newest intervals; nullopt until there are enough to speak of one.
+  // The median of the newest intervals; nullopt until there are enough.
   std::optional<Millis> Median() const;
-  // How long it may be silent: `factor` medians, at least `min`; nullopt while nobody can say.
+  // How long it may be silent: `factor` medians, at least `min`; nullopt while that is unknown.
   std::optional<Millis> Allowed(double factor, Millis min) const;
   Millis Silence(Millis now) const { return now - since_; }
 

@@ -1,4 +1,4 @@
-#include "worker/checkpoint/held_pusher.h"
+#include "worker/checkpoint/replica_uploader.h"
 
 #include <algorithm>
 
@@ -12,23 +12,23 @@ namespace rt::worker {
 namespace {
 
 constexpr Millis kLookEvery = 1'000;      // Another node pushes it, or nobody answers.
-constexpr Millis kPauseForRoom = 5'000;   // As CheckpointPusher's.
+constexpr Millis kPauseForSpace = 5'000;  // As CheckpointPusher's.
 constexpr std::chrono::seconds kSayEvery{60};
-// Whoever had it held here renews that every 30 s until it is committed (pusher.cc).
+// The node that requested the replica renews that every 30 s until it is committed (pusher.cc).
 constexpr std::chrono::seconds kCommitWithin{90};
 
 }  // namespace
 
-HeldPusher::HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                       std::function<void()> on_done)
+ReplicaUploader::ReplicaUploader(BlobStore& store, HeadCalls& head, LocalTrees& trees,
+                                 std::function<void()> on_done)
     : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)) {}
 
-HeldPusher::~HeldPusher() { Stop(); }
+ReplicaUploader::~ReplicaUploader() { Stop(); }
 
-void HeldPusher::Start() {
+void ReplicaUploader::Start() {
   const Time now = std::chrono::steady_clock::now();
-  for (const LocalTrees::HeldTree& held : trees_.Held()) {
-    const Key key{held.fence, held.manifest};
+  for (const LocalTrees::Replica& replica : trees_.Replicas()) {
+    const Key key{replica.fence, replica.manifest};
     std::lock_guard lock(mutex_);
     if (entries_.contains(key)) continue;
     entries_[key] = {.order = next_order_++, .added_at = now, .sure_at = now + kCommitWithin};
@@ -37,7 +37,7 @@ void HeldPusher::Start() {
   pusher_ = std::thread([this] { PushAll(); });
 }
 
-void HeldPusher::Stop() {
+void ReplicaUploader::Stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -48,15 +48,15 @@ void HeldPusher::Stop() {
 }
 
 // The same bytes may be saved again while the first still wait: that adds nothing.
-void HeldPusher::Expect(const Fence& fence, const std::string& manifest) {
-  std::lock_guard waits(letting_go_);
+void ReplicaUploader::Expect(const Fence& fence, const std::string& manifest) {
+  std::lock_guard waits(releasing_);
   std::lock_guard lock(mutex_);
   const auto [entry, is_new] = entries_.try_emplace({fence, manifest});
   if (is_new) entry->second = {.order = next_order_++, .is_expected = true};
-  entry->second.turn = next_order_++;
+  entry->second.round = next_order_++;
 }
 
-HeldPusher::Entry& HeldPusher::Known(const Fence& fence, const std::string& manifest) {
+ReplicaUploader::Entry& ReplicaUploader::Known(const Fence& fence, const std::string& manifest) {
   Entry& entry = entries_[{fence, manifest}];
   if (entry.order == 0) entry.order = next_order_++;
   if (std::exchange(entry.is_expected, false) || entry.added_at == Time())
@@ -64,13 +64,13 @@ HeldPusher::Entry& HeldPusher::Known(const Fence& fence, const std::string& mani
   return entry;
 }
 
-void HeldPusher::Add(const Fence& fence, const std::string& manifest, double worth) {
+void ReplicaUploader::Add(const Fence& fence, const std::string& manifest, double worth) {
   {
     std::lock_guard lock(mutex_);
     Entry& entry = Known(fence, manifest);
     entry.worth = worth;
     entry.sure_at = Time();
-    entry.may_come = false;
+    entry.commit_pending = false;
     entry.is_wanted = true;
     // It may have taken the place of another.
     for (auto& [key, one] : entries_)
@@ -79,7 +79,7 @@ void HeldPusher::Add(const Fence& fence, const std::string& manifest, double wor
   changed_.notify_all();
 }
 
-void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row) {
+void ReplicaUploader::AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row) {
   {
     std::lock_guard lock(mutex_);
     Entry& entry = Known(fence, manifest);
@@ -89,28 +89,28 @@ void HeldPusher::AddUnsure(const Fence& fence, const std::string& manifest, uint
   changed_.notify_all();
 }
 
-void HeldPusher::Drop(const Fence& fence, const std::string& manifest) {
+void ReplicaUploader::Drop(const Fence& fence, const std::string& manifest) {
   {
-    std::lock_guard waits(letting_go_);
+    std::lock_guard waits(releasing_);
     {
       std::lock_guard lock(mutex_);
       auto found = entries_.find({fence, manifest});
       if (found == entries_.end() || !found->second.is_expected) return;
       entries_.erase(found);
     }
-    trees_.LetGo(fence, manifest);
+    trees_.Release(fence, manifest);
   }
   on_done_();
 }
 
-size_t HeldPusher::CountOf(const Fence& fence) const {
+size_t ReplicaUploader::CountOf(const Fence& fence) const {
   std::lock_guard lock(mutex_);
-  return static_cast<size_t>(std::count_if(
-      entries_.begin(), entries_.end(),
-      [&](const auto& one) { return one.first.first == fence && !one.second.is_expected; }));
+  return static_cast<size_t>(std::count_if(entries_.begin(), entries_.end(), [&](const auto& one) {
+    return one.first.first == fence && !one.second.is_expected;
+  }));
 }
 
-bool HeldPusher::HasOf(const Owner& owner) const {
+bool ReplicaUploader::HasOf(const Owner& owner) const {
   std::lock_guard lock(mutex_);
   return std::any_of(entries_.begin(), entries_.end(), [&](const auto& one) {
     const auto& [key, entry] = one;
@@ -118,7 +118,7 @@ bool HeldPusher::HasOf(const Owner& owner) const {
   });
 }
 
-bool HeldPusher::IsDone() const {
+bool ReplicaUploader::IsDone() const {
   std::lock_guard lock(mutex_);
   return std::none_of(entries_.begin(), entries_.end(), [](const auto& one) {
     return one.second.is_expected || one.second.is_wanted;
@@ -126,7 +126,7 @@ bool HeldPusher::IsDone() const {
 }
 
 // The oldest that is due.
-std::optional<HeldPusher::Due> HeldPusher::NextToAsk() {
+std::optional<ReplicaUploader::Due> ReplicaUploader::NextToAsk() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const Time now = std::chrono::steady_clock::now();
@@ -138,7 +138,7 @@ std::optional<HeldPusher::Due> HeldPusher::NextToAsk() {
       if (entry.ask_at > now) soonest = std::min(soonest.value_or(entry.ask_at), entry.ask_at);
       else if (first == nullptr || entry.order < first->second.order) first = &one;
     }
-    if (first != nullptr) return Due{first->first, first->second.turn};
+    if (first != nullptr) return Due{first->first, first->second.round};
     if (soonest) changed_.wait_until(lock, *soonest);
     else changed_.wait(lock);
   }
@@ -146,7 +146,7 @@ std::optional<HeldPusher::Due> HeldPusher::NextToAsk() {
 }
 
 // The oldest of each trial; of these what is worth most, or has waited longest.
-std::optional<HeldPusher::Due> HeldPusher::NextToPush() {
+std::optional<ReplicaUploader::Due> ReplicaUploader::NextToPush() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     const Time now = std::chrono::steady_clock::now();
@@ -170,7 +170,7 @@ std::optional<HeldPusher::Due> HeldPusher::NextToPush() {
     });
     if (best != first.end()) {
       best->second->second.is_pushing = true;
-      return Due{best->second->first, best->second->second.turn};
+      return Due{best->second->first, best->second->second.round};
     }
     if (soonest) changed_.wait_until(lock, *soonest);
     else changed_.wait(lock);
@@ -178,11 +178,11 @@ std::optional<HeldPusher::Due> HeldPusher::NextToPush() {
   return std::nullopt;
 }
 
-void HeldPusher::AskAll() {
+void ReplicaUploader::AskAll() {
   while (std::optional<Due> due = NextToAsk()) {
     const std::optional<Millis> pause = Ask(due->key);
     if (!pause) {
-      LetGo(*due);
+      Release(*due);
       continue;
     }
     std::lock_guard lock(mutex_);
@@ -193,7 +193,7 @@ void HeldPusher::AskAll() {
 }
 
 // What could not be pushed is asked about again first.
-void HeldPusher::PushAll() {
+void ReplicaUploader::PushAll() {
   while (std::optional<Due> due = NextToPush()) {
     const std::optional<Millis> pause = Push(due->key);
     {
@@ -206,93 +206,94 @@ void HeldPusher::PushAll() {
         entry.ask_at = Time();
       }
     }
-    if (!pause) LetGo(*due);
+    if (!pause) Release(*due);
     else changed_.notify_all();
   }
 }
 
-// Unless it is to be held anew since the head was asked: its answer was about what was held before.
-void HeldPusher::LetGo(const Due& due) {
+// Unless it was expected again since the head was asked, whose answer was about the earlier
+// replica.
+void ReplicaUploader::Release(const Due& due) {
   {
-    std::lock_guard waits(letting_go_);
+    std::lock_guard waits(releasing_);
     {
       std::lock_guard lock(mutex_);
       auto found = entries_.find(due.key);
-      if (found == entries_.end() || found->second.turn != due.turn) return;
+      if (found == entries_.end() || found->second.round != due.round) return;
       entries_.erase(found);
     }
-    trees_.LetGo(due.key.first, due.key.second);
+    trees_.Release(due.key.first, due.key.second);
   }
   on_done_();
 }
 
-std::optional<Millis> HeldPusher::Ask(const Key& key) {
-  const HeldQuestion question = QuestionOf(key);
-  auto duty = head_.KeepCheckpoint(question);
+std::optional<Millis> ReplicaUploader::Ask(const Key& key) {
+  const ReplicaQuestion question = QuestionOf(key);
+  auto duty = head_.RenewReplica(question);
   if (!duty.ok()) {
     Say(key, duty.status());
     return kLookEvery;
   }
-  if (question.news == HeldNews::kGone) {
+  if (question.status == ReplicaStatus::kGone) {
     RT_LOG(kWarning) << rt::ToString(key.first) << ": the bytes of a checkpoint that was to be "
-                     << "held here are here no more";
+                     << "replicated here are lost on this node";
     return std::nullopt;
   }
   NoteDuty(key, *duty);
-  if (duty->needed || (question.early && !duty->let_go)) return kLookEvery;
+  if (duty->needed || (question.early && !duty->release)) return kLookEvery;
   return std::nullopt;
 }
 
-void HeldPusher::NoteDuty(const Key& key, const HeldDuty& duty) {
+void ReplicaUploader::NoteDuty(const Key& key, const ReplicaDuty& duty) {
   {
     std::lock_guard lock(mutex_);
     auto found = entries_.find(key);
     if (found == entries_.end() || found->second.is_pushing) return;
     found->second.is_to_push = duty.needed && duty.push;
-    found->second.may_come = duty.may_come;
+    found->second.commit_pending = duty.commit_pending;
     if (std::exchange(found->second.is_wanted, duty.needed) == duty.needed) return;
   }
   on_done_();
 }
 
-HeldQuestion HeldPusher::QuestionOf(const Key& key) const {
+ReplicaQuestion ReplicaUploader::QuestionOf(const Key& key) const {
   const auto& [fence, manifest] = key;
-  HeldQuestion question{.fence = fence, .manifest = manifest};
-  if (trees_.HeldAt(manifest).empty()) question.news = HeldNews::kGone;
+  ReplicaQuestion question{.fence = fence, .manifest = manifest};
+  if (trees_.ReplicaAt(manifest).empty()) question.status = ReplicaStatus::kGone;
   std::lock_guard lock(mutex_);
   if (auto found = entries_.find(key); found != entries_.end()) {
     const Entry& entry = found->second;
-    question.early = entry.may_come || std::chrono::steady_clock::now() < entry.sure_at;
+    question.early = entry.commit_pending || std::chrono::steady_clock::now() < entry.sure_at;
     question.row = entry.row;
   }
   return question;
 }
 
-std::optional<Millis> HeldPusher::Push(const Key& key) {
+std::optional<Millis> ReplicaUploader::Push(const Key& key) {
   const auto& [fence, manifest] = key;
-  const std::string path = trees_.HeldAt(manifest);
-  if (path.empty()) return 0;  // The head is told next.
+  const std::string path = trees_.ReplicaAt(manifest);
+  if (path.empty()) return 0;  // The next question reports it to the head.
   absl::Status status = FailAt("worker.held.before_push");
   absl::StatusOr<StoredTree> stored =
       status.ok() ? StoreTree(store_, path, {}) : absl::StatusOr<StoredTree>(status);
   if (!stored.ok()) {
     Say(key, stored.status());
-    return absl::IsResourceExhausted(stored.status()) ? kPauseForRoom : kLookEvery;
+    return absl::IsResourceExhausted(stored.status()) ? kPauseForSpace : kLookEvery;
   }
   if (stored->manifest != manifest) {  // Not what was saved.
-    trees_.LetGo(fence, manifest);
+    trees_.Release(fence, manifest);
     return 0;
   }
   ReachFailpoint("worker.held.after_push");
-  auto told = head_.KeepCheckpoint(
-      {.fence = fence, .manifest = manifest, .news = HeldNews::kStored});
-  if (told.ok()) return std::nullopt;
-  Say(key, told.status());
+  auto reported =
+      head_.RenewReplica({.fence = fence, .manifest = manifest, .status = ReplicaStatus::kStored});
+  if (reported.ok()) return std::nullopt;
+  Say(key, reported.status());
   return kLookEvery;
 }
 
 // What one waits for, once that has lasted, and then now and again.
-void HeldPusher::Say(const Key& key, const absl::Status& status) {
+void ReplicaUploader::Say(const Key& key, const absl::Status& status) {
   {
     std::lock_guard lock(mutex_);
     auto found = entries_.find(key);
@@ -302,7 +303,8 @@ void HeldPusher::Say(const Key& key, const absl::Status& status) {
     if (now - std::max(entry.said_at, entry.added_at) < kSayEvery) return;
     entry.said_at = now;
   }
-  RT_LOG(kInfo) << rt::ToString(key.first) << ": a checkpoint that is held here waits for the "
+  RT_LOG(kInfo) << rt::ToString(key.first)
+                << ": a checkpoint that is replicated here waits for the "
                 << "store: " << EscapeControl(MessageOf(status));
 }
 

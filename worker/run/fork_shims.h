@@ -1,15 +1,15 @@
 // rt-shim --nursery STATE_DIR: becomes a shim for each launch by fork, because executing even a
 // small program costs several times as much. Descriptor 3: a SOCK_SEQPACKET socket to the daemon; a
 // message is a run directory, with two descriptors, which become the shim's standard input and
-// output. Ends with the daemon; the shims go on, and are nobody's children but init's.
+// output. Ends with the daemon; the shims keep running as children of init.
 #pragma once
 
 #include <string>
 
 namespace rt::worker {
 
-// Returns in each shim with its run directory, and in the nursery itself, at its end, with "".
+// Returns in each shim with its run directory, and in the forking process, at its end, with "".
 // `argv` is main's: in a shim it is overwritten, so that ps shows what the shim is for.
-std::string RunNursery(int argc, char** argv);
+std::string ForkShims(int argc, char** argv);
 
 }  // namespace rt::worker

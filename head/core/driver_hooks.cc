@@ -1,7 +1,7 @@
-// The driver's advice: what the user wrote in Python (searchers, schedulers, stoppers, callbacks)
-// runs in the driver, which reads the journal's records of its experiment and answers them in
-// order. An open question is state: a trial that is missing, rows that nobody judged. A driver that
-// is away holds up only what waits for an answer; one that comes back finds the questions open.
+// Driver hooks: what the user wrote in Python (searchers, schedulers, stoppers, callbacks) runs in
+// the driver, which reads the journal's records of its experiment and answers them in order. An
+// open question is state: a missing trial, an undecided row. A driver that is away delays only what
+// waits for an answer; when it comes back, the questions are still open.
 #include <algorithm>
 
 #include "common/base/limits.h"
@@ -70,39 +70,39 @@ absl::Status CheckAnswer(const Draft& draft, const Experiment& experiment,
   return absl::OkStatus();
 }
 
-// The workers of trials whose rows are judged by an answer up to `through` hear of it.
-void WakeJudged(Draft& draft, const Experiment& experiment, uint64_t through) {
+// Notifies the workers of trials whose rows an answer up to `through` decides.
+void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   for (uint32_t number : draft.index().experiments.at(experiment.id).live) {
     const Attempt& live = *experiment.trials.at(number).runs.live();
-    if (live.unjudged.empty() || live.unjudged.front().event_seq > through) continue;
+    if (live.undecided.empty() || live.undecided.front().event_seq > through) continue;
     for (const Member& member : live.members) draft.soft().dirty.insert(member.node);
   }
 }
 
-// What the driver's scheduler wants of trials that go on.
+// Pauses and resumes trials as the driver's scheduler decided.
 void PauseAndResume(Draft& draft, const Experiment& experiment,
                     const input::AnswerQuestions& input) {
-  auto goes_on = [&](uint32_t number) {
+  auto is_open = [&](uint32_t number) {
     const Trial& trial = experiment.trials.at(number);
     return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
   };
   for (uint32_t number : input.pauses) {
-    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
-    draft.Emit(event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler,
-                                  "by its scheduler"});
+    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
+    draft.Emit(
+        event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler, "by its scheduler"});
   }
   for (uint32_t number : input.resumes) {
-    if (!goes_on(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
+    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
       continue;
     draft.Emit(event::TrialResumed{{experiment.id, number}});
   }
 }
 
-// Trials that could run if there were room: those that were suggested already.
+// Trials that were suggested already and wait for capacity.
 size_t WaitingTrials(const World& world, ExperimentId id) {
   const std::set<uint32_t>& pending = world.index.experiments.at(id).pending;
   return static_cast<size_t>(std::count_if(pending.begin(), pending.end(), [&](uint32_t number) {
-    return world.index.ready_turn.contains(Owner::Of(TrialId{id, number}));
+    return world.index.ready_order.contains(Owner::Of(TrialId{id, number}));
   }));
 }
 
@@ -166,7 +166,7 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
                                          std::to_string(experiment->answered_seq) + " already");
   }
   if (input.through > experiment->answered_seq) {
-    WakeJudged(draft, *experiment, input.through);
+    WakeDecided(draft, *experiment, input.through);
     draft.Emit(event::DriverAnswered{id, input.session, input.through});
   }
   for (const auto& stop : input.stops)
@@ -176,15 +176,14 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   for (const auto& suggestion : input.suggestions) {
     const std::vector<uint32_t> asked = AskedNumbers(draft.core.world, id);
     if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
-    CreateTrial(draft, id, suggestion.params,
-                FreeName(draft.core.world, *experiment, suggestion.name),
-                FreeName(draft.core.world, *experiment, suggestion.directory),
-                suggestion.resources);
+    CreateTrial(
+        draft, id, suggestion.params, FreeName(draft.core.world, *experiment, suggestion.name),
+        FreeName(draft.core.world, *experiment, suggestion.directory), suggestion.resources);
   }
   if (input.search_finished && !experiment->search_finished && experiment->is_searching())
     draft.Emit(event::SearchFinished{id});
   if (input.stop_all) StopExperiment(draft, id, StopCause::kRule, input.stop_all_reason);
-  DecideIfOver(draft, id);
+  MaybeFinish(draft, id);
   return absl::OkStatus();
 }
 
@@ -193,21 +192,21 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   const ExperimentIndex& index = world.index.experiments.at(id);
   const ExperimentSpec& spec = index.spec;
   std::vector<uint32_t> numbers;
-  const bool asks = spec.driver.suggests && experiment.is_searching();
+  const bool asks = spec.driver.searches && experiment.is_searching();
   if (!asks || experiment.search_finished) return numbers;
-  // A searcher learns from what ended before: it is not asked ahead of the room there is.
+  // A searcher learns from trials that ended: it is not asked ahead of the free capacity.
   const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
   const size_t waiting = WaitingTrials(world, id);
   const size_t open = index.pending.size() + index.live.size();
-  size_t room = ahead > waiting ? ahead - waiting : 0;
+  size_t count = ahead > waiting ? ahead - waiting : 0;
   if (spec.max_concurrent > 0) {
     const size_t most = static_cast<size_t>(spec.max_concurrent);
-    room = std::min(room, most > open ? most - open : 0);
+    count = std::min(count, most > open ? most - open : 0);
   }
   const uint64_t made = experiment.trials.size();
   const uint64_t total = spec.TrialsTotal().value_or(UINT32_MAX);
-  room = std::min<uint64_t>(room, total > made ? total - made : 0);
-  for (size_t i = 0; i < room; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
+  count = std::min<uint64_t>(count, total > made ? total - made : 0);
+  for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
   return numbers;
 }
 
@@ -228,26 +227,25 @@ std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
   if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
   if (!experiment.is_searching() || !IsAway(core, id, now)) return "";
   const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
-  if (!asked.empty())
-    return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
+  if (!asked.empty()) return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
   const ExperimentIndex& index = core.world.index.experiments.at(id);
   for (uint32_t number : index.pending) {
     const Trial& trial = experiment.trials.at(number);
-    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.judges)
-      return WaitText("choose when trial " + ToString(trial.id) + " runs");
+    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
+      return WaitText("select when trial " + ToString(trial.id) + " runs");
   }
   for (uint32_t number : index.live) {
-    std::string why = WhyUnjudged(core, experiment.trials.at(number), now);
+    std::string why = WhyUndecided(core, experiment.trials.at(number), now);
     if (!why.empty()) return why;
   }
   return "";
 }
 
-std::string WhyUnjudged(const Core& core, const Trial& trial, Millis now) {
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
   const Attempt* live = trial.runs.live();
-  if (live == nullptr || live->unjudged.empty() || trial.stop_cause != StopCause::kNone) return "";
+  if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
   if (!IsAway(core, trial.id.experiment, now)) return "";
-  return WaitText("judge iteration " + FormatDouble(trial.last.iteration) + " of trial " +
+  return WaitText("decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
                   ToString(trial.id));
 }
 

@@ -1,4 +1,4 @@
-#include "common/cas/room.h"
+#include "common/cas/store_space.h"
 
 #include <sys/statvfs.h>
 
@@ -25,17 +25,17 @@ absl::Status QuotaError(Bytes quota, Bytes used, Bytes asked) {
 
 }  // namespace
 
-Bytes RoomKeptFree(Bytes file_system_bytes) {
+Bytes SpaceKeptFree(Bytes file_system_bytes) {
   const Bytes least = std::min(limits::kFreeBytesMin, file_system_bytes / 4);
   const Bytes share = file_system_bytes / 100 * limits::kFreePercent;
   return std::clamp(share, least, limits::kFreeBytesMax);
 }
 
-absl::Status CheckRoom(const std::string& directory, Bytes bytes) {
+absl::Status CheckSpace(const std::string& directory, Bytes bytes) {
   struct statvfs info {};
   if (::statvfs(directory.c_str(), &info) != 0) return ErrnoStatus(errno, directory);
   const auto block = static_cast<Bytes>(info.f_frsize);
-  const Bytes kept = RoomKeptFree(static_cast<Bytes>(info.f_blocks) * block);
+  const Bytes kept = SpaceKeptFree(static_cast<Bytes>(info.f_blocks) * block);
   const Bytes free = static_cast<Bytes>(info.f_bavail) * block;
   if (free - bytes >= kept) return absl::OkStatus();
   return WithHint(
@@ -46,30 +46,30 @@ absl::Status CheckRoom(const std::string& directory, Bytes bytes) {
       "checkpoint_store to a larger disk or a bucket");
 }
 
-StoreRoom::Part::Part(Part&& other) noexcept
-    : room_(std::exchange(other.room_, nullptr)), left_(other.left_) {}
+StoreSpace::Part::Part(Part&& other) noexcept
+    : space_(std::exchange(other.space_, nullptr)), left_(other.left_) {}
 
-StoreRoom::Part::~Part() {
-  if (room_ == nullptr) return;
-  std::lock_guard lock(room_->mutex_);
-  room_->growing_ -= left_.growth;
-  room_->writing_ -= left_.written;
+StoreSpace::Part::~Part() {
+  if (space_ == nullptr) return;
+  std::lock_guard lock(space_->mutex_);
+  space_->growing_ -= left_.growth;
+  space_->writing_ -= left_.written;
 }
 
-void StoreRoom::Part::Keep(Bytes bytes, Bytes replaced) {
+void StoreSpace::Part::Keep(Bytes bytes, Bytes replaced) {
   const Bytes growth = std::clamp<Bytes>(bytes - replaced, 0, left_.growth);
   const Bytes written = std::min(bytes, left_.written);
   left_.growth -= growth;
   left_.written -= written;
-  std::lock_guard lock(room_->mutex_);
-  room_->growing_ -= growth;
-  room_->writing_ -= written;
-  room_->used_ += bytes - replaced;
+  std::lock_guard lock(space_->mutex_);
+  space_->growing_ -= growth;
+  space_->writing_ -= written;
+  space_->used_ += bytes - replaced;
   // Of a place that is no disk of ours, only a write that succeeds tells that it has room again.
-  if (room_->refusal_ == Refusal::kPlace && room_->directory_.empty()) room_->Accept();
+  if (space_->refusal_ == Refusal::kPlace && space_->directory_.empty()) space_->Accept();
 }
 
-absl::StatusOr<StoreRoom::Part> StoreRoom::Take(const Want& want) {
+absl::StatusOr<StoreSpace::Part> StoreSpace::Take(const Want& want) {
   RT_RETURN_IF_ERROR(TakeOfQuota(want));
   Part part(*this, want);
   if (directory_.empty()) return part;
@@ -79,13 +79,13 @@ absl::StatusOr<StoreRoom::Part> StoreRoom::Take(const Want& want) {
     writing = writing_;
   }
   // Writes that end meanwhile count twice, and none not at all.
-  absl::Status status = CheckRoom(directory_, writing);
+  absl::Status status = CheckSpace(directory_, writing);
   if (status.ok()) return part;
   if (absl::IsResourceExhausted(status)) Refused(status, want.written);
   return status;
 }
 
-absl::Status StoreRoom::TakeOfQuota(const Want& want) {
+absl::Status StoreSpace::TakeOfQuota(const Want& want) {
   std::lock_guard lock(mutex_);
   const Bytes used = used_ + growing_;
   if (quota_ > 0 && want.growth > 0 && used + want.growth > quota_ + want.beyond) {
@@ -99,12 +99,12 @@ absl::Status StoreRoom::TakeOfQuota(const Want& want) {
   return absl::OkStatus();
 }
 
-void StoreRoom::Refused(const absl::Status& status, Bytes bytes) {
+void StoreSpace::Refused(const absl::Status& status, Bytes bytes) {
   std::lock_guard lock(mutex_);
   Refuse(Refusal::kPlace, status, bytes);
 }
 
-void StoreRoom::Refuse(Refusal why, const absl::Status& status, Bytes bytes) {
+void StoreSpace::Refuse(Refusal why, const absl::Status& status, Bytes bytes) {
   if (refusal_ == Refusal::kNone) {
     RT_LOG(kWarning) << "new checkpoints wait: " << MessageOf(status) << " (" << HintOf(status)
                      << ")";
@@ -115,29 +115,29 @@ void StoreRoom::Refuse(Refusal why, const absl::Status& status, Bytes bytes) {
   reason_ = MessageOf(status);
 }
 
-void StoreRoom::Accept() {
+void StoreSpace::Accept() {
   RT_LOG(kWarning) << "the checkpoint store has room again: " << BytesText(used_)
                    << (quota_ > 0 ? " of " + BytesText(quota_) : std::string()) << " are used";
   refusal_ = Refusal::kNone;
   reason_.clear();
 }
 
-void StoreRoom::Count(Bytes change) {
+void StoreSpace::Count(Bytes change) {
   std::lock_guard lock(mutex_);
   used_ += change;
 }
 
-bool StoreRoom::IsShort() const {
+bool StoreSpace::IsShort() const {
   std::lock_guard lock(mutex_);
   return short_;
 }
 
-void StoreRoom::BeginSweep() {
+void StoreSpace::BeginSweep() {
   std::lock_guard lock(mutex_);
   short_ = false;
 }
 
-void StoreRoom::LookAgain() {
+void StoreSpace::LookAgain() {
   Bytes needed = 0;
   {
     std::lock_guard lock(mutex_);
@@ -145,14 +145,16 @@ void StoreRoom::LookAgain() {
     if (refusal_ != Refusal::kPlace || directory_.empty()) return;
     needed = writing_ + asked_;
   }
-  const bool has_room = CheckRoom(directory_, needed).ok();
+  const bool has_space = CheckSpace(directory_, needed).ok();
   std::lock_guard lock(mutex_);
-  if (has_room && refusal_ == Refusal::kPlace) Accept();
+  if (has_space && refusal_ == Refusal::kPlace) Accept();
 }
 
-StoreUse StoreRoom::use() const {
+StoreUse StoreSpace::use() const {
   std::lock_guard lock(mutex_);
-  return {.used_bytes = used_, .quota_bytes = quota_, .refuses = refusal_ != Refusal::kNone,
+  return {.used_bytes = used_,
+          .quota_bytes = quota_,
+          .refuses = refusal_ != Refusal::kNone,
           .reason = reason_};
 }
 

@@ -1,4 +1,4 @@
-#include "worker/run/shim_nursery.h"
+#include "worker/run/fork_shims.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ void Rename(int argc, char** argv, const std::string& directory) {
 
 }  // namespace
 
-std::string RunNursery(int argc, char** argv) {
+std::string ForkShims(int argc, char** argv) {
   ::setsid();
   ::signal(SIGCHLD, SIG_IGN);  // The kernel reaps the shims.
   for (;;) {

@@ -1,9 +1,9 @@
-// Checkpoints that this node holds on its disk for the store, of its own trials and of other nodes:
-// asks the head whether each still has to be held, pushes those that are this node's to push, and
-// lets go of the rest. Of one trial the oldest goes first; among trials what saves most work per
-// byte. LocalTrees knows across daemons what is held. Owns two threads: a push takes as long as the
-// store takes, and what a newer checkpoint has made needless meanwhile is let go of all the same.
-// Public functions are thread-safe.
+// Replicas: checkpoints on this node's disk that the store does not have yet, of its own trials and
+// of other nodes. Asks the head whether each is still needed, uploads those that this node is to
+// upload, and releases the rest. The oldest replica of a trial goes first; among trials the one
+// that saves most work per byte. LocalTrees remembers replicas across daemons. Owns two threads: an
+// upload takes as long as the store takes, and replicas that are not needed any more are released
+// meanwhile. Public functions are thread-safe.
 #pragma once
 
 #include <chrono>
@@ -22,27 +22,28 @@
 
 namespace rt::worker {
 
-class HeldPusher {
+class ReplicaUploader {
  public:
-  // `on_done`: the store lacks less of what is held.
-  HeldPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees, std::function<void()> on_done);
-  ~HeldPusher();
-  void Start();  // Also with what earlier daemons held.
+  // `on_done`: the store has one more of the replicas.
+  ReplicaUploader(BlobStore& store, HeadCalls& head, LocalTrees& trees,
+                  std::function<void()> on_done);
+  ~ReplicaUploader();
+  void Start();  // Also with the replicas of earlier daemons.
   void Stop();
 
-  // It is about to be held and committed: the head is not asked before Add or Drop. Called before
-  // it is held: what the head said of the same bytes until now lets go of nothing any more.
+  // A replica is about to be written and committed: the head is not asked before Add or Drop.
+  // Called before it is written: earlier answers about the same bytes do not release it any more.
   void Expect(const Fence& fence, const std::string& manifest);
   // It is committed. `worth`: what would be lost with it, by any measure, per byte.
   void Add(const Fence& fence, const std::string& manifest, double worth);
-  // What was expected was not committed, or the store has it.
+  // It was not committed, or the store has it.
   void Drop(const Fence& fence, const std::string& manifest);
-  // One that may not have been committed yet, another node's say. `row`: as in HeldQuestion.
+  // A replica whose commit may be pending, such as another node's. `row`: as in ReplicaQuestion.
   void AddUnsure(const Fence& fence, const std::string& manifest, uint64_t row);
   // How many of this rank's the store does not have, as far as is known here.
   size_t CountOf(const Fence& fence) const;
-  // Whether the store lacks one of its, as far as is known here: not what is only kept because a
-  // commit that nobody knows of may come yet.
+  // Whether the store lacks a committed checkpoint of the owner, as far as is known here. A replica
+  // that is kept only because its commit may be pending does not count.
   bool HasOf(const Owner& owner) const;
   bool IsDone() const;  // The same of all, and none is about to be committed.
 
@@ -51,16 +52,17 @@ class HeldPusher {
   using Key = std::pair<Fence, std::string>;  // And the manifest.
   struct Entry {
     uint64_t order = 0;
-    uint64_t turn = 0;  // Another each time that it is to be held.
+    uint64_t round = 0;  // Changes each time that it is expected.
     bool is_expected = false;
-    bool is_wanted = true;   // As the head said last.
+    bool is_wanted = true;    // As the head said last.
     bool is_to_push = false;  // The same.
     bool is_pushing = false;  // Meanwhile it is not asked about.
     double worth = 1;
     Time added_at;
-    // A head that does not know of it may learn of it yet: before this, and while the head says so.
+    // A head that does not know it may still learn of it: before this, or while a commit is
+    // pending.
     Time sure_at;
-    bool may_come = false;
+    bool commit_pending = false;
     uint64_t row = 0;
     Time ask_at;
     Time push_at;  // Not before.
@@ -68,7 +70,7 @@ class HeldPusher {
   };
   struct Due {
     Key key;
-    uint64_t turn = 0;
+    uint64_t round = 0;
   };
   Entry& Known(const Fence& fence, const std::string& manifest);
   void AskAll();
@@ -76,12 +78,12 @@ class HeldPusher {
   // What is due next; waits for it. nullopt: Stop.
   std::optional<Due> NextToAsk();
   std::optional<Due> NextToPush();
-  // After how long to ask, or to try, again; nullopt: it is to be held no more.
+  // After how long to ask, or to try, again; nullopt: release it.
   std::optional<Millis> Ask(const Key& key);
   std::optional<Millis> Push(const Key& key);
-  void LetGo(const Due& due);
-  HeldQuestion QuestionOf(const Key& key) const;
-  void NoteDuty(const Key& key, const HeldDuty& duty);
+  void Release(const Due& due);
+  ReplicaQuestion QuestionOf(const Key& key) const;
+  void NoteDuty(const Key& key, const ReplicaDuty& duty);
   void Say(const Key& key, const absl::Status& status);
 
   BlobStore& store_;
@@ -89,7 +91,7 @@ class HeldPusher {
   LocalTrees& trees_;
   const std::function<void()> on_done_;
   std::thread asker_, pusher_;
-  std::mutex letting_go_;  // Taken before mutex_; while it is, nothing is held anew.
+  std::mutex releasing_;  // Taken before mutex_; while it is, no replica is added.
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

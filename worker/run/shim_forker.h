@@ -1,5 +1,5 @@
-// The daemon's side of rt-shim --nursery (worker/run/shim_nursery.h): starts shims, and the nursery
-// itself when there is none, or it was killed. Thread-safe.
+// The daemon's side of `rt-shim --nursery` (worker/run/fork_shims.h): starts shims by that process,
+// and the process itself when there is none or it was killed. Thread-safe.
 #pragma once
 
 #include <mutex>
@@ -11,14 +11,14 @@
 
 namespace rt::worker {
 
-class Nursery {
+class ShimForker {
  public:
-  Nursery(std::string state_dir, std::string bin_dir)
+  ShimForker(std::string state_dir, std::string bin_dir)
       : state_dir_(std::move(state_dir)), bin_dir_(std::move(bin_dir)) {}
-  ~Nursery();
+  ~ShimForker();
   // A shim for the run directory, which reads `input` and writes to `output`. Both stay open here.
   absl::Status Start(const std::string& run_dir, int input, int output);
-  // Ends it, and waits for that. Shims go on.
+  // Ends the process and waits for its end. Shims keep running.
   void Stop();
 
  private:
