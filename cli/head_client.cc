@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "absl/strings/numbers.h"
-#include "cli/connection.h"
 #include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/connection.h"
 
 namespace rt {
 namespace {

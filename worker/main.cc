@@ -221,14 +221,14 @@ int ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
 absl::Status FillIn(Flags& flags) {
   flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
   while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
-  if (flags.name.empty()) flags.name = HostName();
   return EnsureDirectory(flags.state_dir);
 }
 
 void SayReady(const ServiceManager& manager, const std::string& node, const Flags& flags) {
-  RT_LOG(kInfo) << "node " << node << " (" << flags.name << ") serves " << flags.head;
+  const std::string name = flags.name.empty() ? HostName() : flags.name;
+  RT_LOG(kInfo) << "node " << node << " (" << name << ") serves " << flags.head;
   ClearStartFailure(flags.state_dir);
-  manager.Ready("node " + node + " (" + flags.name + ") of " + flags.head);
+  manager.Ready("node " + node + " (" + name + ") of " + flags.head);
 }
 
 LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
@@ -237,8 +237,11 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
-  return ReadOrJoin(
-      {flags.head, flags.token_file, flags.name, flags.state_dir + "/credentials"});
+  return ReadOrJoin({.head = flags.head,
+                     .token_file = flags.token_file,
+                     .name = flags.name,
+                     .default_name = HostName(),
+                     .directory = flags.state_dir + "/credentials"});
 }
 
 [[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir) {

@@ -212,3 +212,12 @@ def bytes_field(number: int, value: bytes) -> bytes:
         length += bytes([size & 127 | 128])
         size >>= 7
     return bytes([number << 3 | 2]) + length + bytes([size]) + value
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A field of a protobuf message: an unsigned integer, or a signed one from 0 on."""
+    out = bytes([number << 3])
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])

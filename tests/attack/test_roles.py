@@ -7,10 +7,12 @@ import threading
 import unittest
 
 import listening
-from http2 import Connection
+from http2 import Connection, bytes_field, number_field
 from site_under_attack import ROOT, STATUS, AttackTest, wait_until
 
-PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 7, 12, 16
+INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 3, 5, 7, 12, 16
+SYNC = "/rt.v1.WorkerService/Sync"
+JOIN = "/rt.v1.ClusterService/Join"
 ROLES = ["admin", "user", "viewer", "worker", "join"]
 # Their answer is long in coming, or it ends what the others need.
 LAST = ["/rt.v1.ClusterService/Shutdown"]
@@ -81,6 +83,19 @@ class RolesTest(AttackTest):
 
 
 class TokenTest(AttackTest):
+    def test_a_token_gives_no_other_name_than_its_own(self) -> None:
+        for more, own in ((["--name", "alice"], b"alice"), ([], b"")):
+            token = self.site.token("user", *more)
+            with Connection(self.site.address(),
+                            self.context(self.token_credentials(token))) as connection:
+                for name in (b"admin", b"head", b"alicia"):
+                    self.assertEqual(connection.call(JOIN, bytes_field(2, name)),
+                                     PERMISSION_DENIED, name)
+                # Its own name is taken; what is refused now is the empty request to sign.
+                self.assertEqual(connection.call(JOIN, bytes_field(2, own)), INVALID_ARGUMENT)
+            self.site.rt("context", "add", f"own-{len(more)}", "--head", self.site.address(),
+                         "--token-file", "-", stdin=token)
+
     def test_a_token_that_is_used_16_times_at_once_works_once(self) -> None:
         for role in ("viewer", "user"):
             token = self.site.token(role)

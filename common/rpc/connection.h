@@ -11,7 +11,7 @@
 namespace rt {
 
 // Until the channel is connected, has failed to connect (a call on it fails at once and says why),
-// or `cancelled` says so. Unavailable when nothing of that happened by `until` (SteadyMillis).
+// or `cancelled` says so. Unavailable when nothing of that happened by `until` (SteadyClock).
 absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
                              const std::function<bool()>& cancelled = nullptr);
 

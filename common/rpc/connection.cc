@@ -1,8 +1,8 @@
-#include "cli/connection.h"
+#include "common/rpc/connection.h"
 
 #include <algorithm>
 
-#include "cli/local_cluster.h"
+#include "common/run/clock.h"
 
 namespace rt {
 namespace {
@@ -14,7 +14,7 @@ absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
   while (cancelled == nullptr || !cancelled()) {
     const grpc_connectivity_state state = channel.GetState(true);
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) break;
-    const Millis left = until - SteadyMillis();
+    const Millis left = until - SteadyClock();
     if (left <= 0) return absl::UnavailableError("it does not answer");
     channel.WaitForStateChange(state, std::chrono::system_clock::now() +
                                           std::chrono::milliseconds(std::min(left, kLookEvery)));
