@@ -32,6 +32,7 @@
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
 #include "worker/link/peer_finder.h"
+#include "worker/link/peer_members.h"
 #include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
@@ -98,12 +99,16 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // Null where this node serves no others; it goes on without, and fetches from the head and from
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
-                                       LocalTrees& trees, PeerServerOptions::Hold hold) {
+                                       LocalTrees& trees, PeerMembers& members,
+                                       PeerServerOptions::Hold hold) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
   auto server = PeerServer::Start({.host = host, .port = flags.peer_port,
                                    .bytes_per_second = flags.peer_bandwidth,
-                                   .hold = std::move(hold)},
+                                   .hold = std::move(hold),
+                                   .check_member = [&members](uint64_t node) {
+                                     return members.Check(node);
+                                   }},
                                   credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -115,6 +120,7 @@ struct Trees {
   Trees(const Flags& flags, const std::shared_ptr<grpc::Channel>& head,
         const Credentials& credentials, const std::string& cluster_id, BlobStore& store)
       : peers(head, credentials, cluster_id),
+        members(head),
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
         fetcher(store, local, &peers) {}
@@ -131,11 +137,12 @@ struct Trees {
       else pushes.held().AddUnsure(held.fence, held.manifest, held.row);
       return taken;
     };
-    server = ServePeers(flags, credentials, local, std::move(hold));
+    server = ServePeers(flags, credentials, local, members, std::move(hold));
     peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
   PeerFinder peers;
+  PeerMembers members;
   LocalTrees local;
   TreeFetcher fetcher;
   std::unique_ptr<PeerServer> server;

@@ -167,6 +167,10 @@ inline constexpr Bytes kKeptCheckpointBytesMax = Bytes{10} << 30;
 inline constexpr Bytes kPeerTreeBytesMin = Bytes{4} << 20;
 // A chunk that is on its way to a peer is waited for as long as something comes there this often.
 inline constexpr Millis kPeerStall = 20'000;
+// What the head said of a peer, whether it has left the cluster, is believed for so long: a pull of
+// many streams asks once. And the number of peers of which a worker remembers it.
+inline constexpr Millis kPeerMemberFor = 5'000;
+inline constexpr size_t kPeersRemembered = 4'096;
 // Streams that a worker serves to others at the same time.
 inline constexpr size_t kPeerStreamsMax = 24;
 // Trees that one worker may list in HoldTrees, and that the head remembers of all.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import threading
 import unittest
@@ -46,17 +47,56 @@ def documented() -> dict[str, set[str]]:
 
 
 class RolesTest(AttackTest):
+    def worker(self, name: str) -> tuple[int, pathlib.Path]:
+        """Starts a worker; its peer port, and its credentials."""
+        token = self.site.root / f"{name}.token"
+        token.touch(0o600)
+        token.write_text(self.site.token("worker"))
+        pid = self.limited(name, "rt-worker", "--head", self.site.address(), "--state-dir",
+                           str(self.site.root / name), "--name", name, "--token-file", str(token))
+        wait_until("the worker is ready", lambda: self.site.nodes().get(name) == "READY")
+        [port] = listening.ports(pid)
+        return port, next(path.parent for path in (self.site.root / name).rglob("cert.pem"))
+
+    def test_a_node_that_left_the_cluster_may_call_nothing(self) -> None:
+        port, _ = self.worker("stays")
+        _, credentials = self.worker("leaves")
+        context = self.context(credentials)
+        self.site.daemons["leaves"].kill()
+        self.site.daemons["leaves"].wait()
+        wait_until("it is lost", lambda: self.site.nodes()["leaves"] == "LOST")
+        calls = [method for method in methods()
+                 if "worker" in documented().get(method, documented().get(
+                     method.rsplit("/", 1)[0] + "/all", set()))]
+        self.assertGreater(len(calls), 15)
+
+        def statuses() -> dict[str, int]:
+            found = {}
+            for method in calls:
+                address = f"127.0.0.1:{port}" if "PeerService" in method else self.site.address()
+                first_call = number_field(1, 1) + number_field(2, 1)  # Of an earlier daemon.
+                with Connection(address, context) as connection:
+                    found[method] = connection.call(method, first_call if method == SYNC else b"")
+            return found
+
+        refusals = {PERMISSION_DENIED, UNAUTHENTICATED}
+        lost = statuses()  # It may come back: nothing is refused yet.
+        self.assertFalse(refusals & set(lost.values()), lost)
+        self.site.rt("node", "forget", "leaves")
+        gone = statuses()
+        self.assertEqual(gone.pop(SYNC), NOT_FOUND)
+        peers = {method: gone.pop(method) for method in calls if "PeerService" in method}
+        self.assertEqual(set(gone.values()), {PERMISSION_DENIED}, gone)
+        self.assertEqual(len(peers), 2)
+        # A worker believes what the head said of a peer for a few seconds.
+        wait_until("the other worker has heard of it",
+                   lambda: {statuses()[method] for method in peers} == {PERMISSION_DENIED})
+        self.site.end("stays")
+
     def test_every_rpc_with_every_role(self) -> None:
         every, allowed = methods(), documented()
         self.assertGreater(len(every), 40)
-        token = self.site.root / "w1.token"
-        token.touch(0o600)
-        token.write_text(self.site.token("worker"))
-        pid = self.limited("w1", "rt-worker", "--head", self.site.address(), "--state-dir",
-                           str(self.site.root / "w1"), "--name", "w1", "--token-file", str(token))
-        wait_until("the worker is ready", lambda: self.site.nodes() == {"w1": "READY"})
-        [port] = listening.ports(pid)
-        worker = next(path.parent for path in (self.site.root / "w1").rglob("cert.pem"))
+        port, worker = self.worker("w1")
         credentials = {"admin": self.state / "admin", "user": self.credentials("user"),
                        "viewer": self.credentials("viewer"), "worker": worker,
                        "join": self.token_credentials()}

@@ -50,7 +50,8 @@ class Service final : public v1::PeerService::Service {
  public:
   Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
       : gate_(options.bytes_per_second), streams_max_(options.streams_max),
-        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold) {}
+        cluster_id_(std::move(cluster_id)), trees_(trees), hold_(options.hold),
+        check_member_(options.check_member) {}
 
   grpc::Status PullChunks(grpc::ServerContext* context, const v1::PullRequest* request,
                           grpc::ServerWriter<v1::ChunkPiece>* writer) override {
@@ -75,17 +76,15 @@ class Service final : public v1::PeerService::Service {
   }
   grpc::Status HoldTree(grpc::ServerContext* context, const v1::HoldTreeRequest* request,
                         v1::HoldTreeReply*) override {
-    absl::StatusOr<Identity> who = Admit(*context);
-    if (!who.ok()) return ToGrpc(who.status());
+    const absl::StatusOr<uint64_t> node = Admit(*context);
+    if (!node.ok()) return ToGrpc(node.status());
     const std::optional<Fence> fence = ParseFence(request->fence());
-    uint64_t node = 0;
-    const bool is_node = absl::SimpleAtoi(who->name, &node) && node != 0;
-    if (!fence || !is_node || !IsDigest(request->manifest()) || !hold_)
+    if (!fence || !IsDigest(request->manifest()) || !hold_)
       return ToGrpc(Invalid("not a tree that can be held"));
     const Stream stream(streams_);
     if (stream.number > streams_max_)
       return ToGrpc(absl::ResourceExhaustedError("others are being served"));
-    return ToGrpc(hold_({request->manifest(), *fence, request->row(), node, request->address()}));
+    return ToGrpc(hold_({request->manifest(), *fence, request->row(), *node, request->address()}));
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
 
@@ -96,7 +95,8 @@ class Service final : public v1::PeerService::Service {
     std::atomic<size_t>& open;
     const size_t number;
   };
-  absl::StatusOr<Identity> Admit(const grpc::ServerContext& context) {
+  // The number of the node that asks.
+  absl::StatusOr<uint64_t> Admit(const grpc::ServerContext& context) {
     auto auth = context.auth_context();
     if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
     RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
@@ -104,7 +104,11 @@ class Service final : public v1::PeerService::Service {
       return absl::UnauthenticatedError("this certificate belongs to another cluster");
     if (who.role != "worker")
       return absl::PermissionDeniedError("only workers fetch from each other");
-    return who;
+    uint64_t node = 0;
+    if (!absl::SimpleAtoi(who.name, &node) || node == 0)
+      return absl::PermissionDeniedError("this certificate does not name a node");
+    if (check_member_) RT_RETURN_IF_ERROR(check_member_(node));
+    return node;
   }
   // False when the stream has ended.
   bool Write(const std::string& digest, const std::string& bytes,
@@ -129,6 +133,7 @@ class Service final : public v1::PeerService::Service {
   const std::string cluster_id_;
   LocalTrees& trees_;
   const PeerServerOptions::Hold hold_;
+  const std::function<absl::Status(uint64_t)> check_member_;
   KnownPeers peers_;
   std::atomic<size_t> streams_ = 0;
   std::atomic<size_t> served_ = 0;

@@ -29,6 +29,8 @@ struct PeerServerOptions {
   // Fetches a tree from another node and holds it here for the store; blocks.
   using Hold = std::function<absl::Status(const Held&)>;
   Hold hold;
+  // Whether a node that asks may be served; blocks. Where it is not set, every node may.
+  std::function<absl::Status(uint64_t node)> check_member = {};
 };
 
 class PeerServer {
