@@ -94,6 +94,11 @@ inline constexpr size_t kTokensMax = 4'096;
 inline constexpr Millis kSyncHold = 500;
 // How long a worker keeps what no one waits for (that a program runs now) for the next Sync.
 inline constexpr Millis kSyncDelayMax = 10;
+// The number of the first call of a daemon that a head hears (a thousand a second for 34 years),
+// and how far the next one may be ahead of it: all calls that a daemon makes in vain while its lease
+// lasts. Beyond, somebody else makes up numbers that no later call of the daemon could exceed.
+inline constexpr uint64_t kSyncSeqFirst = uint64_t{1} << 40;
+inline constexpr uint64_t kSyncSeqJump = uint64_t{1} << 20;
 // A node that says nothing for this long is SUSPECT, then LOST.
 inline constexpr Millis kSuspectAfter = 1'000;
 inline constexpr Millis kLostAfter = 1'800;

@@ -90,10 +90,11 @@ struct Sync {
   // Attempts that it has forgotten and whose outputs it is still looking through or pushing.
   std::set<Fence> outputs = {};
 };
-// The connection that carried the node's Sync closed.
+// The connection that carried the node's Sync closed. It says nothing when there is a newer one.
 struct Disconnected {
   NodeId node;
   uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;  // 0: that of all its calls.
 };
 // A person wants the node empty: it stays so until UndrainNode.
 struct DrainNode {

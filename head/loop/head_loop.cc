@@ -320,6 +320,7 @@ void Loop::HandleSync(SyncItem item) {
     return;
   }
   const uint64_t incarnation = parked.incarnation;
+  if (IsOvertaken(core_, node, parked)) behind_.insert(node);  // It hears by how much.
   if (auto older = parked_.Park(node, std::move(parked))) {
     const bool waits = older->incarnation == incarnation && older->sync_seq == item.seen.open_seq;
     released_.push_back({node, std::move(*older), waits});
@@ -386,7 +387,7 @@ void Loop::EndOfBatch(SteadyTime now) {
 
 void Loop::Reply(NodeId node, ParkedSync sync) {
   SyncReply reply =
-      MakeSyncReply(core_.world, node, parked_.VersionOf(node), sync.listed);
+      MakeSyncReply(core_, node, parked_.VersionOf(node), sync.listed);
   reply.now = last_now_;
   AfterDurable([this, done = std::move(sync.done),
                 reply = std::move(reply)](absl::Status status) mutable {

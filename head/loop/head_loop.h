@@ -26,6 +26,9 @@ struct SyncReply {
   Millis hold = 0;
   uint64_t durable_seq = 0;
   Millis now = 0;  // The head's clock, by which deadlines are.
+  // The newest call of the node's newest daemon that this head has heard.
+  uint64_t newest_incarnation = 0;
+  uint64_t newest_seq = 0;
 };
 
 // What the worker had when it sent a Sync, beside what the core is told.
