@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "common/base/busy.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -213,7 +214,7 @@ bool Loop::Enqueue(Item& item, size_t limit) {
 
 constexpr size_t kOthersMax = limits::kInboxInputsMax - limits::kInboxReservedForSync;
 absl::Status Full() {
-  return WithHint(absl::ResourceExhaustedError("the head has too much to do"), "try again later");
+  return BusyError("the head has too much to do");
 }
 
 void Loop::Post(Input input, AnswerFn done) {
