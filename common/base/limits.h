@@ -44,6 +44,10 @@ inline constexpr int kNestingMax = 64;
 inline constexpr size_t kReportRowsMax = 4'096;
 inline constexpr size_t kReportBytesMax = 2u << 20;
 inline constexpr Millis kReportDelayMax = 20;
+// Rows of a trial in one answer, as JSON: half of what a message may have, since one row more may be
+// added, and what a row is as JSON is an estimate. And what of the journal is read for it at once.
+inline constexpr size_t kRowsAnswerBytes = 2u << 20;
+inline constexpr size_t kRowsReadBytes = 4u << 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
 // trial knew; a worker pushes fewer at once.
 inline constexpr size_t kSavedRowsMax = 4;

@@ -1,3 +1,3 @@
 rt_test(unit_service SOURCES peer_book_test.cc questions_test.cc result_files_test.cc service_test.cc service_tokens_test.cc
-    sweeper_test.cc DEPS rt_head_service rt_head_main)
+    sweeper_test.cc trial_rows_test.cc DEPS rt_head_service rt_head_main)
 target_compile_definitions(unit_service PRIVATE RT_DOCS="${CMAKE_SOURCE_DIR}/docs")
