@@ -1,14 +1,17 @@
 #include "cli/head_client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 
 #include "absl/strings/numbers.h"
-#include "cli/connection.h"
 #include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
+#include "common/base/busy.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/connection.h"
 #include "common/run/clock.h"
 
 namespace rt {
@@ -16,9 +19,17 @@ namespace {
 
 // Of a context that names several heads: one of them may be about to lead.
 constexpr Millis kTakeoverMax = 10'000;
+constexpr uint64_t kBusyPause = 200;
 
 absl::Status NotReached(const Context& context, const absl::Status& status) {
   return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
+}
+
+// Many that were refused together do not come back together.
+Millis BusyPause() {
+  static std::atomic<uint64_t> count = 0;
+  const uint64_t drawn = Mix64(++count ^ static_cast<uint64_t>(SteadyMillis()));
+  return kBusyPause / 2 + static_cast<Millis>(drawn % kBusyPause);
 }
 
 }  // namespace
@@ -134,6 +145,12 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
     // Our own deadline has gRPC's words; the head says what it waited for in vain.
     if (absl::IsDeadlineExceeded(status) && MessageOf(status) == "Deadline Exceeded")
       return NotReached(context(), status);
+    if (IsBusy(status)) {
+      failed_at = failed_at.value_or(SteadyMillis());
+      if (SteadyMillis() >= *failed_at + kRetryFor) return status;
+      SleepFor(BusyPause());
+      continue;
+    }
     if (!absl::IsUnavailable(status)) return status;
     // Trying again would not help: whoever answers has no certificate of the context's CA.
     if (MessageOf(status).find("certificate verify failed") != std::string::npos)

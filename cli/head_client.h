@@ -1,7 +1,8 @@
 // The head as the command line and the bridge see it: typed calls that survive a restart of the
 // head. UNAVAILABLE is retried with a bound, which is short until the head has answered once;
-// before each try `locate` finds the head again (and, for a local cluster, starts a dead one).
-// Thread-safe. Cancel() ends every call in flight.
+// before each try `locate` finds the head again (and, for a local cluster, starts a dead one). A
+// head that has too much to do (common/base/busy.h) is asked again as well. Thread-safe. Cancel()
+// ends every call in flight.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,10 +1,10 @@
 #include "cli/head_probe.h"
 
-#include "cli/connection.h"
 #include "cli/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/connection.h"
 #include "common/run/clock.h"
 #include "rt/v1/job.grpc.pb.h"
 

@@ -32,6 +32,7 @@
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
 #include "worker/link/peer_finder.h"
+#include "worker/link/peer_members.h"
 #include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
@@ -98,13 +99,17 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // Null where this node serves no others; it goes on without, and fetches from the head and from
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
-                                       LocalTrees& trees, PeerServerOptions::Replicate replicate) {
+                                       LocalTrees& trees, PeerMembers& members,
+                                       PeerServerOptions::Replicate replicate) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
   auto server = PeerServer::Start({.host = host,
                                    .port = flags.peer_port,
                                    .bytes_per_second = flags.peer_bandwidth,
-                                   .replicate = std::move(replicate)},
+                                   .replicate = std::move(replicate),
+                                   .check_member = [&members](uint64_t node) {
+                                     return members.Check(node);
+                                   }},
                                   credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -116,6 +121,7 @@ struct Trees {
   Trees(const Flags& flags, const std::shared_ptr<grpc::Channel>& head,
         const Credentials& credentials, const std::string& cluster_id, BlobStore& store)
       : peers(head, credentials, cluster_id),
+        members(head),
         local(flags.state_dir + "/checkpoints", BoundsOn(flags.state_dir, flags.keep_checkpoints),
               [this] { peers.Changed(); }),
         fetcher(store, local, &peers) {}
@@ -132,11 +138,12 @@ struct Trees {
       else pushes.uploader().AddUnsure(asked.fence, asked.manifest, asked.row);
       return taken;
     };
-    server = ServePeers(flags, credentials, local, std::move(replicate));
+    server = ServePeers(flags, credentials, local, members, std::move(replicate));
     peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
   PeerFinder peers;
+  PeerMembers members;
   LocalTrees local;
   TreeFetcher fetcher;
   std::unique_ptr<PeerServer> server;
@@ -222,14 +229,14 @@ int ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
 absl::Status FillIn(Flags& flags) {
   flags.state_dir = std::filesystem::absolute(flags.state_dir).lexically_normal().string();
   while (flags.state_dir.size() > 1 && flags.state_dir.back() == '/') flags.state_dir.pop_back();
-  if (flags.name.empty()) flags.name = HostName();
   return EnsureDirectory(flags.state_dir);
 }
 
 void SayReady(const ServiceManager& manager, const std::string& node, const Flags& flags) {
-  RT_LOG(kInfo) << "node " << node << " (" << flags.name << ") serves " << flags.head;
+  const std::string name = flags.name.empty() ? HostName() : flags.name;
+  RT_LOG(kInfo) << "node " << node << " (" << name << ") serves " << flags.head;
   ClearStartFailure(flags.state_dir);
-  manager.Ready("node " + node + " (" + flags.name + ") of " + flags.head);
+  manager.Ready("node " + node + " (" + name + ") of " + flags.head);
 }
 
 LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
@@ -238,8 +245,11 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
-  return ReadOrJoin(
-      {flags.head, flags.token_file, flags.name, flags.state_dir + "/credentials"});
+  return ReadOrJoin({.head = flags.head,
+                     .token_file = flags.token_file,
+                     .name = flags.name,
+                     .default_name = HostName(),
+                     .directory = flags.state_dir + "/credentials"});
 }
 
 [[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir) {

@@ -44,11 +44,12 @@ absl::Status EachRow(HeadClient& client, const Json& trial, const Take& take) {
                                         &v1::ExperimentService::Stub::ReadRows, request));
     Json* rows = reply.Find("rows");
     if (rows == nullptr || !rows->is_array()) return absl::InternalError("rows without a list");
-    for (Json& row : rows->array()) {
-      request.set_after_iteration(row.GetDouble("training_iteration"));
-      RT_RETURN_IF_ERROR(take(std::move(row)));
-    }
     more = reply.GetBool("more") && !rows->array().empty();
+    request.set_after(reply.GetString("next"));
+    // A head of an older release has no `next`.
+    if (more && request.after().empty())
+      request.set_after_iteration(rows->array().back().GetDouble("training_iteration"));
+    for (Json& row : rows->array()) RT_RETURN_IF_ERROR(take(std::move(row)));
   }
   return absl::OkStatus();
 }

@@ -34,8 +34,14 @@ ExitCode RunTokenCreate(const Invocation& invocation) {
   v1::CreateTokenRequest request;
   request.set_role(invocation.role);
   request.set_ttl_ms(static_cast<int64_t>(*seconds * 1000));
+  request.set_name(invocation.name);
   RT_ASSIGN_OR_RETURN(auto reply, client->Call<v1::ClusterService>(
                                       &v1::ClusterService::Stub::CreateToken, request));
+  if (!invocation.name.empty() && reply.name() != invocation.name) {
+    return WithHint(absl::FailedPreconditionError(
+                        "the head is older than this rt and binds no name to a token"),
+                    "upgrade rt-head; end the token with: rt token revoke " + reply.id());
+  }
   if (invocation.output == Output::kJson) {
     RT_ASSIGN_OR_RETURN(Json token, TokenOf(*client, reply.id()));
     PrintJson(Json::MakeObject({{"id", reply.id()},
@@ -57,11 +63,12 @@ ExitCode RunTokenList(const Invocation& invocation) {
     PrintJson(reply);
     return kExitOk;
   }
-  Table table({"ID", "ROLE", "EXPIRES"});
+  Table table({"ID", "ROLE", "NAME", "EXPIRES"});
   const Json* items = reply.Find("items");
   for (const Json& item : items == nullptr ? Json::Array() : items->array()) {
     if (invocation.output == Output::kQuiet) std::puts(item.GetString("id").c_str());
-    table.Add({item.GetString("id"), item.GetString("role"), item.GetString("expires_at")});
+    table.Add({item.GetString("id"), item.GetString("role"), item.GetString("name"),
+               item.GetString("expires_at")});
   }
   if (invocation.output == Output::kTable) std::fputs(table.Render().c_str(), stdout);
   return kExitOk;

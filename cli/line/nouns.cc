@@ -164,8 +164,12 @@ void CommandLine::AddContextAndToken() {
                   "File with the text of a user's token; - is standard input");
   CLI::App* token = AddNoun("token", "", "Join tokens (admin only)");
   CLI::App* create = Add(token, "create", "Print a single-use token", RunTokenCreate,
-                         "  rt token create --role worker --ttl 1h");
+                         "  rt token create --role worker --ttl 1h\n"
+                         "  rt token create --role user --name alice");
   create->add_option("--role", invocation_.role, "worker, user, viewer or admin (default: worker)");
+  create->add_option("--name", invocation_.name,
+                     "Name of the user or node that joins (default: a user's is user-ID, "
+                     "a node chooses its own)");
   create->add_option("--ttl", invocation_.ttl, "Time until the token expires, such as 90m");
   Add(token, "list", "List the tokens that can still be used", RunTokenList, "  rt token list");
   Words(Add(token, "revoke", "Revoke a token", RunTokenRevoke, "  rt token revoke ID"),

@@ -44,6 +44,10 @@ inline constexpr int kNestingMax = 64;
 inline constexpr size_t kReportRowsMax = 4'096;
 inline constexpr size_t kReportBytesMax = 2u << 20;
 inline constexpr Millis kReportDelayMax = 20;
+// Rows of a trial in one answer, as JSON: half of what a message may have, since one row more may be
+// added, and what a row is as JSON is an estimate. And what of the journal is read for it at once.
+inline constexpr size_t kRowsAnswerBytes = 2u << 20;
+inline constexpr size_t kRowsReadBytes = 4u << 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
 // trial knew; a worker pushes fewer at once.
 inline constexpr size_t kCheckpointRowsMax = 4;
@@ -97,6 +101,11 @@ inline constexpr size_t kTokensMax = 4'096;
 inline constexpr Millis kSyncHold = 500;
 // How long a worker keeps what no one waits for (that a program runs now) for the next Sync.
 inline constexpr Millis kSyncDelayMax = 10;
+// The number of the first call of a daemon that a head hears (a thousand a second for 34 years),
+// and how far the next one may be ahead of it: all calls that a daemon makes in vain while its lease
+// lasts. Beyond, somebody else makes up numbers that no later call of the daemon could exceed.
+inline constexpr uint64_t kSyncSeqFirst = uint64_t{1} << 40;
+inline constexpr uint64_t kSyncSeqJump = uint64_t{1} << 20;
 // A node that says nothing for this long is SUSPECT, then LOST.
 inline constexpr Millis kSuspectAfter = 1'000;
 inline constexpr Millis kLostAfter = 1'800;
@@ -179,6 +188,10 @@ inline constexpr Bytes kPeerTreeBytesMin = Bytes{4} << 20;
 inline constexpr Millis kPeerStall = 20'000;
 // Digests that one call asks for or asks about: with 70 bytes each they fit into one message.
 inline constexpr int kDigestsMax = 10'000;
+// What the head said of a peer, whether it has left the cluster, is believed for so long: a pull of
+// many streams asks once. And the number of peers of which a worker remembers it.
+inline constexpr Millis kPeerMemberFor = 5'000;
+inline constexpr size_t kPeersRemembered = 4'096;
 // Streams that a worker serves to others at the same time.
 inline constexpr size_t kPeerStreamsMax = 24;
 // Trees that one worker may list in HoldTrees, and that the head remembers of all.

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <vector>
 
+#include "common/base/busy.h"
+#include "common/rpc/channel.h"
 #include "common/run/clock.h"
 
 namespace rt {
@@ -273,9 +275,9 @@ grpc::Status CallWatch::Take(Client& client) {
       refused = {grpc::StatusCode::UNAVAILABLE, "blocked for a while"};
   } else if (under_way > most) {
     if (!client.refusals.Use()) Block(client, "more calls at once than can be looked at");
-    refused = {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls at once"};
+    refused = ToGrpc(BusyError("too many calls at once"));
   } else if (client.calls > (client.is_token ? most : limits::kCallsOfIdentityMax)) {
-    refused = {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many calls at once; try again later"};
+    refused = ToGrpc(BusyError("too many calls at once"));
   }
   if (!refused.ok()) --client.taken;
   else client.taken_at = now;

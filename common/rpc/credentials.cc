@@ -35,7 +35,9 @@ std::string EncodeJoinToken(const JoinToken& token) {
                                 {"cluster", token.cluster_id},
                                 {"ca", token.credentials.ca_pem},
                                 {"cert", token.credentials.own.certificate_pem},
-                                {"key", token.credentials.own.key_pem}});
+                                {"key", token.credentials.own.key_pem},
+                                {"role", token.role},
+                                {"name", token.name}});
   return std::string(kTokenPrefix) + Base64Encode(json.Dump());
 }
 
@@ -53,7 +55,9 @@ absl::StatusOr<JoinToken> DecodeJoinToken(const std::string& text) {
                   .cluster_id = json->GetString("cluster"),
                   .credentials = {.ca_pem = json->GetString("ca"),
                                   .own = {.certificate_pem = json->GetString("cert"),
-                                          .key_pem = json->GetString("key")}}};
+                                          .key_pem = json->GetString("key")}},
+                  .role = json->GetString("role"),
+                  .name = json->GetString("name")};
   if (token.id.empty() || token.cluster_id.empty() || token.credentials.ca_pem.empty() ||
       token.credentials.own.certificate_pem.empty() || token.credentials.own.key_pem.empty())
     return Invalid("the join token is incomplete", kHint);

@@ -57,6 +57,8 @@ struct JoinToken {
   std::string id;
   std::string cluster_id;
   Credentials credentials;
+  std::string role = {};  // Of whoever joins with it; empty: an older head made it.
+  std::string name = {};  // To which it is bound; empty: a node chooses.
 };
 std::string EncodeJoinToken(const JoinToken& token);
 absl::StatusOr<JoinToken> DecodeJoinToken(const std::string& text);

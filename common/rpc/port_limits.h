@@ -41,9 +41,10 @@ inline constexpr size_t kStreamsMax = 1'024;
 inline constexpr size_t kCallsOfConnectionMax = 4 * kStreamsMax;
 // Running calls of one identity: 1 000 drivers of one user that wait for their experiments.
 inline constexpr size_t kCallsOfIdentityMax = 8'192;
-// Calls of one identity whose headers were parsed and whose handlers did not run yet; above it they
-// come faster than they can be looked at, and are refused. Fewer for an identity that is blocked.
-inline constexpr size_t kCallsUnderWayMax = 512;
+// Calls of one identity whose headers were parsed and whose handlers did not run yet: as many as one
+// connection may have, so that a script that begins them all at once is answered. Above it they come
+// faster than they can be looked at, and are refused. Fewer for an identity that is blocked.
+inline constexpr size_t kCallsUnderWayMax = kStreamsMax;
 inline constexpr size_t kCallsOfBlockedMax = 16;
 // Both bounds for a join token, which needs one call.
 inline constexpr size_t kCallsOfTokenMax = 64;
@@ -51,9 +52,10 @@ inline constexpr size_t kCallsOfTokenMax = 64;
 // off a handful, when a person presses Ctrl-C or a pull has what it wants.
 inline constexpr double kResetsBurst = 1'000;
 inline constexpr double kResetsPerSecond = 50;
-// Calls that are refused above kCallsUnderWayMax before the identity is blocked.
-inline constexpr double kRefusalsBurst = 200;
-inline constexpr double kRefusalsPerSecond = 50;
+// Calls that are refused above kCallsUnderWayMax before the identity is blocked: those of a few
+// connections that all begin what they may have, and the next tries of whoever waits in between.
+inline constexpr double kRefusalsBurst = 4 * kStreamsMax;
+inline constexpr double kRefusalsPerSecond = 200;
 // Connections of one identity: a share of all, and of a join token, which needs one.
 inline constexpr size_t kConnectionsShare = 4;
 inline constexpr size_t kConnectionsOfToken = 32;

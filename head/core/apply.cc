@@ -70,7 +70,7 @@ struct Applier {
         if (trial.end == TrialEnd::kNone) trial.runs.next_attempt += kNumbersSkipped;
   }
   void operator()(const event::TokenCreated& e) {
-    state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at};
+    state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at, e.name};
   }
   void operator()(const event::TokenUsed& e) { state().tokens.erase(e.token); }
   void operator()(const event::TokenRevoked& e) { state().tokens.erase(e.token); }

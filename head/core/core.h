@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "head/core/events.h"
 #include "head/core/inputs.h"
 #include "head/core/state.h"
@@ -57,6 +58,9 @@ std::optional<Millis> NextDeadline(const Core& core);
 // of the newest head that the node has heard.
 absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch);
 absl::Status AnotherHead(uint64_t its_epoch, uint64_t own);  // That error.
+
+// The token, if it can still be used, under the name that is asked for; PermissionDenied otherwise.
+absl::StatusOr<Token> FindTokenFor(const State& state, const input::UseToken& use, Millis now);
 
 // Ends the process when the state contradicts itself. Costs a pass over everything: for tests, the
 // simulator and, sampled, production.

@@ -41,7 +41,8 @@ struct TokenCreated {
   std::string role;
   Millis expires_at = 0;
   std::string pool;
-  RT_FIELDS(TokenCreated, token, role, expires_at, pool);
+  std::string name = {};  // Of the person or node that joins with it; empty: a node chooses.
+  RT_FIELDS(TokenCreated, token, role, expires_at, pool, name);
 };
 struct TokenUsed {
   std::string token;

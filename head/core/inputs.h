@@ -59,14 +59,16 @@ struct CreateToken {
   std::string role;
   Millis ttl = 0;
   std::string pool;
+  std::string name = {};  // Empty: a person's is made from the token's id, a node chooses its own.
 };
 struct RevokeToken {
   std::string token;
 };
-// A node or person presents a join token; answered with a NodeId for role "worker".
+// A node or person presents a join token; answered with a NodeId for role "worker". A refusal does
+// not spend the token.
 struct UseToken {
   std::string token;
-  std::string name;  // The node's, may be empty.
+  std::string name;  // That it asks for; may be empty.
 };
 
 // The worker's whole view. `incarnation` grows with each daemon process of the node; it is also
@@ -88,10 +90,11 @@ struct Sync {
   // Attempts that it has forgotten and whose outputs it is still looking through or pushing.
   std::set<Fence> outputs = {};
 };
-// The connection that carried the node's Sync closed.
+// The connection that carried the node's Sync closed. It says nothing when there is a newer one.
 struct Disconnected {
   NodeId node;
   uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;  // 0: that of all its calls.
 };
 // A person wants the node empty: it stays so until UndrainNode.
 struct DrainNode {

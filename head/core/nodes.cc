@@ -144,6 +144,21 @@ absl::Status CheckIncarnation(uint64_t incarnation, Millis now) {
       "directory, and start the worker again");
 }
 
+// A daemon numbers its calls one by one. A number far ahead of them would make all its calls late
+// ones, and no call could follow the largest number.
+absl::Status CheckSyncSeq(const Core& core, const input::Sync& sync) {
+  const auto found = core.soft.nodes.find(sync.node);
+  const bool is_known = found != core.soft.nodes.end() && found->second.seen &&
+                        found->second.incarnation == sync.incarnation;
+  const uint64_t most =
+      is_known ? found->second.sync_seq + limits::kSyncSeqJump : limits::kSyncSeqFirst;
+  if (sync.sync_seq <= most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the worker's call " + std::to_string(sync.sync_seq) + " lies too far ahead of " +
+      (is_known ? "its call " + std::to_string(found->second.sync_seq) : "its first calls") +
+      ": it is to number its calls from 1 again");
+}
+
 }  // namespace
 
 bool MayTakeWork(const Core& core, NodeId id, Millis now) {
@@ -160,6 +175,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
     return NotFound("this node is not part of the cluster", "join it again with a new token");
   const Node& node = found->second;
   RT_RETURN_IF_ERROR(CheckIncarnation(sync.inventory.incarnation, draft.now));
+  RT_RETURN_IF_ERROR(CheckSyncSeq(draft.core, sync));
   // A late Sync of a daemon that has a successor would undo what the successor reported.
   if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) return absl::OkStatus();
   SoftNode& soft = draft.soft().nodes[sync.node];
@@ -194,6 +210,8 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
 void OnDisconnected(Draft& draft, const input::Disconnected& input) {
   auto found = draft.soft().nodes.find(input.node);
   if (found == draft.soft().nodes.end() || found->second.incarnation != input.incarnation) return;
+  const bool has_newer = input.sync_seq != 0 && input.sync_seq != found->second.sync_seq;
+  if (has_newer) return;
   found->second.connected = false;
   if (IsAway(draft.state(), input.node)) return;
   Millis at = draft.now + limits::kLostAfterDisconnect;

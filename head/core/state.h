@@ -325,7 +325,14 @@ struct Token {
   std::string role;
   std::string pool;
   Millis expires_at = 0;
-  RT_FIELDS(Token, id, role, pool, expires_at);
+  std::string name = {};
+  RT_FIELDS(Token, id, role, pool, expires_at, name);
+
+  // The name that whoever joins with it gets; empty: the node chooses. Releases before names were
+  // bound made tokens of people without one.
+  std::string bound_name() const {
+    return name.empty() && role != "worker" ? "user-" + id : name;
+  }
 };
 
 // The answer given to a request key, so that a retry gets the same one.

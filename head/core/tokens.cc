@@ -1,9 +1,48 @@
-// Join tokens: single use, with an expiry. The journal knows their ids, never their secrets.
+// Join tokens: single use, with an expiry, a role and a name. The journal knows their ids, never
+// their secrets.
+#include <algorithm>
+
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/core.h"
 #include "head/core/draft.h"
 
 namespace rt {
+namespace {
+
+// Whoever creates a token decides who joins with it.
+absl::Status CheckBound(const Token& token, const std::string& asked) {
+  const std::string bound = token.bound_name();
+  if (bound.empty() || asked.empty() || asked == bound) return absl::OkStatus();
+  const std::string kind = token.role == "worker" ? "node" : "user";
+  return WithHint(
+      absl::PermissionDeniedError("this token is for the " + kind + " '" + bound +
+                                  "': nobody joins as '" + asked + "' with it"),
+      "join as '" + bound + "', or ask an admin for another: rt token create --role " +
+          token.role + " --name " + asked);
+}
+
+bool IsTaken(const State& state, const std::string& node_name) {
+  return std::any_of(state.nodes.begin(), state.nodes.end(), [&](const auto& one) {
+    return one.second.name == node_name && !one.second.gone;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Token> FindTokenFor(const State& state, const input::UseToken& use, Millis now) {
+  const auto token = state.tokens.find(use.token);
+  if (token != state.tokens.end() && token->second.expires_at > now) {
+    RT_RETURN_IF_ERROR(CheckBound(token->second, use.name));
+    return token->second;
+  }
+  const bool is_known = token != state.tokens.end();
+  return WithHint(
+      absl::PermissionDeniedError(is_known ? "this token has expired"
+                                           : "this token was used, revoked, or has expired"),
+      "ask an admin for another: rt token create --role " +
+          (is_known ? token->second.role : "ROLE"));
+}
 
 absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input) {
   const State& state = draft.state();
@@ -14,7 +53,9 @@ absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input) {
   if (state.tokens.size() - expired.size() >= limits::kTokensMax)
     return absl::ResourceExhaustedError("too many unused tokens: revoke some");
   for (const std::string& id : expired) draft.Emit(event::TokenRevoked{id});
-  draft.Emit(event::TokenCreated{input.token, input.role, draft.now + input.ttl, input.pool});
+  Token made{.id = input.token, .role = input.role, .name = input.name};
+  draft.Emit(event::TokenCreated{input.token, input.role, draft.now + input.ttl, input.pool,
+                                 made.bound_name()});
   return absl::OkStatus();
 }
 
@@ -26,21 +67,21 @@ absl::Status OnRevokeToken(Draft& draft, const input::RevokeToken& input) {
 
 absl::Status OnUseToken(Draft& draft, const input::UseToken& input) {
   const State& state = draft.state();
-  auto token = state.tokens.find(input.token);
-  if (token == state.tokens.end() || token->second.expires_at <= draft.now)
-    return absl::PermissionDeniedError("the join token is unknown, used or expired");
-  bool worker = token->second.role == "worker";
-  std::string pool = token->second.pool;
-  draft.Emit(event::TokenUsed{input.token});
-  if (!worker) return absl::OkStatus();
-  NodeId id{state.next_node};
-  std::string name = input.name.empty() ? "node-" + std::to_string(id.value) : input.name;
-  for (const auto& [other, node] : state.nodes) {
-    if (node.name != name || node.gone) continue;
-    name += "-" + std::to_string(id.value);
-    break;
+  RT_ASSIGN_OR_RETURN(const Token token, FindTokenFor(state, input, draft.now));
+  const bool is_worker = token.role == "worker";
+  if (is_worker && !token.name.empty() && IsTaken(state, token.name)) {
+    return WithHint(absl::FailedPreconditionError("this token is for the node '" + token.name +
+                                                  "', and the cluster has a node of that name"),
+                    "once that node is LOST: rt node forget " + token.name +
+                        "; the token can still be used");
   }
-  draft.Emit(event::NodeJoined{id, name, pool});
+  draft.Emit(event::TokenUsed{input.token});
+  if (!is_worker) return absl::OkStatus();
+  NodeId id{state.next_node};
+  std::string name = token.name.empty() ? input.name : token.name;
+  if (name.empty()) name = "node-" + std::to_string(id.value);
+  if (IsTaken(state, name)) name += "-" + std::to_string(id.value);
+  draft.Emit(event::NodeJoined{id, name, token.pool});
   draft.out.answer.node = id;
   return absl::OkStatus();
 }

@@ -454,6 +454,7 @@ Json TokenListView(const Core& core, const HeadFacts& facts) {
     if (token.expires_at <= facts.now) continue;
     by_expiry[{token.expires_at, id}] = Json::MakeObject({{"id", id},
                                                           {"role", token.role},
+                                                          {"name", TextOrNull(token.bound_name())},
                                                           {"pool", TextOrNull(token.pool)},
                                                           {"expires_at",
                                                            TimeOrNull(token.expires_at)}});

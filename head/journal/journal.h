@@ -33,6 +33,18 @@ struct StoredRows {
   uint64_t event_seq = 0;
   RowBatch batch;
 };
+// Where it stands among those of its owner; all 0 is before the first.
+struct RowPlace {
+  uint32_t attempt = 0;
+  uint32_t generation = 0;
+  uint32_t rank = 0;
+  uint64_t event_seq = 0;
+  friend auto operator<=>(const RowPlace&, const RowPlace&) = default;
+};
+inline RowPlace PlaceOf(const StoredRows& rows) {
+  const AttemptId& attempt = rows.batch.attempt;
+  return {attempt.number, attempt.generation, rows.batch.rank, rows.event_seq};
+}
 
 class Journal {
  public:
@@ -48,9 +60,11 @@ class Journal {
                             const std::function<absl::Status(const Record&)>& visit) = 0;
   // At most `records_max` records after `after_seq` with their rows, for sinks that tail the log.
   virtual absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) = 0;
-  // Rows of one owner, by (attempt, rank, seq), those of event_seq > after_event_seq.
+  // Rows of one owner behind `after`, in order of RowPlace: as many as make about `bytes_max`, and
+  // at least one batch. None: there are no more.
   virtual absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
-                                                           uint64_t after_event_seq) = 0;
+                                                           const RowPlace& after,
+                                                           size_t bytes_max) = 0;
 
   // The chain's hash at a record (chain.h); DataLoss when there is none.
   virtual absl::StatusOr<std::string> HashAt(uint64_t seq) = 0;

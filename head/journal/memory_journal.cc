@@ -72,18 +72,19 @@ absl::StatusOr<Batch> MemoryJournal::ReadBatch(uint64_t after_seq, size_t record
 }
 
 absl::StatusOr<std::vector<StoredRows>> MemoryJournal::ReadRows(const Owner& owner,
-                                                                uint64_t after_event_seq) {
+                                                                const RowPlace& after,
+                                                                size_t bytes_max) {
   std::lock_guard lock(mutex_);
   std::vector<StoredRows> found;
-  for (const StoredRows& rows : rows_) {
-    if (rows.event_seq > after_event_seq && rows.batch.attempt.owner == owner) {
-      found.push_back(rows);
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), [](const StoredRows& a, const StoredRows& b) {
-    return std::tuple(a.batch.attempt, a.batch.rank, a.event_seq) <
-           std::tuple(b.batch.attempt, b.batch.rank, b.event_seq);
+  for (const StoredRows& rows : rows_)
+    if (rows.batch.attempt.owner == owner && PlaceOf(rows) > after) found.push_back(rows);
+  std::sort(found.begin(), found.end(), [](const StoredRows& a, const StoredRows& b) {
+    return PlaceOf(a) < PlaceOf(b);
   });
+  size_t bytes = 0, count = 0;
+  for (; count < found.size() && bytes < bytes_max; ++count)
+    for (const Row& row : found[count].batch.rows) bytes += row.metrics.size();
+  found.resize(count);
   return found;
 }
 

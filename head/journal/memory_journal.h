@@ -19,8 +19,8 @@ class MemoryJournal final : public Journal {
   absl::Status Read(uint64_t after_seq,
                     const std::function<absl::Status(const Record&)>& visit) override;
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) override;
-  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
-                                                   uint64_t after_event_seq) override;
+  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, const RowPlace& after,
+                                                   size_t bytes_max) override;
   absl::StatusOr<std::string> HashAt(uint64_t seq) override;  // Computed: a pass over the log.
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override;
   absl::Status WriteSnapshot(const Snapshot& snapshot) override;

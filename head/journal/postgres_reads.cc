@@ -11,6 +11,7 @@ namespace {
 
 // Records of one answer: some megabytes.
 constexpr uint64_t kPiece = 5'000;
+constexpr uint64_t kBatchesPerQuestion = 16;  // Of rows: each may have kReportBytesMax.
 
 }  // namespace
 
@@ -98,19 +99,29 @@ absl::StatusOr<Batch> PostgresReads::ReadBatch(uint64_t after_seq, size_t record
 }
 
 absl::StatusOr<std::vector<StoredRows>> PostgresReads::ReadRows(const Owner& owner,
-                                                                uint64_t after_event_seq) {
-  RT_ASSIGN_OR_RETURN(PostgresResult rows, Ask(
-      "SELECT r.event_seq, r.body, r.hash, e.body FROM rt_rows r JOIN rt_events e"
-      " ON e.seq = r.event_seq WHERE r.kind = $1 AND r.grp = $2 AND r.number = $3"
-      " AND r.event_seq > $4 ORDER BY r.attempt, r.generation, r.rank, r.event_seq",
-      {static_cast<uint64_t>(owner.kind), owner.group, uint64_t{owner.number}, after_event_seq}));
+                                                                const RowPlace& after,
+                                                                size_t bytes_max) {
   std::vector<StoredRows> stored;
-  for (int i = 0; i < rows.size(); ++i) {
-    RT_ASSIGN_OR_RETURN(RowBatch decoded,
-                        CheckedRows(rows.Number(i, 0), rows.Bytes(i, 1), rows.Bytes(i, 2)));
-    RT_ASSIGN_OR_RETURN(Record record, DecodeRecord(rows.Bytes(i, 3)));
-    RT_RETURN_IF_ERROR(CheckAnnounced(record, decoded));
-    stored.push_back({rows.Number(i, 0), std::move(decoded)});
+  RowPlace place = after;
+  for (size_t bytes = 0; bytes < bytes_max;) {
+    RT_ASSIGN_OR_RETURN(PostgresResult rows, Ask(
+        "SELECT r.event_seq, r.body, r.hash, e.body FROM rt_rows r JOIN rt_events e"
+        " ON e.seq = r.event_seq WHERE r.kind = $1 AND r.grp = $2 AND r.number = $3"
+        " AND (r.attempt, r.generation, r.rank, r.event_seq) > ($4, $5, $6, $7)"
+        " ORDER BY r.attempt, r.generation, r.rank, r.event_seq LIMIT $8",
+        {static_cast<uint64_t>(owner.kind), owner.group, uint64_t{owner.number},
+         uint64_t{place.attempt}, uint64_t{place.generation}, uint64_t{place.rank},
+         place.event_seq, kBatchesPerQuestion}));
+    for (int i = 0; i < rows.size() && bytes < bytes_max; ++i) {
+      RT_ASSIGN_OR_RETURN(RowBatch decoded,
+                          CheckedRows(rows.Number(i, 0), rows.Bytes(i, 1), rows.Bytes(i, 2)));
+      RT_ASSIGN_OR_RETURN(Record record, DecodeRecord(rows.Bytes(i, 3)));
+      RT_RETURN_IF_ERROR(CheckAnnounced(record, decoded));
+      bytes += rows.Bytes(i, 1).size();
+      stored.push_back({rows.Number(i, 0), std::move(decoded)});
+      place = PlaceOf(stored.back());
+    }
+    if (static_cast<uint64_t>(rows.size()) < kBatchesPerQuestion) return stored;
   }
   return stored;
 }

@@ -21,7 +21,8 @@ class PostgresReads {
   // As Journal's functions of these names.
   absl::Status Read(uint64_t after_seq, const Visit& visit);
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max);
-  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, uint64_t after_event_seq);
+  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, const RowPlace& after,
+                                                   size_t bytes_max);
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max);
   absl::Status WriteSnapshot(const Snapshot& snapshot);
   // The chain's hash at a record; DataLoss when there is none.

@@ -50,8 +50,8 @@ class Shipper final : public ShippingJournal {
   absl::Status Read(uint64_t after_seq,
                     const std::function<absl::Status(const Record&)>& visit) override;
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) override;
-  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
-                                                   uint64_t after_event_seq) override;
+  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, const RowPlace& after,
+                                                   size_t bytes_max) override;
   absl::StatusOr<std::string> HashAt(uint64_t seq) override { return local_->HashAt(seq); }
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override {
     return local_->LatestSnapshot(seq_max);
@@ -304,11 +304,16 @@ absl::StatusOr<Batch> Shipper::ReadBatch(uint64_t after_seq, size_t records_max)
 }
 
 absl::StatusOr<std::vector<StoredRows>> Shipper::ReadRows(const Owner& owner,
-                                                          uint64_t after_event_seq) {
+                                                          const RowPlace& after,
+                                                          size_t bytes_max) {
   const uint64_t durable = durable_seq_;
-  RT_ASSIGN_OR_RETURN(std::vector<StoredRows> rows, local_->ReadRows(owner, after_event_seq));
-  std::erase_if(rows, [&](const StoredRows& stored) { return stored.event_seq > durable; });
-  return rows;
+  for (RowPlace place = after;;) {
+    RT_ASSIGN_OR_RETURN(std::vector<StoredRows> rows, local_->ReadRows(owner, place, bytes_max));
+    if (rows.empty()) return rows;
+    place = PlaceOf(rows.back());
+    std::erase_if(rows, [&](const StoredRows& stored) { return stored.event_seq > durable; });
+    if (!rows.empty()) return rows;  // None is left: those of another rank may follow.
+  }
 }
 
 absl::Status Shipper::WriteSnapshot(const Snapshot& snapshot) {

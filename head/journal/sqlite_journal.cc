@@ -38,9 +38,9 @@ class SqliteJournal final : public Journal {
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max) override {
     return durable_seq_ <= after_seq ? Batch{} : reads_.ReadBatch(after_seq, records_max);
   }
-  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner,
-                                                   uint64_t after_event_seq) override {
-    return reads_.ReadRows(owner, after_event_seq);
+  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, const RowPlace& after,
+                                                   size_t bytes_max) override {
+    return reads_.ReadRows(owner, after, bytes_max);
   }
   absl::StatusOr<std::string> HashAt(uint64_t seq) override { return reads_.HashAt(seq); }
   absl::StatusOr<std::optional<Snapshot>> LatestSnapshot(uint64_t seq_max) override {

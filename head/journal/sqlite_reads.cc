@@ -76,24 +76,30 @@ absl::StatusOr<Batch> SqliteReads::ReadBatch(uint64_t after_seq, size_t records_
 }
 
 absl::StatusOr<std::vector<StoredRows>> SqliteReads::ReadRows(const Owner& owner,
-                                                              uint64_t after_event_seq) {
+                                                              const RowPlace& after,
+                                                              size_t bytes_max) {
   RT_ASSIGN_OR_RETURN(Reader reader, Lease());
   RT_ASSIGN_OR_RETURN(SqliteStatement rows, SqliteStatement::Prepare(
       *reader, "SELECT r.event_seq, r.body, r.hash, e.body FROM rows r"
                " JOIN events e ON e.seq=r.event_seq WHERE r.kind=? AND r.grp=? AND r.number=?"
-               " AND r.event_seq>? ORDER BY r.attempt, r.generation, r.rank, r.event_seq"));
+               " AND (r.attempt, r.generation, r.rank, r.event_seq) > (?, ?, ?, ?)"
+               " ORDER BY r.attempt, r.generation, r.rank, r.event_seq"));
   rows.Bind(1, static_cast<uint64_t>(owner.kind)).Bind(2, owner.group);
-  rows.Bind(3, uint64_t{owner.number}).Bind(4, after_event_seq);
+  rows.Bind(3, uint64_t{owner.number});
+  rows.Bind(4, uint64_t{after.attempt}).Bind(5, uint64_t{after.generation});
+  rows.Bind(6, uint64_t{after.rank}).Bind(7, after.event_seq);
   std::vector<StoredRows> stored;
-  while (true) {
+  for (size_t bytes = 0; bytes < bytes_max;) {
     RT_ASSIGN_OR_RETURN(bool found, rows.Step());
     if (!found) return stored;
     RT_ASSIGN_OR_RETURN(RowBatch decoded,
                         CheckedRows(rows.Number(0), rows.Bytes(1), rows.Bytes(2)));
     RT_ASSIGN_OR_RETURN(Record record, DecodeRecord(rows.Bytes(3)));
     RT_RETURN_IF_ERROR(CheckAnnounced(record, decoded));
+    bytes += rows.Bytes(1).size();
     stored.push_back({rows.Number(0), std::move(decoded)});
   }
+  return stored;
 }
 
 absl::StatusOr<std::string> SqliteReads::HashAt(uint64_t seq) {

@@ -21,7 +21,8 @@ class SqliteReads {
   // As Journal's functions of these names; `limit` bounds the records.
   absl::Status Read(uint64_t after_seq, uint64_t limit, const Visit& visit);
   absl::StatusOr<Batch> ReadBatch(uint64_t after_seq, size_t records_max);
-  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, uint64_t after_event_seq);
+  absl::StatusOr<std::vector<StoredRows>> ReadRows(const Owner& owner, const RowPlace& after,
+                                                   size_t bytes_max);
   // The chain's hash at a record; DataLoss when there is none.
   absl::StatusOr<std::string> HashAt(uint64_t seq);
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "common/base/busy.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/log.h"
@@ -92,6 +93,7 @@ class Loop final : public HeadLoop {
   void Query(std::function<void(const Core&)> read,
              std::function<void(absl::Status)> done) override;
   void OnDurable(std::function<void(uint64_t durable_seq)> changed) override;
+  const Members& members() const override { return members_; }
   uint64_t epoch() const override { return epoch_; }
   uint64_t durable_seq() const override { return journal_.durable_seq(); }
   std::optional<uint64_t> shipped_seq() const override { return journal_.shipped_seq(); }
@@ -133,6 +135,7 @@ class Loop final : public HeadLoop {
   uint64_t inputs_until_check_ = 0;
   uint64_t announced_seq_ = 0;
   std::optional<Snapshotter> snapshotter_;
+  Members members_;
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
@@ -186,6 +189,7 @@ absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) 
   ahead_of_wall_ = StartTime(core_.world.state, wall) - wall;
   CheckInvariants(core_);
   SayWhatWasNotRead(core_.world);
+  members_.Begin(core_.world.state);
   ReachFailpoint("head.start.after_replay");
   Outcome outcome = StepOnce(std::move(start));
   RT_RETURN_IF_ERROR(outcome.verdict);
@@ -210,7 +214,7 @@ bool Loop::Enqueue(Item& item, size_t limit) {
 
 constexpr size_t kOthersMax = limits::kInboxInputsMax - limits::kInboxReservedForSync;
 absl::Status Full() {
-  return WithHint(absl::ResourceExhaustedError("the head has too much to do"), "try again later");
+  return BusyError("the head has too much to do");
 }
 
 void Loop::Post(Input input, AnswerFn done) {
@@ -317,6 +321,7 @@ void Loop::HandleSync(SyncItem item) {
     return;
   }
   const uint64_t incarnation = parked.incarnation;
+  if (IsOvertaken(core_, node, parked)) behind_.insert(node);  // It hears by how much.
   if (auto older = parked_.Park(node, std::move(parked))) {
     const bool waits = older->incarnation == incarnation && older->sync_seq == item.seen.open_seq;
     released_.push_back({node, std::move(*older), waits});
@@ -328,6 +333,8 @@ void Loop::HandleSync(SyncItem item) {
 Outcome Loop::StepOnce(const Input& input) {
   last_now_ = std::max(last_now_, Now());
   Outcome outcome = Step(core_, input, last_now_);
+  if (auto change = members_.ChangeOf(outcome.records))
+    AfterDurable([change](const absl::Status& status) { if (status.ok()) change(); });
   std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(batch_.records));
   std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
   if (--inputs_until_check_ == 0) {
@@ -381,7 +388,7 @@ void Loop::EndOfBatch(SteadyTime now) {
 
 void Loop::Reply(NodeId node, ParkedSync sync) {
   SyncReply reply =
-      MakeSyncReply(core_.world, node, parked_.VersionOf(node), sync.listed);
+      MakeSyncReply(core_, node, parked_.VersionOf(node), sync.listed);
   reply.now = last_now_;
   AfterDurable([this, done = std::move(sync.done),
                 reply = std::move(reply)](absl::Status status) mutable {

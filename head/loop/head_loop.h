@@ -12,6 +12,7 @@
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "head/journal/journal.h"
+#include "head/loop/members.h"
 
 namespace rt {
 
@@ -25,6 +26,9 @@ struct SyncReply {
   Millis hold = 0;
   uint64_t durable_seq = 0;
   Millis now = 0;  // The head's clock, by which deadlines are.
+  // The newest call of the node's newest daemon that this head has heard.
+  uint64_t newest_incarnation = 0;
+  uint64_t newest_seq = 0;
 };
 
 // What the worker had when it sent a Sync, beside what the core is told.
@@ -64,6 +68,7 @@ class HeadLoop {
                      std::function<void(absl::Status)> done) = 0;
   // `changed` is called after every durable batch with its last seq (for waits and sinks).
   virtual void OnDurable(std::function<void(uint64_t durable_seq)> changed) = 0;
+  virtual const Members& members() const = 0;
   virtual uint64_t epoch() const = 0;  // This head's.
   virtual uint64_t durable_seq() const = 0;
   virtual std::optional<uint64_t> shipped_seq() const = 0;  // As Journal's.

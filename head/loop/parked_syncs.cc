@@ -66,9 +66,20 @@ const ParkedSync* ParkedSyncs::Find(NodeId node) const {
   return found == parked_.end() ? nullptr : &found->second;
 }
 
-SyncReply MakeSyncReply(const World& world, NodeId node, uint64_t version,
+bool IsOvertaken(const Core& core, NodeId node, const ParkedSync& sync) {
+  const auto found = core.soft.nodes.find(node);
+  return found != core.soft.nodes.end() && found->second.incarnation == sync.incarnation &&
+         found->second.sync_seq > sync.sync_seq;
+}
+
+SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
                         const std::set<Fence>& listed) {
+  const World& world = core.world;
   SyncReply reply;
+  if (auto soft = core.soft.nodes.find(node); soft != core.soft.nodes.end()) {
+    reply.newest_incarnation = soft->second.incarnation;
+    reply.newest_seq = soft->second.sync_seq;
+  }
   reply.epoch = world.state.epoch;
   reply.version = version;
   reply.hold = limits::kSyncHold;

@@ -49,7 +49,9 @@ class ParkedSyncs {
 };
 
 // The reply that the state gives to a node's Sync.
-SyncReply MakeSyncReply(const World& world, NodeId node, uint64_t version,
+SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
                         const std::set<Fence>& listed);
+// Whether the head has heard a newer call of the node than this one.
+bool IsOvertaken(const Core& core, NodeId node, const ParkedSync& sync);
 
 }  // namespace rt

@@ -66,6 +66,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"WorkerService/HoldTrees", {kWorker, "hold files for others"}},
       {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
       {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
+      {"WorkerService/CheckMember", {kWorker, "ask about other nodes"}},
       {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
       {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},

@@ -73,10 +73,11 @@ class ClusterService final : public v1::ClusterService::CallbackService {
                        v1::CreateTokenReply* reply) override {
     return Unary(edge_, context, "ClusterService/CreateToken", [&](auto&, Reactor* reactor) {
       rt::CreateToken(edge_.loop, edge_.io, edge_.settings,
-                      {request->role(), request->ttl_ms(), request->pool()},
+                      {request->role(), request->ttl_ms(), request->pool(), request->name()},
                       [reactor, reply](absl::StatusOr<NewToken> token) {
                         if (token.ok()) {
                           reply->set_id(token->id);
+                          reply->set_name(token->name);
                           reply->set_token(token->text);
                         }
                         reactor->Finish(ToGrpc(token.status()));

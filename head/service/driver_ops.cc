@@ -101,8 +101,9 @@ void GetTrial(const Call& call, JsonDone done) {
 }
 void TrialRows(const Call& call, JsonDone done) {
   WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
-    call.tools.operations.ReadRows(id, call.json.GetDouble("after_iteration", -1),
-                                   std::move(next));
+    call.tools.operations.ReadRows(
+        {id, call.json.GetDouble("after_iteration", -1), call.json.GetString("after")},
+        std::move(next));
   });
 }
 void StopTrial(const Call& call, JsonDone done) {

@@ -122,8 +122,9 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   Reactor* ReadRows(Context* context, const v1::ReadRowsRequest* request,
                    v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/ReadRows", [&](auto&, Reactor* reactor) {
-      edge_.operations.ReadRows(IdOf(request->trial()), request->after_iteration(),
-                                AnswerJsonTo(reactor, reply));
+      edge_.operations.ReadRows(
+          {IdOf(request->trial()), request->after_iteration(), request->after()},
+          AnswerJsonTo(reactor, reply));
     });
   }
   Reactor* ListResults(Context* context, const v1::ListResultsRequest* request,

@@ -99,7 +99,12 @@ absl::StatusOr<Identity> Admit(const Edge& edge, grpc::CallbackServerContext& co
   if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
   RT_ASSIGN_OR_RETURN(Identity who, edge.peers.Find(*auth));
   RT_RETURN_IF_ERROR(Authorize(method, who, edge.settings.cluster_id));
-  if (who.kind != "node") RT_RETURN_IF_ERROR(CompareEpochs(edge, context));
+  if (who.kind != "node") {
+    RT_RETURN_IF_ERROR(CompareEpochs(edge, context));
+  } else if (method != "WorkerService/Sync") {  // The core decides what a Sync's node hears.
+    RT_ASSIGN_OR_RETURN(const NodeId node, NodeOf(who));
+    RT_RETURN_IF_ERROR(edge.loop.members().Check(node));
+  }
   return who;
 }
 

@@ -12,9 +12,6 @@
 namespace rt {
 namespace {
 
-// An answer must fit into one message (kMessageBytesMax) with room for its frame.
-constexpr size_t kRowsBytesMax = 2u << 20;
-
 ExperimentId Newest(const Core& core, ExperimentId id) {
   const auto& all = core.world.state.experiments;
   return id.value == 0 && !all.empty() ? all.rbegin()->first : id;
@@ -43,13 +40,6 @@ NodeId NodeNamed(const Core& core, const std::string& name_or_id) {
 uint64_t DrawSeed() {
   std::random_device device;
   return ((uint64_t{device()} << 32) | device()) >> 11;  // Exact as a double in JSON readers.
-}
-
-// Whether the row counts: its attempt stands in the lineage, at or before the cut.
-bool InLineage(const std::vector<Segment>& lineage, uint32_t attempt, uint64_t seq) {
-  for (const Segment& segment : lineage)
-    if (segment.attempt == attempt) return segment.seq_to == 0 || seq <= segment.seq_to;
-  return false;
 }
 
 Json AnswerJson(const Answer& answer) {
@@ -197,46 +187,8 @@ void Operations::StopTrial(TrialId id, const std::string& reason, JsonDone done)
   Post(input::StopTrial{id, reason}, std::move(done));
 }
 
-void Operations::ReadRows(TrialId id, double after_iteration, JsonDone done) {
-  auto resolved = std::make_shared<TrialId>(id);
-  auto view = [resolved](const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
-    *resolved = Newest(core, *resolved);
-    if (FindTrial(core.world.state, *resolved) == nullptr)
-      return NotFound("there is no trial " + ToString(*resolved));
-    return Json();
-  };
-  Ask(std::move(view), [this, resolved, after_iteration, done = std::move(done)](auto found) {
-    if (!found.ok()) return done(found.status());
-    io_([this, resolved, after_iteration, done] {
-      auto stored = journal_.ReadRows(Owner::Of(*resolved), 0);
-      if (!stored.ok()) return done(stored.status());
-      FillRows(*resolved, after_iteration, std::move(stored).value(), done);
-    });
-  });
-}
-
-void Operations::FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored,
-                          JsonDone done) {
-  auto view = [id, after_iteration, stored = std::move(stored)](
-                  const Core& core, const HeadFacts&) -> absl::StatusOr<Json> {
-    const Trial* trial = FindTrial(core.world.state, id);
-    if (trial == nullptr) return NotFound("there is no trial " + ToString(id));
-    Json rows = Json::MakeArray();
-    size_t bytes = 0;
-    bool more = false;
-    for (const StoredRows& part : stored) {
-      for (const Row& row : part.batch.rows) {
-        if (more || part.batch.rank != 0 || row.iteration <= after_iteration) continue;
-        if (!InLineage(trial->lineage, part.batch.attempt.number, row.seq)) continue;
-        // The counters that rt fills in, and the configuration, cost about as much again.
-        bytes += 2 * row.metrics.size() + trial->params.size() + 400;
-        more = bytes > kRowsBytesMax && !rows.array().empty();
-        if (!more) rows.Append(FillResult(core, *trial, part.batch.attempt.number, row));
-      }
-    }
-    return Json::MakeObject({{"rows", std::move(rows)}, {"more", more}});
-  };
-  Ask(std::move(view), std::move(done));
+void Operations::ReadRows(const RowsAsk& ask, JsonDone done) {
+  ReadTrialRows(loop_, journal_, io_, ask, std::move(done));
 }
 
 void Operations::SubmitJob(const std::string& owner, const std::string& spec,

@@ -8,6 +8,7 @@
 
 #include "head/journal/journal.h"
 #include "head/service/settings.h"
+#include "head/service/trial_rows.h"
 #include "head/service/waits.h"
 
 namespace rt {
@@ -59,8 +60,7 @@ class Operations {
   void StopTrial(TrialId id, const std::string& reason, JsonDone done);
   // Inputs that change something and answer nothing: pausing, resuming, extending, retrying.
   void Change(Input input, JsonDone done) { Post(std::move(input), std::move(done)); }
-  // {"rows": […], "more": bool}: an answer is cut near 2 MiB; ask again after the last iteration.
-  void ReadRows(TrialId id, double after_iteration, JsonDone done);
+  void ReadRows(const RowsAsk& ask, JsonDone done);
   void SubmitJob(const std::string& owner, const std::string& spec, const std::string& key,
                  JsonDone done);  // {"job"}
   void GetJob(JobId id, JsonDone done);
@@ -72,7 +72,6 @@ class Operations {
   void CreateNew(NewExperiment request, JsonDone done);  // May block.
   void ShowQuestions(ExperimentId id, std::function<Json(const Core&)> entries, uint64_t through,
                      bool more, JsonDone done);
-  void FillRows(TrialId id, double after_iteration, std::vector<StoredRows> stored, JsonDone done);
 
   HeadLoop& loop_;
   Journal& journal_;

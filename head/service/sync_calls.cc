@@ -1,5 +1,7 @@
 #include "head/service/sync_calls.h"
 
+#include <mutex>
+
 #include "common/base/status.h"
 #include "head/service/translate.h"
 
@@ -21,12 +23,9 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
     const SyncSeen seen = is_last ? SyncSeen{}
                                   : SyncSeen{request.seen_version(), request.open_seq()};
     NodeId speaker = *node;
-    Newest call{sync->incarnation, sync->sync_seq};
-    owner_.Begin(speaker, call);
     {
       std::lock_guard lock(mutex_);
-      node_ = speaker;
-      call_ = call;
+      call_ = {speaker, sync->incarnation, sync->sync_seq};
     }
     Edge& edge = owner_.edge_;
     // From here on this call may end at any moment: no member is touched after PostSync.
@@ -38,17 +37,14 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
   void OnCancel() override {
     // A deadline of the worker's own is no disconnect.
     if (context_->deadline() <= std::chrono::system_clock::now()) return;
-    NodeId node;
-    Newest call;
+    input::Disconnected call;
     {
       std::lock_guard lock(mutex_);
-      node = node_;
       call = call_;
     }
-    if (node.value == 0 || !owner_.IsNewest(node, call)) return;
-    owner_.edge_.loop.Post(input::Disconnected{node, call.incarnation},
-                           [](const absl::Status&, const rt::Answer&) {});
-    owner_.edge_.loop.Wake(node);  // Nobody waits for it, but the end of the server does.
+    if (call.node.value == 0) return;
+    owner_.edge_.loop.Post(call, [](const absl::Status&, const rt::Answer&) {});
+    owner_.edge_.loop.Wake(call.node);  // Nobody waits for it, but the end of the server does.
   }
   void OnDone() override { delete this; }
 
@@ -56,7 +52,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
   void Answer(const SyncReply& answer, v1::SyncReply* reply) {
     if (answer.status.ok()) {
       FillReply(answer, reply);
-      for (const LogHub::Open& open : owner_.edge_.logs.OpenFor(node_)) {
+      for (const LogHub::Open& open : owner_.edge_.logs.OpenFor(call_.node)) {
         auto* request = reply->add_logs();
         request->set_id(open.id);
         *request->mutable_fence() = ToWire(open.query.fence);
@@ -73,8 +69,7 @@ class SyncCalls::Call final : public grpc::ServerUnaryReactor {
   SyncCalls& owner_;
   grpc::CallbackServerContext* context_;
   std::mutex mutex_;
-  NodeId node_;  // 0 until the call is posted.
-  Newest call_;
+  input::Disconnected call_;  // Its node is 0 until the call is posted.
 };
 
 grpc::ServerUnaryReactor* SyncCalls::Start(grpc::CallbackServerContext* context,
@@ -82,19 +77,6 @@ grpc::ServerUnaryReactor* SyncCalls::Start(grpc::CallbackServerContext* context,
   auto* call = new Call(*this, context);
   call->Begin(request, reply);
   return call;
-}
-
-void SyncCalls::Begin(NodeId node, Newest call) {
-  std::lock_guard lock(mutex_);
-  Newest& newest = newest_[node];
-  const auto order = [](const Newest& c) { return std::pair(c.incarnation, c.sync_seq); };
-  if (order(newest) < order(call)) newest = call;
-}
-
-bool SyncCalls::IsNewest(NodeId node, Newest call) {
-  std::lock_guard lock(mutex_);
-  auto found = newest_.find(node);
-  return found != newest_.end() && found->second == call;
 }
 
 }  // namespace rt

@@ -1,10 +1,7 @@
-// The Sync calls that are held: who is newest, and what a closed connection means. Thread-safe.
+// The Sync calls that are held, and what is said of one whose connection closes. Thread-safe.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
-
-#include <map>
-#include <mutex>
 
 #include "head/service/services.h"
 #include "rt/v1/worker.pb.h"
@@ -19,17 +16,7 @@ class SyncCalls {
 
  private:
   class Call;
-  struct Newest {
-    uint64_t incarnation = 0;
-    uint64_t sync_seq = 0;
-    friend bool operator==(const Newest&, const Newest&) = default;
-  };
-  void Begin(NodeId node, Newest call);
-  bool IsNewest(NodeId node, Newest call);
-
   Edge& edge_;
-  std::mutex mutex_;
-  std::map<NodeId, Newest> newest_;
 };
 
 }  // namespace rt

@@ -17,21 +17,25 @@ constexpr Millis kCertificateFor = 365 * kDay;
 absl::StatusOr<Joined> Sign(const Settings& settings, const JoinAsk& ask, const Token& token,
                             NodeId node) {
   const bool worker = token.role == "worker";
-  const std::string person = ask.name.empty() ? "user-" + ask.token : ask.name;
   Identity identity{.cluster_id = settings.cluster_id,
                     .kind = worker ? "node" : "user",
-                    .name = worker ? std::to_string(node.value) : person,
+                    .name = worker ? std::to_string(node.value) : token.bound_name(),
                     .role = token.role};
   RT_ASSIGN_OR_RETURN(std::string certificate,
                       SignCsr(settings.ca, ask.csr_pem, identity, kCertificateFor));
   return Joined{std::move(certificate), worker ? node : NodeId{}};
 }
 
-absl::StatusOr<NewToken> IssueToken(const Settings& settings, const std::string& id, Millis ttl) {
-  Identity identity{.cluster_id = settings.cluster_id, .kind = "join", .name = id, .role = "join"};
+absl::StatusOr<NewToken> IssueToken(const Settings& settings, const Token& token, Millis ttl) {
+  Identity identity{
+      .cluster_id = settings.cluster_id, .kind = "join", .name = token.id, .role = "join"};
   RT_ASSIGN_OR_RETURN(KeyPair own, IssueKeyPair(settings.ca, identity, ttl, {}));
-  Credentials credentials{.ca_pem = settings.ca.certificate_pem, .own = std::move(own)};
-  return NewToken{id, EncodeJoinToken({id, settings.cluster_id, std::move(credentials)})};
+  JoinToken text{.id = token.id,
+                 .cluster_id = settings.cluster_id,
+                 .credentials = {settings.ca.certificate_pem, std::move(own)},
+                 .role = token.role,
+                 .name = token.bound_name()};
+  return NewToken{token.id, text.name, EncodeJoinToken(text)};
 }
 
 absl::Status CheckName(const std::string& name) {
@@ -57,14 +61,16 @@ void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
     return done(size);
   if (request.ttl < 0 || request.ttl > kTtlMax)
     return done(Invalid("a token lives for at most 30 days"));
+  if (absl::Status named = CheckName(request.name); !named.ok()) return done(named);
   Millis ttl = request.ttl == 0 ? kTtlDefault : request.ttl;
-  std::string id = RandomHex(8);
-  auto created = [&settings, io, id, ttl, done = std::move(done)](const absl::Status& status,
-                                                                  const Answer&) {
+  const Token token{.id = RandomHex(8), .role = request.role, .name = request.name};
+  auto created = [&settings, io, token, ttl, done = std::move(done)](const absl::Status& status,
+                                                                     const Answer&) {
     if (!status.ok()) return done(status);
-    io([&settings, id, ttl, done] { done(IssueToken(settings, id, ttl)); });
+    io([&settings, token, ttl, done] { done(IssueToken(settings, token, ttl)); });
   };
-  loop.Post(input::CreateToken{id, request.role, ttl, request.pool}, std::move(created));
+  loop.Post(input::CreateToken{token.id, token.role, ttl, request.pool, token.name},
+            std::move(created));
 }
 
 void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const JoinAsk& ask,
@@ -73,9 +79,12 @@ void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const J
   if (checked.ok()) checked = CheckSize("csr_pem", ask.csr_pem.size(), 16u << 10);
   if (!checked.ok()) return done(checked);
   auto token = std::make_shared<Token>();
-  auto read = [token, id = ask.token](const Core& core) {
-    auto found = core.world.state.tokens.find(id);
-    if (found != core.world.state.tokens.end()) *token = found->second;
+  auto usable = std::make_shared<absl::Status>();
+  auto read = [token, usable, ask](const Core& core) {
+    absl::StatusOr<Token> found =
+        FindTokenFor(core.world.state, {ask.token, ask.name}, core.soft.last_step_at);
+    *usable = found.status();
+    if (found.ok()) *token = *std::move(found);
   };
   // The whole request is tried before the token is spent: what cannot be signed costs nothing.
   auto try_first = [&settings, io, token, ask, done](std::function<void()> then) {
@@ -92,10 +101,9 @@ void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const J
     });
   };
   loop.Query(std::move(read),
-             [&loop, token, ask, try_first, used, done](const absl::Status& status) {
+             [&loop, usable, ask, try_first, used, done](const absl::Status& status) {
     if (!status.ok()) return done(status);
-    if (token->role.empty())
-      return done(absl::PermissionDeniedError("this token was used, revoked, or has expired"));
+    if (!usable->ok()) return done(*usable);
     try_first([&loop, ask, used] { loop.Post(input::UseToken{ask.token, ask.name}, used); });
   });
 }

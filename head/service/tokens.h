@@ -10,10 +10,12 @@ namespace rt {
 struct TokenRequest {
   std::string role;  // worker, user, viewer, admin
   Millis ttl = 0;    // 0: one hour.
-  std::string pool;
+  std::string pool = {};
+  std::string name = {};  // Of the person or node; empty: a person's is made from the token's id.
 };
 struct NewToken {
   std::string id;
+  std::string name;  // That whoever joins with it gets; empty: a node chooses.
   std::string text;  // Shown once.
 };
 using TokenDone = std::function<void(absl::StatusOr<NewToken>)>;
@@ -23,7 +25,7 @@ void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
 struct JoinAsk {
   std::string token;  // Its id, from the caller's certificate.
   std::string csr_pem;
-  std::string name;
+  std::string name;  // May be empty. Refused when the token is bound to another one.
 };
 struct Joined {
   std::string certificate_pem;

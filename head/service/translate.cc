@@ -244,6 +244,8 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
   reply->set_version(from.version);
   reply->set_hold_ms(from.hold);
   reply->set_durable_seq(from.durable_seq);
+  reply->set_newest_incarnation(from.newest_incarnation);
+  reply->set_newest_seq(from.newest_seq);
   std::map<Fence, const LaunchSpec*> bodies;
   for (const auto& body : from.bodies) bodies[body.fence] = &body;
   size_t bytes = 0;

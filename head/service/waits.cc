@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/busy.h"
+
 namespace rt {
 namespace {
 // Long enough to make polling cheap, short enough for proxies and clients that come and go.
@@ -35,7 +37,7 @@ void Waits::Add(Check check, Millis hold, JsonDone done) {
     std::lock_guard lock(mutex_);
     if (closed_) refused = absl::UnavailableError("the head is ending");
     if (parked_.size() >= kParkedMax)
-      refused = absl::ResourceExhaustedError("too many waits are parked; try again in 1 s");
+      refused = BusyError("too many waits are parked");
     if (refused.ok()) {
       parked_[parked.get()] = parked;
       ++in_flight_;

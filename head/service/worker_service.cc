@@ -190,6 +190,14 @@ class WorkerService final : public v1::WorkerService::CallbackService {
           });
     });
   }
+  Reactor* CheckMember(Context* context, const v1::CheckMemberRequest* request,
+                       v1::CheckMemberReply* reply) override {
+    return AsNode(context, "WorkerService/CheckMember", [&](NodeId, Reactor* reactor) {
+      const Members::Standing standing = edge_.loop.members().Of(NodeId{request->node()});
+      reply->set_gone(standing == Members::Standing::kGone);
+      reactor->Finish(grpc::Status::OK);
+    });
+  }
   Reactor* HoldTrees(Context* context, const v1::HoldTreesRequest* request, v1::Empty*) override {
     return AsNode(context, "WorkerService/HoldTrees", [&](NodeId node, Reactor* reactor) {
       absl::Status checked = CheckPeer(request->address());

@@ -340,20 +340,24 @@ absl::Status ExperimentSink::RewriteNow(uint32_t number) {
 
 // Those that count.
 absl::StatusOr<std::vector<Json>> ExperimentSink::RowsUpTo(const Trial& trial, uint64_t seq) {
-  RT_ASSIGN_OR_RETURN(const std::vector<StoredRows> stored,
-                      parts_.journal.ReadRows(Owner::Of(trial.id), 0));
   std::vector<Json> rows;
-  for (const StoredRows& some : stored) {
-    // Later ones come when their record does.
-    if (some.batch.rank != 0 || some.event_seq > seq) continue;
-    const uint32_t attempt = some.batch.attempt.number;
-    for (const Row& row : some.batch.rows) {
-      if (!CountsInLineage(trial, attempt, row.seq)) continue;
-      std::lock_guard lock(parts_.replica.mutex);
-      rows.push_back(FillResult(parts_.replica.core, trial, attempt, row));
+  for (RowPlace place;;) {
+    RT_ASSIGN_OR_RETURN(
+        const std::vector<StoredRows> stored,
+        parts_.journal.ReadRows(Owner::Of(trial.id), place, limits::kRowsReadBytes));
+    if (stored.empty()) return rows;
+    place = PlaceOf(stored.back());
+    for (const StoredRows& some : stored) {
+      // Later ones come when their record does.
+      if (some.batch.rank != 0 || some.event_seq > seq) continue;
+      const uint32_t attempt = some.batch.attempt.number;
+      for (const Row& row : some.batch.rows) {
+        if (!CountsInLineage(trial, attempt, row.seq)) continue;
+        std::lock_guard lock(parts_.replica.mutex);
+        rows.push_back(FillResult(parts_.replica.core, trial, attempt, row));
+      }
     }
   }
-  return rows;
 }
 
 // The trial's files are of no use to append to any more: they are written again later.

@@ -55,9 +55,9 @@ class AttackTest(unittest.TestCase):
         return cls.site.daemons[name].pid
 
     @classmethod
-    def token_credentials(cls) -> pathlib.Path:
-        """The certificate of a join token that nobody used."""
-        token = decode(cls.site.token("worker"))
+    def token_credentials(cls, text: str = "") -> pathlib.Path:
+        """The certificate of a join token; of a new one that nobody used, where none is given."""
+        token = decode(text or cls.site.token("worker"))
         folder = cls.site.root / f"token-{time.monotonic_ns()}"
         folder.mkdir()
         for part in ("ca", "cert", "key"):

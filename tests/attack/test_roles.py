@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import threading
 import unittest
 
 import listening
-from http2 import Connection
+from http2 import Connection, bytes_field, number_field
 from site_under_attack import ROOT, STATUS, AttackTest, wait_until
 
-PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 7, 12, 16
+INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED = 3, 5, 7, 12, 16
+SYNC = "/rt.v1.WorkerService/Sync"
+JOIN = "/rt.v1.ClusterService/Join"
 ROLES = ["admin", "user", "viewer", "worker", "join"]
 # Their answer is long in coming, or it ends what the others need.
 LAST = ["/rt.v1.ClusterService/Shutdown"]
@@ -44,17 +47,56 @@ def documented() -> dict[str, set[str]]:
 
 
 class RolesTest(AttackTest):
+    def worker(self, name: str) -> tuple[int, pathlib.Path]:
+        """Starts a worker; its peer port, and its credentials."""
+        token = self.site.root / f"{name}.token"
+        token.touch(0o600)
+        token.write_text(self.site.token("worker"))
+        pid = self.limited(name, "rt-worker", "--head", self.site.address(), "--state-dir",
+                           str(self.site.root / name), "--name", name, "--token-file", str(token))
+        wait_until("the worker is ready", lambda: self.site.nodes().get(name) == "READY")
+        [port] = listening.ports(pid)
+        return port, next(path.parent for path in (self.site.root / name).rglob("cert.pem"))
+
+    def test_a_node_that_left_the_cluster_may_call_nothing(self) -> None:
+        port, _ = self.worker("stays")
+        _, credentials = self.worker("leaves")
+        context = self.context(credentials)
+        self.site.daemons["leaves"].kill()
+        self.site.daemons["leaves"].wait()
+        wait_until("it is lost", lambda: self.site.nodes()["leaves"] == "LOST")
+        calls = [method for method in methods()
+                 if "worker" in documented().get(method, documented().get(
+                     method.rsplit("/", 1)[0] + "/all", set()))]
+        self.assertGreater(len(calls), 15)
+
+        def statuses() -> dict[str, int]:
+            found = {}
+            for method in calls:
+                address = f"127.0.0.1:{port}" if "PeerService" in method else self.site.address()
+                first_call = number_field(1, 1) + number_field(2, 1)  # Of an earlier daemon.
+                with Connection(address, context) as connection:
+                    found[method] = connection.call(method, first_call if method == SYNC else b"")
+            return found
+
+        refusals = {PERMISSION_DENIED, UNAUTHENTICATED}
+        lost = statuses()  # It may come back: nothing is refused yet.
+        self.assertFalse(refusals & set(lost.values()), lost)
+        self.site.rt("node", "forget", "leaves")
+        gone = statuses()
+        self.assertEqual(gone.pop(SYNC), NOT_FOUND)
+        peers = {method: gone.pop(method) for method in calls if "PeerService" in method}
+        self.assertEqual(set(gone.values()), {PERMISSION_DENIED}, gone)
+        self.assertEqual(len(peers), 2)
+        # A worker believes what the head said of a peer for a few seconds.
+        wait_until("the other worker has heard of it",
+                   lambda: {statuses()[method] for method in peers} == {PERMISSION_DENIED})
+        self.site.end("stays")
+
     def test_every_rpc_with_every_role(self) -> None:
         every, allowed = methods(), documented()
         self.assertGreater(len(every), 40)
-        token = self.site.root / "w1.token"
-        token.touch(0o600)
-        token.write_text(self.site.token("worker"))
-        pid = self.limited("w1", "rt-worker", "--head", self.site.address(), "--state-dir",
-                           str(self.site.root / "w1"), "--name", "w1", "--token-file", str(token))
-        wait_until("the worker is ready", lambda: self.site.nodes() == {"w1": "READY"})
-        [port] = listening.ports(pid)
-        worker = next(path.parent for path in (self.site.root / "w1").rglob("cert.pem"))
+        port, worker = self.worker("w1")
         credentials = {"admin": self.state / "admin", "user": self.credentials("user"),
                        "viewer": self.credentials("viewer"), "worker": worker,
                        "join": self.token_credentials()}
@@ -81,6 +123,19 @@ class RolesTest(AttackTest):
 
 
 class TokenTest(AttackTest):
+    def test_a_token_gives_no_other_name_than_its_own(self) -> None:
+        for more, own in ((["--name", "alice"], b"alice"), ([], b"")):
+            token = self.site.token("user", *more)
+            with Connection(self.site.address(),
+                            self.context(self.token_credentials(token))) as connection:
+                for name in (b"admin", b"head", b"alicia"):
+                    self.assertEqual(connection.call(JOIN, bytes_field(2, name)),
+                                     PERMISSION_DENIED, name)
+                # Its own name is taken; what is refused now is the empty request to sign.
+                self.assertEqual(connection.call(JOIN, bytes_field(2, own)), INVALID_ARGUMENT)
+            self.site.rt("context", "add", f"own-{len(more)}", "--head", self.site.address(),
+                         "--token-file", "-", stdin=token)
+
     def test_a_token_that_is_used_16_times_at_once_works_once(self) -> None:
         for role in ("viewer", "user"):
             token = self.site.token(role)

@@ -111,7 +111,7 @@ TEST_CASE("shipping: another machine takes over all that was shipped, rows inclu
   ShippedHead second(mode, first.store, "b");
   second.Reopen();
   CHECK(ReadAll(second.journal(), 0) == ReadAll(first.journal(), 0));
-  CHECK(second.journal().ReadRows(attempt.owner, 0)->size() == 1);
+  CHECK(second.journal().ReadRows(attempt.owner, {}, kAllRows)->size() == 1);
   CHECK(*second.journal().HashAt(3) == *first.journal().HashAt(3));
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("shipping: a draft is the journal once it is sealed, and not before") 
   auto restored = OpenSqliteJournal(path);
   REQUIRE(restored.ok());
   CHECK(ReadAll(**restored, 0) == ReadAll(first.journal(), 0));
-  CHECK((*restored)->ReadRows(attempt.owner, 0)->size() == 1);
+  CHECK((*restored)->ReadRows(attempt.owner, {}, kAllRows)->size() == 1);
   REQUIRE(AppendAndWait(**restored, {{TokenRecord(4)}, {}}).ok());
   CHECK((*restored)->bytes_synced() > 0);  // With a write-ahead log, as any other.
   auto database = SqliteDatabase::Open(path, true);
@@ -299,7 +299,7 @@ TEST_CASE("shipping: small slots are gathered in packs, and old ones go") {
   ShippedHead second(ShipMode::kSync, head.store, "b");
   second.Reopen();
   CHECK(second.journal().durable_seq() == seq);
-  CHECK(second.journal().ReadRows(attempt.owner, 0)->size() == seq - 1);
+  CHECK(second.journal().ReadRows(attempt.owner, {}, kAllRows)->size() == seq - 1);
   CHECK(*second.journal().HashAt(seq) == *head.journal().HashAt(seq));
 }
 

@@ -12,6 +12,8 @@
 
 namespace rt {
 
+inline constexpr size_t kAllRows = SIZE_MAX;
+
 inline Record TokenRecord(uint64_t seq) {
   return {seq, static_cast<Millis>(seq) * 10, event::TokenUsed{"t" + std::to_string(seq)}};
 }
@@ -88,12 +90,37 @@ void RunAppendSuite() {
     CHECK(tail->records.size() == 3);
     CHECK(tail->rows == std::vector<RowBatch>{RowsOf(other, 1), RowsOf(first, 1)});
     CHECK(harness.journal().ReadBatch(1, 1)->rows == std::vector<RowBatch>{RowsOf(other, 1)});
-    auto rows = harness.journal().ReadRows(first.owner, 0);
+    auto rows = harness.journal().ReadRows(first.owner, {}, kAllRows);
     REQUIRE(rows->size() == 2);
     CHECK(rows->at(0).event_seq == 4);
     CHECK(rows->at(0).batch == RowsOf(first, 1));
     CHECK(rows->at(1).batch == RowsOf(second, 1));
-    CHECK(harness.journal().ReadRows(first.owner, 1)->size() == 1);
+  }
+  SECTION("rows come in pieces, each behind the one before, and none is left out") {
+    const AttemptId first = AttemptOf(0, 1), second = AttemptOf(0, 2);
+    Batch batch;
+    for (uint64_t seq = 1; seq <= 40; ++seq) {  // Of both attempts in turn.
+      const AttemptId& attempt = seq % 2 == 1 ? first : second;
+      batch.records.push_back(ReportsRecord(seq, attempt, seq));
+      batch.rows.push_back(RowsOf(attempt, seq));
+    }
+    REQUIRE(AppendAndWait(harness.journal(), std::move(batch)).ok());
+    for (size_t bytes_max : {size_t{1}, size_t{100}, size_t{300}, kAllRows}) {
+      std::vector<uint64_t> seqs;
+      RowPlace place;
+      size_t most = 0;
+      for (;;) {
+        auto piece = harness.journal().ReadRows(first.owner, place, bytes_max);
+        REQUIRE(piece.ok());
+        if (piece->empty()) break;
+        most = std::max(most, piece->size());
+        for (const StoredRows& rows : *piece) seqs.push_back(rows.event_seq);
+        place = PlaceOf(piece->back());
+      }
+      REQUIRE(seqs.size() == 40);
+      for (uint64_t i = 0; i < 40; ++i) CHECK(seqs[i] == (i < 20 ? 2 * i + 1 : 2 * (i - 20) + 2));
+      CHECK((bytes_max == 1 ? most == 1 : bytes_max == kAllRows ? most == 40 : most < 40));
+    }
   }
 }
 

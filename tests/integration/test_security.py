@@ -155,6 +155,43 @@ class SecurityTest(unittest.TestCase):
         self.assertIn("used, revoked, or has expired", self.site.log("revoked"))
         self.assertNotIn("revoked", self.site.nodes())
 
+    def test_a_token_binds_the_name_of_a_person(self) -> None:
+        made = json.loads(self.site.rt("token", "create", "--role", "user", "--name", "alice",
+                                       "-o", "json").stdout)
+        self.assertEqual((made["role"], made["name"]), ("user", "alice"))
+        listed = json.loads(self.site.rt("token", "list", "-o", "json").stdout)["items"]
+        self.assertIn(("user", "alice"), [(item["role"], item["name"]) for item in listed])
+        self.assertRegex(self.site.rt("token", "list").stdout, rf"{made['id']} +user +alice ")
+        self.site.rt("context", "add", "laptop", "--head", self.site.address(), "--token-file",
+                     "-", stdin=made["text"])
+        [certificate] = (self.site.root / "home/clusters/laptop").rglob("cert.pem")
+        der = ssl.PEM_cert_to_DER_cert(certificate.read_text())
+        self.assertRegex(der, rb"spiffe://[^/]+/user/alice\b")
+        number = json.loads(self.site.rt("-c", "laptop", "submit", "--detach", "-o", "json",
+                                         "/bin/true").stdout)["id"]
+        job = json.loads(self.site.rt("job", "show", str(number), "-o", "json").stdout)
+        self.assertEqual(job["owner"], "alice")
+        self.site.rt("token", "create", "--role", "user", "--name", "a/b", code=2)
+        unnamed = json.loads(self.site.rt("token", "create", "--role", "viewer", "-o",
+                                          "json").stdout)
+        self.assertEqual(unnamed["name"], f"user-{unnamed['id']}")
+
+    def test_a_token_binds_the_name_of_a_node(self) -> None:
+        token = self.site.token("worker", "--name", "bound")
+        stranger = self.site.worker("stranger", token)  # It is started with --name stranger.
+        self.assertEqual(stranger.wait(30), 1)
+        self.assertIn("for the node 'bound': nobody joins as 'stranger'", self.site.log("stranger"))
+        self.site.rt("context", "add", "nobody", "--head", self.site.address(), "--token-file",
+                     "-", stdin=token, code=5)  # It is no person's.
+        self.site.worker("bound", token)
+        wait_until("it is ready", lambda: self.site.nodes().get("bound") == "READY")
+        self.assertNotIn("stranger", self.site.nodes())
+        second = self.site.worker("bound-2", self.site.token("worker", "--name", "bound"),
+                                  "--name", "bound")
+        self.assertEqual(second.wait(30), 1)
+        self.assertIn("rt node forget bound", self.site.log("bound-2"))
+        self.site.end("bound")
+
     def test_an_expired_token(self) -> None:
         token = self.site.token("worker", "--ttl", "1s")
         certificate = self.credentials("expired", decode(token))

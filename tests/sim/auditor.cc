@@ -81,11 +81,13 @@ void Auditor::On(const event::HeadRolledBack&) {
 }
 void Auditor::On(const event::TokenCreated& e) {
   Must(tokens_seen_.insert(e.token).second, "a token is created once");
-  tokens_[e.token] = e.expires_at;
+  Must(e.role == "worker" || !e.name.empty(), "a person's token is bound to a name");
+  tokens_[e.token] = e;
 }
 void Auditor::On(const event::TokenUsed& e) {
   Must(tokens_.contains(e.token), "only a usable token is used, and once");
-  Must(tokens_[e.token] > at_, "an expired token is not used");
+  Must(tokens_[e.token].expires_at > at_, "an expired token is not used");
+  joining_as_ = tokens_[e.token].name;
   tokens_.erase(e.token);
 }
 void Auditor::On(const event::TokenRevoked& e) {
@@ -93,6 +95,7 @@ void Auditor::On(const event::TokenRevoked& e) {
 }
 void Auditor::On(const event::NodeJoined& e) {
   Must(e.node.value > newest_node_, "node numbers grow");
+  Must(joining_as_.empty() || e.name == joining_as_, "a node gets the name of its token");
   newest_node_ = e.node.value;
   nodes_[e.node] = {};
 }

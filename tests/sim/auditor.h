@@ -291,7 +291,8 @@ class Auditor {
   bool calm_ = false;
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
   Millis at_ = 0;
-  std::map<std::string, Millis> tokens_;
+  std::map<std::string, event::TokenCreated> tokens_;
+  std::string joining_as_;  // The name of the token used last.
   std::set<std::string> tokens_seen_, results_dirs_;
   std::set<std::pair<std::string, std::string>> keys_;  // Request keys, by their users.
   std::map<NodeId, NodeBook> nodes_;

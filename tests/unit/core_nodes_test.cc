@@ -122,5 +122,49 @@ TEST_CASE("a broken checkpoint is retired, and the one before is used; nobody is
   CHECK(trial.runs.checkpoints.size() == 1);
 }
 
+TEST_CASE("a call number far ahead of a daemon's own is refused, and changes nothing") {
+  Story story;
+  story.Sync();
+  const uint64_t newest = story.sync_seq;
+  input::Sync made_up = story.SyncInput();
+  for (const uint64_t seq : {UINT64_MAX, newest + limits::kSyncSeqJump + 1}) {
+    made_up.sync_seq = seq;
+    const Outcome refused = story.Do(made_up);
+    CHECK(absl::IsFailedPrecondition(refused.verdict));
+    CHECK(refused.records.empty());
+  }
+  CHECK(story.core.soft.nodes.at(story.node).sync_seq == newest);
+  made_up.incarnation = made_up.inventory.incarnation = 8;  // As one that it hears for the first time.
+  made_up.sync_seq = limits::kSyncSeqFirst + 1;
+  CHECK(absl::IsFailedPrecondition(story.Do(made_up).verdict));
+  CHECK(story.core.soft.nodes.at(story.node).incarnation == 7);
+  CHECK(story.Do(story.SyncInput()).verdict.ok());
+}
+
+TEST_CASE("the daemon is heard again once its calls have passed the number that was made up") {
+  Story story;
+  story.Sync();
+  input::Sync made_up = story.SyncInput();
+  made_up.sync_seq = story.sync_seq + limits::kSyncSeqJump / 2;
+  REQUIRE(story.Do(made_up).verdict.ok());
+  story.now += 300;
+  input::Sync own = story.SyncInput();
+  REQUIRE(story.Do(own).verdict.ok());  // Late, as far as the head can tell.
+  CHECK(story.core.soft.nodes.at(story.node).last_seen_at < story.now);
+  own.sync_seq = story.core.soft.nodes.at(story.node).sync_seq + 1;
+  REQUIRE(story.Do(own).verdict.ok());
+  CHECK(story.core.soft.nodes.at(story.node).last_seen_at == story.now);
+}
+
+TEST_CASE("a connection that closes says nothing when a newer call has come on another one") {
+  Story story;
+  story.Sync();
+  const uint64_t newest = story.sync_seq;
+  REQUIRE(story.Do(input::Disconnected{story.node, 7, newest - 1}).verdict.ok());
+  CHECK(story.core.soft.nodes.at(story.node).connected);
+  REQUIRE(story.Do(input::Disconnected{story.node, 7, newest}).verdict.ok());
+  CHECK(!story.core.soft.nodes.at(story.node).connected);
+}
+
 }  // namespace
 }  // namespace rt

@@ -86,6 +86,20 @@ TEST_CASE("loop: a Sync beside an older one that the worker gave up is answered 
   Wait(older);
 }
 
+TEST_CASE("loop: a Sync that the head takes for a late one is answered at once, with the newest") {
+  Harness harness;
+  const NodeId node = harness.Join();
+  const SyncReply seen = harness.Settle(node);
+  CHECK((seen.newest_incarnation == 7 && seen.newest_seq == harness.sync_seq - 1));
+  const uint64_t own = harness.sync_seq;
+  harness.sync_seq += 1'000;
+  auto made_up = harness.Sync(node, seen);  // By somebody else with the node's certificate.
+  harness.sync_seq = own;
+  auto late = harness.Sync(node, seen);
+  CHECK(Wait(late).newest_seq == own + 1'001);
+  Wait(made_up);
+}
+
 TEST_CASE("loop: who still ends what it was told to end is not answered without end") {
   Harness harness;
   const NodeId node = harness.Join();

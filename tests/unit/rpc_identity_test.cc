@@ -80,11 +80,12 @@ TEST_CASE("identity: credentials and tokens read back the same, files are privat
   REQUIRE(::stat(path.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
 
-  std::string text = EncodeJoinToken({"t1", "c1", credentials});
+  std::string text = EncodeJoinToken({"t1", "c1", credentials, "user", "alice"});
   CHECK(text.starts_with("rtj1."));
   auto token = DecodeJoinToken(text + "\n");
   REQUIRE(token.ok());
   CHECK(token->id == "t1");
+  CHECK((token->role == "user" && token->name == "alice"));
   CHECK(token->credentials.own.certificate_pem == pair->certificate_pem);
   CHECK(!DecodeJoinToken("rtj1.!!!").ok());
   CHECK(!DecodeJoinToken(text.substr(0, text.size() / 2)).ok());

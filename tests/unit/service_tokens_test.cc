@@ -11,9 +11,9 @@ struct Office : Harness {
   Settings settings{"c1", CreateCa("c1").value(), ResultRoots({.results_root = "/results"})};
   Io io = [](std::function<void()> job) { job(); };
 
-  std::string TokenFor(const std::string& role) {
+  std::string TokenFor(const std::string& role, const std::string& name = "") {
     const std::string id = "token-" + role;
-    auto created = Post(input::CreateToken{id, role, 60'000, ""});
+    auto created = Post(input::CreateToken{id, role, 60'000, "", name});
     REQUIRE(Wait(created).status.ok());
     return id;
   }
@@ -50,4 +50,27 @@ TEST_CASE("join: a malformed request spends no token and leaves no node behind")
   CHECK(joined->node == NodeId{1});
   CHECK(office.CountNodes() == 1);
   CHECK(absl::IsPermissionDenied(office.Redeem(token, good, "w1").status()));
+}
+
+TEST_CASE("join: the certificate has the role and the name of the token, whatever is asked for") {
+  Office office;
+  const std::string token = office.TokenFor("user", "alice");
+  const std::string csr = CreateCsr(CreateKey().value()).value();
+  CHECK(absl::IsPermissionDenied(office.Redeem(token, csr, "admin").status()));
+  const auto joined = office.Redeem(token, csr, "alice");
+  REQUIRE(joined.ok());
+  const auto who = IdentityOf(joined->certificate_pem);
+  REQUIRE(who.ok());
+  CHECK((who->kind == "user" && who->name == "alice" && who->role == "user"));
+  CHECK(absl::IsPermissionDenied(office.Redeem(token, csr, "alice").status()));
+}
+
+TEST_CASE("tokens: a name that no certificate can have makes no token") {
+  Office office;
+  for (const std::string name : {"a/b", "a b", "al\u00efce"}) {
+    absl::StatusOr<NewToken> made = absl::UnknownError("no answer");
+    CreateToken(*office.loop, office.io, office.settings, {.role = "user", .name = name},
+                [&made](absl::StatusOr<NewToken> token) { made = std::move(token); });
+    CHECK(absl::IsInvalidArgument(made.status()));
+  }
 }

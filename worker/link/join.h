@@ -9,10 +9,11 @@
 namespace rt::worker {
 
 struct JoinOptions {
-  std::string head;        // host:port
-  std::string token_file;  // May be empty once joined.
-  std::string name;
-  std::string directory;  // Where the credentials are kept.
+  std::string head;          // host:port
+  std::string token_file;    // May be empty once joined.
+  std::string name;          // That it was given; may be empty.
+  std::string default_name;  // Where neither it nor its token was given one.
+  std::string directory;     // Where the credentials are kept.
 };
 // Reads the credentials, or presents the token. Waits for a head that is away, up to a minute.
 absl::StatusOr<Credentials> ReadOrJoin(const JoinOptions& options);

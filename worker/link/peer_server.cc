@@ -69,9 +69,11 @@ class PullStream final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
     LocalTrees& trees;
     Gate& gate;
     std::atomic<size_t>& served;  // Bytes.
+    const std::function<absl::Status(uint64_t)>& check_member;
   };
-  PullStream(Source source, std::atomic<size_t>& places, const v1::PullRequest& request)
-      : source_(source), place_(places), request_(request) {}
+  PullStream(Source source, std::atomic<size_t>& places, const v1::PullRequest& request,
+             uint64_t node)
+      : source_(source), place_(places), request_(request), node_(node) {}
 
   size_t number() const { return place_.number(); }
   // The last call that the pool makes: the stream may be gone when it returns.
@@ -85,6 +87,8 @@ class PullStream final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
 
  private:
   grpc::Status Serve() {
+    if (source_.check_member)
+      if (absl::Status member = source_.check_member(node_); !member.ok()) return ToGrpc(member);
     for (const std::string& digest : request_.digests()) {
       if (absl::Status failed = FailAt("worker.peer.before_serve"); !failed.ok())
         return ToGrpc(failed);
@@ -125,6 +129,7 @@ class PullStream final : public grpc::ServerWriteReactor<v1::ChunkPiece> {
   const Source source_;
   const Place place_;
   const v1::PullRequest request_;
+  const uint64_t node_;  // That asks.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<bool> written_;  // Whether the last piece was; empty while it is under way.
@@ -142,18 +147,18 @@ class Service final : public v1::PeerService::CallbackService {
   Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
       : gate_(options.bytes_per_second), places_max_(options.streams_max),
         cluster_id_(std::move(cluster_id)), trees_(trees), replicate_(options.replicate),
-        pool_(places_max_, places_max_) {}
+        check_member_(options.check_member), pool_(places_max_, places_max_) {}
   // After the server's shutdown: nothing new comes to the pool.
   void Stop() { pool_.Stop(); }
 
   grpc::ServerWriteReactor<v1::ChunkPiece>* PullChunks(grpc::CallbackServerContext* context,
                                                        const v1::PullRequest* request) override {
-    if (absl::Status admitted = Admit(*context).status(); !admitted.ok())
-      return new RefusedStream(admitted);
+    const absl::StatusOr<uint64_t> node = Admit(*context);
+    if (!node.ok()) return new RefusedStream(node.status());
     if (request->digests_size() > limits::kDigestsMax)
       return new RefusedStream(Invalid("at most 10000 digests in one call"));
-    auto stream =
-        std::make_unique<PullStream>(PullStream::Source{trees_, gate_, served_}, places_, *request);
+    auto stream = std::make_unique<PullStream>(
+        PullStream::Source{trees_, gate_, served_, check_member_}, places_, *request, *node);
     if (stream->number() > places_max_ ||
         !pool_.TrySubmit([running = stream.get()] { running->Run(); }))
       return new RefusedStream(absl::ResourceExhaustedError("others are being served"));
@@ -169,7 +174,7 @@ class Service final : public v1::PeerService::CallbackService {
       reactor->Finish(ToGrpc(wanted.status()));
     } else if (place->number() > places_max_ ||
                !pool_.TrySubmit([this, reactor, place, asked = std::move(*wanted)] {
-                 reactor->Finish(ToGrpc(replicate_(asked)));
+                 reactor->Finish(ToGrpc(Replicate(asked)));
                })) {
       reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
     }
@@ -178,7 +183,8 @@ class Service final : public v1::PeerService::CallbackService {
   Bytes served() const { return static_cast<Bytes>(served_); }
 
  private:
-  absl::StatusOr<Identity> Admit(const grpc::CallbackServerContext& context) {
+  // The number of the node that asks.
+  absl::StatusOr<uint64_t> Admit(const grpc::CallbackServerContext& context) {
     auto auth = context.auth_context();
     if (auth == nullptr) return absl::UnauthenticatedError("no certificate was presented");
     RT_ASSIGN_OR_RETURN(const Identity who, peers_.Find(*auth));
@@ -186,18 +192,24 @@ class Service final : public v1::PeerService::CallbackService {
       return absl::UnauthenticatedError("this certificate belongs to another cluster");
     if (who.role != "worker")
       return absl::PermissionDeniedError("only workers fetch from each other");
-    return who;
+    uint64_t node = 0;
+    if (!absl::SimpleAtoi(who.name, &node) || node == 0)
+      return absl::PermissionDeniedError("this certificate does not name a node");
+    return node;
   }
   absl::StatusOr<PeerServerOptions::ReplicaRequest> Read(const grpc::CallbackServerContext& context,
                                                          const v1::HoldTreeRequest& request) {
-    RT_ASSIGN_OR_RETURN(const Identity who, Admit(context));
+    RT_ASSIGN_OR_RETURN(const uint64_t node, Admit(context));
     const std::optional<Fence> fence = ParseFence(request.fence());
-    uint64_t node = 0;
-    const bool is_node = absl::SimpleAtoi(who.name, &node) && node != 0;
-    if (!fence || !is_node || !IsDigest(request.manifest()) || !replicate_)
+    if (!fence || !IsDigest(request.manifest()) || !replicate_)
       return Invalid("not a tree that can be replicated");
     return PeerServerOptions::ReplicaRequest{request.manifest(), *fence, request.row(), node,
                                              request.address()};
+  }
+
+  absl::Status Replicate(const PeerServerOptions::ReplicaRequest& asked) {
+    if (check_member_) RT_RETURN_IF_ERROR(check_member_(asked.node));
+    return replicate_(asked);
   }
 
   Gate gate_;
@@ -205,6 +217,7 @@ class Service final : public v1::PeerService::CallbackService {
   const std::string cluster_id_;
   LocalTrees& trees_;
   const PeerServerOptions::Replicate replicate_;
+  const std::function<absl::Status(uint64_t)> check_member_;
   KnownPeers peers_;
   std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;

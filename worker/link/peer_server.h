@@ -29,6 +29,8 @@ struct PeerServerOptions {
   // Fetches a tree from another node as a replica; blocks.
   using Replicate = std::function<absl::Status(const ReplicaRequest&)>;
   Replicate replicate;
+  // Whether a node that asks may be served; blocks. If it is not set, every node may.
+  std::function<absl::Status(uint64_t node)> check_member = {};
 };
 
 class PeerServer {

@@ -196,11 +196,15 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
     told_away_ = false;
     pause_ = 0;
     not_before_ = 0;
+    CatchUp(call->reply);
     logs_.Take(call->reply);
     if (IsNews(call->reply)) Take(call->reply);
   } else if (!stopping_) {
     if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
       StopWithoutIdentity(status);
+    } else if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
+      next_seq_ = 1;  // The head may have heard higher numbers than ours; it then says which.
+      RT_LOG(kError) << "the head refuses: " << EscapeControl(status.error_message());
     } else if (reachable_) {
       RT_LOG(kWarning) << "the head does not answer: " << EscapeControl(status.error_message());
     }
@@ -213,6 +217,22 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
   }
   std::erase(calls_, call);
   changed_.notify_all();
+}
+
+// Only this daemon makes calls under its numbers, so a higher one than its own is made up by
+// somebody who has its certificate. Calls below that number are ignored as late ones.
+void SyncLoop::CatchUp(const v1::SyncReply& reply) {
+  if (reply.newest_incarnation() > incarnation_ && !is_superseded_) {
+    is_superseded_ = true;
+    RT_LOG(kError) << "the head listens to a later daemon of this node (incarnation "
+                   << reply.newest_incarnation() << ", this one is " << incarnation_
+                   << "): somebody else has this node's certificate";
+  }
+  if (reply.newest_incarnation() != incarnation_ || reply.newest_seq() < next_seq_) return;
+  RT_LOG(kError) << "somebody else has spoken with this node's certificate: the head heard call "
+                 << reply.newest_seq() << ", and the last one here was " << next_seq_ - 1;
+  next_seq_ = reply.newest_seq() + 1;
+  dirty_ = true;
 }
 
 // Replies may overtake each other: an older one would stop what a newer one has started.

@@ -48,6 +48,7 @@ class SyncLoop {
   void StopWithoutIdentity(const grpc::Status& status);  // The head does not know this node.
   void Send();
   void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
+  void CatchUp(const v1::SyncReply& reply);
   bool IsNews(const v1::SyncReply& reply) const;
   void Take(const v1::SyncReply& reply);
 
@@ -75,6 +76,7 @@ class SyncLoop {
   Millis pause_ = 0;        // Before the next try; 0 after a success.
   Millis not_before_ = 0;
   bool reachable_ = true;
+  bool is_superseded_ = false;  // By a later daemon; it is logged once.
   Millis disconnect_stop_ = 0;
   Millis answered_at_ = 0;  // The last time that a head answered, or our start.
   bool told_away_ = false;  // Since then: what runs has been ended.

@@ -72,12 +72,16 @@ class Trial(AnyTrial):
         """All pages of rows."""
         rows: list[dict[str, Any]] = []
         after: Any = -1
+        following: Any = ""
         while True:
-            reply = _driver.get().call("trial_rows", trial_id=self.trial_id, after_iteration=after)
+            reply = _driver.get().call("trial_rows", trial_id=self.trial_id, after_iteration=after,
+                                       after=following)
             rows += reply.get("rows") or []
             if not reply.get("more") or not reply.get("rows"):
                 return rows
-            after = rows[-1]["training_iteration"]
+            following = reply.get("next") or ""
+            if not following:  # A head of an older release.
+                after = rows[-1]["training_iteration"]
 
     def _with_config(self, row: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = numbers(row)

@@ -1,8 +1,7 @@
-#include "cli/connection.h"
+#include "common/rpc/connection.h"
 
 #include <algorithm>
 
-#include "cli/local_cluster.h"
 #include "common/run/clock.h"
 
 namespace rt {
