@@ -44,8 +44,9 @@ inline constexpr int kNestingMax = 64;
 inline constexpr size_t kReportRowsMax = 4'096;
 inline constexpr size_t kReportBytesMax = 2u << 20;
 inline constexpr Millis kReportDelayMax = 20;
-// Rows of a trial in one answer, as JSON: half of what a message may have, since one row more may be
-// added, and what a row is as JSON is an estimate. And what of the journal is read for it at once.
+// Bytes of a trial's rows in one answer, as JSON: half of a message, since one more row may be
+// added and the size of a row as JSON is an estimate. And the bytes that are read from the journal
+// at once.
 inline constexpr size_t kRowsAnswerBytes = 2u << 20;
 inline constexpr size_t kRowsReadBytes = 4u << 20;
 // Checkpoints of an attempt between their row and their commit, of which the head knows what the
@@ -102,8 +103,8 @@ inline constexpr Millis kSyncHold = 500;
 // How long a worker keeps what no one waits for (that a program runs now) for the next Sync.
 inline constexpr Millis kSyncDelayMax = 10;
 // The number of the first call of a daemon that a head hears (a thousand a second for 34 years),
-// and how far the next one may be ahead of it: all calls that a daemon makes in vain while its lease
-// lasts. Beyond, somebody else makes up numbers that no later call of the daemon could exceed.
+// and how far the next one may be ahead of it: as many as a daemon makes in vain while
+// its lease lasts. A number beyond that was made up: no call of the daemon would exceed it.
 inline constexpr uint64_t kSyncSeqFirst = uint64_t{1} << 40;
 inline constexpr uint64_t kSyncSeqJump = uint64_t{1} << 20;
 // A node that says nothing for this long is SUSPECT, then LOST.

@@ -41,9 +41,9 @@ inline constexpr size_t kStreamsMax = 1'024;
 inline constexpr size_t kCallsOfConnectionMax = 4 * kStreamsMax;
 // Running calls of one identity: 1 000 drivers of one user that wait for their experiments.
 inline constexpr size_t kCallsOfIdentityMax = 8'192;
-// Calls of one identity whose headers were parsed and whose handlers did not run yet: as many as one
-// connection may have, so that a script that begins them all at once is answered. Above it they come
-// faster than they can be looked at, and are refused. Fewer for an identity that is blocked.
+// Calls of one identity whose headers were parsed and whose handlers have not run yet: as many as
+// a connection may have, so that a script that begins them all at once is answered. Further calls
+// come faster than they can be handled, and are refused. Fewer for an identity that is blocked.
 inline constexpr size_t kCallsUnderWayMax = kStreamsMax;
 inline constexpr size_t kCallsOfBlockedMax = 16;
 // Both bounds for a join token, which needs one call.

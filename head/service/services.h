@@ -35,8 +35,9 @@ std::unique_ptr<grpc::Service> MakeJobService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeWorkerService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeBlobService(Edge& edge);
 
-// The caller's identity, if the table of auth.h lets it call `method`. A node must be a member. People and drivers are told
-// this head's epoch, and say the newest that they were told: Unavailable from an older head.
+// The caller's identity, if the table of auth.h lets it call `method`. A node must be a member.
+// People and drivers are told this head's epoch, and say the newest that they were told:
+// Unavailable from an older head.
 absl::StatusOr<Identity> Admit(const Edge& edge, grpc::CallbackServerContext& context,
                                std::string_view method);
 

@@ -14,8 +14,8 @@ struct RowsAsk {
   std::string after;            // `next` of the answer before; empty: from the first row.
 };
 
-// {"rows": […], "more": bool, "next": text or null}. An answer is cut near kRowsAnswerBytes, with at
-// least one row; asked again with its `next`, the rows behind its last one follow.
+// {"rows": […], "more": bool, "next": text or null}. An answer is cut near kRowsAnswerBytes and has
+// at least one row; a request with its `next` gets the rows after its last one.
 void ReadTrialRows(HeadLoop& loop, Journal& journal, const Io& io, const RowsAsk& ask,
                    JsonDone done);
 

@@ -96,7 +96,12 @@ void RunAppendSuite() {
     CHECK(rows->at(0).batch == RowsOf(first, 1));
     CHECK(rows->at(1).batch == RowsOf(second, 1));
   }
-  SECTION("rows come in pieces, each behind the one before, and none is left out") {
+}
+
+template <class Harness>
+void RunPagingSuite() {
+  Harness harness;
+  SECTION("rows come in pieces, each after the previous one, and none is left out") {
     const AttemptId first = AttemptOf(0, 1), second = AttemptOf(0, 2);
     Batch batch;
     for (uint64_t seq = 1; seq <= 40; ++seq) {  // Of both attempts in turn.
@@ -164,6 +169,7 @@ void RunRecoverySuite() {
 template <class Harness>
 void RunJournalSuite() {
   RunAppendSuite<Harness>();
+  RunPagingSuite<Harness>();
   RunRecoverySuite<Harness>();
 }
 

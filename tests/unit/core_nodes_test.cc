@@ -134,7 +134,7 @@ TEST_CASE("a call number far ahead of a daemon's own is refused, and changes not
     CHECK(refused.records.empty());
   }
   CHECK(story.core.soft.nodes.at(story.node).sync_seq == newest);
-  made_up.incarnation = made_up.inventory.incarnation = 8;  // As one that it hears for the first time.
+  made_up.incarnation = made_up.inventory.incarnation = 8;  // The head has not heard it.
   made_up.sync_seq = limits::kSyncSeqFirst + 1;
   CHECK(absl::IsFailedPrecondition(story.Do(made_up).verdict));
   CHECK(story.core.soft.nodes.at(story.node).incarnation == 7);

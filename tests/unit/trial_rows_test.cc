@@ -31,7 +31,8 @@ struct Reader : Harness {
   // Rows of the attempt, all in one call.
   void Report(uint32_t number, std::vector<Row> rows) {
     reported += rows.size();
-    auto done = Post(input::Report{.node = node, .batches = {{Attempt(number), 0, std::move(rows)}}});
+    auto done =
+        Post(input::Report{.node = node, .batches = {{Attempt(number), 0, std::move(rows)}}});
     const Answered answered = Wait(done);
     INFO(answered.status.ToString());
     REQUIRE(answered.status.ok());

@@ -1,5 +1,6 @@
-// Whether a node that asks this one for bytes still belongs to the cluster: its certificate does not
-// say. The head does, and its answer holds for a few seconds. Thread-safe; blocks for an answer.
+// Whether a node that asks this one for bytes still belongs to the cluster. Its certificate does
+// not say so, the head does, and its answer is used for a few seconds. Thread-safe; blocks
+// meanwhile.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -18,7 +19,7 @@ class PeerMembers {
  public:
   explicit PeerMembers(std::shared_ptr<grpc::Channel> head) : head_(std::move(head)) {}
   // PermissionDenied for a node that has left the cluster. OK for a member, and for everybody while
-  // no head answers: nobody can leave then, and pulls go on.
+  // no head answers: no node can leave then, and pulls continue.
   absl::Status Check(uint64_t node);
 
  private:

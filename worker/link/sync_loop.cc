@@ -226,10 +226,10 @@ void SyncLoop::CatchUp(const v1::SyncReply& reply) {
     is_superseded_ = true;
     RT_LOG(kError) << "the head listens to a later daemon of this node (incarnation "
                    << reply.newest_incarnation() << ", this one is " << incarnation_
-                   << "): somebody else has this node's certificate";
+                   << "): another program has this node's certificate";
   }
   if (reply.newest_incarnation() != incarnation_ || reply.newest_seq() < next_seq_) return;
-  RT_LOG(kError) << "somebody else has spoken with this node's certificate: the head heard call "
+  RT_LOG(kError) << "another program has used this node's certificate: the head heard call "
                  << reply.newest_seq() << ", and the last one here was " << next_seq_ - 1;
   next_seq_ = reply.newest_seq() + 1;
   dirty_ = true;
