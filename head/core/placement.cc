@@ -152,8 +152,8 @@ Waiting WhyMoving(const State& state, const Owner& owner) {
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
   if (owner.is_job())
-    return {"runs until its node is gone, then it is started again elsewhere: " + where +
-                " drains", "the end of the drain"};
+    return {"runs until its node is gone, then it is started again elsewhere: " + where + " drains",
+            "the end of the drain"};
   return {"was asked for a checkpoint, to continue elsewhere: " + where + " drains",
           "its next checkpoint; without one it runs until its node is gone"};
 }
@@ -177,8 +177,7 @@ Waiting WhyLeaving(const World& world, const Owner& owner) {
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->suspending) return {};
   const std::string before = WhoIsBefore(world, owner);
-  return {"was asked to save and end" +
-              (before.empty() ? "" : ": its capacity is for " + before),
+  return {"was asked to save and end" + (before.empty() ? "" : ": its capacity is for " + before),
           "its next checkpoint; it resumes when there is capacity again"};
 }
 
@@ -218,8 +217,9 @@ Waiting WhyInLine(const State& state, const Owner& owner) {
   const Attempt* live = runs == nullptr ? nullptr : runs->live();
   if (live == nullptr || !live->stands_in_line() || live->was_heard_of()) return {};
   const std::string before = ToString(live->after.owner.trial());
-  return {"is queued behind trial " + before + " on " +
-              state.nodes.at(live->members.front().node).name, "the end of trial " + before};
+  return {
+      "is queued behind trial " + before + " on " + state.nodes.at(live->members.front().node).name,
+      "the end of trial " + before};
 }
 
 }  // namespace
@@ -362,7 +362,8 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
     return {"needs " + Describe(wanted) + ", all at once; " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but, frees};
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but,
+            frees};
   }
   if (closest.shortage.empty()) {
     if (std::string before = WhoIsBefore(world, owner); !before.empty())
@@ -370,8 +371,9 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
               "the start of its trials, or another node"};
     return {"is about to be placed", "nothing is missing"};
   }
-  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) + " free (closest: " +
-              closest.node + ", " + closest.shortage + ")" + but, frees};
+  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
+              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
+          frees};
 }
 
 }  // namespace rt
