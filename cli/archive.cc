@@ -87,9 +87,8 @@ absl::Status UnknownCluster(const Home& home, const std::string& name) {
   }
   const std::string near = DidYouMean(name, names);
   const std::string all = known.empty() ? "" : "; known: " + Join(known, ", ");
-  return WithHint(
-      absl::UnavailableError(ToAbsl("there is no cluster '" + name + "'" + all)),
-      known.empty() ? "start one with 'rt up CLUSTER.yaml'" : near);
+  return WithHint(absl::UnavailableError(ToAbsl("there is no cluster '" + name + "'" + all)),
+                  known.empty() ? "start one with 'rt up CLUSTER.yaml'" : near);
 }
 
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name) {

@@ -78,9 +78,10 @@ absl::Status ExamineNodes(HeadClient& client, const std::string& version,
     findings.push_back({"nodes", Grade::kWarn, "no node has joined the cluster",
                         "rt token create --role worker, then start rt-worker with it"});
   else if (well > 0)
-    findings.push_back({"nodes", Grade::kOk, std::to_string(well) + " of " +
-                                                 std::to_string(there) +
-                                                 " nodes are READY, with healthy gpus", ""});
+    findings.push_back({"nodes", Grade::kOk,
+                        std::to_string(well) + " of " + std::to_string(there) +
+                            " nodes are READY, with healthy gpus",
+                        ""});
   return absl::OkStatus();
 }
 

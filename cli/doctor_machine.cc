@@ -138,8 +138,8 @@ Finding Ports() {
   int error = errno;
   if (fd >= 0) ::close(fd);
   if (!bound)
-    return {"ports", Grade::kFail, std::string("no server can listen on 127.0.0.1: ") +
-                                       std::strerror(error),
+    return {"ports", Grade::kFail,
+            std::string("no server can listen on 127.0.0.1: ") + std::strerror(error),
             "bring the loopback interface up: ip link set lo up"};
   return {"ports", Grade::kOk, "a server can listen on 127.0.0.1", ""};
 }

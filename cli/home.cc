@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "common/base/json.h"
 #include "cli/archive.h"
+#include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"

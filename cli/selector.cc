@@ -71,9 +71,8 @@ absl::Status AddPart(const std::string& part, const std::vector<Selectable>& kno
     chosen.insert(known.back().number);
     return absl::OkStatus();
   }
-  const auto named = std::find_if(known.rbegin(), known.rend(), [&](const Selectable& item) {
-    return item.name == part;
-  });
+  const auto named = std::find_if(known.rbegin(), known.rend(),
+                                  [&](const Selectable& item) { return item.name == part; });
   if (named != known.rend()) {
     chosen.insert(named->number);
     return absl::OkStatus();

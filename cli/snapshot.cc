@@ -44,9 +44,9 @@ class PushProgress {
 };
 
 std::string LargestText(const TreeSize& size) {
-  const auto largest = std::max_element(
-      size.entries.begin(), size.entries.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto largest =
+      std::max_element(size.entries.begin(), size.entries.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   if (largest == size.entries.end()) return "";
   return "the largest: " + largest->first + " " + BytesText(largest->second) +
          "; add it to .rtignore to leave it out";

@@ -21,7 +21,7 @@ struct TearDownOptions {
 struct TornDown {
   Json ended = Json::MakeArray();  // [{"id","kind","state"}]: what was open.
   std::string archive;             // Where its history is now; empty: nowhere.
-  bool purged = false;  // There was a history, and it was deleted.
+  bool purged = false;             // There was a history, and it was deleted.
 };
 // Says what it ends, brings home what exists on the cluster only, stops trials, jobs and daemons,
 // archives the history and forgets the cluster. OK when nothing runs. FailedPrecondition, and the

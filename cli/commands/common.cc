@@ -34,8 +34,7 @@ absl::Status AddTrials(HeadClient& client, uint64_t experiment, const std::strin
     return absl::OkStatus();
   }));
   const SelectorNoun noun{"trial", 0, std::to_string(experiment) + "/"};
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen,
-                      SelectNumbers(OrLast(numbers), known, noun));
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, SelectNumbers(OrLast(numbers), known, noun));
   for (uint64_t number : chosen) trials.insert({{experiment}, static_cast<uint32_t>(number)});
   return absl::OkStatus();
 }
@@ -227,9 +226,13 @@ ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner&
                   const Json& item) {
   RT_ASSIGN_OR_RETURN(const uint32_t attempt, AttemptOf(invocation, item));
   std::atomic<bool> finished = !invocation.follow;
-  FollowOptions options{.owner = owner, .attempt = attempt, .rank = invocation.rank,
-                        .stream = "stdout", .follow = invocation.follow,
-                        .tail_lines = invocation.tail, .fd = 1};
+  FollowOptions options{.owner = owner,
+                        .attempt = attempt,
+                        .rank = invocation.rank,
+                        .stream = "stdout",
+                        .follow = invocation.follow,
+                        .tail_lines = invocation.tail,
+                        .fd = 1};
   absl::Status out = absl::OkStatus(), err = absl::OkStatus();
   bool both = invocation.stream.empty();
   std::thread errors;

@@ -103,8 +103,10 @@ std::string LastPrinted(HeadClient& client, TrialId trial) {
   for (const char* stream : {"stderr", "stdout"}) {
     const int fd = ::memfd_create("last-line", MFD_CLOEXEC);
     if (fd < 0) return "";
-    absl::Status read = FollowLog(client, {.owner = Owner::Of(trial), .stream = stream,
-                                           .follow = false, .tail_lines = 1, .fd = fd}, finished);
+    absl::Status read = FollowLog(
+        client,
+        {.owner = Owner::Of(trial), .stream = stream, .follow = false, .tail_lines = 1, .fd = fd},
+        finished);
     std::string line(limits::kPatternLineBytes, '\0');
     const ssize_t size = ::pread(fd, line.data(), line.size(), 0);
     ::close(fd);

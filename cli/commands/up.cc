@@ -115,8 +115,9 @@ ExitCode RunUp(const Invocation& invocation) {
     return Invalid("name the file of one cluster", "rt up cluster.yaml");
   RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(invocation.words[0]));
   if (KindOf(document) == YamlKind::kExperiment)
-    return document.At(Invalid("this is an experiment, not a cluster",
-                               "rt submit " + invocation.words[0]), "experiment");
+    return document.At(
+        Invalid("this is an experiment, not a cluster", "rt submit " + invocation.words[0]),
+        "experiment");
   RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(document));
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));

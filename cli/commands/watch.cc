@@ -41,8 +41,8 @@ ExitCode FollowCluster(HeadClient& client, const Invocation& invocation) {
 }  // namespace
 
 ExitCode RunWatch(const Invocation& invocation) {
-  RT_RETURN_IF_ERROR(CheckSelectsOne(
-      invocation, "watch one experiment, or all without a selector", "rt watch last"));
+  RT_RETURN_IF_ERROR(CheckSelectsOne(invocation, "watch one experiment, or all without a selector",
+                                     "rt watch last"));
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   LiveView view(*client, 1, invocation, "");
   std::optional<QuitKey> key;

@@ -13,13 +13,16 @@ constexpr std::string_view kRanks =
     "several ranks per trial: 'resources: {ranks: N}' in an experiment YAML, or "
     "tune.with_resources(train, ScalingConfig(num_workers=N)); both set torchrun's variables";
 constexpr Missing kMissing[] = {
-    {"exec", "run a program on the cluster with 'rt submit ./program'; 'rt node list' shows the "
-             "addresses of the nodes for ssh"},
-    {"attach", "log in to a node with ssh: 'rt node list' shows the addresses; 'rt logs -f' "
-               "follows the output of a job or trial"},
+    {"exec",
+     "run a program on the cluster with 'rt submit ./program'; 'rt node list' shows the "
+     "addresses of the nodes for ssh"},
+    {"attach",
+     "log in to a node with ssh: 'rt node list' shows the addresses; 'rt logs -f' "
+     "follows the output of a job or trial"},
     {"rsync-up", "'rt submit' takes the working directory along with each job and experiment"},
-    {"rsync-down", "'rt exp download' and 'rt trial checkpoint' fetch results, output and "
-                   "checkpoints"},
+    {"rsync-down",
+     "'rt exp download' and 'rt trial checkpoint' fetch results, output and "
+     "checkpoints"},
     {"dashboard", "'rt watch' is a live screen, and TensorBoard reads the results directory"},
     {"--nproc-per-node", kRanks},
     {"--nnodes", kRanks},

@@ -33,8 +33,9 @@ CLI::App* CommandLine::AddOne(CLI::App* noun, const std::string& name, const std
                : is_node ? call + "worker-1\n" + call + "1,3-5"
                          : call + "last\n" + call + "3,5-8";
   CLI::App* app = Add(noun, name, what, verb, examples);
-  Words(app, "SELECTOR", is_trial ? "Ids such as 3/1 and 3/0-5, names, 3/last or 3/all"
-                                  : "Ids such as 3,5-8, names, last or all");
+  Words(app, "SELECTOR",
+        is_trial ? "Ids such as 3/1 and 3/0-5, names, 3/last or 3/all"
+                 : "Ids such as 3,5-8, names, last or all");
   if (name == "stop" || name == "pause")
     app->add_option("--reason", invocation_.reason, "Reason that rt shows");
   return app;
@@ -60,22 +61,24 @@ void CommandLine::AddExperimentResults(CLI::App* experiment) {
   Words(Add(experiment, "download", "Copy results, output and checkpoints into a directory",
             RunExperimentDownload, "  rt exp download 3\n  rt exp download last results/"),
         "EXP", "An id, a name, or last; then the directory");
-  CLI::App* dump = Add(experiment, "export", "Print all trials for other programs",
-                       RunExperimentExport,
-                       "  rt exp export last > trials.csv\n"
-                       "  rt exp export 3 --rows --format json > rows.json");
+  CLI::App* dump =
+      Add(experiment, "export", "Print all trials for other programs", RunExperimentExport,
+          "  rt exp export last > trials.csv\n"
+          "  rt exp export 3 --rows --format json > rows.json");
   Words(dump, "SELECTOR", "An id, a name, or last");
   dump->add_option("--format", invocation_.format, "csv or json (default: csv)");
   dump->add_flag("--rows", invocation_.rows, "Print every report instead of a line per trial");
 }
 
 void CommandLine::AddCheckpoint(CLI::App* trial) {
-  CLI::App* checkpoint = Add(trial, "checkpoint", "Fetch the newest checkpoint",
-                             RunTrialCheckpoint, "  rt trial checkpoint 3/1\n"
+  CLI::App* checkpoint = Add(trial, "checkpoint", "Fetch the newest checkpoint", RunTrialCheckpoint,
+                             "  rt trial checkpoint 3/1\n"
                              "  rt trial checkpoint 3/1 model/ --best");
   Words(checkpoint, "TRIAL", "An id or name; then the directory");
-  checkpoint->add_option("--id", invocation_.checkpoint_id,
-                         "Fetch this checkpoint; rt trial show lists them")->check(CountRange());
+  checkpoint
+      ->add_option("--id", invocation_.checkpoint_id,
+                   "Fetch this checkpoint; rt trial show lists them")
+      ->check(CountRange());
   checkpoint->add_flag("--best", invocation_.best, "Fetch the best by the experiment's metric");
 }
 
@@ -85,15 +88,14 @@ void CommandLine::AddExperiment() {
   AddOne(experiment, "show", "Show details", RunExperimentShow);
   AddOne(experiment, "stop", "Stop an experiment and its trials", RunExperimentStop);
   AddOne(experiment, "pause", "Let the trials save and end, to resume later", RunExperimentPause);
-  CLI::App* resume = AddOne(experiment, "resume", "Resume a paused or stopped experiment",
-                            RunExperimentResume);
+  CLI::App* resume =
+      AddOne(experiment, "resume", "Resume a paused or stopped experiment", RunExperimentResume);
   resume->add_flag("--failed", invocation_.failed, "Resume failed trials as well");
   resume->add_flag("--restart-failed", invocation_.from_scratch,
                    "Start failed trials from scratch");
-  CLI::App* extend = AddOne(experiment, "extend",
-                            "Add trials or time, even to a finished experiment",
-                            RunExperimentExtend,
-                            "  rt exp extend last --samples 8\n  rt exp extend 3 --time 30m");
+  CLI::App* extend =
+      AddOne(experiment, "extend", "Add trials or time, even to a finished experiment",
+             RunExperimentExtend, "  rt exp extend last --samples 8\n  rt exp extend 3 --time 30m");
   extend->add_option("--samples", invocation_.samples, "Number of additional samples")
       ->check(CountRange());
   extend->add_option("--time", invocation_.time, "Additional time, such as 30m");
@@ -115,7 +117,8 @@ void CommandLine::AddTrial() {
       ->add_flag("--from-scratch", invocation_.from_scratch, "Retry without the checkpoints");
   AddOne(trial, "why", "Explain why a trial waits, runs or ended", RunTrialWhy);
   AddLogFlags(AddOne(trial, "logs", "Print the output of a trial", RunTrialLogs,
-                     "  rt trial logs 3/1 -f\n  rt trial logs 3/1 --previous"), true);
+                     "  rt trial logs 3/1 -f\n  rt trial logs 3/1 --previous"),
+              true);
   AddCheckpoint(trial);
 }
 
@@ -125,7 +128,8 @@ void CommandLine::AddJob() {
   AddOne(job, "show", "Show details", RunJobShow);
   AddOne(job, "stop", "Stop a job", RunJobStop);
   AddLogFlags(AddOne(job, "logs", "Print the output of a job", RunJobLogs,
-                     "  rt job logs last -f\n  rt job logs 3 --attempt 1"), true);
+                     "  rt job logs last -f\n  rt job logs 3 --attempt 1"),
+              true);
 }
 
 void CommandLine::AddNode() {
@@ -133,10 +137,11 @@ void CommandLine::AddNode() {
   AddList(node, "READY,DRAINING", RunNodeList);
   AddOne(node, "show", "Show details", RunNodeShow);
   AddLogFlags(AddOne(node, "logs", "Print the log of a node's daemon", RunNodeLogs,
-                     "  rt node logs worker-1 -f\n  rt node logs worker-1 --tail 100"), false);
+                     "  rt node logs worker-1 -f\n  rt node logs worker-1 --tail 100"),
+              false);
   AddOne(node, "why", "Explain why a node takes work or not", RunNodeWhy);
-  CLI::App* drain = AddOne(node, "drain", "Move the trials elsewhere and accept no new ones",
-                           RunNodeDrain);
+  CLI::App* drain =
+      AddOne(node, "drain", "Move the trials elsewhere and accept no new ones", RunNodeDrain);
   drain->add_option("--deadline", invocation_.deadline,
                     "Stop remaining trials after this time, such as 2m (default: never)");
   drain->add_option("--reason", invocation_.reason, "Reason that rt shows");
@@ -148,9 +153,9 @@ void CommandLine::AddNode() {
 void CommandLine::AddContextAndToken() {
   CLI::App* context = AddNoun("context", "", "Contexts: the clusters that this user knows");
   Add(context, "list", "List all contexts", RunContextList, "  rt context list");
-  Words(Add(context, "use", "Make a context the current one", RunContextUse,
-            "  rt context use lab"),
-        "NAME", "Name of the context");
+  Words(
+      Add(context, "use", "Make a context the current one", RunContextUse, "  rt context use lab"),
+      "NAME", "Name of the context");
   Words(Add(context, "remove", "Remove a context and its certificate", RunContextRemove,
             "  rt context remove lab"),
         "NAME", "Name of the context");
@@ -172,8 +177,8 @@ void CommandLine::AddContextAndToken() {
                      "a node chooses its own)");
   create->add_option("--ttl", invocation_.ttl, "Time until the token expires, such as 90m");
   Add(token, "list", "List the tokens that can still be used", RunTokenList, "  rt token list");
-  Words(Add(token, "revoke", "Revoke a token", RunTokenRevoke, "  rt token revoke ID"),
-        "ID", "Id of the token");
+  Words(Add(token, "revoke", "Revoke a token", RunTokenRevoke, "  rt token revoke ID"), "ID",
+        "Id of the token");
 }
 
 }  // namespace rt

@@ -45,8 +45,8 @@ void CommandLine::AddNoDownload(CLI::App* app) {
 }
 
 void CommandLine::AddCluster() {
-  CLI::App* up = Add(&app_, "up", "Start, update or repair a cluster", RunUp,
-                     "  rt up cluster.yaml");
+  CLI::App* up =
+      Add(&app_, "up", "Start, update or repair a cluster", RunUp, "  rt up cluster.yaml");
   Words(up, "CLUSTER.yaml", "File that describes the cluster");
   CLI::App* down = Add(&app_, "down", "Shut down a cluster and archive its history", RunDown,
                        "  rt down cluster.yaml\n  rt down -c demo\n"
@@ -75,10 +75,10 @@ void CommandLine::AddSubmit() {
 }
 
 void CommandLine::AddLooking() {
-  CLI::App* logs = Add(&app_, "logs", "Print the output of a trial or job, or the log of a node",
-                       RunLogs,
-                       "  rt logs -f 1/4\n  rt logs j3\n  rt logs 1/4 --previous\n"
-                       "  rt logs worker-1");
+  CLI::App* logs =
+      Add(&app_, "logs", "Print the output of a trial or job, or the log of a node", RunLogs,
+          "  rt logs -f 1/4\n  rt logs j3\n  rt logs 1/4 --previous\n"
+          "  rt logs worker-1");
   Words(logs, "TRIAL|JOB|NODE", "Such as 1/4, j3 or worker-1");
   AddLogFlags(logs, true);
   Words(Add(&app_, "watch", "Watch an experiment or the cluster on a live screen", RunWatch,

@@ -30,8 +30,8 @@ std::string JobEndText(const Json& job, const std::vector<uint64_t>& open) {
   for (uint64_t id : open) ids.push_back(std::to_string(id));
   text += open.size() == 1 ? "; experiment " + ids[0] + " goes on"
                            : "; experiments " + Join(ids, ", ") + " go on";
-  return text + ": rt watch " + ids[0] + ", rt exp stop " + Join(ids, ",") +
-         ", rt exp download " + ids[0];
+  return text + ": rt watch " + ids[0] + ", rt exp stop " + Join(ids, ",") + ", rt exp download " +
+         ids[0];
 }
 
 }  // namespace rt

@@ -73,7 +73,7 @@ std::string HowItEnded(const Json& attempt) {
     const char* name = ::sigabbrev_np(static_cast<int>(signal));
     return "ended by rt (" + (name == nullptr ? killed : "SIG" + std::string(name)) + ")";
   }
-  const std::string said = signal > 0  ? killed
+  const std::string said = signal > 0 ? killed
                            : code > 0 ? "exited with code " + std::to_string(code)
                                       : "";
   const bool says_it = reason.find(said) != std::string::npos;
@@ -147,8 +147,8 @@ std::string RunText(const std::string& fence) {
   const std::optional<Fence> run = ParseFence(fence);
   if (!run.has_value()) return fence;
   const Owner& owner = run->attempt.owner;
-  std::string text = owner.is_job() ? "job " + std::to_string(owner.group)
-                                    : "trial " + ToString(owner.trial());
+  std::string text =
+      owner.is_job() ? "job " + std::to_string(owner.group) : "trial " + ToString(owner.trial());
   text += " (attempt " + std::to_string(run->attempt.number);
   return text + (run->rank == 0 ? ")" : ", rank " + std::to_string(run->rank) + ")");
 }
@@ -194,8 +194,7 @@ std::vector<std::string> WhyNode(const Json& node, const Json& pending) {
   if (!running.empty()) lines.push_back("runs: " + Join(running, ", "));
   else lines.push_back("runs nothing");
   if (const int64_t held = node.GetInt("held_checkpoints"); held > 0)
-    lines.push_back("holds " + std::to_string(held) +
-                    (held == 1 ? " checkpoint" : " checkpoints") +
+    lines.push_back("holds " + std::to_string(held) + (held == 1 ? " checkpoint" : " checkpoints") +
                     " that the store does not have yet, and brings them there");
   if (pending.is_array() && !pending.array().empty()) {
     const Json& first = pending.array()[0];

@@ -8,7 +8,7 @@
 namespace rt {
 
 struct Unclosed {
-  char opener = 0;  // [ { " or '
+  char opener = 0;           // [ { " or '
   int line = 0, column = 0;  // From 1.
 };
 // The innermost one at the end of `text`, or nullopt. Comments, plain scalars with quotes inside

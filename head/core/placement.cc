@@ -152,8 +152,8 @@ Waiting WhyEvicted(const State& state, const Owner& owner) {
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
   if (owner.is_job())
-    return {"runs until its node is gone, then it is started again elsewhere: " + where +
-                " drains", "the end of the drain"};
+    return {"runs until its node is gone, then it is started again elsewhere: " + where + " drains",
+            "the end of the drain"};
   return {"was asked for a checkpoint, to continue elsewhere: " + where + " drains",
           "its next checkpoint; without one it runs until its node is gone"};
 }
@@ -364,7 +364,8 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
       draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
   if (wanted.is_gang()) {
     return {"needs " + Describe(wanted) + ", all at once; " +
-                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but, frees};
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but,
+            frees};
   }
   if (closest.shortage.empty()) {
     if (std::string before = QueuedBefore(world, owner); !before.empty())
@@ -372,8 +373,9 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
               "the start of its trials, or another node"};
     return {"is about to be placed", "nothing is missing"};
   }
-  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) + " free (closest: " +
-              closest.node + ", " + closest.shortage + ")" + but, frees};
+  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
+              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
+          frees};
 }
 
 }  // namespace rt

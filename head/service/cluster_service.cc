@@ -47,10 +47,10 @@ class ClusterService final : public v1::ClusterService::CallbackService {
       if (request->deadline_ms() < 0 || request->deadline_ms() > limits::kDrainMax)
         checked = Invalid("the deadline must lie within 30 days", "--deadline 2m");
       if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      edge_.operations.Change(
-          input::DrainNode{{request->node()}, ReasonOr(request->reason(), "drained by ", who),
-                           request->deadline_ms()},
-          AnswerTo(reactor));
+      edge_.operations.Change(input::DrainNode{{request->node()},
+                                               ReasonOr(request->reason(), "drained by ", who),
+                                               request->deadline_ms()},
+                              AnswerTo(reactor));
     });
   }
   Reactor* UndrainNode(Context* context, const v1::UndrainNodeRequest* request,

@@ -23,8 +23,7 @@ struct Target {
 
 // For people: "trial 2/0", "job 3".
 std::string NameOf(const Owner& owner) {
-  return owner.is_job() ? "job " + std::to_string(owner.group)
-                        : "trial " + ToString(owner.trial());
+  return owner.is_job() ? "job " + std::to_string(owner.group) : "trial " + ToString(owner.trial());
 }
 
 bool IsTerminal(const Core& core, const Owner& owner) {
@@ -49,9 +48,9 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   if (runs == nullptr) return NotFound("there is no " + NameOf(owner));
   const uint32_t ranks = RequestOf(core.world, owner).ranks;
   if (rank >= ranks)
-    return NotFound(NameOf(owner) + " has no rank " + std::to_string(rank),
-                    ranks == 1 ? "it has rank 0 alone"
-                               : "its ranks are 0 to " + std::to_string(ranks - 1));
+    return NotFound(
+        NameOf(owner) + " has no rank " + std::to_string(rank),
+        ranks == 1 ? "it has rank 0 alone" : "its ranks are 0 to " + std::to_string(ranks - 1));
   Target target;
   target.terminal = IsTerminal(core, owner);
   for (const Attempt& attempt : runs->attempts) {

@@ -145,10 +145,10 @@ TEST_CASE("tree: a bundle leaves out virtual environments and node_modules unles
   REQUIRE(stored.ok());
   fs::remove(from.path + "/python3");
   CHECK(PathsOf(store, *stored) == std::vector<std::string>{"train.py", "web/index.html"});
-  CHECK(stored->left_out == std::map<std::string, std::string>{
-                                {"python3", "it links outside the directory"},
-                                {"web/node_modules/", "packages of Node"},
-                                {"wv/", "a virtual environment"}});
+  CHECK(stored->left_out ==
+        std::map<std::string, std::string>{{"python3", "it links outside the directory"},
+                                           {"web/node_modules/", "packages of Node"},
+                                           {"wv/", "a virtual environment"}});
   auto size = MeasureTree(from.path, {.honour_ignore_files = true});
   REQUIRE(size.ok());
   CHECK(size->files == 2);

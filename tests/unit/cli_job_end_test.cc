@@ -16,10 +16,12 @@ std::string TextOf(const char* job, const std::vector<uint64_t>& open) {
 TEST_CASE("the end of a job: a signal, and the experiments that go on without their driver") {
   const char* killed = R"({"id":2,"state":"FAILED","signal":9,"exit_code":null,"reason":"x"})";
   CHECK(TextOf(killed, {}) == "job 2 was killed by signal 9");
-  CHECK(TextOf(killed, {7}) == "job 2 was killed by signal 9; experiment 7 goes on: rt watch 7, "
-                               "rt exp stop 7, rt exp download 7");
-  CHECK(TextOf(killed, {7, 8}) == "job 2 was killed by signal 9; experiments 7, 8 go on: "
-                                  "rt watch 7, rt exp stop 7,8, rt exp download 7");
+  CHECK(TextOf(killed, {7}) ==
+        "job 2 was killed by signal 9; experiment 7 goes on: rt watch 7, "
+        "rt exp stop 7, rt exp download 7");
+  CHECK(TextOf(killed, {7, 8}) ==
+        "job 2 was killed by signal 9; experiments 7, 8 go on: "
+        "rt watch 7, rt exp stop 7,8, rt exp download 7");
 }
 
 TEST_CASE("the end of a job: an exit code says enough unless an experiment is open") {

@@ -47,8 +47,7 @@ TEST_CASE("selector: what is not there is not found, what is malformed is refuse
   CHECK(MessageOf(SelectNumbers("9", Numbered({1}), {"trial", 0, "3/"}).status()) ==
         "no trial matches '3/9'");
   for (const char* text : {"", "3-", "5-3", "1,,2", "-1", "1-2-3"})
-    CHECK(absl::IsInvalidArgument(
-        SelectNumbers(text, Numbered({1, 2, 3}), {"job"}).status()));
+    CHECK(absl::IsInvalidArgument(SelectNumbers(text, Numbered({1, 2, 3}), {"job"}).status()));
 }
 
 TEST_CASE("selector: a trial's experiment stands before the slash") {

@@ -12,7 +12,8 @@ namespace {
 // Of a trial that is over, after one attempt.
 std::string WhyEnded(const std::string& attempt) {
   const Json trial = Parsed(R"({"id":"1/0","state":"STOPPED","reason":"","attempts":[
-      {"number":1,"members":[],"ended_at":"2026-01-01T00:00:00.000Z",)" + attempt + "}]}");
+      {"number":1,"members":[],"ended_at":"2026-01-01T00:00:00.000Z",)" +
+                            attempt + "}]}");
   return Join(WhyTrial(trial, Json::MakeArray()), "\n");
 }
 
@@ -38,9 +39,10 @@ TEST_CASE("why: an exit code and a signal are said once") {
 
 TEST_CASE("why: a trial that waits has a sentence with a subject") {
   const auto waits = [](const std::string& reason) {
-    const Json trial = Json::MakeObject(
-        {{"id", "1/0"}, {"state", "PENDING"},
-         {"waiting", Json::MakeObject({{"reason", reason}, {"frees", ""}})}});
+    const Json trial =
+        Json::MakeObject({{"id", "1/0"},
+                          {"state", "PENDING"},
+                          {"waiting", Json::MakeObject({{"reason", reason}, {"frees", ""}})}});
     return WhyTrial(trial, Json::MakeArray())[1];
   };
   CHECK(waits("needs 1 cpu; no node has one free") == "it needs 1 cpu; no node has one free");

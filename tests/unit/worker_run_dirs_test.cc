@@ -1,9 +1,8 @@
 // What of a run directory may be used again, and what must not be.
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/base/limits.h"
