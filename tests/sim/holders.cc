@@ -11,6 +11,7 @@ using News = input::KeepCheckpoint::News;
 
 // So long a word may be under way, or in a head that has not written down yet what follows from it.
 constexpr Millis kWordLasts = 10'000;
+constexpr double kRotsAtNeed = 20;  // Times as often as whenever it asks.
 
 }  // namespace
 
@@ -116,11 +117,28 @@ bool WorkerHost::MayAsk(const std::string& manifest, const Held& held) const {
   return (!commit || commit->manifest != manifest) && run->second.settled > held.seq;
 }
 
+// Its bytes are gone, which the node finds out when it asks next.
+void WorkerHost::Rot(const std::string& manifest, Held& held) {
+  sim_.truth.held[manifest][node_] = Copy::kRotten;
+  held.news = News::kGone;
+}
+
+// Somebody was placed who goes on from what this node has: that rots just then, more often than at
+// any other time, and is said at once.
+void WorkerHost::MayRot(const std::string& manifest) {
+  auto held = held_.find(manifest);
+  if (held == held_.end() || held->second.news != News::kNone || node_.value == 0) return;
+  if (!sim_.Strikes(kRotsAtNeed * sim_.plan.held_gone, Fault::kHeldGone)) return;
+  Rot(manifest, held->second);
+  Daemon(0, [this, manifest, turn = held->second.turn] {
+    Held* lost = FindHeld(manifest, turn);
+    if (lost != nullptr && MayAsk(manifest, *lost)) AskToKeep(manifest, *lost);
+  });
+}
+
 void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
-  if (held.news == News::kNone && sim_.Strikes(sim_.plan.held_gone, Fault::kHeldGone)) {
-    sim_.truth.held[manifest][node_] = Copy::kRotten;
-    held.news = News::kGone;
-  }
+  if (held.news == News::kNone && sim_.Strikes(sim_.plan.held_gone, Fault::kHeldGone))
+    Rot(manifest, held);
   if (held.news == News::kGone) {
     auto& said = sim_.truth.said_gone;
     sim_.At(kWordLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
@@ -152,24 +170,6 @@ void WorkerHost::AskToKeep(const std::string& manifest, Held& held) {
         Daemon(0, [=, this] { TakeKept(manifest, turn, let_go, push); });
       });
     });
-  });
-}
-
-// Of an attempt that is over. Who is not heard says it again a few times; no later daemon does.
-void WorkerHost::SendOutputs(const Fence& fence, int tries) {
-  const input::KeepOutputs keep{.node = node_,
-                                .fence = fence,
-                                .outputs = {.manifest = "o" + ToString(fence), .files = 1},
-                                .seen_epoch = core_.epoch};
-  Daemon(sim_.Between(10, 2'000), [=, this] {
-    if (node_ != keep.node) return;
-    sim_.Call([=, this](const Sim::Reply&) {
-      head_.Post(keep, [](const absl::Status& status, const Answer&) {
-        const bool is_late = absl::IsFailedPrecondition(status);
-        Require(status.ok() || absl::IsUnavailable(status) || is_late, "outputs were refused");
-      });
-    });
-    if (tries > 1) SendOutputs(fence, tries - 1);
   });
 }
 
