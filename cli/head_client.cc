@@ -1,6 +1,7 @@
 #include "cli/head_client.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -15,6 +16,12 @@ namespace {
 
 // Of a context that names several heads: one of them may be about to lead.
 constexpr Millis kTakeoverMax = 10'000;
+
+// Whether a worker of the cluster has started this program, or what started it: in a job or trial.
+bool RunsInJob() {
+  const char* socket = std::getenv("RT_SOCKET");
+  return socket != nullptr && *socket != '\0';
+}
 
 absl::Status NotReached(const Context& context, const absl::Status& status) {
   return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
@@ -53,6 +60,11 @@ absl::Status HeadClient::Refresh() {
   if (!same)
     channel_ = MakeChannel(context_.address, context_.credentials, context_.cluster_id, false);
   return absl::OkStatus();
+}
+
+void HeadClient::WaitLonger() {
+  std::lock_guard lock(mutex_);
+  retry_for_ = kWaitFor;
 }
 
 void HeadClient::Cancel() {
@@ -100,10 +112,12 @@ void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
   if (remember_) remember_(context);
 }
 
-// A head of this machine was alive when it was located: it is slow, not dead.
+// A head of this machine was alive when it was located, and the head of a job's cluster when the
+// job was started: it is slow, or is being restarted.
 Millis HeadClient::GiveUpAt(Millis asked_at, Millis failed_at) {
   std::lock_guard lock(mutex_);
-  if (answered_ || !context_.local_directory.empty()) return failed_at + kRetryFor;
+  if (answered_) return failed_at + retry_for_;
+  if (!context_.local_directory.empty() || RunsInJob()) return failed_at + kRetryFor;
   const bool has_standby = context_.address.find(',') != std::string::npos;
   return asked_at + (has_standby ? kTakeoverMax : kFirstContactMax);
 }
@@ -139,6 +153,8 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
       return absl::UnauthenticatedError(
           ToAbsl(context().address + " is not the head of '" + context().name + "'"));
     if (!failed_at.has_value()) failed_at = SteadyMillis();
+    // A cluster that is down does not come back by itself.
+    if (!located.ok() && SteadyMillis() >= *failed_at + kRetryFor) return located;
     if (SteadyMillis() >= GiveUpAt(asked_at, *failed_at))
       return located.ok() ? NotReached(context(), status) : located;
     SleepFor(200);
