@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -20,6 +21,12 @@ namespace {
 // Of a context that names several heads: one of them may be about to lead.
 constexpr Millis kTakeoverMax = 10'000;
 constexpr uint64_t kBusyPause = 200;
+
+// Whether a worker of the cluster has started this program, or what started it: in a job or trial.
+bool RunsInJob() {
+  const char* socket = std::getenv("RT_SOCKET");
+  return socket != nullptr && *socket != '\0';
+}
 
 absl::Status NotReached(const Context& context, const absl::Status& status) {
   return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
@@ -67,6 +74,11 @@ absl::Status HeadClient::Refresh() {
   return absl::OkStatus();
 }
 
+void HeadClient::WaitLonger() {
+  std::lock_guard lock(mutex_);
+  retry_for_ = kWaitFor;
+}
+
 void HeadClient::Cancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
@@ -112,10 +124,12 @@ void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
   if (remember_) remember_(context);
 }
 
-// A head of this machine was alive when it was located: it is slow, not dead.
+// A head of this machine was alive when it was located, and the head of a job's cluster when the
+// job was started: it is slow, or is being restarted.
 Millis HeadClient::GiveUpAt(Millis asked_at, Millis failed_at) {
   std::lock_guard lock(mutex_);
-  if (answered_ || !context_.local_directory.empty()) return failed_at + kRetryFor;
+  if (answered_) return failed_at + retry_for_;
+  if (!context_.local_directory.empty() || RunsInJob()) return failed_at + kRetryFor;
   const bool has_standby = context_.address.find(',') != std::string::npos;
   return asked_at + (has_standby ? kTakeoverMax : kFirstContactMax);
 }
@@ -157,6 +171,8 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
       return absl::UnauthenticatedError(
           ToAbsl(context().address + " is not the head of '" + context().name + "'"));
     if (!failed_at.has_value()) failed_at = SteadyClock();
+    // A cluster that is down does not come back by itself.
+    if (!located.ok() && SteadyClock() >= *failed_at + kRetryFor) return located;
     if (SteadyClock() >= GiveUpAt(asked_at, *failed_at))
       return located.ok() ? NotReached(context(), status) : located;
     SleepFor(200);

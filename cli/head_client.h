@@ -1,8 +1,9 @@
 // The head as the command line and the bridge see it: typed calls that survive a restart of the
-// head. UNAVAILABLE is retried with a bound, which is short until the head has answered once;
-// before each try `locate` finds the head again (and, for a local cluster, starts a dead one). A
-// head that has too much to do (common/base/busy.h) is asked again as well. Thread-safe. Cancel()
-// ends every call in flight.
+// head. UNAVAILABLE is retried with a bound. It is short until the head has answered once, except
+// on the head's own machine and inside a job or trial, where a head that does not answer is being
+// restarted. Before each try `locate` finds the head again (and, for a local cluster, starts a dead
+// one). A head that has too much to do (common/base/busy.h) is asked again as well. Thread-safe.
+// Cancel() ends every call in flight.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -28,6 +29,8 @@ class HeadClient {
   using Locate = std::function<absl::StatusOr<Context>()>;
   static constexpr Millis kAnswerMax = 15'000;  // One call that does not wait by design.
   static constexpr Millis kRetryFor = 15'000;   // From the first UNAVAILABLE on.
+  // The same for who waits for what the head has accepted (WaitLonger): nothing is lost by it.
+  static constexpr Millis kWaitFor = 60'000;
   // The same for a head of another machine that has not answered yet: it may well be dead.
   static constexpr Millis kFirstContactMax = 3'000;
 
@@ -40,6 +43,8 @@ class HeadClient {
   absl::Status Connect();
   // Waits for an answer; Unavailable when there is none within the bound of a first contact.
   absl::Status Reach();
+  // From here on the caller waits for something that goes on without it: a job, an experiment.
+  void WaitLonger();
   Context context();
   std::shared_ptr<grpc::Channel> BulkChannel();
   std::shared_ptr<grpc::Channel> Channel();
@@ -103,6 +108,7 @@ class HeadClient {
   std::set<grpc::ClientContext*> in_flight_;
   bool cancelled_ = false;
   bool answered_ = false;  // A head has answered a call.
+  Millis retry_for_ = kRetryFor;
 };
 
 // The client of the cluster that -c, RT_CLUSTER or the current context names.

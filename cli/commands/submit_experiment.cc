@@ -204,6 +204,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
     }
     return kExitOk;
   }
+  client.WaitLonger();
   attendance.interrupts.React([&] { StopExperiment(client, id); });
   LiveView view(client, 2, invocation, "rt: ");
   absl::StatusOr<Json> outcome = WatchExperiment(client, id, view);

@@ -183,6 +183,7 @@ ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invoc
   if (attendance.watcher != nullptr) attendance.watcher->Say("job " + std::to_string(id));
   if (!invocation.detach) {
     std::fprintf(stderr, "rt: job %llu\n", static_cast<unsigned long long>(id));
+    client.WaitLonger();
     return Attend(client, attendance);
   }
   if (invocation.output == Output::kJson) {

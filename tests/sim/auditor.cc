@@ -279,7 +279,8 @@ void Auditor::On(const event::AttemptPlaced& e) {
   abandoned_.erase(e.attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
   starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
-                        newest == nullptr ? std::vector<std::string>{} : newest->shards};
+                        newest == nullptr ? std::vector<std::string>{} : newest->shards,
+                        e.members};
   if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {

@@ -83,6 +83,10 @@ class Auditor {
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
   // What a worker is about to start is what was decided: it goes on from where it should.
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
+  // The manifest from which a placed attempt starts; empty: from nothing.
+  const std::string& StartOf(const AttemptId& attempt) const {
+    return starts_.at(attempt).manifest;
+  }
   bool Knows(ExperimentId id) const { return experiments_.contains(id); }
   bool Knows(JobId id) const { return jobs_.contains(id); }
   // The durable book says that this node has the bytes of a checkpoint that the store lacks.
@@ -90,6 +94,10 @@ class Auditor {
   // Somebody has bytes that are kept and not in the store yet.
   bool AwaitsStore(const Truth& truth) const { return !Awaited(truth).empty(); }
   std::string Awaited(const Truth& truth) const;
+  // What the head answered that it keeps, it does, unless a later attempt wrote something as well.
+  bool KeepsOutputs(const Fence& fence, const std::string& manifest) const;
+  // At the end.
+  void ExpectOutputs(const State& state) const;
   std::string Unfinished() const;  // For the message when a run is stuck.
   uint64_t rungs_checked() const { return rungs_checked_; }
 
@@ -139,6 +147,7 @@ class Auditor {
     std::vector<CheckpointBook> checkpoints;
     uint64_t saved_seq = 0;   // Rows of the newest attempt, by its checkpoints, kept or not.
     uint32_t outputs_of = 0;  // The attempt whose outputs are kept; 0: none.
+    std::map<uint32_t, std::string> outputs;  // Manifests by rank.
     bool stop_requested = false;
     bool over = false;
     bool paused = false;      // Not to run.
@@ -304,6 +313,7 @@ class Auditor {
     double iteration = 0;
     std::string manifest;
     std::vector<std::string> shards;
+    std::vector<Member> members;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   // Backfilled attempts: the one before, the one behind.

@@ -163,18 +163,6 @@ void Auditor::On(const event::CheckpointRetired& e) {
   book->retired = true;
 }
 
-void Auditor::On(const event::OutputsKept& e) {
-  OwnerBook& owner = OwnerOf(e.attempt.owner);
-  Must(starts_.contains(e.attempt), "only what was placed has outputs");
-  const bool has_ended =
-      std::any_of(owner.exits.begin(), owner.exits.end(),
-                  [&](const RankExit& exit) { return exit.rank == e.rank; });
-  Must(!owner.live || owner.number != e.attempt.number || has_ended,
-       "the outputs of what runs are not kept yet");
-  Must(e.attempt.number >= owner.outputs_of, "outputs of a later attempt are not replaced");
-  owner.outputs_of = e.attempt.number;
-}
-
 // Beside the best only what is needed to go on is kept.
 void Auditor::CheckKept(const Owner& owner) {
   const AuditedSpec& spec = ExperimentOf(owner.trial().experiment).spec;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/limits.h"
+#include "tests/sim/worker_host.h"
 
 namespace rt::sim {
 namespace {
@@ -226,6 +227,9 @@ void HeadHost::Complete() {
 void HeadHost::Keep(InFlight& batch) {
   if (sim_.on_kept) sim_.on_kept(batch.records, batch.rows);
   auditor_.See(batch.records, batch.rows, sim_.truth);
+  for (const Record& record : batch.records)
+    if (const auto* placed = std::get_if<event::AttemptPlaced>(&record.event))
+      for (WorkerHost* host : sim_.hosts) host->MayRot(auditor_.StartOf(placed->attempt));
   for (Record& record : batch.records) log_.push_back(std::move(record));
   if (batch.dump.empty()) return;
   dump_ = std::move(batch.dump);

@@ -49,6 +49,7 @@ class HeadHost {
   // canonical bytes.
   std::string CheckReplay();
   bool up() const { return up_; }
+  size_t in_flight() const { return in_flight_.size(); }  // Batches that are not durable yet.
   const Core& core() const { return core_; }
   // The durable records after `seq`.
   std::vector<Record> LogAfter(uint64_t seq) const {

@@ -122,6 +122,12 @@ head_core experiments.cc "a paused search proposes" \
 head_core experiments.cc "a search that its budget ended is COMPLETED" \
   's/if \(!search\.over\) search\.end = ExperimentEnd::kStopped;//'
 head_core suspend.cc "a retry opens the whole search" 's/\/\*retries_only=\*\/true/false/'
+head_core apply.cc "a retry forgets that the search is over" \
+  's/experiment\.search = \{true, [^}]*\};/GoOn(experiment);/'
+head_core experiments.cc "a search that is over proposes" \
+  's/if \(!experiment\.is_searching\(\)\) return;/if (!experiment.is_searching() \&\& !experiment.search.over) return;/'
+head_core suspend.cc "trials are added while retried ones run" \
+  's/if \(!experiment\.search\.over \|\| experiment\.decided\)/if (true)/'
 head_core apply.cc "a retry forgets what ended the search" \
   's/experiment\.search = \{true, experiment\.stop_cause/experiment.search = {true, StopCause::kNone/'
 head_core reports.cc "a row without the metric is accepted" 's/!spec\.strict_metric/true/'
@@ -224,6 +230,8 @@ head_core checkpoints.cc "a checkpoint that is being uploaded is retired" \
   's/needed\.insert\(\(at - 1\)->id\)/(void)at/'
 head_core replicas.cc "only the training node uploads" \
   's/UploaderOf\(draft\.state\(\), checkpoint\) == input\.node/checkpoint.replicas.front() == input.node/'
+head_core replicas.cc "an attempt starts from the beginning although it ran before its checkpoint was lost" \
+  's/live->accepted\.front\(\) == 0/false/'
 head_core replicas.cc "a superseded head releases replicas" \
   's/draft\.Emit\(event::CheckpointReleased[^;]*;/(void)input;/'
 head_core checkpoints.cc "a late copy brings back what has gone" \
@@ -256,6 +264,19 @@ head_core replicas.cc "what became stored retires nothing" \
   's/if \(input\.status != ReplicaStatus::kNone && is_known\) RetireByPolicy\([^;]*;/(void)is_known;/'
 head_core replicas.cc "only the newest lost checkpoint is retired" \
   's/while \(!runs\.check/if (!runs.check/'
+head_core outputs.cc "the outputs of a running attempt are kept" \
+  's/  if \(attempt->ended_at == 0 && [^;]*;\n//'
+head_core outputs.cc "the outputs of a later attempt are replaced" \
+  's/runs->outputs\.front\(\)\.attempt > id\.number/false/'
+head_core outputs.cc "outputs that are kept are recorded again" 's/!IsKnown\([^)]*\)/true/'
+head_core outputs.cc "any node may name outputs" \
+  's/ \|\| !RanOn\(\*attempt, input\.fence\.rank, input\.node\)\)/)/'
+head_core outputs.cc "a node may name the outputs of another rank" \
+  's/return member\.rank == rank && member\.node == node/return member.node == node/'
+head_core outputs.cc "outputs that were accepted are not recorded" \
+  's/draft\.Emit\(event::OutputsKept[^;]*;/(void)input;/'
+head_core apply_runs.cc "a gang keeps the outputs of one rank" \
+  's/known\.attempt != e\.attempt\.number \|\| known\.rank == e\.rank/true/'
 worker_core "a daemon launches again what it finds running" \
   's/state_\.attempts\.emplace\(recovered\.fence, [^;]*;//'
 worker_core "an exit file is ignored" \

@@ -11,6 +11,7 @@ using ReplicaStatus = input::RenewReplica::ReplicaStatus;
 
 // How long a message may be under way, or in a head that has not journalled its consequence.
 constexpr Millis kMessageLasts = 10'000;
+constexpr double kRotsAtStart = 20;  // Times as often as whenever a node asks.
 
 }  // namespace
 
@@ -120,12 +121,30 @@ bool WorkerHost::MayAsk(const std::string& manifest, const Replica& replica) con
   return (!commit || commit->manifest != manifest) && run->second.settled > replica.seq;
 }
 
+// The bytes of the replica are gone, which the node notices when it asks next.
+void WorkerHost::Rot(const std::string& manifest, Replica& replica) {
+  sim_.truth.copies[manifest][node_] = Copy::kRotten;
+  replica.status = ReplicaStatus::kGone;
+}
+
+// An attempt was placed that starts from a replica of this node: it rots now, more often than at
+// any other time, and the node reports that at once.
+void WorkerHost::MayRot(const std::string& manifest) {
+  auto found = replicas_.find(manifest);
+  if (found == replicas_.end() || node_.value == 0) return;
+  if (found->second.status != ReplicaStatus::kNone) return;
+  if (!sim_.Strikes(kRotsAtStart * sim_.plan.replica_gone, Fault::kReplicaGone)) return;
+  Rot(manifest, found->second);
+  Daemon(0, [this, manifest, round = found->second.round] {
+    Replica* lost = FindReplica(manifest, round);
+    if (lost != nullptr && MayAsk(manifest, *lost)) AskToRenew(manifest, *lost);
+  });
+}
+
 void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
   if (replica.status == ReplicaStatus::kNone &&
-      sim_.Strikes(sim_.plan.replica_gone, Fault::kReplicaGone)) {
-    sim_.truth.copies[manifest][node_] = Copy::kRotten;
-    replica.status = ReplicaStatus::kGone;
-  }
+      sim_.Strikes(sim_.plan.replica_gone, Fault::kReplicaGone))
+    Rot(manifest, replica);
   if (replica.status == ReplicaStatus::kGone) {
     auto& said = sim_.truth.said_gone;
     sim_.At(kMessageLasts, [&said, word = said.emplace(manifest, node_)] { said.erase(word); });
@@ -157,24 +176,6 @@ void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
         Daemon(0, [=, this] { TakeRenewal(manifest, round, release, push); });
       });
     });
-  });
-}
-
-// Of an attempt that is over. Who is not heard says it again a few times; no later daemon does.
-void WorkerHost::SendOutputs(const Fence& fence, int tries) {
-  const input::KeepOutputs keep{.node = node_,
-                                .fence = fence,
-                                .outputs = {.manifest = "o" + ToString(fence), .files = 1},
-                                .seen_epoch = core_.epoch};
-  Daemon(sim_.Between(10, 2'000), [=, this] {
-    if (node_ != keep.node) return;
-    sim_.Call([=, this](const Sim::Reply&) {
-      head_.Post(keep, [](const absl::Status& status, const Answer&) {
-        const bool is_late = absl::IsFailedPrecondition(status);
-        Require(status.ok() || absl::IsUnavailable(status) || is_late, "outputs were refused");
-      });
-    });
-    if (tries > 1) SendOutputs(fence, tries - 1);
   });
 }
 

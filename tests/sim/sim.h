@@ -55,6 +55,8 @@ struct Truth {
   // may have been given them again.
   std::multiset<std::pair<std::string, NodeId>> said_gone;
   std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
+  // What was ever said to have been written, by manifest: by which rank, and who said it.
+  std::map<std::string, std::pair<Fence, NodeId>> outputs;
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;

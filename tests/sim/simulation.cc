@@ -55,6 +55,7 @@ std::string Simulation::Run() {
   }
   auditor_.ExpectAllOver();
   ExpectNothingLeft();
+  if (head_.in_flight() == 0) auditor_.ExpectOutputs(head_.core().world.state);
   return head_.CheckReplay();
 }
 

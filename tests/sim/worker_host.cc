@@ -178,7 +178,7 @@ void WorkerHost::Perform(const worker::Action& action) {
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
                    runs_.erase(a.fence);
                    bodies_.erase(a.fence);
-                   if (sim_.rng.Chance(0.2)) SendOutputs(a.fence, kOutputsTries);
+                   OutputsOfForgotten(a.fence);
                  },
                  [&](const worker::action::SyncNow&) { Daemon(0, [this] { SendSync(); }); },
                  [&](const worker::action::SyncSoon&) {
@@ -252,6 +252,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
   run.asks = fence.rank == 0 && !run.collective && sim_.rng.Chance(0.5);
+  OutputsOfStarted(fence);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));
 }

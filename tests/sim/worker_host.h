@@ -27,6 +27,7 @@ class WorkerHost {
   void Freeze(Millis span);
   Millis Drain();  // Gives notice; says for how long.
   void SickenGpu();
+  void MayRot(const std::string& manifest);  // It is about to be needed.
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
   NodeId node() const { return node_; }
@@ -37,8 +38,6 @@ class WorkerHost {
   std::string Describe() const;  // What it runs, for the message when a simulation is stuck.
 
  private:
-  static constexpr int kOutputsTries = 3;
-
   // A run directory: the program, what it said, and how it ended.
   struct Run {
     LaunchSpec body;
@@ -119,11 +118,14 @@ class WorkerHost {
   void RecoverReplicas();
   void RenewLater(const std::string& manifest, uint64_t round);
   bool MayAsk(const std::string& manifest, const Replica& replica) const;
+  void Rot(const std::string& manifest, Replica& replica);
   void AskToRenew(const std::string& manifest, Replica& replica);
   void MayAskAgain(const std::string& manifest, uint64_t round);
   void TakeRenewal(const std::string& manifest, uint64_t round, bool release, bool push);
   void DropCopy(const std::string& manifest, Copy why);
   void LoseDisk();
+  void OutputsOfStarted(const Fence& fence);
+  void OutputsOfForgotten(const Fence& fence);
   void SendOutputs(const Fence& fence, int tries);
   Fetched Fetch(const Fence& fence, const std::string& checkpoint);
   bool MayComeBack(const Owner& owner, const std::string& manifest) const;
