@@ -43,7 +43,7 @@ class HeadClient {
   absl::Status Connect();
   // Waits for an answer; Unavailable when there is none within the bound of a first contact.
   absl::Status Reach();
-  // From here on the caller waits for something that goes on without it: a job, an experiment.
+  // From here on the caller waits for a job or an experiment, which runs without the caller.
   void WaitLonger();
   Context context();
   std::shared_ptr<grpc::Channel> BulkChannel();

@@ -127,7 +127,7 @@ head_core apply.cc "a retry forgets that the search is over" \
 head_core experiments.cc "a search that is over proposes" \
   's/if \(!experiment\.is_searching\(\)\) return;/if (!experiment.is_searching() \&\& !experiment.search.over) return;/'
 head_core suspend.cc "trials are added while retried ones run" \
-  's/if \(!experiment\.search\.over \|\| experiment\.decided\)/if (true)/'
+  's/if \(!experiment\.search\.over \|\| experiment\.finishing\)/if (true)/'
 head_core apply.cc "a retry forgets what ended the search" \
   's/experiment\.search = \{true, experiment\.stop_cause/experiment.search = {true, StopCause::kNone/'
 head_core reports.cc "a row without the metric is accepted" 's/!spec\.strict_metric/true/'

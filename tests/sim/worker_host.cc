@@ -245,8 +245,8 @@ void WorkerHost::Launch(const Fence& fence) {
   run.checkpoint_every = fence.rank == 0 ? sim_.rng.Below(5) : 0;
   const uint64_t draw = Mix64(fence.attempt.owner.group * 7'919 + fence.attempt.owner.number);
   run.collective = run.body.world_size > 1 && draw % 2 == 0;
-  // Every rank saves, or rank 0 alone; at the same rows.
-  if (run.collective && (fence.rank == 0 || draw % 8 < 6)) run.checkpoint_every = 1 + draw / 8 % 4;
+  const bool saves = fence.rank == 0 || draw % 8 < 6;  // Every rank, or rank 0 alone.
+  if (run.collective && saves) run.checkpoint_every = 1 + draw / 8 % 4;
   run.awaits_commit = sim_.rng.Chance(0.4);
   run.obedient = sim_.rng.Chance(0.7);
   run.hears = sim_.rng.Chance(0.8);
@@ -259,24 +259,23 @@ void WorkerHost::Launch(const Fence& fence) {
 
 void WorkerHost::SignalRun(const worker::action::Signal& asked) {
   const Fence fence = asked.fence;
-  const bool kill = asked.kill;
   auto it = runs_.find(fence);
   if (it == runs_.end()) return;
   TruthRun& truth = sim_.truth.runs[fence];
   auto known = core_.attempts.find(fence);
   const bool is_asked = known != core_.attempts.end() && !known->second.stop;
   const bool is_evicting = is_asked && known->second.evicting;
-  const bool is_first = !kill || it->second.is_silent;  // One that hangs gets SIGKILL at once.
+  const bool is_first = !asked.kill || it->second.is_silent;  // A hung one: SIGKILL at once.
   // Also of one that has just ended by itself, which its daemon does not know yet.
   if (is_evicting && is_first && it->second.announced_after)
     truth.evicted_after = it->second.announced_after;
   if (!it->second.alive) return;
   truth.asked_to_stop = true;
   if (asked.suspended) it->second.suspended = true;
-  if (!kill && it->second.stubborn) it->second.hangs = true;
-  if (!kill && !it->second.obedient) return;
-  const int32_t signal = kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
-  sim_.At(kill ? 1 : sim_.Between(5, 400), [this, fence, pid = it->second.pid, signal] {
+  if (!asked.kill && it->second.stubborn) it->second.hangs = true;
+  if (!asked.kill && !it->second.obedient) return;
+  const int32_t signal = asked.kill ? 9 : sim_.rng.Chance(0.5) ? 15 : 0;
+  sim_.At(asked.kill ? 1 : sim_.Between(5, 400), [this, fence, pid = it->second.pid, signal] {
     EndProcess(fence, pid, 0, signal);
   });
 }
