@@ -6,7 +6,7 @@
 
 namespace rt {
 namespace {
-constexpr Millis kLookEvery = 100;
+constexpr Millis kConnectionLookEvery = 100;
 }  // namespace
 
 absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
@@ -17,7 +17,7 @@ absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
     const Millis left = until - SteadyClock();
     if (left <= 0) return absl::UnavailableError("it does not answer");
     channel.WaitForStateChange(state, std::chrono::system_clock::now() +
-                                          std::chrono::milliseconds(std::min(left, kLookEvery)));
+                                          std::chrono::milliseconds(std::min(left, kConnectionLookEvery)));
   }
   return absl::OkStatus();
 }
