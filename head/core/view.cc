@@ -359,7 +359,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   WaitReasons reasons(core, facts.now);
   WaitLists waits = WaitsOf(core, facts, reasons);
   Part experiments = PartOf(
-      state.experiments, whole, [](const Experiment& one) { return one.ended; },
+      state.experiments, whole, [](const Experiment& one) { return one.finished; },
       [&](const Experiment& one) { return ExperimentItem(core, facts, one); });
   Part jobs = PartOf(
       state.jobs, whole, [](const Job& one) { return one.end != JobEnd::kNone; },
