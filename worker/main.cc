@@ -277,7 +277,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   Trees trees(flags, control, credentials, identity.cluster_id, store);
   Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
   AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
-  HeadLink head(control, attempts);
+  HeadLink head(control, MakeChannel(flags.head, credentials, identity.cluster_id, true), attempts);
   IoPool pool(kPoolThreads, kPoolQueue);
   WorkerLoop* wake_loop = nullptr;
   TrialSocket* wake_socket = nullptr;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -17,39 +18,63 @@ namespace {
 
 constexpr size_t kPieceBytes = 64u << 20;
 
-// By the kernel, which need not bring the bytes to us.
-absl::Status CopyRange(int from, int to) {
-  for (;;) {
-    const ssize_t copied = ::copy_file_range(from, nullptr, to, nullptr, kPieceBytes, 0);
-    if (copied == 0) return absl::OkStatus();
-    if (copied < 0 && errno != EINTR) return ErrnoStatus(errno, "copy");
-  }
-}
-
 // File systems that have nothing to do with each other.
-absl::Status CopyBytes(int from, int to) {
+absl::Status CopyBytes(int from, int to, off_t at, off_t end) {
   std::string piece(1u << 20, '\0');
-  for (;;) {
-    const ssize_t got = ::read(from, piece.data(), piece.size());
-    if (got == 0) return absl::OkStatus();
+  while (at < end) {
+    const size_t most = std::min(piece.size(), static_cast<size_t>(end - at));
+    const ssize_t got = ::pread(from, piece.data(), most, at);
+    if (got == 0) return absl::OkStatus();  // The file became shorter.
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return ErrnoStatus(errno, "read");
     for (ssize_t written = 0; written < got;) {
-      const ssize_t count =
-          ::write(to, piece.data() + written, static_cast<size_t>(got - written));
+      const ssize_t count = ::pwrite(to, piece.data() + written,
+                                     static_cast<size_t>(got - written), at + written);
       if (count < 0 && errno != EINTR) return ErrnoStatus(errno, "write");
       if (count > 0) written += count;
     }
+    at += got;
   }
+  return absl::OkStatus();
+}
+
+// By the kernel, which need not bring the bytes to us.
+absl::Status CopyRange(int from, int to, off_t at, off_t end) {
+  off_t target = at;
+  while (at < end) {
+    const size_t most = std::min(kPieceBytes, static_cast<size_t>(end - at));
+    const ssize_t copied = ::copy_file_range(from, &at, to, &target, most, 0);
+    if (copied == 0) return absl::OkStatus();  // The file became shorter.
+    if (copied < 0 && errno != EINTR) return CopyBytes(from, to, at, end);
+  }
+  return absl::OkStatus();
+}
+
+// Only the data: a hole of the file is a hole of the copy, and takes no space. A file system that
+// knows no holes says that all is data.
+absl::Status CopyData(int from, int to) {
+  struct stat info {};
+  if (::fstat(from, &info) != 0) return ErrnoStatus(errno, "stat");
+  for (off_t at = 0; at < info.st_size;) {
+    const off_t data = ::lseek(from, at, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) break;  // A hole up to the end.
+    if (data < 0) return ErrnoStatus(errno, "seek");
+    at = ::lseek(from, data, SEEK_HOLE);
+    if (at < 0) return ErrnoStatus(errno, "seek");
+    RT_RETURN_IF_ERROR(CopyRange(from, to, data, at));
+  }
+  struct stat copied {};
+  if (::fstat(from, &info) != 0 || ::fstat(to, &copied) != 0) return ErrnoStatus(errno, "stat");
+  if (copied.st_size < info.st_size && ::ftruncate(to, info.st_size) != 0)
+    return ErrnoStatus(errno, "extend");
+  return absl::OkStatus();
 }
 
 absl::Status Fill(int to, int from, CopyMode mode) {
   if (::ioctl(to, FICLONE, from) == 0) return absl::OkStatus();
   if (mode == CopyMode::kClone)
     return absl::UnimplementedError("this file system cannot clone files");
-  absl::Status copied = CopyRange(from, to);
-  if (!copied.ok() && ::lseek(to, 0, SEEK_CUR) == 0) return CopyBytes(from, to);
-  return copied;
+  return CopyData(from, to);
 }
 
 }  // namespace

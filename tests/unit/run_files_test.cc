@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -5,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/status.h"
+#include "common/run/copy_tree.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 
@@ -84,4 +86,22 @@ TEST_CASE("files: the second taker of a lock learns who holds it, and its releas
           std::string::npos);
   }
   CHECK(DirectoryLock::Acquire(folder.path()).ok());
+}
+
+TEST_CASE("files: a copy has the bytes of a sparse file, and its holes") {
+  TempDir folder("files");
+  const std::string sparse = folder.File("sparse");
+  REQUIRE(WriteFileAtomic(sparse, "head").ok());
+  const int file = ::open(sparse.c_str(), O_WRONLY | O_CLOEXEC);
+  REQUIRE(file >= 0);
+  constexpr off_t kMiddle = 32 << 20, kSize = 64 << 20;
+  REQUIRE(::pwrite(file, "middle", 6, kMiddle) == 6);
+  REQUIRE(::ftruncate(file, kSize) == 0);
+  ::close(file);
+  REQUIRE(CopyFile(sparse, folder.File("copy"), CopyMode::kCloneOrCopy).ok());
+  struct stat copied {};
+  REQUIRE(::stat(folder.File("copy").c_str(), &copied) == 0);
+  CHECK(copied.st_size == kSize);
+  CHECK(copied.st_blocks * 512 < 4 << 20);
+  CHECK(*ReadFile(folder.File("copy"), kSize) == *ReadFile(sparse, kSize));
 }

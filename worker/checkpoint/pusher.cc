@@ -471,7 +471,7 @@ void CheckpointPusher::Finish(const std::shared_ptr<Push>& push,
     ReachFailpoint("worker.checkpoint.after_commit");
     const std::string done = push->attempt->dir().saved() + "/done";
     absl::Status noted = NoteReported(push->attempt->dir(), push->reported, push->row,
-                                      *number != 0 || !push->row.together, push->stored.text);
+                                      *number != 0 || !push->row.collective, push->stored.text);
     noted.Update(WriteFileAtomic(done, std::to_string(push->row.seq) + "\n", {.sync = false}));
     if (!noted.ok()) {
       RT_LOG(kWarning) << MessageOf(noted);

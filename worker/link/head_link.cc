@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "common/base/limits.h"
 #include "common/rpc/channel.h"
 #include "worker/link/wire.h"
 
@@ -18,10 +19,20 @@ struct PendingDriverCall {
   v1::JsonReply reply;
 };
 
+// The driver reads lines of at most kMessageBytesMax.
+absl::Status TooLong(size_t bytes) {
+  return absl::ResourceExhaustedError("the answer has " + std::to_string(bytes) +
+                                      " bytes; at most " +
+                                      std::to_string(limits::kMessageBytesMax) + " are taken");
+}
+
 }  // namespace
 
-HeadLink::HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts)
-    : stub_(v1::WorkerService::NewStub(channel)), attempts_(attempts) {}
+HeadLink::HeadLink(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> drivers,
+                   const AttemptTable& attempts)
+    : stub_(v1::WorkerService::NewStub(control)),
+      drivers_(v1::WorkerService::NewStub(drivers)),
+      attempts_(attempts) {}
 
 absl::StatusOr<uint64_t> HeadLink::CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                                     const SafeCheckpoint& safe) {
@@ -79,11 +90,14 @@ void HeadLink::DriverCall(const Fence& fence, std::string json,
   call->context.set_deadline(std::chrono::system_clock::now() + kDriverDeadline);
   ToWire(fence, call->request.mutable_fence());
   call->request.set_json(std::move(json));
-  stub_->async()->DriverCall(&call->context, &call->request, &call->reply,
-                             [call, done = std::move(done)](const grpc::Status& status) {
-                               if (!status.ok()) return done(FromGrpc(status));
-                               done(std::move(*call->reply.mutable_json()));
-                             });
+  drivers_->async()->DriverCall(&call->context, &call->request, &call->reply,
+                                [call, done = std::move(done)](const grpc::Status& status) {
+                                  if (!status.ok()) return done(FromGrpc(status));
+                                  std::string& answer = *call->reply.mutable_json();
+                                  if (answer.size() > limits::kMessageBytesMax)
+                                    return done(TooLong(answer.size()));
+                                  done(std::move(answer));
+                                });
 }
 
 }  // namespace rt::worker

@@ -1,4 +1,6 @@
-// The calls to the head that trials and drivers cause, over the control channel. Thread-safe.
+// The calls to the head that trials and drivers cause. Thread-safe. Those of the worker itself go
+// over the control channel. The calls of drivers, which the head may hold, have a channel of their
+// own: a connection carries a bounded number of calls, and Sync must not wait for one to end.
 #pragma once
 
 #include <memory>
@@ -14,7 +16,9 @@ namespace rt::worker {
 
 class HeadLink : public HeadCalls, public OutputCalls {
  public:
-  HeadLink(std::shared_ptr<grpc::Channel> channel, const AttemptTable& attempts);
+  // The two channels must not share a connection (MakeChannel(…, bulk = true)).
+  HeadLink(std::shared_ptr<grpc::Channel> control, std::shared_ptr<grpc::Channel> drivers,
+           const AttemptTable& attempts);
   absl::StatusOr<uint64_t> CommitCheckpoint(const Fence& fence, const SpoolRow& row,
                                             const SafeCheckpoint& safe) override;
   absl::StatusOr<ReplicaDuty> RenewReplica(const ReplicaQuestion& question) override;
@@ -24,6 +28,7 @@ class HeadLink : public HeadCalls, public OutputCalls {
 
  private:
   std::unique_ptr<v1::WorkerService::Stub> stub_;
+  std::unique_ptr<v1::WorkerService::Stub> drivers_;
   const AttemptTable& attempts_;
 };
 

@@ -10,6 +10,7 @@
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "worker/run/socket_limits.h"
 
 namespace rt::worker {
 namespace {
@@ -138,6 +139,12 @@ void LiveAttempt::ExcuseSilence() {
 
 void LiveAttempt::Flush() {
   if (spool_->HasPending()) events_.on_row(true);
+}
+
+bool LiveAttempt::BeginDriverCall() {
+  if (++driver_calls_ <= limits::kDriverCallsMax) return true;
+  --driver_calls_;
+  return false;
 }
 
 void LiveAttempt::NoteDisconnected() {
@@ -343,7 +350,12 @@ void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
 }
 
 void LiveAttempt::Refuse(const absl::Status& why) {
-  RT_LOG(kWarning) << rt::ToString(fence()) << ": a line with a report: " << MessageOf(why);
+  if (const uint64_t count = line_refusals_.Note(SteadyClock()); count > 0) {
+    RT_LOG(kWarning) << rt::ToString(fence()) << ": "
+                     << (count == 1 ? "a line with a report"
+                                    : std::to_string(count) + " lines with reports, the last one")
+                     << ": " << MessageOf(why);
+  }
   if (lines_refused_++ == 0) first_refused_ = MessageOf(why);
 }
 

@@ -19,6 +19,7 @@
 #include "worker/run/launch_body.h"
 #include "worker/run/log_reader.h"
 #include "worker/run/metric_keys.h"
+#include "worker/run/refusal_log.h"
 #include "worker/run/report_intervals.h"
 #include "worker/run/spool.h"
 
@@ -108,6 +109,10 @@ class LiveAttempt {
   // The program could not have reported in this time.
   void ExcuseSilence();
 
+  // One more call of its driver is under way; false: kDriverCallsMax are. Any thread.
+  bool BeginDriverCall();
+  void EndDriverCall() { --driver_calls_; }
+
   // Told by the socket: the end is reported only after all of it was read.
   void NoteConnected() { ++connections_; }
   void NoteDisconnected();
@@ -129,6 +134,7 @@ class LiveAttempt {
   const LiveEvents events_;
   std::unique_ptr<Spool> spool_;
   std::atomic<int> connections_{0};
+  std::atomic<int> driver_calls_{0};
   std::atomic<bool> listener_closed_{false};
   std::atomic<bool> said_suspended_{false};
   std::optional<Pattern> regex_;
@@ -151,6 +157,7 @@ class LiveAttempt {
   std::string partial_;
   uint64_t lines_refused_ = 0;  // Seen by this daemon.
   std::string first_refused_;
+  RefusalLog line_refusals_;
 };
 
 // The attempts of this daemon, by fence. Thread-safe.

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
+#include "worker/run/socket_limits.h"
 #include "worker/run/trial_socket.h"
 
 namespace rt::worker {
@@ -223,8 +224,16 @@ void TrialSocket::Driver(Connection& connection, const Json& message) {
   if (!connection.attempt->fence().attempt.owner.is_job()) {
     return Send(connection, DriverReply(id, absl::PermissionDeniedError("only jobs may call")));
   }
+  if (!connection.attempt->BeginDriverCall()) {
+    return Send(connection, DriverReply(id, absl::ResourceExhaustedError(
+                                                "more than " +
+                                                std::to_string(limits::kDriverCallsMax) +
+                                                " calls at once; wait for one to end")));
+  }
   head_.DriverCall(connection.attempt->fence(), call->Dump(),
-                   [this, connection_id = connection.id, id](absl::StatusOr<std::string> answer) {
+                   [this, connection_id = connection.id, id,
+                    attempt = connection.attempt](absl::StatusOr<std::string> answer) {
+                     attempt->EndDriverCall();
                      auto json = answer.ok() ? Json::Parse(*answer)
                                              : absl::StatusOr<Json>(answer.status());
                      if (!json.ok() || !json->is_object()) {

@@ -8,10 +8,13 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
+#include "worker/run/socket_limits.h"
 
 namespace rt::worker {
 namespace {
@@ -20,6 +23,11 @@ constexpr int kVisitMs = 100;
 constexpr size_t kSparesMax = 64;
 constexpr size_t kReadBytes = 64u << 10;
 constexpr size_t kLineBytesMax = limits::kMessageBytesMax;
+constexpr int kBacklog = 64;
+
+absl::Status TooLong(size_t most) {
+  return Invalid("the line is too long; at most " + std::to_string(most) + " bytes are taken here");
+}
 
 }  // namespace
 
@@ -101,7 +109,7 @@ absl::StatusOr<int> TrialSocket::OpenListener(const std::string& path) {
   if (fd < 0) return ErrnoStatus(errno, "socket");
   ::unlink(path.c_str());
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-      ::listen(fd, 64) != 0) {
+      ::listen(fd, kBacklog) != 0) {
     absl::Status failed = ErrnoStatus(errno, "listen on " + path);
     ::close(fd);
     return failed;
@@ -154,7 +162,8 @@ void TrialSocket::Close(const Fence& fence) {
 void TrialSocket::CloseListener(const Fence& fence) {
   for (auto at = listeners_.begin(); at != listeners_.end(); ++at) {
     if (at->second.attempt->fence() != fence) continue;
-    Accept(at->first);
+    const size_t turns = kBacklog / limits::kTrialAcceptsPerTurn + 1;
+    for (size_t turn = 0; turn < turns && Accept(at->first);) ++turn;
     Recycle(at->second);
     at->second.attempt->NoteListenerClosed();
     listeners_.erase(at);
@@ -165,7 +174,8 @@ void TrialSocket::CloseListener(const Fence& fence) {
 void TrialSocket::Run() {
   epoll_event events[64];
   for (;;) {
-    int count = ::epoll_wait(epoll_, events, 64, kVisitMs);
+    const int wait_ms = std::exchange(has_more_, false) ? 0 : kVisitMs;
+    int count = ::epoll_wait(epoll_, events, 64, wait_ms);
     for (int i = 0; i < count; ++i) {
       const uint64_t id = events[i].data.u64;
       if (id == 0) {
@@ -195,26 +205,63 @@ void TrialSocket::RunTasks() {
   for (auto& task : tasks) task();
 }
 
-void TrialSocket::Accept(uint64_t listener) {
+bool TrialSocket::HasSpaceFor(const LiveAttempt& attempt) const {
+  size_t all = 0, ungreeted = 0;
+  for (const auto& [id, connection] : connections_) {
+    if (connection.attempt.get() != &attempt) continue;
+    ++all;
+    if (!connection.greeted) ++ungreeted;
+  }
+  return all < limits::kTrialConnectionsMax && ungreeted < limits::kTrialUngreetedMax;
+}
+
+// What a new connection has said is read at once: its hello counts before the next one comes.
+bool TrialSocket::Accept(uint64_t listener) {
   const Listener& from = listeners_.at(listener);
-  const int flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
-  for (int fd = 0; (fd = ::accept4(from.fd, nullptr, nullptr, flags)) >= 0;) {
+  for (size_t accepted = 0; accepted < limits::kTrialAcceptsPerTurn; ++accepted) {
+    const int fd = ::accept4(from.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      const int error = errno;
+      const bool is_full = error == EMFILE || error == ENFILE;
+      if (is_full && failed_accepts_.Note(SteadyClock()) > 0) {
+        RT_LOG(kError) << "a trial cannot connect: " << MessageOf(ErrnoStatus(error, "accept"));
+      }
+      return false;
+    }
+    if (!HasSpaceFor(*from.attempt)) {
+      ::close(fd);
+      if (const uint64_t count = refused_connections_.Note(SteadyClock()); count > 0) {
+        RT_LOG(kWarning) << rt::ToString(from.attempt->fence()) << ": connections to its socket: "
+                         << count << " closed; at most " << limits::kTrialConnectionsMax
+                         << " are taken, and " << limits::kTrialUngreetedMax << " without a hello";
+      }
+      continue;
+    }
     uint64_t id = next_id_++;
     Connection& connection = connections_[id];
     connection.id = id;
     connection.fd = fd;
     connection.attempt = from.attempt;
     from.attempt->NoteConnected();
-    Poll(connection, true);
+    Read(connection);
+    Process(id);
   }
+  return true;
 }
 
+size_t TrialSocket::LineBytesMax(const Connection& connection) {
+  return connection.greeted ? kLineBytesMax : limits::kTrialHelloBytesMax;
+}
+
+// Until it has a complete line, so that the lines of one turn are few.
 void TrialSocket::Read(Connection& connection) {
   char buffer[kReadBytes];
-  while (!connection.at_end && connection.in.size() <= kLineBytesMax) {
+  if (HasLine(connection)) return;
+  while (!connection.at_end && connection.in.size() <= LineBytesMax(connection)) {
     ssize_t count = ::recv(connection.fd, buffer, sizeof buffer, 0);
     if (count > 0) {
       connection.in.append(buffer, static_cast<size_t>(count));
+      if (std::memchr(buffer, '\n', static_cast<size_t>(count)) != nullptr) return;
     } else if (count == 0) {
       connection.at_end = true;
     } else if (errno != EINTR) {
@@ -225,39 +272,55 @@ void TrialSocket::Read(Connection& connection) {
   }
 }
 
+// While it is finishing nobody reads its answers.
 bool TrialSocket::IsBlocked(const Connection& connection) const {
-  return connection.busy || connection.attempt->spool().IsFull();
+  const bool is_unread =
+      !connection.finishing && connection.out.size() > limits::kTrialUnreadMax;
+  return connection.busy || is_unread || connection.attempt->spool().IsFull();
+}
+
+bool TrialSocket::HandleLines(Connection& connection) {
+  const std::string_view in = connection.in;
+  size_t at = 0;
+  for (size_t lines = 0; lines < limits::kTrialLinesPerTurn && !IsBlocked(connection); ++lines) {
+    const size_t end = in.find('\n', at);
+    if (end == std::string_view::npos) break;
+    const std::string_view line = in.substr(at, end - at);
+    at = end + 1;
+    if (!connection.skipping && line.size() > LineBytesMax(connection)) {
+      Refuse(connection, TooLong(LineBytesMax(connection)), 0);
+    } else if (!connection.skipping) {
+      HandleLine(connection, line);
+    }
+    connection.skipping = false;
+    if (!connection.greeted && ++connection.lines_before_hello >= limits::kTrialHelloLinesMax)
+      return false;
+  }
+  connection.in.erase(0, at);
+  const size_t most = LineBytesMax(connection);
+  if (IsBlocked(connection) || connection.in.size() <= most || HasLine(connection)) return true;
+  if (!connection.skipping) Refuse(connection, TooLong(most), 0);
+  connection.skipping = true;
+  connection.in.clear();
+  return true;
 }
 
 void TrialSocket::Process(uint64_t id) {
   auto found = connections_.find(id);
   if (found == connections_.end()) return;
   Connection& connection = found->second;
-  for (;;) {
-    size_t at = 0;
-    for (size_t end = 0;
-         !IsBlocked(connection) && (end = connection.in.find('\n', at)) != std::string::npos;
-         at = end + 1) {
-      if (!connection.skipping) {
-        HandleLine(connection, std::string_view(connection.in).substr(at, end - at));
-      }
-      connection.skipping = false;
-    }
-    connection.in.erase(0, at);
-    if (IsBlocked(connection) || connection.at_end) break;
-    if (connection.in.size() > kLineBytesMax) {
-      if (!connection.skipping) Refuse(connection, Invalid("the line is too long"), 0);
-      connection.skipping = true;
-      connection.in.clear();
-    }
-    if (!connection.finishing) break;
-    Read(connection);
-  }
+  const bool may_stay = HandleLines(connection);
   AnswerAcks(connection);
   AnswerWaits(connection);
   Flush(connection);
-  if (connection.at_end && !IsBlocked(connection)) return Drop(id);
-  Poll(connection, !IsBlocked(connection));
+  if (!may_stay) return Drop(id);
+  const bool is_blocked = IsBlocked(connection);
+  if (connection.finishing && !is_blocked) Read(connection);
+  const bool has_line = HasLine(connection);
+  if (connection.at_end && !is_blocked && !has_line) return Drop(id);
+  const bool has_more = !is_blocked && (has_line || connection.finishing);
+  has_more_ = has_more_ || has_more;
+  Poll(connection, !is_blocked && !has_more);  // Visit continues with it otherwise.
 }
 
 void TrialSocket::Visit() {
@@ -283,7 +346,10 @@ void TrialSocket::Flush(Connection& connection) {
     ssize_t count = ::send(connection.fd, connection.out.data(), connection.out.size(),
                            MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;  // Visit tries again.
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+      if (connection.finishing) connection.out.clear();
+      return;  // Visit tries again.
+    }
     if (count < 0) return connection.out.clear();  // It will read as ended.
     connection.out.erase(0, static_cast<size_t>(count));
   }

@@ -1,7 +1,8 @@
 // The Unix sockets on which trials and drivers speak to this daemon (docs/trial-protocol.md): one
 // listener per attempt, JSON lines, one epoll thread for all. A connection is not read while its
-// spool is full or its checkpoint is being taken: that is the back-pressure. Public functions are
-// thread-safe; the rest runs on the epoll thread.
+// spool is full, its checkpoint is being taken or it does not read its answers: that is the
+// back-pressure. A program may do its worst here: socket_limits.h bounds what one attempt can use.
+// Public functions are thread-safe; the rest runs on the epoll thread.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include "worker/run/checkpoint_pushes.h"
 #include "worker/run/head_calls.h"
 #include "worker/run/live_attempt.h"
+#include "worker/run/refusal_log.h"
 
 namespace rt::worker {
 
@@ -50,6 +52,7 @@ class TrialSocket {
     std::string in;
     std::string out;
     bool greeted = false;
+    size_t lines_before_hello = 0;
     bool busy = false;      // A checkpoint of it is being taken, or waits for that:
     std::function<void()> take;
     bool skipping = false;  // In the middle of a line that is too long.
@@ -77,13 +80,22 @@ class TrialSocket {
   void Run();
   void Post(std::function<void()> task);
   void RunTasks();
-  void Accept(uint64_t id);
+  // At most kTrialAcceptsPerTurn; whether more may be waiting.
+  bool Accept(uint64_t id);
+  bool HasSpaceFor(const LiveAttempt& attempt) const;
   void CloseListener(const Fence& fence);
   absl::StatusOr<int> OpenListener(const std::string& path);
   void Recycle(const Listener& listener);
+  static size_t LineBytesMax(const Connection& connection);
+  static bool HasLine(const Connection& connection) {
+    return connection.in.find('\n') != std::string::npos;
+  }
   void Read(Connection& connection);
-  // Handles complete lines while it may; closes or polls on. The connection may be gone afterwards.
+  // Handles some complete lines while it may; closes or polls on. The connection may be gone
+  // afterwards.
   void Process(uint64_t id);
+  // False: it had its lines and has not said hello.
+  bool HandleLines(Connection& connection);
   void Visit();  // Every connection: verdicts, back-pressure.
   bool IsBlocked(const Connection& connection) const;
   void Poll(Connection& connection, bool wanted);
@@ -124,6 +136,8 @@ class TrialSocket {
   std::vector<Spare> spares_;
   uint64_t next_spare_ = 1;
   uint64_t next_id_ = 1;
+  bool has_more_ = false;  // Some connection has lines that are left for the next turn.
+  RefusalLog refused_connections_, failed_accepts_;
   std::map<uint64_t, Connection> connections_;
   std::map<uint64_t, Listener> listeners_;
 };

@@ -358,7 +358,7 @@ void WorkerLoop::Perform(const action::Forget& forget) {
   parts_.pushes.Forget(forget.fence);
   if (auto live = parts_.attempts.Find(forget.fence)) {
     live->spool().Close();
-    parts_.outputs.Take(live->body(), live->dir(), live->whole_seq());
+    parts_.outputs.Take(live->body(), live->dir(), live->complete_seq());
   }
   parts_.attempts.Remove(forget.fence);
   ended_.erase(forget.fence);

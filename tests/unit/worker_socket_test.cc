@@ -1,0 +1,241 @@
+// What a program may do with its attempt's socket, and what it may not.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <deque>
+#include <thread>
+
+#include "tests/unit/push_doubles.h"
+#include "worker/run/refusal_log.h"
+#include "worker/run/trial_socket.h"
+
+namespace rt::worker {
+namespace {
+
+constexpr int kPatienceMs = 20'000;
+
+// A head that holds the calls of drivers until it is told to answer.
+class HoldingHead : public SlowHead {
+ public:
+  void DriverCall(const Fence&, std::string,
+                  std::function<void(absl::StatusOr<std::string>)> done) override {
+    std::lock_guard lock(mutex_);
+    held_.push_back(std::move(done));
+  }
+  size_t held() {
+    std::lock_guard lock(mutex_);
+    return held_.size();
+  }
+  void AnswerOne() {
+    std::unique_lock lock(mutex_);
+    auto done = std::move(held_.front());
+    held_.pop_front();
+    lock.unlock();
+    done(std::string(R"({"ok":true,"result":{}})"));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<std::function<void(absl::StatusOr<std::string>)>> held_;
+};
+
+class Client {
+ public:
+  explicit Client(const std::string& path)
+      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    REQUIRE(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+  }
+  Client(const Client&) = delete;
+  ~Client() { ::close(fd_); }
+  void Say(const std::string& text) {
+    std::string_view left = text;
+    while (!left.empty()) {
+      const ssize_t count = ::send(fd_, left.data(), left.size(), MSG_NOSIGNAL);
+      if (count <= 0) return;  // It was closed: the next line is empty.
+      left.remove_prefix(static_cast<size_t>(count));
+    }
+  }
+  // The next line; "" at the end of the connection.
+  std::string Line() {
+    size_t end = 0;
+    while ((end = in_.find('\n')) == std::string::npos) {
+      REQUIRE(Wait(POLLIN, kPatienceMs));
+      if (!Receive()) return "";
+    }
+    const std::string line = in_.substr(0, end);
+    in_.erase(0, end + 1);
+    return line;
+  }
+  bool Greet() {
+    Say("{\"op\":\"hello\",\"token\":\"secret\"}\n");
+    return Line().find("\"ok\":true") != std::string::npos;
+  }
+  bool IsClosed() {
+    REQUIRE(Wait(POLLIN, kPatienceMs));
+    return !Receive();
+  }
+  bool Wait(short what, int wait_ms) {
+    pollfd one{.fd = fd_, .events = what, .revents = 0};
+    return ::poll(&one, 1, wait_ms) == 1;
+  }
+  // What it takes until it takes no more, up to `most` bytes.
+  size_t Flood(const std::string& text, size_t most) {
+    size_t sent = 0;
+    while (sent < most && Wait(POLLOUT, 1'000)) {
+      const ssize_t count =
+          ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (count > 0) sent += static_cast<size_t>(count);
+      if (count < 0 && errno != EAGAIN) break;
+    }
+    return sent;
+  }
+  bool Receive() {
+    char buffer[65'536];
+    const ssize_t count = ::recv(fd_, buffer, sizeof buffer, 0);
+    if (count > 0) in_.append(buffer, static_cast<size_t>(count));
+    return count > 0;
+  }
+
+ private:
+  int fd_;
+  std::string in_;
+};
+
+// A daemon's part, and one attempt of a job with its socket.
+struct Site {
+  Site() : daemon(folder, head), pool(2, 16), socket(head, daemon.store, daemon.pusher, pool) {
+    LaunchBody body;
+    body.fence = {{Owner::Of(JobId{1}), 1, 1}, 0};
+    body.token = "secret";
+    REQUIRE(EnsureDirectory(folder.path + "/job").ok());
+    attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/job"},
+                                 {.on_row = [](bool) {}, .on_closed = [] {}});
+    socket.Start();
+    REQUIRE(socket.Listen(attempt, path).ok());
+  }
+  ~Site() {
+    while (head.held() > 0) head.AnswerOne();
+    socket.Stop();
+    pool.Stop();
+  }
+  Folder folder;
+  const std::string path = folder.path + "/socket";
+  HoldingHead head;
+  Daemon daemon;
+  std::shared_ptr<LiveAttempt> attempt;
+  IoPool pool;
+  TrialSocket socket;
+};
+
+const std::string kCall = "{\"op\":\"driver\",\"id\":1,\"call\":{\"op\":\"experiment_wait\"}}\n";
+
+TEST_CASE("a driver has at most 256 calls at once; one more is refused until one has ended") {
+  Site site;
+  Client driver(site.path), other(site.path);
+  REQUIRE(driver.Greet());
+  REQUIRE(other.Greet());
+  for (int i = 0; i < limits::kDriverCallsMax; ++i) driver.Say(kCall);
+  driver.Say(kCall);
+  const std::string refused = driver.Line();
+  CHECK(refused.find("RESOURCE_EXHAUSTED") != std::string::npos);
+  CHECK(refused.find("more than 256 calls at once; wait for one to end") != std::string::npos);
+  CHECK(site.head.held() == limits::kDriverCallsMax);
+  other.Say(kCall);  // The bound is the attempt's, not a connection's.
+  CHECK(other.Line().find("RESOURCE_EXHAUSTED") != std::string::npos);
+  site.head.AnswerOne();
+  CHECK(driver.Line().find("\"ok\":true") != std::string::npos);
+  other.Say(kCall);
+  other.Say("{\"op\":\"should_stop\"}\n");
+  CHECK(other.Line().find("should_stop") != std::string::npos);  // After the call, in order.
+  CHECK(site.head.held() == limits::kDriverCallsMax);
+}
+
+TEST_CASE("an attempt has at most 64 connections, of which 16 have not said hello") {
+  Site site;
+  std::deque<Client> silent, greeted;
+  for (size_t i = 0; i < limits::kTrialUngreetedMax; ++i) silent.emplace_back(site.path);
+  Client one_more(site.path);
+  CHECK(one_more.IsClosed());
+  for (Client& client : silent) REQUIRE(client.Greet());
+  while (silent.size() + greeted.size() < limits::kTrialConnectionsMax) {
+    greeted.emplace_back(site.path);
+    REQUIRE(greeted.back().Greet());
+  }
+  Client too_many(site.path);
+  CHECK(too_many.IsClosed());
+  greeted.back().Say("{\"op\":\"should_stop\"}\n");
+  CHECK(greeted.back().Line().find("should_stop") != std::string::npos);
+}
+
+TEST_CASE("a connection that says 16 lines without a hello is closed") {
+  Site site;
+  Client client(site.path);
+  client.Say("x\n");
+  CHECK(client.Line().find("error") != std::string::npos);
+  for (int i = 0; i < 40; ++i) client.Say("x\n");
+  size_t lines = 1;
+  while (!client.Line().empty()) ++lines;
+  CHECK(lines == limits::kTrialHelloLinesMax);
+}
+
+TEST_CASE("a line before hello has at most 4 KiB, and one after it 4 MiB") {
+  Site site;
+  Client client(site.path);
+  client.Say(std::string(5'000, 'x') + "\n");
+  CHECK(client.Line().find("at most 4096 bytes") != std::string::npos);
+  client.Say(std::string(200'000, 'x') + "\n");
+  CHECK(client.Line().find("at most 4096 bytes") != std::string::npos);
+  REQUIRE(client.Greet());
+  client.Say("{\"op\":\"" + std::string(100'000, 'x') + "\"}\n");
+  CHECK(client.Line().find("unknown op") != std::string::npos);
+}
+
+TEST_CASE("a connection that does not read its answers is not read") {
+  Site site;
+  Client client(site.path), other(site.path);
+  REQUIRE(client.Greet());
+  std::string lines;
+  for (int i = 0; i < 32'768; ++i) lines += "x\n";
+  constexpr size_t kMost = 16u << 20;
+  CHECK(client.Flood(lines, kMost) < kMost);
+  REQUIRE(other.Greet());  // The others are served.
+  while (!client.Wait(POLLOUT, 0)) {  // Once it reads, it is read again.
+    REQUIRE(client.Wait(POLLIN, kPatienceMs));
+    REQUIRE(client.Receive());
+  }
+}
+
+TEST_CASE("reports that were sent before the end are read, however many") {
+  Site site;
+  constexpr uint64_t kReports = 1'000;
+  {
+    Client client(site.path);
+    REQUIRE(client.Greet());
+    std::string lines;
+    for (uint64_t i = 0; i < kReports; ++i) lines += "{\"op\":\"report\",\"metrics\":{\"a\":1}}\n";
+    client.Say(lines);
+  }
+  site.socket.Finish(site.attempt->fence());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+  while (!site.attempt->IsSocketDone() && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  CHECK(site.attempt->IsSocketDone());
+  CHECK(site.attempt->spool().last_seq() == kReports);
+}
+
+TEST_CASE("many refusals are one line in the log, and one more for each minute") {
+  RefusalLog log;
+  CHECK(log.Note(5) == 1);
+  for (int i = 0; i < 1'000; ++i) CHECK(log.Note(6) == 0);
+  CHECK(log.Note(4 + limits::kRefusalLogInterval) == 0);
+  CHECK(log.Note(5 + limits::kRefusalLogInterval) == 1'002);
+  CHECK(log.Note(6 + limits::kRefusalLogInterval) == 0);
+}
+
+}  // namespace
+}  // namespace rt::worker

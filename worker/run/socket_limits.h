@@ -1,0 +1,32 @@
+// The bounds of a trial's socket, with their reasons: beside common/base/limits.h, for the few
+// files that need them. Whatever runs in the attempt may connect, before it shows the token.
+#pragma once
+
+#include <cstddef>
+
+#include "common/base/time.h"
+
+namespace rt::limits {
+
+// Driver calls of one attempt that run at the same time: a driver needs one for each experiment
+// that it waits for. A head accepts kStreamsMax calls on one connection of a worker, so that four
+// drivers of a node can use up their bound without waiting for each other.
+inline constexpr int kDriverCallsMax = 256;
+// Connections of one attempt's socket, and those of them that have not said hello: a program and
+// the subprocesses that report need a few. Each is a descriptor of the daemon.
+inline constexpr size_t kTrialConnectionsMax = 64;
+inline constexpr size_t kTrialUngreetedMax = 16;
+// Connections that one listener accepts in one turn; fewer than kTrialUngreetedMax, so that the
+// hellos of a burst are read before the rest of the burst is accepted.
+inline constexpr size_t kTrialAcceptsPerTurn = 8;
+// Lines of one connection that are handled in one turn; then the other connections have theirs.
+inline constexpr size_t kTrialLinesPerTurn = 64;
+// Answers that a connection has not read: above it no line of it is handled.
+inline constexpr size_t kTrialUnreadMax = 1u << 20;
+// Bytes of a line before hello, and such lines: a hello is a token and little else.
+inline constexpr size_t kTrialHelloBytesMax = 4'096;
+inline constexpr size_t kTrialHelloLinesMax = 16;
+// The daemon's log names refused reports of an attempt, and refused connections, this often.
+inline constexpr Millis kRefusalLogInterval = 60'000;
+
+}  // namespace rt::limits
