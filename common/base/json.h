@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -90,5 +91,7 @@ class Json {
 Json Flatten(const Json& object);
 // The number under a flattened key ("train/loss"), if there is one.
 const Json* FindFlat(const Json& object, std::string_view path);
+// Every path under which FindFlat finds something.
+std::unordered_set<std::string> FlatPaths(const Json& object);
 
 }  // namespace rt
