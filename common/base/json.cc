@@ -347,8 +347,7 @@ Json Flatten(const Json& object) {
 
 namespace {
 
-void AddPaths(const Json& object, const std::string& prefix,
-              std::unordered_set<std::string>& paths) {
+void AddPaths(const Json& object, const std::string& prefix, std::set<std::string>& paths) {
   if (!object.is_object()) return;
   for (const auto& [key, value] : object.object()) {
     const std::string path = prefix + key;
@@ -359,8 +358,8 @@ void AddPaths(const Json& object, const std::string& prefix,
 
 }  // namespace
 
-std::unordered_set<std::string> FlatPaths(const Json& object) {
-  std::unordered_set<std::string> paths;
+std::set<std::string> FlatPaths(const Json& object) {
+  std::set<std::string> paths;
   AddPaths(object, "", paths);
   return paths;
 }

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -92,6 +92,6 @@ Json Flatten(const Json& object);
 // The number under a flattened key ("train/loss"), if there is one.
 const Json* FindFlat(const Json& object, std::string_view path);
 // Every path under which FindFlat finds something.
-std::unordered_set<std::string> FlatPaths(const Json& object);
+std::set<std::string> FlatPaths(const Json& object);
 
 }  // namespace rt

@@ -1,7 +1,7 @@
 #include "common/spec/experiment_spec.h"
 
 #include <cmath>
-#include <unordered_map>
+#include <map>
 
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
@@ -367,7 +367,7 @@ std::optional<uint64_t> ExperimentSpec::TrialsTotal() const {
 }
 
 void CountTrialsOfPoints(ExperimentSpec& spec) {
-  std::unordered_map<std::string, uint64_t> grids;  // By path.
+  std::map<std::string, uint64_t> grids;  // By path.
   for (const Variable& variable : spec.space.variables)
     if (variable.domain.kind == Domain::Kind::kGrid)
       grids.try_emplace(PathText(variable.path), 1).first->second *= variable.domain.values.size();

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string_view>
-#include <unordered_map>
 
 namespace rt {
 namespace {
@@ -98,7 +99,7 @@ Place PlaceOf(const ExperimentSpec& spec, uint64_t number) {
 void Merge(Json& into, const Json& from) {
   Json::Object& members = into.object();
   members.reserve(members.size() + from.object().size());  // The keys stay where they are.
-  std::unordered_map<std::string_view, size_t> places;
+  std::map<std::string_view, size_t> places;
   for (size_t i = 0; i < members.size(); ++i) places.emplace(members[i].first, i);
   for (const auto& [key, value] : from.object()) {
     const auto [place, is_new] = places.emplace(key, members.size());
@@ -120,8 +121,8 @@ std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint
   if (total.has_value() && number >= *total) return std::nullopt;
   const Place place = PlaceOf(spec, number);
   const Json* given = place.given ? &spec.basic.points[*place.given] : nullptr;
-  const std::unordered_set<std::string> fixed =
-      given == nullptr ? std::unordered_set<std::string>() : FlatPaths(*given);
+  const std::set<std::string> fixed =
+      given == nullptr ? std::set<std::string>() : FlatPaths(*given);
   uint64_t point = place.point;
   Rng rng(seed, spec.basic.constant_grid_search ? place.sample_start : number);
   Json params = spec.space.skeleton;
