@@ -1,6 +1,10 @@
 #include "cli/home.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
@@ -36,6 +40,22 @@ uint64_t ReadEpoch(const std::string& path, const std::string& cluster_id) {
   const absl::StatusOr<std::string> text = ReadFile(path, kSmallFileMax);
   if (!text.ok() || !text->starts_with(cluster_id + " ")) return 0;
   return std::strtoull(text->c_str() + cluster_id.size(), nullptr, 10);
+}
+
+// Its files name processes to end, directories to remove, and heads to trust.
+absl::Status CheckOursAlone(const std::string& root) {
+  struct stat info {};
+  if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, "RT_HOME: " + root);
+  const std::string shown = "RT_HOME: " + EscapeControl(root);
+  if (info.st_uid != ::geteuid() && info.st_uid != 0)
+    return WithHint(absl::FailedPreconditionError(
+                        ToAbsl(shown + " belongs to another user (uid " +
+                               std::to_string(info.st_uid) + ")")),
+                    "set RT_HOME to a directory of your own");
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return WithHint(absl::FailedPreconditionError(ToAbsl(shown + " can be written by others")),
+                    "chmod go-w " + EscapeControl(root) + ", or set RT_HOME to another one");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -75,6 +95,7 @@ absl::StatusOr<Home> Home::Open() {
   std::string root = Environment("RT_HOME");
   root = AbsolutePath(root.empty() ? "~/.rt" : root);
   RT_RETURN_IF_ERROR(Annotate(EnsureDirectory(root), "RT_HOME"));
+  RT_RETURN_IF_ERROR(CheckOursAlone(root));
   return Home(root);
 }
 

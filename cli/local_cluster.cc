@@ -62,6 +62,18 @@ bool BelongsTo(const std::string& process, const std::string& directory) {
   return false;
 }
 
+// Whether the process is one of our daemons, with this state directory in its arguments: whoever
+// wrote its pid file must not have us end another process.
+bool IsDaemonOf(pid_t pid, const std::filesystem::path& state) {
+  const std::string process = "/proc/" + std::to_string(pid);
+  absl::StatusOr<std::string> comm = ReadFile(process + "/comm", 4096);
+  absl::StatusOr<std::string> arguments = ReadFile(process + "/cmdline");
+  const std::string tail =
+      "/" + state.parent_path().filename().string() + "/" + state.filename().string();
+  return comm.ok() && comm->starts_with("rt-") && arguments.ok() &&
+         arguments->find(tail) != std::string::npos;
+}
+
 }  // namespace
 
 StartLock::StartLock(const std::string& path)
@@ -90,19 +102,9 @@ absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {
   if (recorded.pid <= 0) return NotFound(path + ": holds no pid");
   waitpid(recorded.pid, nullptr, WNOHANG);  // Our own dead child is no zombie for long.
   RT_ASSIGN_OR_RETURN(ProcessIdentity now, ReadProcessIdentity(recorded.pid));
-  bool has_start = static_cast<bool>(words >> recorded.start_time);
-  if (!has_start) {  // Not recorded: its name and its state directory must do.
-    std::string process = "/proc/" + std::to_string(recorded.pid);
-    absl::StatusOr<std::string> comm = ReadFile(process + "/comm", 4096);
-    absl::StatusOr<std::string> arguments = ReadFile(process + "/cmdline");
-    std::filesystem::path state = std::filesystem::path(path).parent_path();
-    std::string tail =
-        "/" + state.parent_path().filename().string() + "/" + state.filename().string();
-    if (!comm.ok() || !comm->starts_with("rt-") || !arguments.ok() ||
-        arguments->find(tail) == std::string::npos)
-      return NotFound(path + ": another process");
-    recorded.start_time = now.start_time;
-  }
+  if (!(words >> recorded.start_time)) recorded.start_time = now.start_time;
+  if (!IsDaemonOf(recorded.pid, std::filesystem::path(path).parent_path()))
+    return NotFound(path + ": another process");
   if (!IsAlive(recorded)) return NotFound(path + ": the process is gone");
   return recorded;
 }

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 
 #include "cli/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/manifest.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 
@@ -77,9 +80,17 @@ absl::Status DownloadLog::Read() {
                     "name another directory");
   const Json* files = json->Find("files");
   if (files == nullptr || !files->is_object()) return absl::OkStatus();
-  for (const auto& [path, entry] : files->object())
+  for (const auto& [path, entry] : files->object()) {
+    // Whoever wrote this log must not have us look at, or remove, anything elsewhere.
+    if (const absl::Status bad = CheckDownloadPath(path); !bad.ok()) {
+      std::fprintf(stderr, "rt: %s%s: %s; the entry is ignored\n",
+                   EscapeControl(directory_).c_str(), kName, MessageOf(bad).c_str());
+      is_changed_ = true;
+      continue;
+    }
     entries_[path] = {entry.GetString("version"), entry.GetInt("bytes", kAbsent),
                       entry.GetInt("modified_ns")};
+  }
   return absl::OkStatus();
 }
 
@@ -153,6 +164,14 @@ absl::Status DownloadLog::SaveLocked() {
                                      {.mode = 0644, .sync = false}));
   is_changed_ = false;
   saved_at_ms_ = SteadyClock();
+  return absl::OkStatus();
+}
+
+absl::Status CheckDownloadPath(std::string_view path) {
+  RT_RETURN_IF_ERROR(CheckRelativePath(path));
+  const std::string_view first = path.substr(0, path.find('/'));
+  if (first.starts_with(".rt-"))
+    return Invalid("'" + EscapeControl(first) + "' is a name that rt uses itself");
   return absl::OkStatus();
 }
 

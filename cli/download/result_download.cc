@@ -65,7 +65,7 @@ absl::StatusOr<Bytes> CopyOnce(HeadClient& client, v1::ReadResultRequest request
 
 absl::Status CopyFile(HeadClient& client, uint64_t experiment, const v1::ResultFile& wanted,
                       DownloadLog& log, DownloadTally& tally) {
-  RT_RETURN_IF_ERROR(CheckRelativePath(wanted.path()));
+  RT_RETURN_IF_ERROR(CheckDownloadPath(wanted.path()));
   if (log.Has(wanted.path(), VersionOf(wanted))) return absl::OkStatus();
   const std::filesystem::path target(log.directory() + "/" + wanted.path());
   RT_RETURN_IF_ERROR(EnsureDirectory(target.parent_path().string(), 0755));

@@ -345,6 +345,25 @@ Json Flatten(const Json& object) {
   return Json(std::move(flat));
 }
 
+namespace {
+
+void AddPaths(const Json& object, const std::string& prefix, std::set<std::string>& paths) {
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.object()) {
+    const std::string path = prefix + key;
+    AddPaths(value, path + "/", paths);
+    paths.insert(path);
+  }
+}
+
+}  // namespace
+
+std::set<std::string> FlatPaths(const Json& object) {
+  std::set<std::string> paths;
+  AddPaths(object, "", paths);
+  return paths;
+}
+
 const Json* FindFlat(const Json& object, std::string_view path) {
   if (const Json* whole = object.Find(path)) return whole;
   for (size_t slash = path.find('/'); slash != std::string_view::npos;

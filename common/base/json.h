@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,5 +91,7 @@ class Json {
 Json Flatten(const Json& object);
 // The number under a flattened key ("train/loss"), if there is one.
 const Json* FindFlat(const Json& object, std::string_view path);
+// Every path under which FindFlat finds something.
+std::set<std::string> FlatPaths(const Json& object);
 
 }  // namespace rt

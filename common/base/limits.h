@@ -26,10 +26,19 @@ inline constexpr size_t kChunkBytes = 4u << 20;
 
 // Text fields: names, reasons, ids.
 inline constexpr size_t kNameBytesMax = 256;
+// What the folder of an experiment or a trial begins with: a file's name has at most 255 bytes, and
+// "_EXP_00000", a suffix for a second one and ".tmp" follow.
+inline constexpr size_t kFolderNameBytesMax = 200;
 inline constexpr size_t kReasonBytesMax = 4'096;
 inline constexpr size_t kSpecBytesMax = 1u << 20;       // An experiment's spec as JSON.
 inline constexpr size_t kParamsBytesMax = 64u << 10;    // One configuration.
 inline constexpr size_t kMetricsBytesMax = 1u << 20;    // One row; the state has a trial's newest.
+// Samples of an experiment, and its time budget: more is a slip of the pen.
+inline constexpr int64_t kSamplesMax = 1'000'000'000;
+inline constexpr Millis kTimeBudgetMax = Millis{1'000'000'000} * 1'000;
+// Of a search space: each is a key of every trial's configuration, and a column in lists. Searches
+// have tens of them; a thousand is a mistake, and a Step draws hundreds of configurations.
+inline constexpr size_t kVariablesMax = 1'000;
 // Metrics in one row, and different ones in a trial (a nested one counts for each leaf): each is a
 // column of progress.csv and a chart in TensorBoard. Statistics per layer of the largest models are
 // a few thousand; a name that contains a counter is a mistake.

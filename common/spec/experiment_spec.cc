@@ -1,6 +1,7 @@
 #include "common/spec/experiment_spec.h"
 
 #include <cmath>
+#include <map>
 
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
@@ -273,7 +274,7 @@ absl::Status ReadBudget(const Json& json, ExperimentSpec& spec) {
   const Json* budget = json.Find("time_budget");
   if (budget == nullptr || budget->is_null()) return absl::OkStatus();
   const std::optional<double> seconds = SecondsOf(*budget);
-  if (!seconds || !(*seconds > 0) || *seconds > 1e9)
+  if (!seconds || !(*seconds > 0) || *seconds * 1000 > limits::kTimeBudgetMax)
     return SpecError("time_budget", "must be a time such as 90, 15m or 1h30m");
   spec.time_budget = static_cast<Millis>(*seconds * 1000);
   return absl::OkStatus();
@@ -318,7 +319,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadText(json, "bundle", spec.bundle, limits::kNameBytesMax));
   RT_RETURN_IF_ERROR(ReadText(json, "cwd", spec.cwd, limits::kPathBytesMax));
   RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
-  RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, 1'000'000'000, spec.num_samples));
+  RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, limits::kSamplesMax, spec.num_samples));
   if (spec.num_samples == 0)
     return SpecError("num_samples", "must not be 0", "-1 continues without end");
   int64_t concurrent = 0, failures = 0, priority = 0;
@@ -341,28 +342,46 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 
+absl::Status CheckSize(const ExperimentSpec& spec) {
+  for (const auto& [path, name] : {std::pair("experiment", &spec.name),
+                                   std::pair("trainable", &spec.trainable)})
+    if (name->size() > limits::kFolderNameBytesMax)
+      return SpecError(path, "is longer than " + std::to_string(limits::kFolderNameBytesMax) +
+                                 " bytes: folders of its trials begin with it");
+  if (spec.space.variables.size() > limits::kVariablesMax)
+    return SpecError("space",
+                     "has " + std::to_string(spec.space.variables.size()) + " variables, at most " +
+                         std::to_string(limits::kVariablesMax) + " are allowed",
+                     "give what does not vary as plain values");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::optional<uint64_t> ExperimentSpec::TrialsTotal() const {
   if (num_samples < 0) return std::nullopt;
   const auto samples = static_cast<uint64_t>(num_samples);
-  uint64_t total = 0;
   const size_t given = std::min<size_t>(basic.points.size(), samples);
-  for (size_t i = 0; i < given; ++i) total += TrialsOfPoint(i);
+  const uint64_t total = given == 0 ? 0 : basic.trials_through[given - 1];
   return total + (samples - given) * space.grid_points;
 }
 
-uint64_t ExperimentSpec::TrialsOfPoint(size_t index) const {
-  uint64_t trials = 1;
-  for (const Variable& variable : space.variables) {
-    const bool is_grid = variable.domain.kind == Domain::Kind::kGrid;
-    if (is_grid && FindFlat(basic.points[index], PathText(variable.path)) == nullptr)
-      trials *= variable.domain.values.size();
+void CountTrialsOfPoints(ExperimentSpec& spec) {
+  std::map<std::string, uint64_t> grids;  // By path.
+  for (const Variable& variable : spec.space.variables)
+    if (variable.domain.kind == Domain::Kind::kGrid)
+      grids.try_emplace(PathText(variable.path), 1).first->second *= variable.domain.values.size();
+  uint64_t total = 0;
+  spec.basic.trials_through.clear();
+  for (const Json& point : spec.basic.points) {
+    uint64_t trials = spec.space.grid_points;
+    for (const std::string& path : FlatPaths(point))
+      if (const auto grid = grids.find(path); grid != grids.end()) trials /= grid->second;
+    spec.basic.trials_through.push_back(total += trials);
   }
-  return trials;
 }
 
-absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource source) {
   if (!json.is_object()) return SpecError("", "an experiment must be a map");
   RT_RETURN_IF_ERROR(CheckKeys(json, KnownKeys(), ""));
   ExperimentSpec spec;
@@ -390,6 +409,8 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json) {
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
   (void)unused;
   RT_RETURN_IF_ERROR(CheckPatterns(spec));
+  if (source == SpecSource::kUser) RT_RETURN_IF_ERROR(CheckSize(spec));
+  CountTrialsOfPoints(spec);
   return spec;
 }
 

@@ -71,6 +71,8 @@ struct CheckpointPolicy {
 struct BasicSpec {
   std::vector<Json> points;  // The first samples take these values as they are.
   bool constant_grid_search = false;  // The points of a grid share one random draw.
+  // Of each point: the trials of the points up to it, and its own.
+  std::vector<uint64_t> trials_through;
 };
 
 // What the driver, a program of the user's, is asked while the search runs
@@ -131,11 +133,14 @@ struct ExperimentSpec {
 
   // Grid points times samples; nullopt: unbounded.
   std::optional<uint64_t> TrialsTotal() const;
-  // Trials of the sample that takes basic.points[index]: grids that the point fixes count once.
-  uint64_t TrialsOfPoint(size_t index) const;
 };
 
-absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json);
+// What a later release has come to refuse is still read where it was accepted before.
+enum class SpecSource { kUser, kJournal };
+absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json,
+                                                   SpecSource source = SpecSource::kUser);
+// Fills in basic.trials_through: grids that a point fixes count once.
+void CountTrialsOfPoints(ExperimentSpec& spec);
 
 // The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).
 absl::Status SpecError(std::string_view path, std::string_view message,

@@ -139,21 +139,6 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
   return request;
 }
 
-// Whether the skeleton has a place for the variable.
-bool Leads(const Json& skeleton, const std::vector<PathStep>& path) {
-  const Json* at = &skeleton;
-  for (const PathStep& step : path) {
-    if (const auto* key = std::get_if<std::string>(&step)) {
-      at = at->Find(*key);
-    } else {
-      const size_t index = std::get<size_t>(step);
-      at = at->is_array() && index < at->array().size() ? &at->array()[index] : nullptr;
-    }
-    if (at == nullptr) return false;
-  }
-  return !path.empty();
-}
-
 // False: it cannot be drawn from.
 bool VariableFrom(const Json& json, const Json& skeleton, Warnings& warnings, Variable& variable) {
   Reader reader(json, "space/variables", warnings);
@@ -173,7 +158,7 @@ bool VariableFrom(const Json& json, const Json& skeleton, Warnings& warnings, Va
                                   [&](const auto& item) { return item.second == kind; });
   if (known != names.end()) variable.domain.kind = known->first;
   const bool lists = variable.domain.kind == Kind::kChoice || variable.domain.kind == Kind::kGrid;
-  const bool works = known != names.end() && Leads(skeleton, variable.path) &&
+  const bool works = known != names.end() && Locate(skeleton, variable) &&
                      !(lists && variable.domain.values.empty());
   if (!works) reader.Warn("", "has a domain that this release cannot draw from");
   return works;
@@ -330,6 +315,7 @@ SpecReading<ExperimentSpec> ExperimentFrom(const Json& json) {
     reader.Warn("report_regex", MessageOf(pattern));
     spec.report_regex.clear();
   }
+  CountTrialsOfPoints(spec);
   return reading;
 }
 

@@ -45,15 +45,15 @@ class Repair {
 
   SpecReading<ExperimentSpec> Run() {
     reading_.closed = !written_.is_object();
-    absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(left_);
+    absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(left_, SpecSource::kJournal);
     for (size_t i = 0; i < kRepairsMax && !spec.ok(); ++i) {
       TakeOut(SpecPathOf(spec.status()), MessageOf(spec.status()));
-      spec = ParseExperimentSpec(left_);
+      spec = ParseExperimentSpec(left_, SpecSource::kJournal);
     }
     if (!spec.ok()) {
       reading_.warnings.push_back("the rest cannot be read: " + MessageOf(spec.status()));
       reading_.closed = keeps_name_ = keeps_command_ = keeps_resources_ = true;
-      spec = ParseExperimentSpec(Minimal());
+      spec = ParseExperimentSpec(Minimal(), SpecSource::kJournal);
     }
     if (spec.ok()) reading_.spec = *std::move(spec);
     PutBack();
@@ -106,7 +106,7 @@ class Repair {
     std::erase_if(inputs->array(), [](const Json& item) {
       Json alone = Minimal();
       alone.Set("inputs", Json(Json::Array{item}));
-      return !ParseExperimentSpec(alone).ok();
+      return !ParseExperimentSpec(alone, SpecSource::kJournal).ok();
     });
     return inputs->array().size() < before;
   }

@@ -97,6 +97,7 @@ absl::StatusOr<Domain> ParseDomain(const Primitive& primitive, const std::string
 struct Walk {
   Space space;
   std::vector<PathStep> path;
+  std::vector<size_t> at;
   std::string root;
 
   std::string Here() const { return path.empty() ? root : root + "/" + PathText(path); }
@@ -116,7 +117,7 @@ struct Walk {
       if (primitive != Primitives().end()) {
         RT_ASSIGN_OR_RETURN(Domain domain,
                             ParseDomain(primitive->second, name, arguments, Here()));
-        space.variables.push_back({path, std::move(domain)});
+        space.variables.push_back({path, std::move(domain), at});
         return Json();
       }
     }
@@ -127,8 +128,10 @@ struct Walk {
     Json out = Json::MakeArray();
     for (size_t i = 0; i < array.size(); ++i) {
       path.emplace_back(i);
+      at.push_back(i);
       RT_ASSIGN_OR_RETURN(Json item, Visit(array[i]));
       path.pop_back();
+      at.pop_back();
       out.Append(std::move(item));
     }
     return out;
@@ -138,8 +141,10 @@ struct Walk {
     Json out = Json::MakeObject();
     for (const auto& [key, value] : object) {
       path.emplace_back(key);
+      at.push_back(out.object().size());
       RT_ASSIGN_OR_RETURN(Json item, Visit(value));
       path.pop_back();
+      at.pop_back();
       out.object().emplace_back(key, std::move(item));
     }
     return out;
@@ -187,16 +192,32 @@ absl::StatusOr<Space> ParseSpace(const Json& json, std::string_view path) {
   return std::move(space);
 }
 
-void PlaceValue(Json& tree, const std::vector<PathStep>& path, Json value) {
-  Json* at = &tree;
-  for (const PathStep& step : path) {
+bool Locate(const Json& skeleton, Variable& variable) {
+  const Json* place = &skeleton;
+  variable.at.clear();
+  for (const PathStep& step : variable.path) {
+    size_t index = 0;
     if (const auto* key = std::get_if<std::string>(&step)) {
-      at = at->Find(*key);
+      if (!place->is_object()) return false;
+      const Json::Object& members = place->object();
+      while (index < members.size() && members[index].first != *key) ++index;
+      if (index == members.size()) return false;
+      place = &members[index].second;
     } else {
-      at = &at->array()[std::get<size_t>(step)];
+      index = std::get<size_t>(step);
+      if (!place->is_array() || index >= place->array().size()) return false;
+      place = &place->array()[index];
     }
+    variable.at.push_back(index);
   }
-  *at = std::move(value);
+  return !variable.path.empty();
+}
+
+void PlaceValue(Json& tree, const Variable& variable, Json value) {
+  Json* place = &tree;
+  for (size_t index : variable.at)
+    place = place->is_object() ? &place->object()[index].second : &place->array()[index];
+  *place = std::move(value);
 }
 
 }  // namespace rt

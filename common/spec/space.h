@@ -41,6 +41,7 @@ using PathStep = std::variant<std::string, size_t>;
 struct Variable {
   std::vector<PathStep> path;
   Domain domain;
+  std::vector<size_t> at;  // The path as indexes: of members in objects, of items in arrays.
 };
 
 struct Space {
@@ -55,7 +56,9 @@ const std::vector<std::string>& DistributionNames();
 std::string PathText(const std::vector<PathStep>& path);
 // Errors name the path below `path` ("space/lr") and what was wrong.
 absl::StatusOr<Space> ParseSpace(const Json& json, std::string_view path);
-// Puts `value` at `path`, which exists in the skeleton.
-void PlaceValue(Json& tree, const std::vector<PathStep>& path, Json value);
+// Fills in `at`. False: the skeleton has no place for the variable.
+bool Locate(const Json& skeleton, Variable& variable);
+// Puts `value` where the variable is, in a copy of the skeleton.
+void PlaceValue(Json& tree, const Variable& variable, Json value);
 
 }  // namespace rt

@@ -1,5 +1,8 @@
 #include "common/yaml/yaml_json.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -7,7 +10,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <sstream>
@@ -231,6 +233,25 @@ absl::Status CheckText(std::string_view text, const std::string& filename) {
        .column = static_cast<int>(characters) + 1});
 }
 
+// One byte more than a document may have, at most.
+absl::StatusOr<std::string> ReadStart(int fd, const std::string& filename) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, filename);
+  if (!S_ISREG(info.st_mode))
+    return Invalid(filename + ": not a regular file", "save the text to a file, and name that");
+  std::string text(limits::kYamlBytesMax + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(fd, text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return ErrnoStatus(errno, "read " + filename);
+    if (got == 0) break;
+    size += static_cast<size_t>(got);
+  }
+  text.resize(size);
+  return text;
+}
+
 }  // namespace
 
 absl::Status YamlDocument::At(const absl::Status& status, std::string_view path,
@@ -276,17 +297,15 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
 }
 
 absl::StatusOr<YamlDocument> ParseYamlFile(const std::string& filename) {
-  std::ifstream file(filename, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT)
-      return WithPosition(Invalid(filename + ": no such file"), {.file = filename});
-    return ErrnoStatus(errno, "open " + filename);
-  }
-  std::string text(limits::kYamlBytesMax + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return Invalid(filename + ": cannot be read");
-  text.resize(static_cast<size_t>(file.gcount()));
-  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYaml(text, filename));
+  // A pipe without a writer would hold whoever opens it.
+  const int fd = ::open(filename.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT)
+    return WithPosition(Invalid(filename + ": no such file"), {.file = filename});
+  if (fd < 0) return ErrnoStatus(errno, "open " + filename);
+  absl::StatusOr<std::string> text = ReadStart(fd, filename);
+  ::close(fd);
+  if (!text.ok()) return text.status();
+  RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYaml(*text, filename));
   if (document.value.is_null()) return Invalid(filename + ": the file is empty");
   return document;
 }

@@ -1,5 +1,6 @@
 // The breaker of a search: when its first trials all fail with the same error soon after starting,
 // the rest would too.
+#include "common/base/strings.h"
 #include "head/core/draft.h"
 
 namespace rt {
@@ -56,7 +57,7 @@ void TryBreaker(Draft& draft, ExperimentId id) {
                      " trials all failed with the same error " +
                      (first->stop_cause == StopCause::kMetric ? "in what they report: "
                                                               : "soon after starting: ") +
-                     why.substr(0, kShownBytesMax));
+                     ValidUtf8(why, kShownBytesMax));
 }
 
 }  // namespace rt

@@ -2,6 +2,7 @@
 // reopening what has finished: extending or resuming a search, retrying a trial.
 #include <algorithm>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/backfill.h"
@@ -142,8 +143,13 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
   if (!experiment->finishing) RT_RETURN_IF_ERROR(CheckOpen(*experiment));
   RT_RETURN_IF_ERROR(CheckNoRetries(*experiment));
   const ExperimentSpec& spec = draft.index().experiments.at(input.experiment).spec;
-  if (input.add_samples < 0 || input.add_time < 0 || input.add_samples + input.add_time == 0)
+  if (input.add_samples < 0 || input.add_time < 0 ||
+      (input.add_samples == 0 && input.add_time == 0))
     return Invalid("nothing to extend", "give --samples or --time");
+  if (input.add_samples > limits::kSamplesMax - std::max<int64_t>(spec.num_samples, 0))
+    return Invalid("an experiment has at most " + std::to_string(limits::kSamplesMax) +
+                       " samples; this one has " + std::to_string(spec.num_samples),
+                   "add fewer");
   if (input.add_samples > 0 && spec.num_samples < 0)
     return Invalid("its number of trials has no bound already", "add time instead");
   if (input.add_time > 0 && spec.time_budget == 0 && input.add_samples == 0)
@@ -151,10 +157,16 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
   event::ExperimentExtended extended{input.experiment, spec.num_samples, spec.time_budget};
   if (spec.num_samples >= 0) extended.num_samples += input.add_samples;
   // A finished search may have overrun its budget: the new time counts from there.
-  if (spec.time_budget > 0)
-    extended.time_budget =
-        std::max(spec.time_budget, input.add_time > 0 ? UsedTime(draft, *experiment) : 0) +
-        input.add_time;
+  if (spec.time_budget > 0) {
+    const Millis from =
+        std::max(spec.time_budget, input.add_time > 0 ? UsedTime(draft, *experiment) : 0);
+    if (input.add_time > 0 && input.add_time > limits::kTimeBudgetMax - from)
+      return Invalid("the time budget of an experiment is at most " +
+                         std::to_string(limits::kTimeBudgetMax / 1'000) + " s; this one has " +
+                         std::to_string(from / 1'000) + " s",
+                     "add less");
+    extended.time_budget = from + input.add_time;
+  }
   if (input.add_time == 0) RT_RETURN_IF_ERROR(CheckBudgetLeft(draft, *experiment));
   draft.Emit(extended);
   if (experiment->finishing) {

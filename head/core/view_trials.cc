@@ -220,6 +220,7 @@ std::string DrawnTag(const Space& space, uint32_t number, const Json& config) {
   std::string tag = std::to_string(number);
   char separator = '_';
   for (const Variable& variable : space.variables) {
+    if (tag.size() >= kTagBytesMax) break;
     const Json* value = ValueAt(config, variable.path);
     if (value == nullptr) continue;
     const PathStep& last = variable.path.back();

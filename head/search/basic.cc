@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
 
 namespace rt {
 namespace {
@@ -83,23 +86,30 @@ struct Place {
 };
 
 Place PlaceOf(const ExperimentSpec& spec, uint64_t number) {
-  uint64_t start = 0;
-  for (size_t i = 0; i < spec.basic.points.size(); ++i) {
-    const uint64_t trials = spec.TrialsOfPoint(i);
-    if (number < start + trials) return {i, start, number - start};
-    start += trials;
-  }
-  const uint64_t point = (number - start) % spec.space.grid_points;
-  return {std::nullopt, number - point, point};
+  const std::vector<uint64_t>& through = spec.basic.trials_through;
+  const auto point = std::upper_bound(through.begin(), through.end(), number);
+  const uint64_t start = point == through.begin() ? 0 : *(point - 1);
+  if (point != through.end())
+    return {static_cast<size_t>(point - through.begin()), start, number - start};
+  const uint64_t of_grid = (number - start) % spec.space.grid_points;
+  return {std::nullopt, number - of_grid, of_grid};
 }
 
+// One look at each member: a configuration may have very many.
 void Merge(Json& into, const Json& from) {
+  Json::Object& members = into.object();
+  members.reserve(members.size() + from.object().size());  // The keys stay where they are.
+  std::map<std::string_view, size_t> places;
+  for (size_t i = 0; i < members.size(); ++i) places.emplace(members[i].first, i);
   for (const auto& [key, value] : from.object()) {
-    Json* known = into.Find(key);
-    if (known != nullptr && known->is_object() && value.is_object()) {
-      Merge(*known, value);
+    const auto [place, is_new] = places.emplace(key, members.size());
+    if (is_new) {
+      members.emplace_back(key, value);
+    } else if (Json& known = members[place->second].second;
+               known.is_object() && value.is_object()) {
+      Merge(known, value);
     } else {
-      into.Set(key, value);
+      known = value;
     }
   }
 }
@@ -111,15 +121,17 @@ std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint
   if (total.has_value() && number >= *total) return std::nullopt;
   const Place place = PlaceOf(spec, number);
   const Json* given = place.given ? &spec.basic.points[*place.given] : nullptr;
+  const std::set<std::string> fixed =
+      given == nullptr ? std::set<std::string>() : FlatPaths(*given);
   uint64_t point = place.point;
   Rng rng(seed, spec.basic.constant_grid_search ? place.sample_start : number);
   Json params = spec.space.skeleton;
   for (const Variable& variable : spec.space.variables) {
     const auto& values = variable.domain.values;
     if (variable.domain.kind != Domain::Kind::kGrid) {
-      PlaceValue(params, variable.path, Draw(variable.domain, rng));
-    } else if (given == nullptr || FindFlat(*given, PathText(variable.path)) == nullptr) {
-      PlaceValue(params, variable.path, values[point % values.size()]);
+      PlaceValue(params, variable, Draw(variable.domain, rng));
+    } else if (fixed.empty() || !fixed.contains(PathText(variable.path))) {
+      PlaceValue(params, variable, values[point % values.size()]);
       point /= values.size();
     }
   }

@@ -130,6 +130,16 @@ absl::Status Authorize(std::string_view method, const Identity& who, std::string
   return absl::OkStatus();
 }
 
+Json ShownTo(const Identity& who, Json experiment) {
+  if (who.role != "viewer") return experiment;
+  Json* spec = experiment.Find("spec");
+  Json* env = spec == nullptr ? nullptr : spec->Find("env");
+  if (env == nullptr) return experiment;
+  if (!env->is_object()) *env = Json();
+  else for (auto& [name, value] : env->object()) value = "***";
+  return experiment;
+}
+
 absl::StatusOr<NodeId> NodeOf(const Identity& who) {
   NodeId node;
   const char* end = who.name.data() + who.name.size();

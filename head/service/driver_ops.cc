@@ -26,7 +26,7 @@ std::string SeenOf(const Json& json) {
 }
 
 std::string ReasonIn(const Json& json) {
-  return json.GetString("reason").substr(0, limits::kReasonBytesMax);
+  return ValidUtf8(json.GetString("reason"), limits::kReasonBytesMax);
 }
 
 // Runs `start` with the trial that "trial_id" names.
@@ -136,7 +136,7 @@ void ResumeExperiment(const Call& call, JsonDone done) {
     if (!action->ok()) return done(action->status());
   call.tools.operations.Change(
       input::ResumeExperiment{ExperimentOf(call.json), *failed, *unfinished, *finished,
-                              call.json.GetString("trainable").substr(0, limits::kNameBytesMax)},
+                              ValidUtf8(call.json.GetString("trainable"), limits::kNameBytesMax)},
       std::move(done));
 }
 // All of it: a driver looks there for a search that may be long over.
@@ -185,12 +185,12 @@ void AnswerQuestions(const Call& call, JsonDone done) {
   answer.search_finished = call.json.GetBool("search_finished");
   for (const Json& item : ListOf(call.json, "stops"))
     answer.stops.push_back({static_cast<uint32_t>(CountOf(item, "number")), item.GetBool("early"),
-                            item.GetString("reason").substr(0, limits::kReasonBytesMax)});
+                            ReasonIn(item)});
   for (const Json& number : ListOf(call.json, "pauses"))
     if (number.is_int()) answer.pauses.push_back(static_cast<uint32_t>(number.AsInt()));
   for (const Json& number : ListOf(call.json, "resumes"))
     if (number.is_int()) answer.resumes.push_back(static_cast<uint32_t>(number.AsInt()));
-  answer.stop_all_reason = call.json.GetString("stop_all").substr(0, limits::kReasonBytesMax);
+  answer.stop_all_reason = ValidUtf8(call.json.GetString("stop_all"), limits::kReasonBytesMax);
   answer.stop_all = !answer.stop_all_reason.empty();
   call.tools.operations.AnswerQuestions(std::move(answer), std::move(done));
 }

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/service/driver_ops.h"
 #include "head/service/result_calls.h"
@@ -13,10 +12,6 @@ namespace {
 using Context = grpc::CallbackServerContext;
 using Reactor = grpc::ServerUnaryReactor;
 
-template <class Request>
-std::string ReasonIn(const Request& request) {
-  return request.reason().substr(0, limits::kReasonBytesMax);
-}
 TrialId IdOf(const v1::TrialRef& ref) { return {{ref.experiment()}, ref.number()}; }
 
 class ExperimentService final : public v1::ExperimentService::CallbackService {
@@ -49,8 +44,9 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
   Reactor* Get(Context* context, const v1::ExperimentRef* request, v1::JsonReply* reply) override {
-    return Unary(edge_, context, "ExperimentService/Get", [&](auto&, Reactor* reactor) {
-      edge_.operations.GetExperiment({request->experiment()}, AnswerJsonTo(reactor, reply));
+    return Unary(edge_, context, "ExperimentService/Get", [&](auto& who, Reactor* reactor) {
+      edge_.operations.GetExperiment({request->experiment()},
+                                     Showing(who, AnswerJsonTo(reactor, reply)));
     });
   }
   Reactor* Stop(Context* context, const v1::StopRequest* request, v1::Empty*) override {
@@ -61,10 +57,10 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     });
   }
   Reactor* Wait(Context* context, const v1::WaitRequest* request, v1::JsonReply* reply) override {
-    return Unary(edge_, context, "ExperimentService/Wait", [&](auto&, Reactor* reactor) {
+    return Unary(edge_, context, "ExperimentService/Wait", [&](auto& who, Reactor* reactor) {
       edge_.operations.WaitExperiment({request->experiment()},
                                       {request->seen(), request->hold_ms()},
-                                      AnswerJsonTo(reactor, reply));
+                                      Showing(who, AnswerJsonTo(reactor, reply)));
     });
   }
   Reactor* ListTrials(Context* context, const v1::ListTrialsRequest* request,
@@ -147,6 +143,12 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
   }
 
  private:
+  static JsonDone Showing(const Identity& who, JsonDone done) {
+    return [who, done = std::move(done)](absl::StatusOr<Json> experiment) {
+      if (experiment.ok()) experiment = ShownTo(who, *std::move(experiment));
+      done(std::move(experiment));
+    };
+  }
   static StatusDone Finishing(Reactor* reactor) {
     return [reactor](const absl::Status& status) { reactor->Finish(ToGrpc(status)); };
   }

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "common/base/limits.h"
+#include "common/base/strings.h"
 #include "common/cas/blob_store.h"
 #include "common/rpc/channel.h"
 #include "head/service/auth.h"
@@ -52,6 +54,12 @@ JsonDone AnswerJsonTo(grpc::ServerUnaryReactor* reactor, Reply* reply) {
 // Finishes a unary call whose reply is empty.
 inline JsonDone AnswerTo(grpc::ServerUnaryReactor* reactor) {
   return [reactor](const absl::StatusOr<Json>& json) { reactor->Finish(ToGrpc(json.status())); };
+}
+// The reason in a request, cut between two characters: half of one would make every reply that
+// shows it impossible to encode.
+template <class Request>
+std::string ReasonIn(const Request& request) {
+  return ValidUtf8(request.reason(), limits::kReasonBytesMax);
 }
 // What is noted where nobody gave a reason: "stopped by alice".
 inline std::string ReasonOr(const std::string& given, const char* did, const Identity& who) {

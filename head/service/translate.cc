@@ -169,7 +169,7 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
     sync.observed.push_back(std::move(observed));
   }
   sync.draining = request.draining();
-  sync.drain_reason = request.drain_reason().substr(0, limits::kReasonBytesMax);
+  sync.drain_reason = ValidUtf8(request.drain_reason(), limits::kReasonBytesMax);
   const bool is_near = request.drain_for_ms() > 0 && request.drain_for_ms() <= limits::kDrainMax;
   sync.drain_for = is_near ? request.drain_for_ms() : 0;
   sync.away_for = std::max<Millis>(0, request.away_for_ms());

@@ -119,5 +119,27 @@ TEST_CASE("download log: a file is fresh while its version and the file itself a
                               fs::path(temp.path()).filename().string(), source) == temp.path());
 }
 
+TEST_CASE("download log: entries that lead out of the directory are dropped") {
+  TempDir temp("download");
+  const DownloadSource source{"c", "experiment", 3};
+  const std::string target = temp.File("out");
+  Write(target + "/.rt-download.json",
+        R"({"schema":1,"source":{"cluster":"c","kind":"experiment","id":3},"files":{)"
+        R"("t/error.txt":{},"../victim/error.txt":{},"/etc/error.txt":{},"t/../../error.txt":{},)"
+        R"(".rt-download.lock":{},"":{}}})");
+  auto log = DownloadLog::Open(target, source);
+  INFO(log.status().ToString());
+  REQUIRE(log.ok());
+  CHECK((*log)->Below("") == std::vector<std::string>{"t/error.txt"});
+}
+
+TEST_CASE("download: the head's names for files stay in the directory, and are not rt's own") {
+  for (const char* path : {"t/result.json", "t/.rt-part", ".hidden", "..x"})
+    CHECK(CheckDownloadPath(path).ok());
+  for (const char* path : {"", "/t", "t/../x", "..", "t//x", ".rt-download.json",
+                           ".rt-download.lock", ".rt-x/y"})
+    CHECK_FALSE(CheckDownloadPath(path).ok());
+}
+
 }  // namespace
 }  // namespace rt

@@ -1,4 +1,6 @@
 // The state of an experiment says what ended its search, also after trials of it were retried.
+#include <limits>
+
 #include "tests/unit/core_story.h"
 
 namespace rt {
@@ -148,6 +150,26 @@ TEST_CASE("while retried trials run, the search itself is neither resumed nor ex
   search.SyncTwice();
   CHECK(search.LiveTrials() == 2);
   CHECK_FALSE(search.Get().search.over);
+}
+
+TEST_CASE("an experiment is not extended beyond what a spec may ask for") {
+  Search search(R"(,"num_samples":50,"max_concurrent":2,"time_budget":3600)");
+  auto extend = [&](int64_t samples, Millis time) {
+    return search.Do(input::ExtendExperiment{.experiment = ExperimentId{1},
+                                             .add_samples = samples,
+                                             .add_time = time}).verdict;
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (int64_t more : {kMost, kMost - 50, limits::kSamplesMax - 49})
+    CHECK(MessageOf(extend(more, 0)).find("at most 1000000000 samples") != std::string::npos);
+  for (Millis more : {Millis{kMost}, limits::kTimeBudgetMax - 3'599'999})
+    CHECK(MessageOf(extend(0, more)).find("at most 1000000000 s") != std::string::npos);
+  CHECK_FALSE(extend(kMost, kMost).ok());
+  const ExperimentSpec& spec = search.core.world.index.experiments.at(ExperimentId{1}).spec;
+  CHECK(spec.num_samples == 50);
+  CHECK(extend(limits::kSamplesMax - 50, limits::kTimeBudgetMax - 3'600'000).ok());
+  CHECK(spec.num_samples == limits::kSamplesMax);
+  CHECK(spec.time_budget == limits::kTimeBudgetMax);
 }
 
 TEST_CASE("an experiment that release 0.1.0 ended by its budget stays COMPLETED after a retry") {

@@ -1,7 +1,13 @@
 // What a driver's poll answers: every record that the driver reads, once, whatever wakes the poll.
 #include <memory>
 
+#include "common/cas/mem_store.h"
+#include "head/service/driver_ops.h"
 #include "head/service/operations.h"
+#include "head/service/services.h"
+#include "head/service/translate.h"
+#include "rt/v1/experiment.pb.h"
+#include "rt/v1/worker.pb.h"
 #include "tests/unit/loop_harness.h"
 
 using namespace rt;
@@ -116,4 +122,33 @@ TEST_CASE("questions: a driver that comes back reads every answer of the one bef
     after = static_cast<uint64_t>(answer.GetInt("through"));
   }
   CHECK(kinds == std::vector<std::string>{"answered"});
+}
+
+TEST_CASE("reasons: whoever gives a long one, it is cut between two characters") {
+  const std::string kept(limits::kReasonBytesMax - 1, 'a');
+  const std::string given = kept + "\u00e9";
+  v1::StopRequest request;
+  request.set_reason(given);
+  CHECK(ReasonIn(request) == kept);
+  v1::SyncRequest sync;
+  sync.set_incarnation(1);
+  sync.set_sync_seq(1);
+  sync.set_drain_reason(given);
+  const auto from_worker = SyncFromWire(sync, NodeId{1});
+  INFO(from_worker.status().ToString());
+  REQUIRE(from_worker.ok());
+  CHECK(from_worker->drain_reason == kept);
+
+  Asked asked;
+  MemStore blobs;
+  const Io io = [](std::function<void()> work) { work(); };
+  const DriverTools tools{*asked.operations, blobs, io};
+  const Json pause = Json::MakeObject(
+      {{"op", "trial_pause"}, {"trial_id", "1/0"}, {"reason", given}});
+  asked.Value([&](JsonDone done) {
+    StartDriverOp(tools, {{}, "alice"}, pause.Dump(), std::move(done));
+  });
+  asked.Read([&](const Core& core) {
+    CHECK(FindTrial(core.world.state, {{1}, 0})->pause_reason == kept);
+  });
 }

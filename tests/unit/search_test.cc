@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <ctime>
 #include <map>
 
 #include "head/search/basic.h"
@@ -63,4 +64,48 @@ TEST_CASE("random: every primitive keeps its bounds and its quantum") {
   double sum = 0;
   for (const auto& [value, count] : normal) sum += value * count;
   CHECK(std::abs(sum / 4000 - 10) < 0.2);
+}
+
+TEST_CASE("points: a point may fix a nested grid, by either way to write its path") {
+  auto spec = ParseExperimentSpec(*Json::Parse(
+      R"({"experiment":"e","command":["x"],"num_samples":4,
+          "space":{"a":{"grid":[1,2]},"n":{"b":{"grid":[1,2,3]}},"c":5},
+          "search":{"basic":{"points":[{"a":9},{"n":{"b":8}},{"n/b":7}]}}})"));
+  INFO(spec.status().ToString());
+  REQUIRE(spec.ok());
+  CHECK(spec->basic.trials_through == std::vector<uint64_t>{3, 5, 7});
+  CHECK(spec->TrialsTotal() == 13);
+  std::vector<std::string> seen;
+  for (uint64_t n = 0; auto params = SuggestBasic(*spec, 1, n); ++n)
+    seen.push_back(params->Dump());
+  REQUIRE(seen.size() == 13);
+  CHECK(seen[2] == R"({"a":9,"n":{"b":3},"c":5})");
+  CHECK(seen[4] == R"({"a":2,"n":{"b":8},"c":5})");
+  CHECK(seen[5] == R"({"a":1,"n":{"b":null},"c":5,"n/b":7})");
+  CHECK(seen[7] == R"({"a":1,"n":{"b":1},"c":5})");
+}
+
+TEST_CASE("search: the time for a configuration is linear in what it has") {
+  Json space = Json::MakeObject(), point = Json::MakeObject();
+  for (int i = 0; i < 40'000; ++i) {
+    const std::string number = std::to_string(i);
+    space.object().emplace_back("v" + number,
+                                Json::MakeObject({{"grid", Json(Json::Array{Json(i)})}}));
+    point.object().emplace_back((i % 2 == 0 ? "v" : "w") + number, Json(-i));
+  }
+  const Json json = Json::MakeObject(
+      {{"experiment", "e"}, {"command", Json(Json::Array{"x"})}, {"num_samples", 10},
+       {"space", std::move(space)},
+       {"search", Json::MakeObject(
+                      {{"basic", Json::MakeObject({{"points", Json(Json::Array{point})}})}})}});
+  const std::clock_t before = std::clock();  // Of this process alone: others may be busy.
+  auto spec = ParseExperimentSpec(json, SpecSource::kJournal);
+  REQUIRE(spec.ok());
+  for (uint64_t number = 0; number < 10; ++number) {
+    const auto params = SuggestBasic(*spec, 1, number);
+    REQUIRE(params.has_value());
+    CHECK(params->GetInt("v39999") == 39'999);
+    CHECK(params->GetInt("v39998") == (number == 0 ? -39'998 : 39'998));
+  }
+  CHECK((std::clock() - before) / CLOCKS_PER_SEC < 5);  // Quadratic: half a minute.
 }

@@ -123,6 +123,19 @@ TEST_CASE("auth: another cluster's certificate is refused; a node speaks for its
   CHECK(!NodeOf({.cluster_id = "c1", .kind = "user", .name = "7", .role = "worker"}).ok());
 }
 
+TEST_CASE("auth: a viewer sees the names of an experiment's environment, not the values") {
+  const Json experiment = *Json::Parse(
+      R"({"id":1,"spec":{"command":["x"],"env":{"API_KEY":"secret","N":"1"}}})");
+  for (const char* role : {"admin", "user"})
+    CHECK(ShownTo({.role = role}, experiment) == experiment);
+  CHECK(ShownTo({.role = "viewer"}, experiment).Dump() ==
+        R"({"id":1,"spec":{"command":["x"],"env":{"API_KEY":"***","N":"***"}}})");
+  CHECK(ShownTo({.role = "viewer"}, *Json::Parse(R"({"spec":{"env":"secret"}})")).Dump() ==
+        R"({"spec":{"env":null}})");
+  CHECK(ShownTo({.role = "viewer"}, *Json::Parse(R"({"spec":null})")).Dump() ==
+        R"({"spec":null})");
+}
+
 TEST_CASE("log hub: a request is told until a stream answers it, and only to its node") {
   LogHub hub;
   LogQuery query{.fence = {{Owner::Of(JobId{1}), 1, 1}, 0}, .stream = "stdout"};

@@ -2,6 +2,7 @@
 
 #include "common/base/status.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/journalled_spec.h"
 
 using namespace rt;
 
@@ -135,4 +136,30 @@ TEST_CASE("resources: the flag takes any name, and its errors speak of the flag"
   CHECK(MessageOf(ParseResourcesFlag("cpu=1,CPU=2").status()) == "resources: 'CPU' is there twice");
   CHECK(MessageOf(ParseResourcesFlag("=2").status()) ==
         "resources: '=2' is not of the form NAME=AMOUNT");
+}
+
+TEST_CASE("spec: a user's space and names are bounded; the journal's are read as they are") {
+  Json space = Json::MakeObject();
+  for (int i = 0; i < 1'001; ++i)
+    space.Set("v" + std::to_string(i), Json::MakeObject({{"uniform", *Json::Parse("[0,1]")}}));
+  Json json = *Json::Parse(R"({"experiment":"e","command":["x"]})");
+  json.Set("space", space);
+  CHECK(SpecPathOf(ParseExperimentSpec(json).status()) == "space");
+  CHECK(MessageOf(ParseExperimentSpec(json).status()).find("1001 variables") !=
+        std::string::npos);
+  const auto reading = ReadJournalledExperiment({.text = json.Dump()});
+  CHECK(!reading.closed);
+  CHECK(reading.warnings.empty());
+  CHECK(reading.spec.space.variables.size() == 1'001);
+  space.Erase("v0");
+  json.Set("space", space);
+  CHECK(ParseExperimentSpec(json).ok());
+  for (const char* key : {"experiment", "trainable"}) {
+    json.Set(key, std::string(200, 'n'));
+    CHECK(ParseExperimentSpec(json).ok());
+    json.Set(key, std::string(201, 'n'));
+    CHECK(SpecPathOf(ParseExperimentSpec(json).status()) == key);
+    CHECK(ReadJournalledExperiment({.text = json.Dump()}).warnings.empty());
+    json.Set(key, "e");
+  }
 }

@@ -1,6 +1,9 @@
 #include <catch2/catch.hpp>
 
+#include <sys/stat.h>
+
 #include "common/yaml/yaml_json.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -77,4 +80,14 @@ TEST_CASE("yaml: tags, several documents, depth and bombs are refused") {
   CHECK(!ParseYaml(std::string((1 << 20) + 1, ' '), "f").ok());
   CHECK(!ParseYaml("a: [1", "f").ok());
   CHECK(Dump("a: &x 5\nb: *x\n") == R"({"a":5,"b":5})");
+}
+
+TEST_CASE("yaml: a pipe without a writer is refused at once, and so is a directory") {
+  TempDir temp("yaml");
+  REQUIRE(::mkfifo(temp.File("pipe").c_str(), 0600) == 0);
+  for (const std::string& path : {temp.File("pipe"), temp.path()}) {
+    const absl::Status status = ParseYamlFile(path).status();
+    CHECK(MessageOf(status) == path + ": not a regular file");
+    CHECK(!HintOf(status).empty());
+  }
 }

@@ -1,0 +1,53 @@
+// Whom the command trusts on a machine of several users: the owner of RT_HOME, and pid files of
+// daemons only.
+#include <catch2/catch.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "cli/home.h"
+#include "cli/local_cluster.h"
+#include "common/base/status.h"
+#include "common/run/files.h"
+#include "common/run/subprocess.h"
+#include "tests/temp_dir.h"
+
+namespace rt {
+namespace {
+
+TEST_CASE("home: a directory that others can write is refused, with what to do") {
+  TempDir temp("home");
+  const char* before = std::getenv("RT_HOME");
+  const std::string restored = before == nullptr ? "" : before;
+  ::setenv("RT_HOME", temp.path().c_str(), 1);
+  for (mode_t mode : {0700, 0755}) {
+    REQUIRE(::chmod(temp.path().c_str(), mode) == 0);
+    CHECK(Home::Open().ok());
+  }
+  for (mode_t mode : {0777, 0775, 01777}) {
+    REQUIRE(::chmod(temp.path().c_str(), mode) == 0);
+    const absl::Status status = Home::Open().status();
+    CHECK(MessageOf(status).find("can be written by others") != std::string::npos);
+    CHECK(HintOf(status).starts_with("chmod go-w " + temp.path()));
+  }
+  if (before == nullptr) ::unsetenv("RT_HOME");
+  else ::setenv("RT_HOME", restored.c_str(), 1);
+}
+
+TEST_CASE("pid file: a process that is no daemon of the directory is not believed") {
+  TempDir temp("pid");
+  const std::string path = temp.File("pid");
+  const auto own = ReadProcessIdentity(::getpid());
+  REQUIRE(own.ok());
+  const std::string pid = std::to_string(own->pid);
+  for (const std::string& text : {pid, pid + " " + std::to_string(own->start_time)}) {
+    REQUIRE(WriteFileAtomic(path, text + "\n").ok());
+    const absl::Status status = ReadPidFile(path).status();
+    CHECK(absl::IsNotFound(status));
+    CHECK(MessageOf(status) == path + ": another process");
+  }
+}
+
+}  // namespace
+}  // namespace rt
