@@ -122,11 +122,11 @@ std::string WhyFailed(HeadClient& client, TrialId id, const Json& trial) {
   const Json* error = trial.Find("error");
   const std::string message =
       error != nullptr && error->is_object() ? error->GetString("message") : "";
-  if (!message.empty() && message != reason) {
-    const std::string kind = error->GetString("class"), last = LastLineOf(message);
-    return kind.empty() || last.starts_with(kind) ? last : kind + ": " + last;
-  }
-  const std::string printed = LastPrinted(client, id);
+  const std::string last = message == reason ? "" : LastLineOf(message);
+  const std::string kind = error != nullptr && !last.empty() ? error->GetString("class") : "";
+  if (!kind.empty()) return last.starts_with(kind) ? last : kind + ": " + last;
+  // Without an exception the message is the end of what was printed on standard error.
+  const std::string printed = last.empty() ? LastPrinted(client, id) : last;
   return printed.empty() ? reason : reason + "; its last line: " + printed;
 }
 

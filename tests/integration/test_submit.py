@@ -119,7 +119,7 @@ class SubmitTest(ClusterTest):
             from rt import tune
 
             class Killer(tune.Callback):
-                def on_trial_start(self, **info):
+                def on_trial_start(self, *args, **info):
                     os.kill(os.getpid(), 9)
 
             tune.run(lambda config: time.sleep(600), callbacks=[Killer()], verbose=0)
