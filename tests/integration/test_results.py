@@ -123,8 +123,8 @@ class ResultsTest(ClusterTest):
         text = self.cluster.rt("t", "why", f"{self.sweep}/0").stdout
         self.assertTrue(text.startswith(f"trial {self.sweep}/0 is FAILED\n"), text)
         self.assertIn("ValueError: four is a bad number", text)
-        self.assertRegex(text, r"attempt 1 on worker-\d \(process \d+\) ended \w+ ago: failed, "
-                               r"exit code 1")
+        self.assertRegex(text, r"attempt 1 on worker-\d \(process \d+\) ended \w+ ago: failed; "
+                               r"exited with code 1")
         text = self.cluster.rt("trial", "why", f"{self.halving}/5").stdout
         self.assertIn("because: stopped by ASHA at rung 1", text)
 

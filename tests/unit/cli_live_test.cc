@@ -137,7 +137,7 @@ TEST_CASE("live: the line for pipes has no figure that changes by itself") {
   std::string line = ProgressLine(facts.experiment);
   CHECK(line ==
         "experiment 3 RUNNING  10/40 trials, 10 RUNNING, 1 FAILED; "
-        "best so far loss 0.25 (trial 3/4, step 20)");
+        "best so far loss 0.25 (trial 3/4, step 7)");
   facts.experiment.Set("elapsed_s", 11.0);
   CHECK(ProgressLine(facts.experiment) == line);
 }

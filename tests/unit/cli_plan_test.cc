@@ -33,7 +33,8 @@ TEST_CASE("plan: rungs say how many trials would reach them") {
   CHECK(Has(text, "trials        81 (3 grid points, num_samples 27)"));
   CHECK(Has(text, "side by side  2 (a: 2, b: 0)"));
   CHECK(Has(text, "nothing was started"));
-  CHECK(Has(RenderPlan(PlanExperiment(spec, Json())), "no cluster was asked"));
+  CHECK(Has(RenderPlan(PlanExperiment(spec, Json())),
+            "no cluster selected, so placement is unknown"));
 }
 
 TEST_CASE("plan: trials of several ranks are counted as the head places them") {
