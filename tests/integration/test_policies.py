@@ -84,7 +84,7 @@ max_failures: 5
         self.assertEqual(trial["failures"], 1)  # The last one; the others are forgiven.
         why = self.cluster.rt("trial", "why", trial["id"]).stdout
         self.assertIn("retry rule 1 says exclude_node", why)
-        self.assertIn("exit code 9; exited with code 9; retry rule 3 says fail", why)
+        self.assertIn("failed; exited with code 9; retry rule 3 says fail", why)
 
     def test_without_a_rule_max_failures_decides(self) -> None:
         experiment, trial = self.run_to_end("none", f"""
