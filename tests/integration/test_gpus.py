@@ -69,7 +69,7 @@ resources: {resources}
         self.assertEqual(member["gpus"], ["MIG-1111", "MIG-2222"])
         waits = self.submit("waits", 1, "{cpu: 0, gpu: 0.6}")
         reason = self.cluster.json("trial", "show", f"{waits}/0")["waiting"]["reason"]
-        self.assertIn("gpu: needs 0.6, has 0.5", reason)
+        self.assertIn("closest: worker-1, 0.5 of 4 gpu free", reason)
         self.go.touch()
         for number in (shares, whole, none, waits):
             self.assertEqual(self.cluster.wait_experiment(number)["state"], "COMPLETED")
