@@ -16,8 +16,8 @@ absl::Status AwaitConnection(grpc::Channel& channel, Millis until,
     if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_TRANSIENT_FAILURE) break;
     const Millis left = until - SteadyClock();
     if (left <= 0) return absl::UnavailableError("it does not answer");
-    channel.WaitForStateChange(state, std::chrono::system_clock::now() +
-                                          std::chrono::milliseconds(std::min(left, kConnectionLookEvery)));
+    const auto until_next_look = std::chrono::milliseconds(std::min(left, kConnectionLookEvery));
+    channel.WaitForStateChange(state, std::chrono::system_clock::now() + until_next_look);
   }
   return absl::OkStatus();
 }
