@@ -231,7 +231,9 @@ TEST_CASE("reports that were sent before the end are read, however many") {
 TEST_CASE("many refusals are one line in the log, and one more for each minute") {
   RefusalLog log;
   CHECK(log.Note(5) == 1);
-  for (int i = 0; i < 1'000; ++i) CHECK(log.Note(6) == 0);
+  uint64_t logged = 0;
+  for (int i = 0; i < 1'000; ++i) logged += log.Note(6);
+  CHECK(logged == 0);
   CHECK(log.Note(4 + limits::kRefusalLogInterval) == 0);
   CHECK(log.Note(5 + limits::kRefusalLogInterval) == 1'002);
   CHECK(log.Note(6 + limits::kRefusalLogInterval) == 0);
