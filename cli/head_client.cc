@@ -35,7 +35,7 @@ absl::Status NotReached(const Context& context, const absl::Status& status) {
 // Many that were refused together do not come back together.
 Millis BusyPause() {
   static std::atomic<uint64_t> count = 0;
-  const uint64_t drawn = Mix64(++count ^ static_cast<uint64_t>(SteadyMillis()));
+  const uint64_t drawn = Mix64(++count ^ static_cast<uint64_t>(SteadyClock()));
   return kBusyPause / 2 + static_cast<Millis>(drawn % kBusyPause);
 }
 
@@ -160,8 +160,8 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
     if (absl::IsDeadlineExceeded(status) && MessageOf(status) == "Deadline Exceeded")
       return NotReached(context(), status);
     if (IsBusy(status)) {
-      failed_at = failed_at.value_or(SteadyMillis());
-      if (SteadyMillis() >= *failed_at + kRetryFor) return status;
+      failed_at = failed_at.value_or(SteadyClock());
+      if (SteadyClock() >= *failed_at + kRetryFor) return status;
       SleepFor(BusyPause());
       continue;
     }

@@ -25,7 +25,7 @@ std::string SeenOf(const Json& json) {
   return seen->is_string() ? seen->AsString() : seen->Dump();
 }
 
-std::string ReasonIn(const Json& json) {
+std::string ReasonOfCall(const Json& json) {
   return ValidUtf8(json.GetString("reason"), limits::kReasonBytesMax);
 }
 
@@ -114,7 +114,7 @@ void StopTrial(const Call& call, JsonDone done) {
 void PauseTrial(const Call& call, JsonDone done) {
   WithTrial(call, std::move(done), [&](TrialId id, JsonDone next) {
     call.tools.operations.Change(
-        input::PauseTrial{id, PauseCause::kScheduler, ReasonIn(call.json)}, std::move(next));
+        input::PauseTrial{id, PauseCause::kScheduler, ReasonOfCall(call.json)}, std::move(next));
   });
 }
 void ResumeTrial(const Call& call, JsonDone done) {
@@ -185,7 +185,7 @@ void AnswerQuestions(const Call& call, JsonDone done) {
   answer.search_finished = call.json.GetBool("search_finished");
   for (const Json& item : ListOf(call.json, "stops"))
     answer.stops.push_back({static_cast<uint32_t>(CountOf(item, "number")), item.GetBool("early"),
-                            ReasonIn(item)});
+                            ReasonOfCall(item)});
   for (const Json& number : ListOf(call.json, "pauses"))
     if (number.is_int()) answer.pauses.push_back(static_cast<uint32_t>(number.AsInt()));
   for (const Json& number : ListOf(call.json, "resumes"))
