@@ -172,7 +172,7 @@ TEST_CASE("sweeper: outputs live until those of a later attempt are kept, also o
   runner.Keep(ran, own);
   harness.Read([&](const Core& core) {
     CHECK(core.world.state.jobs.at({1}).end == JobEnd::kSucceeded);
-    CHECK(core.world.state.experiments.at({1}).decided);
+    CHECK(core.world.state.experiments.at({1}).finishing);
   });
   CHECK(marked() == std::set<std::string>{second, own});
 }
