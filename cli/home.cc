@@ -91,9 +91,13 @@ absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory) {
   return context;
 }
 
+std::string Home::Path() {
+  const std::string root = Environment("RT_HOME");
+  return AbsolutePath(root.empty() ? "~/.rt" : root);
+}
+
 absl::StatusOr<Home> Home::Open() {
-  std::string root = Environment("RT_HOME");
-  root = AbsolutePath(root.empty() ? "~/.rt" : root);
+  const std::string root = Path();
   RT_RETURN_IF_ERROR(Annotate(EnsureDirectory(root), "RT_HOME"));
   RT_RETURN_IF_ERROR(CheckOursAlone(root));
   return Home(root);

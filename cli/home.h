@@ -32,6 +32,8 @@ class Home {
  public:
   // $RT_HOME, else ~/.rt; made 0700 when absent.
   static absl::StatusOr<Home> Open();
+  // Where it is, or would be: nothing is made.
+  static std::string Path();
   explicit Home(std::string root) : root_(std::move(root)) {}
 
   const std::string& root() const { return root_; }

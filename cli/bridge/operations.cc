@@ -91,8 +91,7 @@ absl::StatusOr<Json> BlobPushDir(HeadClient& client, const Json& request) {
   std::string path = request.GetString("path");
   if (path.empty()) return Invalid("path is required");
   const bool is_code = request.GetBool("honour_ignore_files");
-  std::vector<std::string> exclude = {ResultsRoot()};
-  if (absl::StatusOr<Home> home = Home::Open(); home.ok()) exclude.push_back(home->root());
+  std::vector<std::string> exclude = {ResultsRoot(), Home::Path()};
   std::erase(exclude, AbsolutePath(path));
   return OnStore(client, [&](RemoteStore& store) -> absl::StatusOr<Json> {
     RT_ASSIGN_OR_RETURN(StoredTree tree, is_code ? StoreSnapshot(store, AbsolutePath(path), exclude)

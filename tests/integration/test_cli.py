@@ -160,7 +160,8 @@ resources: {{cpu: 2}}
         self.assertEqual(ids("node", "show", "n1"), ["1"])
         self.assertEqual(ids("exp", "show", "waits", "done"), ["1", "2"])
         self.assertEqual(ids("exp", "show", "1", "waits"), ["1", "2"])
-        self.assertEqual(ids("node", "show", "1", "worker-1"), ["1"])
+        (worker,) = ids("node", "show", "worker-1")
+        self.assertEqual(ids("node", "show", worker, "worker-1"), [worker])
         name = self.cluster.trials(self.done)[1]["name"]
         self.assertEqual(ids("trial", "show", name, "2/3"), ["1/1", "2/3"])
         self.assertEqual(ids("trial", "list", "--exp", "done"), ["1/0", "1/1", "1/2"])
