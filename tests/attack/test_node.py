@@ -43,7 +43,7 @@ class ImpostorTest(AttackTest):
         for seq in (2**64 - 1, 2**63, 2**41):
             self.assertEqual(self.sync(seq), FAILED_PRECONDITION, seq)
         self.assertEqual(self.sync(1_000_000), OK)
-        self.wait_for_log("somebody else has spoken with this node's certificate: the head heard "
+        self.wait_for_log("another program has used this node's certificate: the head heard "
                           "call 1000000")
         caught_up = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 3))
         states = set()

@@ -74,8 +74,9 @@ class Trial(AnyTrial):
         after: Any = -1
         following: Any = ""
         while True:
-            reply = _driver.get().call("trial_rows", trial_id=self.trial_id, after_iteration=after,
-                                       after=following)
+            reply = _driver.get().call(
+                "trial_rows", trial_id=self.trial_id, after_iteration=after, after=following
+            )
             rows += reply.get("rows") or []
             if not reply.get("more") or not reply.get("rows"):
                 return rows
