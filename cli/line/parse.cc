@@ -163,6 +163,7 @@ absl::Status CommandLine::Explain(const CLI::ParseError& error,
   RT_RETURN_IF_ERROR(CheckCommand(words));
   const std::vector<std::string> extra = ExtraOf(app_);
   if (level->get_name() == "list" && !extra.empty()) return NoSelector(level, extra.front());
+  if (error.get_name() == "RequiredError") return Invalid("missing subcommand", HelpOf(level));
   std::string text = error.what();
   if (const size_t colon = text.find(": must be "); colon != std::string::npos)
     text.erase(colon, 1);

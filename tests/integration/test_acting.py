@@ -126,6 +126,21 @@ class ActingTest(ClusterTest):
         used = self.cluster.json("context", "use", "it")
         self.assertEqual(used, self.cluster.json("context", "list")["items"][0])
         self.assertEqual((used["name"], used["current"]), ("it", True))
+        admin = self.cluster.home / "home/clusters/it/head/admin"
+        self.cluster.rt("context", "add", "other", "--from", str(admin))
+        self.assertEqual(self.act("context", "remove", "other"),
+                         [{"id": "other", "kind": "context", "state": "REMOVED"}])
+        names = [each["name"] for each in self.cluster.json("context", "list")["items"]]
+        self.assertEqual(names, ["it"])
+        self.assertEqual(self.cluster.rt("context", "remove", "it", check=False).returncode, 2)
+        self.assertEqual(self.cluster.rt("context", "remove", "no", check=False).returncode, 3)
+
+    def test_a_place_that_cannot_be_made_is_a_failure(self) -> None:
+        number = self.cluster.submit("done", "experiment: done\ncommand: ['true']\n")
+        self.cluster.wait_experiment(number)
+        done = self.cluster.rt("exp", "download", str(number), "/proc/x", check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("cannot make a directory", done.stderr)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,36 @@ class HelpTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("unknown command 'frobnicate'", done.stderr)
 
+    def test_a_file_that_is_no_cluster(self) -> None:
+        error = self.refuse("up", "nofile.yaml")
+        self.assertEqual((error["message"], error["file"]),
+                         ("nofile.yaml: no such file", "nofile.yaml"))
+        (self.cluster.work / "a.yaml").write_text("experiment: x\ncommand: ['true']\n")
+        error = self.refuse("up", "a.yaml")
+        self.assertEqual((error["hint"], error["line"]), ("rt submit a.yaml", 1))
+
+    def test_bounds_and_roles_are_named(self) -> None:
+        error = self.refuse("exp", "extend", "1", "--samples", "0")
+        self.assertTrue(error["message"].startswith("--samples must be at least 1"), error)
+        error = self.refuse("token", "create", "--role", "king")
+        self.assertEqual(error["hint"], "one of worker, user, viewer, admin")
+        error = self.refuse("exp")
+        self.assertEqual((error["message"], error["hint"]),
+                         ("missing subcommand", "see rt exp --help"))
+
+    def test_a_wrong_flag_of_a_daemon_costs_two_lines(self) -> None:
+        state = ("--head", "127.0.0.1:1", "--state-dir", str(self.cluster.home / "w"))
+        for program, words, message in (
+                ("rt-worker", (*state, "--resources", "fpga=x"), "fpga=x: must be a number"),
+                ("rt-worker", ("--haed", "x"), "unknown flag '--haed'"),
+                ("rt-head", ("--state-dri", "x"), "unknown argument '--state-dri'")):
+            done = subprocess.run([str(BIN / program), *words], text=True, capture_output=True)
+            self.assertEqual(done.returncode, 2)
+            lines = done.stderr.splitlines()
+            self.assertIn(message, lines[0])
+            self.assertRegex(lines[1], f"see {program} --help$")
+            self.assertEqual(len(lines), 2)
+
     def helps(self, words: list[str]) -> Iterator[str]:
         """The help of a command and of all below it."""
         text = self.cluster.rt(*words, "--help").stdout

@@ -13,11 +13,12 @@ from typing import Any, Optional
 import pytest
 from rt import tune
 from rt._checkpoint import Checkpoint
+from rt._values import ValueTable
 from rt.tune._files import read_search, write_search
 from rt.tune._live import LiveTrial
 from rt.tune._results import ResultGrid
 from rt.tune._trial_base import AnyTrial, evaluated, tag_of
-from rt.tune._trials import TrialSet, as_dataframe, save_checkpoints
+from rt.tune._trials import Trial, TrialSet, as_dataframe, save_checkpoints
 
 SPACE = {
     "lr": {"loguniform": [1e-4, 1e-1]},
@@ -196,6 +197,13 @@ def test_an_analysis_goes_by_trial_ids() -> None:
         assert (list(table.index) if by_index else [row["trial_id"] for row in table]) == ids
         assert rows_of(table)[0]["config/a/b"] == 0
     assert len(as_dataframe([], "trial_id")) == 0
+
+
+def test_the_last_row_of_a_trial_that_a_scheduler_stopped_is_done() -> None:
+    for state, done in (("STOPPED", True), ("COMPLETED", True), ("FAILED", False)):
+        item = {"id": "1/0", "state": state, "metrics": {"loss": 1, "done": False}, "params": {}}
+        trial = Trial(item, {}, ValueTable({}))
+        assert trial.last_result["done"] is done
 
 
 def test_a_list_that_is_used_as_a_dataframe_says_that_pandas_is_missing(
