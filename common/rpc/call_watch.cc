@@ -27,6 +27,11 @@ constexpr Millis kForgivenEvery = 60'000;
 // An identity cannot have more messages than that under way: those calls were broken off.
 constexpr uint64_t kBodiesMax = 256;
 
+const grpc::Status& TooManyCalls() {
+  static const grpc::Status status = ToGrpc(BusyError("too many calls at once"));
+  return status;
+}
+
 // What may happen now and then, but not all the time.
 class Allowance {
  public:
@@ -35,14 +40,24 @@ class Allowance {
   // False when it is used up.
   bool Use() {
     std::lock_guard lock(mutex_);
-    const Millis now = SteadyClock();
-    const double seconds = static_cast<double>(now - refilled_at_) / 1e3;
-    left_ = std::min(burst_, left_ + seconds * per_second_) - 1;
-    refilled_at_ = now;
-    return left_ > 0;
+    Refill();
+    return --left_ > 0;
+  }
+  // How much of it was used lately.
+  double used() {
+    std::lock_guard lock(mutex_);
+    Refill();
+    return burst_ - left_;
   }
 
  private:
+  void Refill() {
+    const Millis now = SteadyClock();
+    const double seconds = static_cast<double>(now - refilled_at_) / 1e3;
+    left_ = std::min(burst_, left_ + seconds * per_second_);
+    refilled_at_ = now;
+  }
+
   const double burst_, per_second_;
   std::mutex mutex_;
   double left_;
@@ -53,9 +68,13 @@ class Allowance {
 
 // Whoever showed a certificate of that name.
 struct CallWatch::Client {
-  std::string name;
-  bool is_token = false;
-  bool is_exempt = false;  // The head asks itself whether its port answers.
+  explicit Client(const Identity& who)
+      : name(who.kind + "/" + who.name), is_token(who.kind == "join" || who.kind.empty()),
+        is_exempt(who.kind == "head") {}
+
+  const std::string name;
+  const bool is_token;
+  const bool is_exempt;  // The head asks itself whether its port answers.
   std::atomic<size_t> connections = 0;
   std::atomic<size_t> calls = 0;  // Whose handlers run.
   std::atomic<Millis> blocked_until = 0;
@@ -67,6 +86,7 @@ struct CallWatch::Client {
   std::atomic<Millis> forgiven_at = 0;
   Allowance resets{limits::kResetsBurst, limits::kResetsPerSecond};
   Allowance refusals{limits::kRefusalsBurst, limits::kRefusalsPerSecond};
+  Allowance early_refusals{limits::kEarlyRefusalsBurst, limits::kRefusalsPerSecond};
   std::mutex mutex;
   std::map<const PeerConnection*, std::weak_ptr<PeerConnection>> sessions;
 };
@@ -232,12 +252,7 @@ CallWatch::ClientPtr CallWatch::ClientOf(const grpc::AuthContext* context) {
   const std::string name = who.kind + "/" + who.name;
   std::lock_guard lock(mutex_);
   ClientPtr& client = by_name_[name];
-  if (client == nullptr) {
-    client = std::make_shared<Client>();
-    client->name = name;
-    client->is_token = who.kind == "join" || who.kind.empty();
-    client->is_exempt = who.kind == "head";
-  }
+  if (client == nullptr) client = std::make_shared<Client>(who);
   const ClientPtr kept = client;
   by_certificate_.emplace(pem, kept);
   if (by_certificate_.size() > kClientsMax) Forget(kept);
@@ -255,6 +270,14 @@ void CallWatch::Forget(const ClientPtr& except) {
   std::erase_if(by_name_, is_gone);
 }
 
+// One more call is refused. Of a client that breaks calls off, and of a token, fewer are: those of
+// which nothing comes are many more than those that are seen to be broken off.
+bool CallWatch::MayBeRefused(Client& client) {
+  const bool is_early = !client.is_token && client.resets.used() < limits::kResetsNoted;
+  const bool has_left = client.refusals.Use();
+  return is_early ? client.early_refusals.Use() : has_left;
+}
+
 grpc::Status CallWatch::Take(Client& client) {
   if (client.is_exempt) return grpc::Status::OK;
   const Millis now = SteadyClock();
@@ -268,16 +291,17 @@ grpc::Status CallWatch::Take(Client& client) {
     client.taken = arrived + 1;
     under_way = 0;
   }
+  if (under_way > limits::kCallsOfFlood) listener_.NoteFlood();
   grpc::Status refused;
   if (client.blocked_until > now) {
     // A few: the first that arrives tells which connection is to be cut off.
     if (under_way > limits::kCallsOfBlockedMax)
       refused = {grpc::StatusCode::UNAVAILABLE, "blocked for a while"};
   } else if (under_way > most) {
-    if (!client.refusals.Use()) Block(client, "more calls at once than can be looked at");
-    refused = ToGrpc(BusyError("too many calls at once"));
+    if (!MayBeRefused(client)) Block(client, "more calls at once than can be looked at");
+    refused = TooManyCalls();
   } else if (client.calls > (client.is_token ? most : limits::kCallsOfIdentityMax)) {
-    refused = ToGrpc(BusyError("too many calls at once"));
+    refused = TooManyCalls();
   }
   if (!refused.ok()) --client.taken;
   else client.taken_at = now;

@@ -41,6 +41,7 @@ class CallWatch {
 
   ClientPtr ClientOf(const grpc::AuthContext* context);
   void Forget(const ClientPtr& except);
+  bool MayBeRefused(Client& client);
   grpc::Status Take(Client& client);
   std::shared_ptr<Session> SessionOf(PeerConnection& connection, const ClientPtr& client);
   void Admit(Session& session);

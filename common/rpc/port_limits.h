@@ -46,16 +46,21 @@ inline constexpr size_t kCallsOfIdentityMax = 8'192;
 // come faster than they can be handled, and are refused. Fewer for an identity that is blocked.
 inline constexpr size_t kCallsUnderWayMax = kStreamsMax;
 inline constexpr size_t kCallsOfBlockedMax = 16;
+// Calls under way above which their memory is returned to the machine after they have ended.
+inline constexpr size_t kCallsOfFlood = kStreamsMax / 8;
 // Both bounds for a join token, which needs one call.
 inline constexpr size_t kCallsOfTokenMax = 64;
 // Calls that an identity may break off: so many at once, and so many a second. Honest clients break
 // off a handful, when a person presses Ctrl-C or a pull has what it wants.
 inline constexpr double kResetsBurst = 1'000;
 inline constexpr double kResetsPerSecond = 50;
-// Calls that are refused above kCallsUnderWayMax before the identity is blocked: those of a few
-// connections that all begin what they may have, and the next tries of whoever waits in between.
-inline constexpr double kRefusalsBurst = 4 * kStreamsMax;
-inline constexpr double kRefusalsPerSecond = 200;
+// Calls that are refused above kCallsUnderWayMax before the identity is blocked. More before it is
+// seen to break calls off: those of a script with a few connections that begins all that they may
+// have, and the next tries of those that were refused.
+inline constexpr double kRefusalsBurst = 200;
+inline constexpr double kEarlyRefusalsBurst = 4 * kStreamsMax;
+inline constexpr double kRefusalsPerSecond = 50;
+inline constexpr double kResetsNoted = 16;
 // Connections of one identity: a share of all, and of a join token, which needs one.
 inline constexpr size_t kConnectionsShare = 4;
 inline constexpr size_t kConnectionsOfToken = 32;

@@ -98,6 +98,7 @@ class PortListener::Impl {
     return found == by_peer_.end() ? nullptr : found->second;
   }
   void CutOff(PeerConnection& connection, const std::string& why);
+  void NoteFlood() { freed_.NoteAttack(SteadyClock()); }
   void OnFruitless(std::function<void(PeerConnection&)> act) { on_fruitless_ = std::move(act); }
   void CountBodies(std::function<size_t(PeerConnection&)> count) { bodies_ = std::move(count); }
 
@@ -412,6 +413,7 @@ std::shared_ptr<PeerConnection> PortListener::Find(const std::string& peer) cons
 void PortListener::CutOff(PeerConnection& connection, const std::string& why) {
   impl_->CutOff(connection, why);
 }
+void PortListener::NoteFlood() { impl_->NoteFlood(); }
 void PortListener::OnFruitless(std::function<void(PeerConnection&)> act) {
   impl_->OnFruitless(std::move(act));
 }

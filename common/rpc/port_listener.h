@@ -70,6 +70,8 @@ class PortListener {
   std::shared_ptr<PeerConnection> Find(const std::string& peer) const;
   // Ends it and logs the reason, at most once a second; an empty reason is not logged.
   void CutOff(PeerConnection& connection, const std::string& why);
+  // Very many calls came at once: their memory is returned once they are over.
+  void NoteFlood();
   // Instead of CutOff for a connection that sends much of which no request comes. Before Start.
   void OnFruitless(std::function<void(PeerConnection&)> act);
   // How many messages may be arriving on the connection. Before Start.
