@@ -168,13 +168,13 @@ class Service final : public v1::PeerService::CallbackService {
                                      const v1::HoldTreeRequest* request,
                                      v1::HoldTreeReply*) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    auto wanted = Read(*context, *request);
+    const absl::StatusOr<uint64_t> node = Admit(*context);
     auto place = std::make_shared<Place>(places_);
-    if (!wanted.ok()) {
-      reactor->Finish(ToGrpc(wanted.status()));
+    if (!node.ok()) {
+      reactor->Finish(ToGrpc(node.status()));
     } else if (place->number() > places_max_ ||
-               !pool_.TrySubmit([this, reactor, place, asked = std::move(*wanted)] {
-                 reactor->Finish(ToGrpc(Replicate(asked)));
+               !pool_.TrySubmit([this, reactor, place, node = *node, request] {
+                 reactor->Finish(ToGrpc(Replicate(node, *request)));
                })) {
       reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
     }
@@ -197,19 +197,12 @@ class Service final : public v1::PeerService::CallbackService {
       return absl::PermissionDeniedError("this certificate does not name a node");
     return node;
   }
-  absl::StatusOr<PeerServerOptions::ReplicaRequest> Read(const grpc::CallbackServerContext& context,
-                                                         const v1::HoldTreeRequest& request) {
-    RT_ASSIGN_OR_RETURN(const uint64_t node, Admit(context));
+  absl::Status Replicate(uint64_t node, const v1::HoldTreeRequest& request) {
+    if (check_member_) RT_RETURN_IF_ERROR(check_member_(node));
     const std::optional<Fence> fence = ParseFence(request.fence());
     if (!fence || !IsDigest(request.manifest()) || !replicate_)
       return Invalid("not a tree that can be replicated");
-    return PeerServerOptions::ReplicaRequest{request.manifest(), *fence, request.row(), node,
-                                             request.address()};
-  }
-
-  absl::Status Replicate(const PeerServerOptions::ReplicaRequest& asked) {
-    if (check_member_) RT_RETURN_IF_ERROR(check_member_(asked.node));
-    return replicate_(asked);
+    return replicate_({request.manifest(), *fence, request.row(), node, request.address()});
   }
 
   Gate gate_;
