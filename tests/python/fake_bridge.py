@@ -2,7 +2,8 @@
 
 The world: {"trials": [...], "rows": {id: [...]}, "details": {id: {...}}, "experiment": {...},
 "fail": {op: error}, "attached": True, "seed": number, "warnings": [...]}. With "endless" the
-experiment ends only when it is stopped, with "stubborn" not even then.
+experiment ends only when it is stopped, with "stubborn" not even then. With "old_head" the answers
+are those of a head of 0.1.0.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ def answer(world: dict[str, Any], state: dict[str, Any], op: str, args: dict[str
         return {"schema": 1, "items": world["trials"], "next": None}
     if op == "trial_rows":
         rows = world.get("rows", {}).get(args["trial_id"], [])
-        left = [row for row in rows if row["training_iteration"] > args["after_iteration"]]
-        return {"rows": left[:2], "more": len(left) > 2}
+        first = int(args["after"] or 0)
+        left = [row for row in rows[first:] if row["training_iteration"] > args["after_iteration"]]
+        reply = {"rows": left[:2], "more": len(left) > 2}
+        if world.get("old_head"):
+            return reply
+        return {**reply, "next": str(first + 2) if len(left) > 2 else None}
     if op == "trial_get":
         detail = world.get("details", {}).get(args["trial_id"], {})
         # At each call the next of them, and from then on the last.

@@ -114,6 +114,18 @@ def test_the_best_is_chosen_by_metric_mode_and_scope(world: World) -> None:
     assert len(grid[1].metrics_dataframe) == 3
 
 
+@pytest.mark.parametrize("old_head", [False, True])
+def test_rows_that_come_in_several_answers_are_read_whole(world: World, old_head: bool) -> None:
+    rows = [{"acc": i / 10, "training_iteration": i + 1} for i in range(5)]
+    if not old_head:  # What rows share is no place to go on from.
+        rows = [{**row, "training_iteration": 1} for row in rows]
+    world.set(trial(0, metrics=rows[-1], reports=5), rows={"1/0": rows}, old_head=old_head)
+    grid = tune.Tuner(objective, run_config=tune.RunConfig(verbose=0)).fit()
+    frame = grid[0].metrics_dataframe
+    read = frame["acc"].tolist() if hasattr(frame, "iloc") else [row["acc"] for row in frame]
+    assert read == [0.0, 0.1, 0.2, 0.3, 0.4]
+
+
 def test_run_without_a_mode_means_the_largest(world: World) -> None:
     world.set(
         trial(0, metrics={"mean_accuracy": 0.2}, params={"lr": 1}),
