@@ -123,7 +123,7 @@ head_core experiments.cc "a search that its budget ended is COMPLETED" \
   's/if \(!search\.over\) search\.end = ExperimentEnd::kStopped;//'
 head_core suspend.cc "a retry opens the whole search" 's/\/\*retries_only=\*\/true/false/'
 head_core apply.cc "a retry forgets that the search is over" \
-  's/experiment\.search = \{true, [^}]*\};/GoOn(experiment);/'
+  's/experiment\.search = \{true, [^}]*\};/ResumeBudget(experiment);/'
 head_core experiments.cc "a search that is over proposes" \
   's/if \(!experiment\.is_searching\(\)\) return;/if (!experiment.is_searching() \&\& !experiment.search.over) return;/'
 head_core suspend.cc "trials are added while retried ones run" \
