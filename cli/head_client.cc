@@ -22,7 +22,7 @@ namespace {
 constexpr Millis kTakeoverMax = 10'000;
 constexpr uint64_t kBusyPause = 200;
 
-// Whether a worker of the cluster has started this program, or what started it: in a job or trial.
+// Whether this program runs inside a job or trial: a worker started it, or one of its parents.
 bool RunsInJob() {
   const char* socket = std::getenv("RT_SOCKET");
   return socket != nullptr && *socket != '\0';

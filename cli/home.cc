@@ -42,7 +42,8 @@ uint64_t ReadEpoch(const std::string& path, const std::string& cluster_id) {
   return std::strtoull(text->c_str() + cluster_id.size(), nullptr, 10);
 }
 
-// Its files name processes to end, directories to remove, and heads to trust.
+// Fails unless only the caller can write the directory: the files in it name processes to end,
+// directories to remove, and heads to trust.
 absl::Status CheckOursAlone(const std::string& root) {
   struct stat info {};
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, "RT_HOME: " + root);

@@ -22,7 +22,7 @@ constexpr Millis kPlainHold = 10'000;
 constexpr Millis kLineEveryMin = 1'000, kLineEveryMax = 30'000;
 constexpr Millis kLineShare = 20;
 
-// What is watched goes on when its reader has gone.
+// The experiment continues if the reader of the output has gone.
 void Write(int fd, std::string_view text) { WriteAll(fd, text).IgnoreError(); }
 
 }  // namespace

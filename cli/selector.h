@@ -11,7 +11,7 @@
 
 namespace rt {
 
-// What a selector may mean, in ascending order of the numbers.
+// An item that a selector can select.
 struct Selectable {
   uint64_t number = 0;
   std::string name;

@@ -46,7 +46,8 @@ int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items)
 void PrintJson(const Json& json);
 std::string FirstWord(const Invocation& invocation);
 std::string SelectorOf(const Invocation& invocation);  // Several words are one selector.
-// An error when the selector is one for several: `what` is "logs are of one trial". Asks nobody.
+// An error if the selector can select several items: `what` is "logs are of one trial". Makes no
+// call.
 absl::Status CheckSelectsOne(const Invocation& invocation, const char* what, const char* example);
 // `item`: the trial or job as `show` has it.
 ExitCode CopyLogs(HeadClient& client, const Invocation& invocation, const Owner& owner,

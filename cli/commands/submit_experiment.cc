@@ -210,7 +210,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
   absl::StatusOr<Json> outcome = WatchExperiment(client, id, view);
   attendance.interrupts.Clear();
   if (!outcome.ok()) {
-    std::fprintf(stderr, "rt: experiment %llu goes on, but: %s\n",
+    std::fprintf(stderr, "rt: experiment %llu continues, but: %s\n",
                  static_cast<unsigned long long>(id),
                  EscapeControl(MessageOf(outcome.status())).c_str());
     return kExitOwnFailure;

@@ -58,7 +58,7 @@ absl::StatusOr<Json> WaitForJob(HeadClient& client, uint64_t id) {
 }
 
 int OwnFailure(const absl::Status& status, uint64_t id) {
-  std::fprintf(stderr, "rt: job %llu goes on, but: %s\n", static_cast<unsigned long long>(id),
+  std::fprintf(stderr, "rt: job %llu continues, but: %s\n", static_cast<unsigned long long>(id),
                EscapeControl(MessageOf(status)).c_str());
   return kExitOwnFailure;
 }

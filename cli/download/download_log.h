@@ -71,7 +71,8 @@ class DownloadLog {
   int64_t saved_at_ms_ = 0;
 };
 
-// Whether a file of this path may be noted: it stays in the directory, and is not one of rt's own.
+// An error unless a file of this path may be in the log: the path stays in the directory, and the
+// file is not one of rt's own.
 absl::Status CheckDownloadPath(std::string_view path);
 
 // Whether nothing lies there but what an earlier download that noted nothing yet has made.

@@ -77,7 +77,7 @@ absl::StatusOr<Verb> CommandLine::Parse(std::vector<std::string> words, int& cod
   try {
     app_.parse(reversed);
   } catch (const CLI::Success& help) {
-    // The help of a command that does not exist is no help.
+    // A command that does not exist is an error, also with --help.
     RT_RETURN_IF_ERROR(CheckCommand(words));
     code = app_.exit(help);
     return Verb{nullptr};

@@ -28,8 +28,8 @@ std::string JobEndText(const Json& job, const std::vector<uint64_t>& open) {
   if (open.empty()) return text;
   std::vector<std::string> ids;
   for (uint64_t id : open) ids.push_back(std::to_string(id));
-  text += open.size() == 1 ? "; experiment " + ids[0] + " goes on"
-                           : "; experiments " + Join(ids, ", ") + " go on";
+  text += open.size() == 1 ? "; experiment " + ids[0] + " continues"
+                           : "; experiments " + Join(ids, ", ") + " continue";
   return text + ": rt watch " + ids[0] + ", rt exp stop " + Join(ids, ",") + ", rt exp download " +
          ids[0];
 }

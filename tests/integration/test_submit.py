@@ -133,7 +133,7 @@ class SubmitTest(ClusterTest):
             self.cluster.env = env
         job = self.last_job()
         number = job["experiment_ids"][0]
-        self.assertIn(f"rt: job {job['id']} was killed by signal 9; experiment {number} goes on: "
+        self.assertIn(f"rt: job {job['id']} was killed by signal 9; experiment {number} continues: "
                       f"rt watch {number}, rt exp stop {number}, rt exp download {number}\n",
                       done.stderr)
         self.cluster.rt("exp", "stop", str(number))
