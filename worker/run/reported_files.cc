@@ -1,9 +1,6 @@
 #include "worker/run/reported_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <climits>
 #include <filesystem>
 
 #include "common/base/status.h"
@@ -16,12 +13,6 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string NameFor(const std::string& path) { return std::string(DigestHex(Digest(path))); }
-
-std::string LinkOf(const std::string& path) {
-  char text[PATH_MAX];
-  const ssize_t size = ::readlink(path.c_str(), text, sizeof text);
-  return size < 0 ? "" : std::string(text, static_cast<size_t>(size));
-}
 
 bool HasBytesOf(const ManifestEntry& entry, Bytes chunk_bytes, const std::string& file) {
   const std::vector<ChunkSpan> spans = SpansOf(entry, chunk_bytes);

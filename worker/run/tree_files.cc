@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <ctime>
 #include <filesystem>
 
@@ -28,6 +29,12 @@ bool IsUnchanged(const std::string& path, Bytes size, const timespec& since) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_size == size &&
          !IsLater(info.st_ctim, since);
+}
+
+std::string LinkOf(const std::string& path) {
+  char text[PATH_MAX];
+  const ssize_t size = ::readlink(path.c_str(), text, sizeof text);
+  return size < 0 ? "" : std::string(text, static_cast<size_t>(size));
 }
 
 absl::StatusOr<std::string> ReadPiece(const std::string& path, Bytes offset, Bytes size) {

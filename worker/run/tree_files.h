@@ -14,6 +14,7 @@ std::string NameOf(std::string manifest);
 bool IsLater(const timespec& a, const timespec& b);
 // Whether the file is as it was at `since`.
 bool IsUnchanged(const std::string& path, Bytes size, const timespec& since);
+std::string LinkOf(const std::string& path);  // Its text; "" when it is no link.
 absl::StatusOr<std::string> ReadPiece(const std::string& path, Bytes offset, Bytes size);
 // Its files and folders outlive a loss of power from here on.
 absl::Status SyncTree(const std::string& path);

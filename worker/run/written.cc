@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <functional>
 #include <memory>
 #include <set>
@@ -39,12 +38,6 @@ bool IsCache(const std::string& name, const std::string& path) {
   if (name.starts_with(kStaging)) return true;
   auto tag = ReadPiece(path + "/" + kCacheTag, 0, Bytes{kCacheSignature.size()});
   return tag.ok() && *tag == kCacheSignature;
-}
-
-std::string LinkOf(const std::string& path) {
-  char text[PATH_MAX];
-  const ssize_t size = ::readlink(path.c_str(), text, sizeof text);
-  return size < 0 ? "" : std::string(text, static_cast<size_t>(size));
 }
 
 // Of two files of this size.
