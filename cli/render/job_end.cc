@@ -27,6 +27,7 @@ std::string JobEndText(const Json& job, const std::vector<uint64_t>& open) {
   std::string text = "job " + std::to_string(job.GetInt("id")) + " " + how;
   if (open.empty()) return text;
   std::vector<std::string> ids;
+  ids.reserve(open.size());
   for (uint64_t id : open) ids.push_back(std::to_string(id));
   text += open.size() == 1 ? "; experiment " + ids[0] + " continues"
                            : "; experiments " + Join(ids, ", ") + " continue";

@@ -128,14 +128,14 @@ inline constexpr size_t kVanishedPercent = 30;
 inline constexpr Millis kFreezeMax = 30'000;
 // A worker without a head for this long (rt-worker --disconnect-stop) asks what runs to save, and
 // ends it: its work may be done elsewhere by then, and the machine may cost money.
-inline constexpr Millis kDisconnectStop = 15 * 60'000;
+inline constexpr Millis kDisconnectStop = Millis{15} * 60'000;
 // A worker's loop that does not move for so long is hung (rt-worker --loop-hang): longer than any
 // disk that works takes, shorter than systemd waits for a sign of life.
 inline constexpr Millis kLoopHang = 30'000;
 // How long a worker that is stopped in order announces to be away, unless it is told otherwise
 // (rt-worker --away), and the most that a head believes: what runs there keeps its place so long.
 inline constexpr Millis kAwayFor = 10'000;
-inline constexpr Millis kAwayMost = 5 * 60'000;
+inline constexpr Millis kAwayMost = Millis{5} * 60'000;
 // What every node gets after the head (re)started before it may be called lost.
 inline constexpr Millis kRestartGrace = 5'000;
 // The loop wakes at least this often; a longer gap is the head's own stall, not the nodes' fault.

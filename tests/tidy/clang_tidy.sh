@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs clang-tidy with the committed configuration over folders, or over what changed.
 #   clang_tidy.sh [-j N] [FOLDER…]       default: the pure parts of both cores; minutes per folder
-#   clang_tidy.sh [-j N] --changed       the sources that changed since RT_LINT_BASE (default:
-#                                        HEAD~1), at most 12 of them: those of the pure folders first
+#   clang_tidy.sh [-j N] --changed       the lines that changed since RT_LINT_BASE (default: HEAD~1)
+#                                        in at most 12 sources: those of the pure folders first
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 pure=(common/base common/spec head/core head/decide head/search worker/core)
 changed_max=12
+lines=()
 jobs=2
 if [ "${1:-}" = -j ]; then jobs=$2; shift 2; fi
 tool=$(command -v clang-tidy-14 || command -v clang-tidy) ||
@@ -22,6 +23,7 @@ if [ "${1:-}" = --changed ]; then
     echo "clang_tidy: left out ${sources[*]:changed_max}"
     sources=("${sources[@]:0:changed_max}")
   fi
+  lines=("--line-filter=$(python3 tests/tidy/changed_lines.py "$base")")
 else
   folders=("$@")
   [ "$#" -gt 0 ] || folders=("${pure[@]}")
@@ -30,11 +32,12 @@ fi
 echo "clang_tidy: ${#sources[@]} files"
 [ "${#sources[@]}" -gt 0 ] || exit 0
 
-# A build tree of its own: clang cannot read g++'s precompiled header.
+# A build tree of its own: clang cannot read g++'s precompiled header, and needs the command of each
+# file, not that of the file which includes it in a unity build.
 build=build/clang-tidy
-cmake --preset release -B "$build" -DRT_PCH=OFF >/dev/null
+cmake --preset release -B "$build" -DRT_PCH=OFF -DRT_UNITY=OFF >/dev/null
 cmake --build "$build" --target rt_proto_sources -- -k 0 >/dev/null
 printf '%s\0' "${sources[@]}" |
   xargs -0 -n 1 -P "$jobs" "$tool" -p "$build" --quiet --warnings-as-errors='*' \
-    --extra-arg=-Wno-unknown-warning-option
+    "${lines[@]}" --extra-arg=-Wno-unknown-warning-option
 echo "clang_tidy: nothing to complain about"
