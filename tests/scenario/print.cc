@@ -42,9 +42,10 @@ std::string TextOf(const std::map<K, V>& values) {
   return "{" + text + "}";
 }
 
-// " name=value" for every field that is not zero.
+// " name=value" for every field that is not zero. `seq`: the number of the record, from which the
+// number of another record is counted back, so that no story changes with the records before it.
 template <class T>
-std::string Fields(const T& value) {
+std::string Fields(const T& value, uint64_t seq = 0) {
   std::string text;
   ForEachField(value, [&](const char* name, const auto& field) {
     using Field = std::decay_t<decltype(field)>;
@@ -55,6 +56,12 @@ std::string Fields(const T& value) {
     if (derived.contains(name)) return;
     text += (text.empty() ? "" : " ") + std::string(name) + "=";
     // A digest says only that there is one: its bytes are the business of a unit test.
+    if constexpr (std::is_same_v<Field, uint64_t>) {
+      if (std::string_view(name) == "observed_through") {
+        text += "-" + std::to_string(seq - field);
+        return;
+      }
+    }
     text += std::string_view(name) == "rows_digest" ? "#" : Text(field);
   });
   return text;
@@ -82,9 +89,8 @@ std::string Text(const T& value) {
 std::string Print(const Record& record) {
   return std::visit(
       [&](const auto& e) {
-        const std::string fields = Fields(e);
-        return std::to_string(record.seq) + " " + EventName(record.event) +
-               (fields.empty() ? "" : " " + fields);
+        const std::string fields = Fields(e, record.seq);
+        return EventName(record.event) + (fields.empty() ? "" : " " + fields);
       },
       record.event);
 }

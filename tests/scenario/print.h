@@ -1,4 +1,5 @@
-// Events as text for stories: one line each, by RT_FIELDS; what is zero or empty is left out.
+// Events as text for stories: one line each, by RT_FIELDS; what is zero or empty is left out, and so
+// are the records' own numbers.
 #pragma once
 
 #include <string>

@@ -10,18 +10,19 @@
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
 //   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
-//   stop trial|job|experiment ID
+//   stop trial|job|experiment ID | why trial|job ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon: a lost node is forgotten
 //   remove NAME                      the provider
-//   why trial|job ID
 //   wait MILLIS                      ticks, and Syncs of every node that is not silent
 //   stall MILLIS                     the head stands still
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
 //   away NAME MILLIS                 its daemon is stopped, and announces to be back by then
 //   daemon NAME                      its next Sync is that of a new daemon
-//   crash                            the log is replayed into an empty core, which must equal the
-// old
+//   crash                            the log, replayed into an empty core, must give the same one
+//   attach EXPERIMENT NAME | asked EXPERIMENT        a driver; what it is asked
+//   answer EXPERIMENT SESSION [again] JSON           it has read everything so far; again: the last
+//                                    answer is sent a second time
 //   flush                            the sinks are durable
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
@@ -108,6 +109,7 @@ class Story {
   std::vector<Record> log_;
   std::vector<std::string> out_;
   std::map<std::string, NodeSide> nodes_;
+  uint64_t answered_from_ = 0, answered_through_ = 0;  // The span of the last answer.
 };
 
 std::string Rest(std::istream& words) {
@@ -286,20 +288,28 @@ void Story::Change(const std::string& verb, std::istream& words) {
   }
 }
 
-// attach EXPERIMENT NAME | asked EXPERIMENT | answer EXPERIMENT SESSION FROM THROUGH {…}
+// An answer reaches from where the last one ended to the newest record, unless it is sent again.
 void Story::Drive(const std::string& verb, std::istream& words) {
   const ExperimentId id{Next<uint64_t>(words)};
   if (verb == "attach") {
     const Answer answer = Give(input::AttachDriver{id, Next<std::string>(words)});
-    out_.push_back("session " + std::to_string(answer.session) + ", answered up to " +
-                   std::to_string(answer.answered_seq));
+    out_.push_back("session " + std::to_string(answer.session) +
+                   ", answered all but " +
+                   std::to_string(core_.world.state.seq - answer.answered_seq));
   } else if (verb == "asked") {
     out_.push_back("asked: " + AskedView(core_, id).Dump());
   } else {
     input::AnswerQuestions answer{.experiment = id, .session = Next<uint64_t>(words)};
-    answer.from = Next<uint64_t>(words);
-    answer.through = Next<uint64_t>(words);
-    const auto said = Json::Parse(Rest(words));
+    std::string rest = Rest(words);
+    if (rest.starts_with("again")) {
+      rest = rest.substr(std::string_view("again").size());
+    } else {
+      answered_from_ = core_.world.state.experiments.at(id).answered_seq;
+      answered_through_ = core_.world.state.seq;
+    }
+    answer.from = answered_from_;
+    answer.through = answered_through_;
+    const auto said = Json::Parse(rest);
     const Json* params = said.ok() ? said->Find("params") : nullptr;
     if (params != nullptr)
       answer.suggestions.push_back(
