@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "common/base/check.h"
+#include "common/decide/asha.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
-#include "head/decide/asha.h"
 
 namespace rt {
 namespace {

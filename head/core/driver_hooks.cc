@@ -7,9 +7,9 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/search/basic.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
-#include "head/search/basic.h"
 
 namespace rt {
 namespace {

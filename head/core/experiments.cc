@@ -4,12 +4,12 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/decide/asha.h"
+#include "common/search/basic.h"
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
 #include "head/core/requests.h"
-#include "head/decide/asha.h"
-#include "head/search/basic.h"
 
 namespace rt {
 namespace {

@@ -5,10 +5,10 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/decide/asha.h"
 #include "common/spec/reported.h"
 #include "head/core/draft.h"
 #include "head/core/rows_digest.h"
-#include "head/decide/asha.h"
 
 namespace rt {
 namespace {

@@ -267,7 +267,7 @@ void Auditor::CheckBest(const event::ReportsAccepted& e, const TrialBook& trial,
        "the best value is the best of the rows that count");
 }
 
-// The rule of asynchronous successive halving, from the papers' words and not from head/decide.
+// The rule of asynchronous successive halving, from the papers' words and not from common/decide.
 void Auditor::On(const event::RungRecorded& e) {
   TrialBook& trial = Touch(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);

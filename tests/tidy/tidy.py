@@ -27,11 +27,11 @@ LAYERS: dict[str, set[str]] = {
     "common/yaml": {"common/base", "common/spec"},
     "common/cas": {"common/base", "common/run"},
     "common/rpc": {"common/base", "common/run", "common/spec", "common/cas"},
-    "head/search": {"common/base", "common/spec"},
-    "head/decide": {"common/base", "common/spec"},
+    "common/search": {"common/base", "common/spec"},
+    "common/decide": {"common/base", "common/spec"},
     "head/elastic": {"common/base", "common/spec"},
     "head/autoscale": {"common/base", "common/spec"},
-    "head/core": {"common/base", "common/spec", "head/search", "head/decide", "head/elastic",
+    "head/core": {"common/base", "common/spec", "common/search", "common/decide", "head/elastic",
                   "head/autoscale"},
     "head/journal": {"common/base", "common/spec", "common/run", "common/cas", "head/core"},
     "head/loop": {"common/base", "common/spec", "common/run", "head/core", "head/journal"},
@@ -54,8 +54,8 @@ LAYERS: dict[str, set[str]] = {
 }
 
 # Folders that know no clock, thread, socket, file or generator.
-PURE = {"head/core", "head/search", "head/decide", "head/elastic", "head/autoscale", "worker/core",
-        "common/spec"}
+PURE = {"head/core", "common/search", "common/decide", "head/elastic", "head/autoscale",
+        "worker/core", "common/spec"}
 PURE_STD_BANNED = {
     "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic", "random", "chrono",
     "ctime", "time.h", "unordered_map", "unordered_set", "fstream", "iostream", "filesystem",
@@ -193,7 +193,7 @@ def check_pure_include(tree: Tree, path: str, line: int, kind: str, header: str)
     if header in PURE_STD_BANNED:
         tree.say(path, line, f"<{header}> in a pure folder")
     elif folder_of(header) is None and not header.startswith("absl/status/"):
-        numeric = path.startswith(("head/search/", "head/elastic/"))
+        numeric = path.startswith(("common/search/", "head/elastic/"))
         if numeric and header.startswith(("Eigen/", "nlopt")):
             return
         if kind == '"' or "/" in header or "." in header:

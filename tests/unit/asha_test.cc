@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "head/decide/asha.h"
+#include "common/decide/asha.h"
 
 using namespace rt;
 

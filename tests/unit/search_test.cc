@@ -4,7 +4,7 @@
 #include <ctime>
 #include <map>
 
-#include "head/search/basic.h"
+#include "common/search/basic.h"
 
 using namespace rt;
 

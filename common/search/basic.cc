@@ -1,4 +1,4 @@
-#include "head/search/basic.h"
+#include "common/search/basic.h"
 
 #include <algorithm>
 #include <cmath>

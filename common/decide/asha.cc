@@ -1,4 +1,4 @@
-#include "head/decide/asha.h"
+#include "common/decide/asha.h"
 
 #include <cmath>
 
