@@ -147,9 +147,7 @@ std::string RunText(const std::string& fence) {
   const std::optional<Fence> run = ParseFence(fence);
   if (!run.has_value()) return fence;
   const Owner& owner = run->attempt.owner;
-  std::string text =
-      owner.is_job() ? "job " + std::to_string(owner.group) : "trial " + ToString(owner.trial());
-  text += " (attempt " + std::to_string(run->attempt.number);
+  std::string text = Describe(owner) + " (attempt " + std::to_string(run->attempt.number);
   return text + (run->rank == 0 ? ")" : ", rank " + std::to_string(run->rank) + ")");
 }
 

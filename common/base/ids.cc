@@ -37,6 +37,18 @@ std::string ToString(const Owner& owner) {
   return "none";
 }
 
+std::string Describe(const Owner& owner) {
+  switch (owner.kind) {
+    case Owner::Kind::kTrial:
+      return "trial " + ToString(owner.trial());
+    case Owner::Kind::kJob:
+      return "job " + std::to_string(owner.group);
+    case Owner::Kind::kNone:
+      break;
+  }
+  return "nothing";
+}
+
 std::string ToString(const AttemptId& attempt) {
   std::string text = ToString(attempt.owner) + ".a" + std::to_string(attempt.number);
   if (attempt.generation != 1) text += ".g" + std::to_string(attempt.generation);

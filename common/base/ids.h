@@ -63,6 +63,7 @@ struct Fence {
 
 std::string ToString(TrialId id);                 // "3/12"
 std::string ToString(const Owner& owner);         // "t3-12", "j4": safe in file names
+std::string Describe(const Owner& owner);         // "trial 3/12", "job 4": for people
 std::string ToString(const AttemptId& attempt);   // "t3-12.a2", "t3-12.a2.g3" beyond generation 1
 std::string ToString(const Fence& fence);         // "t3-12.a2.r0"
 

@@ -11,6 +11,7 @@
 #include "head/core/core.h"
 #include "head/core/driver_records.h"
 #include "head/core/index.h"
+#include "head/core/owner_policy.h"
 #include "head/core/requests.h"
 
 namespace rt {
@@ -329,27 +330,12 @@ struct Applier {
     attempt.checkpoint = e.checkpoint;
     attempt.placed_at = at;
     attempt.start_after = e.start_after;
+    attempt.ranks = e.ranks;
     attempt.pids.assign(e.members.size(), 0);
     attempt.accepted.assign(e.members.size(), 0);
     runs.next_attempt = e.attempt.number + 1;
     RemoveReady(world, owner);
-    if (owner.is_trial()) {
-      Trial& trial = TrialOf(owner.trial());
-      if (trial.runs.next_attempt > 2) {
-        Rewind(trial, e.checkpoint);
-        RefreshBest(world, trial.id);
-      }
-      trial.lineage.push_back({attempt.number, 0});
-      ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
-      index.pending.erase(trial.id.number);
-      index.live.insert(trial.id.number);
-      Throttle(world, trial.id.experiment);
-      Experiment& experiment = state().experiments.at(trial.id.experiment);
-      if (experiment.started_at == 0) experiment.started_at = at;
-    } else {
-      Job& job = state().jobs.at(owner.job());
-      if (job.started_at == 0) job.started_at = at;
-    }
+    PolicyOf(owner).apply_placed(world, e, at);
     Occupy(world, e.attempt, attempt);
     runs.attempts.push_back(std::move(attempt));
     if (runs.attempts.size() > kAttemptsKept) runs.attempts.erase(runs.attempts.begin());

@@ -7,6 +7,7 @@
 #include "common/base/limits.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 constexpr size_t kMarksMax = 64;
 
 bool AwaitsDecision(const World& world, const Owner& owner) {
-  return owner.is_trial() &&
-         world.index.experiments.at(owner.trial().experiment).spec.driver.schedules;
+  const ExperimentIndex* experiment = ExperimentOf(world, owner);
+  return experiment != nullptr && experiment->spec.driver.schedules;
 }
 
 void NoteUndecided(Attempt& attempt, uint64_t event_seq, uint64_t row_seq) {
@@ -91,18 +92,16 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   runs.evictions += evicted ? 1 : 0;
   if (lost || evicted) runs.lost_for += unsaved;
   Vacate(world, e.attempt, live);
-  bool wants_nodes = true;
-  if (owner.is_trial()) {
-    const Trial& trial = *FindTrial(world.state, owner.trial());
-    ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
-    index.live.erase(trial.id.number);
-    index.pending.insert(trial.id.number);
-    wants_nodes = WantsNodes(world.state.experiments.at(trial.id.experiment), trial);
-  } else {
-    wants_nodes = !world.state.jobs.at(owner.job()).stop_requested;
-  }
-  if (wants_nodes) AddReady(world, owner);
-  if (owner.is_trial()) ReleaseThrottled(world, owner.trial().experiment);
+  const OwnerPolicy& policy = PolicyOf(owner);
+  if (policy.apply_ended != nullptr) policy.apply_ended(world, owner);
+  if (policy.wants_nodes(world.state, owner)) AddReady(world, owner);
+  if (ExperimentOf(world, owner) != nullptr) ReleaseThrottled(world, owner.trial().experiment);
+}
+
+void NoteCheckpointRow(Attempt& live, CheckpointRow row) {
+  live.checkpoint_rows.push_back(std::move(row));
+  if (live.checkpoint_rows.size() > limits::kCheckpointRowsMax)
+    live.checkpoint_rows.erase(live.checkpoint_rows.begin());
 }
 
 void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq) {
@@ -112,21 +111,8 @@ void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq
   if (e.rank == 0 && AwaitsDecision(world, e.attempt.owner))
     NoteUndecided(live, event_seq, e.seq_to);
   if (e.rank != 0 && e.reported_with_checkpoint) live.sharding_ranks.insert(e.rank);
-  if (e.rank != 0 || !e.attempt.owner.is_trial() || e.count == 0) return;
-  Trial& trial = *FindTrial(world.state, e.attempt.owner.trial());
-  trial.last = e.last;
-  trial.reports += e.count;
-  if (e.has_best && !(trial.has_best && trial.best == e.best)) {
-    trial.has_best = true;
-    trial.best = e.best;
-    trial.best_iteration = e.best_iteration;
-    RefreshBest(world, trial.id);
-  }
-  if (!e.reported_with_checkpoint) return;
-  live.checkpoint_rows.push_back(
-      {e.last.seq, trial.last, trial.reports, trial.has_best, trial.best, trial.best_iteration});
-  if (live.checkpoint_rows.size() > limits::kCheckpointRowsMax)
-    live.checkpoint_rows.erase(live.checkpoint_rows.begin());
+  const OwnerPolicy& policy = PolicyOf(e.attempt.owner);
+  if (policy.apply_rows != nullptr) policy.apply_rows(world, e, live);
 }
 
 void ApplyShard(World& world, const event::CheckpointShardCommitted& e) {
@@ -153,23 +139,13 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
                         .committed_at = at};
   checkpoint.shards = e.shards;
   checkpoint.replicas = e.replicas;
-  if (e.attempt.owner.is_trial()) {
-    const Trial& trial = *FindTrial(world.state, e.attempt.owner.trial());
-    CheckpointRow known{e.seq,          trial.last, trial.reports,
-                        trial.has_best, trial.best, trial.best_iteration};
-    Attempt& live = LiveOf(world, e.attempt);
-    if (const CheckpointRow* row = live.CheckpointRowAt(e.seq)) known = *row;
-    const auto is_older = [&](const auto& one) { return one.seq <= e.seq; };
-    std::erase_if(live.checkpoint_rows, is_older);
-    std::erase_if(live.shards, is_older);
-    checkpoint.last = known.last;
-    checkpoint.reports = known.reports;
-    checkpoint.has_best = known.has_best;
-    checkpoint.best = known.best;
-    checkpoint.best_iteration = known.best_iteration;
-  }
+  PolicyOf(e.attempt.owner).apply_checkpoint(world, e, checkpoint);
+  Attempt& live = LiveOf(world, e.attempt);
+  const auto is_older = [&](const auto& one) { return one.seq <= e.seq; };
+  std::erase_if(live.checkpoint_rows, is_older);
+  std::erase_if(live.shards, is_older);
   // A stored checkpoint is retired only for newer ones; one with replicas only may be lost before.
-  if (!e.replicas.empty()) LiveOf(world, e.attempt).replicated_seq = e.seq;
+  if (!e.replicas.empty()) live.replicated_seq = e.seq;
   CountReplicas(world, e.replicas, 1);
   runs.checkpoints.push_back(std::move(checkpoint));
 }

@@ -11,6 +11,9 @@ Attempt& LiveOf(World& world, const AttemptId& id);
 // Restores what the trial knew at the checkpoint that it resumes from, or clears it.
 void Rewind(Trial& trial, uint64_t checkpoint_id);
 
+// Of a row that comes with a checkpoint; the oldest goes when there are too many.
+void NoteCheckpointRow(Attempt& live, CheckpointRow row);
+
 void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at);
 void ApplyRows(World& world, const event::ReportsAccepted& e, uint64_t event_seq);
 void ApplyShard(World& world, const event::CheckpointShardCommitted& e);

@@ -2,17 +2,13 @@
 #include "common/base/check.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
 
 bool RunsHere(const Attempt& attempt, const Fence& fence, NodeId node) {
   return fence.rank < attempt.members.size() && attempt.members[fence.rank].node == node;
-}
-
-bool StopWanted(const State& state, const Owner& owner) {
-  if (owner.is_job()) return state.jobs.at(owner.job()).stop_requested;
-  return FindTrial(state, owner.trial())->stop_cause != StopCause::kNone;
 }
 
 constexpr int kSigKill = 9, kSigTerm = 15, kExitTerm = 128 + kSigTerm;
@@ -33,7 +29,8 @@ bool WasPreempted(const Attempt& live, const Observed& observed) {
 }
 
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
-  if (StopWanted(state, observed.fence.attempt.owner)) return AttemptOutcome::kStopped;
+  const Owner& owner = observed.fence.attempt.owner;
+  if (PolicyOf(owner).is_stopping(state, owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   if (observed.hung) return AttemptOutcome::kHung;
@@ -89,7 +86,7 @@ bool SavedSinceEviction(const State& state, const AttemptId& id, const Attempt& 
 
 // Several ranks end together: as the first failure says, or as rank 0 ended.
 void TryEndGang(Draft& draft, const AttemptId& id, const Attempt& live) {
-  const uint32_t ranks = RequestOf(draft.core.world, id.owner).ranks;
+  const uint32_t ranks = RanksOf(draft.core.world, id.owner, live);
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live.IsWanted(rank)) return;
   const RankExit* failure = live.FirstFailure();
@@ -137,7 +134,7 @@ void NoteStart(Draft& draft, const Observed& observed) {
 void OnObserved(Draft& draft, NodeId node, const Observed& observed) {
   const AttemptId& id = observed.fence.attempt;
   const Attempt* live = FindLive(draft.state(), id);
-  const uint32_t ranks = live == nullptr ? 0 : RequestOf(draft.core.world, id.owner).ranks;
+  const uint32_t ranks = live == nullptr ? 0 : RanksOf(draft.core.world, id.owner, *live);
   if (observed.fence.rank >= ranks || !RunsHere(*live, observed.fence, node)) {
     if (observed.phase != Observed::Phase::kExited) draft.soft().nodes[node].zombies = true;
     return;  // The next reply to its Sync lacks the attempt.
@@ -190,11 +187,7 @@ void EndAttempt(Draft& draft, event::AttemptEnded ended) {
   draft.Emit(ended);
   NoteEnd(draft, ended.attempt, last);
   RetireByPolicy(draft, ended.attempt.owner);
-  if (ended.attempt.owner.is_trial()) {
-    AfterTrialAttempt(draft, ended);
-  } else {
-    AfterJobAttempt(draft, ended);
-  }
+  PolicyOf(ended.attempt.owner).after_attempt(draft, ended);
 }
 
 }  // namespace rt

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/base/limits.h"
+#include "head/core/owner_policy.h"
 #include "head/core/places.h"
 
 namespace rt {
@@ -32,8 +33,9 @@ bool IsSimple(const ResourceRequest& wanted) {
 }
 
 bool MayBackfill(const World& world, const Owner& owner) {
-  if (!owner.is_trial()) return false;
-  const ExperimentSpec& spec = world.index.experiments.at(owner.trial().experiment).spec;
+  const ExperimentIndex* experiment = ExperimentOf(world, owner);
+  if (experiment == nullptr) return false;
+  const ExperimentSpec& spec = experiment->spec;
   const DriverSpec& driver = spec.driver;
   return spec.short_trials && !driver.searches && !driver.schedules && !driver.selects_next;
 }
@@ -56,7 +58,7 @@ bool MayFollow(Draft& draft, const BackfillState& backfill, const AttemptId& id,
   const World& world = draft.core.world;
   const Attempt* last = FindLive(world.state, id);
   if (last == nullptr || last->suspending || world.index.backfills.contains(id)) return false;
-  if (FindTrial(world.state, id.owner.trial())->stop_cause != StopCause::kNone) return false;
+  if (PolicyOf(id.owner).is_stopping(world.state, id.owner)) return false;
   if (RequestOf(world, id.owner) != wanted) return false;
   const NodeId node = last->members.front().node;
   if (closed.contains(node) || !MayTakeWork(draft.core, node, draft.now)) return false;

@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
@@ -120,8 +121,9 @@ event::CheckpointCommitted CompleteCheckpoint(const Attempt& live, const Checkpo
 // 0 can be far ahead. 0: none.
 uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
   const Attempt* live = FindRuns(draft.core.world.state, owner)->live();
-  const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
-  if (live == nullptr || ranks == 1) return 0;  // A rank that commits has started.
+  if (live == nullptr) return 0;
+  const uint32_t ranks = RanksOf(draft.core.world, owner, *live);
+  if (ranks == 1) return 0;  // A rank that commits has started.
   for (uint32_t rank = 0; rank < ranks; ++rank)
     if (live->pids[rank] == 0) return live->checkpoint;
   return 0;
@@ -131,9 +133,9 @@ uint64_t FetchedFrom(const Draft& draft, const Owner& owner) {
 
 // Keeps the best `num_to_keep`, which the user asked for, and besides them those needed to resume.
 void RetireByPolicy(Draft& draft, const Owner& owner) {
-  if (!owner.is_trial()) return;
-  const CheckpointPolicy& policy =
-      draft.index().experiments.at(owner.trial().experiment).spec.checkpoints;
+  const ExperimentIndex* experiment = ExperimentOf(draft.core.world, owner);
+  if (experiment == nullptr) return;
+  const CheckpointPolicy& policy = experiment->spec.checkpoints;
   if (!policy.num_to_keep.has_value()) return;
   const std::vector<Checkpoint>& all = FindRuns(draft.state(), owner)->checkpoints;
   const auto keep = static_cast<size_t>(*policy.num_to_keep);
@@ -155,7 +157,7 @@ void RetireByPolicy(Draft& draft, const Owner& owner) {
 void CommitComplete(Draft& draft, const AttemptId& attempt) {
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr || live->shards.empty()) return;
-  const uint32_t ranks = RequestOf(draft.core.world, attempt.owner).ranks;
+  const uint32_t ranks = RanksOf(draft.core.world, attempt.owner, *live);
   for (const CheckpointShard& shard :
        std::vector<CheckpointShard>(live->shards)) {  // Emit edits them.
     if (shard.rank != 0 || !IsComplete(*live, ranks, shard.seq)) continue;
@@ -171,8 +173,8 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   const AttemptId& attempt = input.fence.attempt;
   const uint32_t rank = input.fence.rank;
   const Attempt* live = FindLive(draft.state(), attempt);
-  if (live == nullptr || !attempt.owner.is_trial() ||
-      rank >= RequestOf(draft.core.world, attempt.owner).ranks)
+  if (live == nullptr || !PolicyOf(attempt.owner).saves() ||
+      rank >= RanksOf(draft.core.world, attempt.owner, *live))
     return absl::FailedPreconditionError("the attempt is not the current one");
   const NodeId node = live->members[rank].node;
   RT_RETURN_IF_ERROR(CheckNewestDaemon(draft.state(), node, input.incarnation));
@@ -189,15 +191,15 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
     return absl::OkStatus();
   RT_RETURN_IF_ERROR(CheckRow(*live, input));
   const bool is_shard =
-      rank != 0 || (input.collective && RequestOf(draft.core.world, attempt.owner).ranks > 1);
+      rank != 0 || (input.collective && RanksOf(draft.core.world, attempt.owner, *live) > 1);
   std::vector<NodeId> nodes = CountingOf(draft.state(), input.replicas);
   if (!input.replicas.empty() && (is_shard || nodes.empty() || nodes.front() != node))
     return Invalid("only the node of a single rank may have a replica of its checkpoint");
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
-  const TrialId trial = attempt.owner.trial();
-  const CheckpointPolicy& policy = draft.index().experiments.at(trial.experiment).spec.checkpoints;
-  const Score score = ScoreOf(input.row, policy);
+  const ExperimentIndex* experiment = ExperimentOf(draft.core.world, attempt.owner);
+  const Score score =
+      experiment == nullptr ? Score{} : ScoreOf(input.row, experiment->spec.checkpoints);
   if (is_shard) {
     draft.Emit(event::CheckpointShardCommitted{attempt, rank, input.manifest, input.row.seq,
                                                input.row.iteration, input.row.time_total_s,

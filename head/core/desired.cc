@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/decide/asha.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 #include "head/core/view.h"
 
 namespace rt {
@@ -50,6 +51,8 @@ std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t 
   return control.Dump();
 }
 
+}  // namespace
+
 void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   TrialId id = launch.fence.attempt.owner.trial();
   const Experiment& experiment = world.state.experiments.at(id.experiment);
@@ -92,16 +95,7 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   }
 }
 
-void FillJob(const World& world, LaunchSpec& launch) {
-  JobId id = launch.fence.attempt.owner.job();
-  const JobSpec& spec = world.index.jobs.at(id).spec;
-  launch.argv = spec.argv;
-  launch.env = spec.env;
-  launch.bundle = spec.bundle;
-  launch.cwd = spec.cwd;
-  launch.resources = spec.resources.one();
-  launch.name = spec.name;
-}
+namespace {
 
 // What torchrun would set: where the rank stands among all and on its node, and where they meet.
 void FillRank(const World& world, const Attempt& attempt, LaunchSpec& launch) {
@@ -160,7 +154,7 @@ void FillEviction(const World& world, const Attempt& live, DesiredAttempt& desir
 
 // The newest row of the attempt, where it has several ranks, whose checkpoint is committed.
 uint64_t CompleteSeq(const World& world, const Owner& owner, const Attempt& live) {
-  if (RequestOf(world, owner).ranks == 1) return 0;
+  if (RanksOf(world, owner, live) == 1) return 0;
   const std::vector<Checkpoint>& all = FindRuns(world.state, owner)->checkpoints;
   return all.empty() || all.back().attempt != live.number ? 0 : all.back().seq;
 }
@@ -174,17 +168,15 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
   for (const Fence& fence : index->second.attempts) {
     const Owner& owner = fence.attempt.owner;
     const Attempt& live = *FindLive(world.state, fence.attempt);
-    if (fence.rank >= RequestOf(world, owner).ranks) continue;  // Reserved for rank 0.
+    if (fence.rank >= RanksOf(world, owner, live)) continue;  // Reserved for rank 0.
     if (!live.IsWanted(fence.rank)) continue;
-    if (owner.is_job()) {
-      desired.push_back({fence, world.state.jobs.at(owner.job()).stop_requested});
-      continue;
-    }
-    const bool stop = FindTrial(world.state, owner.trial())->stop_cause != StopCause::kNone;
+    const OwnerPolicy& policy = PolicyOf(owner);
+    const bool stop = policy.is_stopping(world.state, owner);
     DesiredAttempt& wanted = desired.emplace_back(
         DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
-    wanted.complete_seq = CompleteSeq(world, owner, live);
     wanted.start_after = live.start_after;
+    if (!policy.saves()) continue;
+    wanted.complete_seq = CompleteSeq(world, owner, live);
     // Rank 0 saves and ends, which ends the others; ranks that report may have shards to save.
     if (fence.rank != 0 && live.accepted[fence.rank] == 0) continue;
     wanted.suspend = live.suspending;
@@ -199,12 +191,9 @@ LaunchSpec LaunchSpecFor(const World& world, const Fence& fence) {
   RT_CHECK(attempt != nullptr && fence.rank < attempt->members.size());
   LaunchSpec launch;
   launch.fence = fence;
-  launch.world_size = RequestOf(world, fence.attempt.owner).ranks;
-  if (fence.attempt.owner.is_trial()) {
-    FillTrial(world, *attempt, launch);
-  } else {
-    FillJob(world, launch);
-  }
+  const Owner& owner = fence.attempt.owner;
+  launch.world_size = RanksOf(world, owner, *attempt);
+  PolicyOf(owner).fill_launch(world, *attempt, launch);
   if (launch.world_size > 1) FillRank(world, *attempt, launch);
   launch.gpu_uuids = GpusFor(world, *attempt, fence.rank);
   return launch;

@@ -61,6 +61,8 @@ struct LaunchSpec {
 };
 // The attempt must be live.
 LaunchSpec LaunchSpecFor(const World& world, const Fence& fence);
+// The part of it that a trial says, of the attempt's rank that `launch` names.
+void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch);
 // The bodies of `desired` that a worker lacks which lists `listed`. An attempt that stops is not
 // started any more and has none.
 std::vector<LaunchSpec> BodiesFor(const World& world, const std::vector<DesiredAttempt>& desired,

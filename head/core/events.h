@@ -184,13 +184,15 @@ struct TrialEnded {
 
 // An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
 // what it starts from. `start_after`: the attempt behind which it is backfilled, which ends first
-// and passes its capacity on; no owner: it has capacity of its own.
+// and passes its capacity on; no owner: it has capacity of its own. `ranks`: so many of the members
+// run a program; 0: as many as its owner asks for, which is one in records that this release writes.
 struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;
   uint64_t checkpoint = 0;
   AttemptId start_after;
-  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, start_after);
+  uint32_t ranks = 0;
+  RT_FIELDS(AttemptPlaced, attempt, members, checkpoint, start_after, ranks);
 };
 struct AttemptStarted {
   AttemptId attempt;

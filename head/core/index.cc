@@ -5,6 +5,7 @@
 #include "head/core/core.h"
 #include "head/core/devices.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 #include "head/core/places.h"
 
 namespace rt {
@@ -73,14 +74,6 @@ void ChangeUsed(World& world, const Owner& owner, const Attempt& attempt, int si
   }
 }
 
-void ReindexRuns(World& world, const Owner& owner, const Runs& runs, bool wants_nodes) {
-  if (const Attempt* live = runs.live()) {
-    Occupy(world, {owner, live->number, live->generation}, *live);
-  } else if (wants_nodes) {
-    AddReady(world, owner);
-  }
-}
-
 }  // namespace
 
 void RefreshFree(World& world, NodeId id) {
@@ -103,13 +96,12 @@ void CountReplicas(World& world, const std::vector<NodeId>& nodes, int64_t chang
 void AddReady(World& world, const Owner& owner) {
   Index& index = world.index;
   if (index.ready_order.contains(owner)) return;
-  if (owner.is_trial()) {
-    ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
-    if (IsFull(experiment)) {
-      experiment.throttled.insert(owner.trial().number);
+  if (ExperimentIndex* experiment = ExperimentOf(world, owner)) {
+    if (IsFull(*experiment)) {
+      experiment->throttled.insert(owner.number);
       return;
     }
-    ++experiment.ready;
+    ++experiment->ready;
   }
   QueueOrder order{.behind = -PriorityOf(world, owner), .arrival = index.next_arrival++};
   if (!WasCutOff(*FindRuns(world.state, owner))) order.arrival |= kNewOnes;
@@ -120,10 +112,9 @@ void AddReady(World& world, const Owner& owner) {
 void RemoveReady(World& world, const Owner& owner) {
   Index& index = world.index;
   auto order = index.ready_order.find(owner);
-  if (owner.is_trial()) {
-    ExperimentIndex& experiment = index.experiments.at(owner.trial().experiment);
-    experiment.throttled.erase(owner.trial().number);
-    if (order != index.ready_order.end()) --experiment.ready;
+  if (ExperimentIndex* experiment = ExperimentOf(world, owner)) {
+    experiment->throttled.erase(owner.number);
+    if (order != index.ready_order.end()) --experiment->ready;
   }
   if (order == index.ready_order.end()) return;
   auto queue = index.ready.find(RequestOf(world, owner));
@@ -277,28 +268,34 @@ void IndexJob(World& world, const Job& job) {
   index.warnings = std::move(reading.warnings);
 }
 
+void ReindexRuns(World& world, const Owner& owner) {
+  if (const Attempt* live = FindRuns(world.state, owner)->live()) {
+    Occupy(world, {owner, live->number, live->generation}, *live);
+  } else if (PolicyOf(owner).wants_nodes(world.state, owner)) {
+    AddReady(world, owner);
+  }
+}
+
+void ReindexExperiment(World& world, const Experiment& experiment) {
+  IndexExperiment(world, experiment);
+  ExperimentIndex& index = world.index.experiments.at(experiment.id);
+  for (const Trial& trial : experiment.trials)
+    if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
+  for (const Trial& trial : experiment.trials) {
+    CountEnd(index, trial.end);
+    TakeOwn(index, trial);
+    for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
+    const bool live = trial.runs.live() != nullptr;
+    if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
+    ReindexRuns(world, Owner::Of(trial.id));
+  }
+  FindBest(index, experiment);
+}
+
 void Reindex(World& world) {
   world.index = Index{};
-  for (const auto& [id, job] : world.state.jobs) IndexJob(world, job);
   for (const auto& [id, node] : world.state.nodes) RefreshFree(world, id);
-  for (const auto& [id, job] : world.state.jobs)
-    ReindexRuns(world, Owner::Of(id), job.runs, job.end == JobEnd::kNone && !job.stop_requested);
-  for (const auto& [id, experiment] : world.state.experiments) {
-    IndexExperiment(world, experiment);
-    ExperimentIndex& index = world.index.experiments.at(id);
-    for (const Trial& trial : experiment.trials)
-      if (trial.runs.live() != nullptr) index.live.insert(trial.id.number);
-    for (const Trial& trial : experiment.trials) {
-      CountEnd(index, trial.end);
-      TakeOwn(index, trial);
-      for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
-      bool live = trial.runs.live() != nullptr;
-      if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
-      ReindexRuns(world, Owner::Of(trial.id), trial.runs,
-                  WantsNodes(experiment, trial));
-    }
-    FindBest(index, experiment);
-  }
+  for (const OwnerPolicy* policy : OwnerPolicies()) policy->reindex(world);
 }
 
 }  // namespace rt

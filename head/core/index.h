@@ -26,6 +26,9 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
 // The experiment's best trial after one of its trials' values changed.
 void RefreshBest(World& world, TrialId changed);
+// After a restart: the owner runs or waits; the experiment and all of its trials do.
+void ReindexRuns(World& world, const Owner& owner);
+void ReindexExperiment(World& world, const Experiment& experiment);
 void IndexExperiment(World& world, const Experiment& experiment);
 void IndexJob(World& world, const Job& job);
 void UncountEnd(ExperimentIndex& index, TrialEnd end);

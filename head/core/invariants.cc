@@ -4,7 +4,7 @@
 #include "common/base/check.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
-#include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
@@ -144,10 +144,7 @@ void CheckInvariants(const Core& core) {
     uint64_t ready = 0;
     for (const Trial& trial : experiment.trials) {
       bool over = trial.end != TrialEnd::kNone;
-      CheckRuns(trial.runs, over);
-      const Attempt* live = trial.runs.live();
-      bool runs = live != nullptr;
-      members += runs ? live->members.size() : 0;
+      const bool runs = trial.runs.live() != nullptr;
       RT_CHECK(index.live.contains(trial.id.number) == runs);
       RT_CHECK(index.pending.contains(trial.id.number) == (!runs && !over));
       RT_CHECK(over || !experiment.finishing);
@@ -167,9 +164,12 @@ void CheckInvariants(const Core& core) {
     RT_CHECK(most == 0 || ready == 0 || ready + index.live.size() <= most);
     CheckBest(experiment, index);
   }
-  for (const auto& [id, job] : world.state.jobs) {
-    CheckRuns(job.runs, job.end != JobEnd::kNone);
-    if (const Attempt* live = job.runs.live()) members += live->members.size();
+  for (const OwnerPolicy* policy : OwnerPolicies()) {
+    policy->each(world.state, [&](const Owner& owner) {
+      const Runs& runs = *FindRuns(world.state, owner);
+      CheckRuns(runs, IsOver(world.state, owner));
+      if (const Attempt* live = runs.live()) members += live->members.size();
+    });
   }
   for (const auto& [id, index] : world.index.nodes) {
     placed_members += index.attempts.size();

@@ -12,6 +12,7 @@
 #include "common/spec/slips.h"
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 #include "head/core/places.h"
 #include "head/core/priorities.h"
 
@@ -110,24 +111,9 @@ absl::Status CheckFits(const Core& core, const ResourceRequest& wanted) {
                      " nodes cannot hold them at once, even when empty", kHint);
 }
 
-// Of a paused trial, also while it is being suspended.
-Waiting WhyPaused(const State& state, const Owner& owner) {
-  if (!owner.is_trial()) return {};
-  const Trial* trial = FindTrial(state, owner.trial());
-  const Experiment& experiment = state.experiments.at(owner.trial().experiment);
-  if (trial == nullptr || trial->end != TrialEnd::kNone) return {};
-  // "by alice" is who, anything else is why.
-  auto because = [](const std::string& reason) {
-    return reason.empty() ? "" : (reason.starts_with("by ") ? " " : ": ") + reason;
-  };
-  if (trial->pause_cause != PauseCause::kNone)
-    return {"paused" + because(trial->pause_reason), trial->pause_cause == PauseCause::kUser
-                                                         ? "rt trial resume " + ToString(trial->id)
-                                                         : "its scheduler"};
-  if (experiment.paused)
-    return {"its experiment is paused" + because(experiment.pause_reason),
-            "rt exp resume " + std::to_string(experiment.id.value)};
-  return {};
+Waiting WhyHeld(const World& world, const Owner& owner) {
+  const OwnerPolicy& policy = PolicyOf(owner);
+  return policy.why_held == nullptr ? Waiting{} : policy.why_held(world, owner);
 }
 
 // "a (spot notice)": the nodes of a live attempt that drain.
@@ -151,7 +137,7 @@ Waiting WhyEvicted(const State& state, const Owner& owner) {
   if (live == nullptr || live->eviction_requested_at == 0) return {};
   const std::string where = DrainingNodes(state, *live);
   if (where.empty()) return {};
-  if (owner.is_job())
+  if (!PolicyOf(owner).saves())
     return {"runs until its node is gone, then it is started again elsewhere: " + where + " drains",
             "the end of the drain"};
   return {"was asked for a checkpoint, to continue elsewhere: " + where + " drains",
@@ -232,7 +218,9 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   const Runs& runs = *FindRuns(draft.state(), owner);
   const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
   const AttemptId id{owner, runs.next_attempt};
-  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after});
+  const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
+  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after,
+                                  ranks == 1 ? 0 : ranks});
   NotePlaced(draft, id);
 }
 
@@ -241,15 +229,6 @@ std::set<NodeId> AvoidedBy(const World& world, const Owner& owner) {
   if (runs.excluded.empty()) return {};
   const std::vector<Resources> others = SizesWithout(world, runs.excluded);
   return CouldFit(others, RequestOf(world, owner)) ? runs.excluded : std::set<NodeId>{};
-}
-
-const ResourceRequest& RequestOf(const World& world, const Owner& owner) {
-  if (owner.is_trial()) {
-    const ExperimentIndex& index = world.index.experiments.at(owner.trial().experiment);
-    auto own = index.requests.find(owner.trial().number);
-    return own == index.requests.end() ? index.spec.resources : own->second;
-  }
-  return world.index.jobs.at(owner.job()).spec.resources;
 }
 
 // An error for a resource that no known node has and whose name resembles one of rt's own.
@@ -320,12 +299,12 @@ static std::string HowMany(const Resources& wanted) {
 
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
-  if (Waiting paused = WhyPaused(world.state, owner); !paused.reason.empty()) return paused;
+  if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
-  if (owner.is_trial() &&
-      world.index.experiments.at(owner.trial().experiment).throttled.contains(owner.trial().number))
+  const ExperimentIndex* experiment = ExperimentOf(world, owner);
+  if (experiment != nullptr && experiment->throttled.contains(owner.number))
     return {"waits: max_concurrent trials of its experiment run already", "the end of one of them"};
   if (Waiting ending = WhyEnding(world, owner); !ending.reason.empty()) return ending;
   if (!world.index.ready_order.contains(owner)) return {};

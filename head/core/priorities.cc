@@ -4,6 +4,7 @@
 
 #include "common/base/limits.h"
 #include "head/core/backfill.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
@@ -20,7 +21,8 @@ bool IsEnding(const Trial& trial, const Attempt& live) {
 }  // namespace
 
 int PriorityOf(const World& world, const Owner& owner) {
-  return owner.is_trial() ? PriorityOf(world, owner.trial().experiment) : 0;
+  const ExperimentIndex* experiment = ExperimentOf(world, owner);
+  return experiment == nullptr ? 0 : experiment->spec.priority;
 }
 
 bool RunsBelow(const World& world, int priority) {
@@ -65,7 +67,8 @@ void PreemptionPlan::PlanFor(const ResourceRequest& wanted, const ReadyQueue& qu
 
 bool PreemptionPlan::PlanForOwner(const ResourceRequest& wanted, const Owner& owner) {
   const World& world = draft_.core.world;
-  if (!owner.is_trial() || !RunsBelow(world, rt::PriorityOf(world, owner))) return false;
+  const bool has_priority = ExperimentOf(world, owner) != nullptr;
+  if (!has_priority || !RunsBelow(world, rt::PriorityOf(world, owner))) return false;
   if (requested_.contains(owner)) return true;
   if (requested_.size() == limits::kPreemptionsPerRound) return false;
   requested_.insert(owner);

@@ -1,15 +1,12 @@
 // What an experiment's retry rules and its watchdog make of an attempt that failed or hung.
 #include "common/base/limits.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 
 namespace rt {
 namespace {
 
 constexpr int kSignalBase = 128;
-
-const ExperimentSpec& SpecOf(const World& world, const Owner& owner) {
-  return world.index.experiments.at(owner.trial().experiment).spec;
-}
 
 bool RanThere(const Attempt& attempt, NodeId node) {
   for (const Member& member : attempt.members)
@@ -24,8 +21,9 @@ const RetryRule* RuleOf(const ExperimentSpec& spec, uint32_t rule) {
 }
 
 uint32_t FindRule(const World& world, const Observed& observed) {
-  if (!observed.fence.attempt.owner.is_trial()) return 0;
-  const std::vector<RetryRule>& rules = SpecOf(world, observed.fence.attempt.owner).retry;
+  const ExperimentIndex* experiment = ExperimentOf(world, observed.fence.attempt.owner);
+  if (experiment == nullptr) return 0;
+  const std::vector<RetryRule>& rules = experiment->spec.retry;
   const int code = observed.signal != 0 ? kSignalBase + observed.signal : observed.exit_code;
   uint32_t pattern = 0;  // The worker knows the patterns by their order.
   for (uint32_t i = 0; i < rules.size(); ++i) {
@@ -37,9 +35,10 @@ uint32_t FindRule(const World& world, const Observed& observed) {
 }
 
 void FollowRule(const Draft& draft, event::AttemptEnded& ended, NodeId node) {
-  if (ended.rule == 0 || !ended.attempt.owner.is_trial()) return;
   const World& world = draft.core.world;
-  const RetryRule* found = RuleOf(SpecOf(world, ended.attempt.owner), ended.rule);
+  const ExperimentIndex* experiment = ExperimentOf(world, ended.attempt.owner);
+  if (ended.rule == 0 || experiment == nullptr) return;
+  const RetryRule* found = RuleOf(experiment->spec, ended.rule);
   if (found == nullptr) return;
   const RetryRule& rule = *found;
   const Runs& runs = *FindRuns(world.state, ended.attempt.owner);

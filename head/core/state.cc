@@ -102,19 +102,6 @@ Trial* FindTrial(State& state, TrialId id) {
   return const_cast<Trial*>(FindTrial(static_cast<const State&>(state), id));
 }
 
-const Runs* FindRuns(const State& state, const Owner& owner) {
-  if (owner.is_trial()) {
-    const Trial* trial = FindTrial(state, owner.trial());
-    return trial == nullptr ? nullptr : &trial->runs;
-  }
-  auto job = state.jobs.find(owner.job());
-  return owner.is_job() && job != state.jobs.end() ? &job->second.runs : nullptr;
-}
-
-Runs* FindRuns(State& state, const Owner& owner) {
-  return const_cast<Runs*>(FindRuns(static_cast<const State&>(state), owner));
-}
-
 const Attempt* FindLive(const State& state, const AttemptId& id) {
   const Runs* runs = FindRuns(state, id.owner);
   const Attempt* live = runs == nullptr ? nullptr : runs->live();

@@ -81,6 +81,7 @@ struct Attempt {
   uint32_t number = 0;
   uint32_t generation = 1;
   std::vector<Member> members;
+  uint32_t ranks = 0;       // As AttemptPlaced says; see RanksOf.
   uint64_t checkpoint = 0;  // What it started from.
   Millis placed_at = 0;
   Millis started_at = 0;           // When its first rank ran.
@@ -113,7 +114,7 @@ struct Attempt {
   RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
             accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
             undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
-            start_after, replicated_seq);
+            start_after, replicated_seq, ranks);
 
   bool is_backfilled() const { return start_after.owner.kind != Owner::Kind::kNone; }
   // Whether its first rank was ever said to run.

@@ -10,6 +10,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 #include "head/core/view_parts.h"
 #include "head/core/wait_reasons.h"
 
@@ -188,13 +189,11 @@ void AddAsking(const Core& core, Millis now, Json& list) {
 
 Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& resources,
                  const std::string& reason) {
-  const Trial* trial = owner.is_trial() ? FindTrial(core.world.state, owner.trial()) : nullptr;
-  const Job* job = trial != nullptr ? nullptr : &core.world.state.jobs.at(owner.job());
-  const Runs& runs = trial != nullptr ? trial->runs : job->runs;
-  Millis since = trial != nullptr ? trial->created_at : job->created_at;
+  const Runs& runs = *FindRuns(core.world.state, owner);
+  Millis since = PolicyOf(owner).created_at(core.world.state, owner);
   if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
   return Json::MakeObject(
-      {{"id", trial != nullptr ? ToString(trial->id) : "job " + std::to_string(owner.group)},
+      {{"id", owner.is_trial() ? ToString(owner.trial()) : Describe(owner)},
        {"reason", reason},
        {"needs", ToJson(resources)},
        {"since", TimeOrNull(since)}});

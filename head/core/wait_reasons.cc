@@ -1,11 +1,14 @@
 #include "head/core/wait_reasons.h"
 
+#include "head/core/owner_policy.h"
+
 namespace rt {
 
 Waiting WaitReasons::Of(const Owner& owner) {
   // What else keeps an owner from running is its own, and found without a look at the nodes.
   if (!core_.world.index.ready_order.contains(owner)) return WhyWaiting(core_, owner, now_);
-  const uint64_t group = owner.is_trial() ? owner.group : 0;  // Jobs have no priority.
+  const bool has_priority = ExperimentOf(core_.world, owner) != nullptr;
+  const uint64_t group = has_priority ? owner.group : 0;
   Key key{RequestOf(core_.world, owner), owner.kind, group,
           FindRuns(core_.world.state, owner)->excluded};
   auto found = known_.find(key);

@@ -1,7 +1,7 @@
 #include "head/service/log_reader.h"
 
 #include "common/base/status.h"
-#include "head/core/draft.h"
+#include "head/core/owner_policy.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -21,21 +21,6 @@ struct Target {
   bool node_lost = false;
 };
 
-// For people: "trial 2/0", "job 3".
-std::string NameOf(const Owner& owner) {
-  return owner.is_job() ? "job " + std::to_string(owner.group) : "trial " + ToString(owner.trial());
-}
-
-bool IsTerminal(const Core& core, const Owner& owner) {
-  const State& state = core.world.state;
-  if (owner.is_job()) {
-    auto job = state.jobs.find(owner.job());
-    return job == state.jobs.end() || job->second.end != JobEnd::kNone;
-  }
-  const Trial* trial = FindTrial(state, owner.trial());
-  return trial == nullptr || trial->end != TrialEnd::kNone;
-}
-
 bool IsAway(const Core& core, NodeId id) {
   auto node = core.world.state.nodes.find(id);
   return node == core.world.state.nodes.end() || !node->second.counts();
@@ -45,14 +30,14 @@ bool IsAway(const Core& core, NodeId id) {
 absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
                                   uint32_t exact, uint32_t at_least, bool in_order) {
   const Runs* runs = FindRuns(core.world.state, owner);
-  if (runs == nullptr) return NotFound("there is no " + NameOf(owner));
+  if (runs == nullptr) return NotFound("there is no " + Describe(owner));
   const uint32_t ranks = RequestOf(core.world, owner).ranks;
   if (rank >= ranks)
     return NotFound(
-        NameOf(owner) + " has no rank " + std::to_string(rank),
+        Describe(owner) + " has no rank " + std::to_string(rank),
         ranks == 1 ? "it has rank 0 alone" : "its ranks are 0 to " + std::to_string(ranks - 1));
   Target target;
-  target.terminal = IsTerminal(core, owner);
+  target.terminal = IsOver(core.world.state, owner);
   for (const Attempt& attempt : runs->attempts) {
     bool wanted = exact != 0 ? attempt.number == exact : attempt.number >= at_least;
     if (!wanted || attempt.members.empty()) continue;
@@ -65,7 +50,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
     if (in_order) break;  // Following: no attempt is skipped.
   }
   if (exact != 0 && !target.found)
-    return NotFound(NameOf(owner) + " has no attempt " + std::to_string(exact));
+    return NotFound(Describe(owner) + " has no attempt " + std::to_string(exact));
   return target;
 }
 
@@ -187,7 +172,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       std::lock_guard lock(mutex_);
       from = target.attempt == attempt_ ? offset_ : 0;
     }
-    final_ = absl::DataLossError("the output of " + NameOf(owner_) + ", attempt " +
+    final_ = absl::DataLossError("the output of " + Describe(owner_) + ", attempt " +
                                  std::to_string(target.attempt.number) + ", after byte " +
                                  std::to_string(from) + " is on node '" + target.node_name +
                                  "', which is lost");
