@@ -161,7 +161,7 @@ void Operations::WaitExperiment(ExperimentId id, Span span, JsonDone done) {
     if (view.ok()) view->Set("version", version);
     return view;
   };
-  waits_.Add(std::move(check), span.hold, std::move(done));
+  waits_.Add(span.role, std::move(check), span.hold, std::move(done));
 }
 
 void Operations::StopExperiment(ExperimentId id, const std::string& reason, JsonDone done) {
@@ -223,7 +223,7 @@ void Operations::WaitJob(JobId id, Span span, JsonDone done) {
     if (!last && !terminal && seen == JobStateName(core, found->second)) return std::nullopt;
     return JobView(core, facts, found->first);
   };
-  waits_.Add(std::move(check), span.hold, std::move(done));
+  waits_.Add(span.role, std::move(check), span.hold, std::move(done));
 }
 
 void Operations::StopJob(JobId id, const std::string& reason, JsonDone done) {
