@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/base/time.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
 
@@ -11,6 +13,17 @@ namespace rt {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Bytes kConfigBytesMax = 1 << 20;
+
+// Of "scheme://user:password@host/…".
+std::string WithoutPassword(std::string url) {
+  const size_t user = url.find("://");
+  const size_t at = user == std::string::npos ? user : url.find('@', user);
+  const size_t colon = at == std::string::npos ? at : url.find(':', user + 3);
+  if (colon != std::string::npos && colon < at) url.erase(colon, at - colon);
+  return url;
+}
 
 std::string ArchiveRoot(const Home& home) { return home.root() + "/archive"; }
 
@@ -89,6 +102,28 @@ absl::Status UnknownCluster(const Home& home, const std::string& name) {
   const std::string all = known.empty() ? "" : "; known: " + Join(known, ", ");
   return WithHint(absl::UnavailableError(ToAbsl("there is no cluster '" + name + "'" + all)),
                   known.empty() ? "start one with 'rt up CLUSTER.yaml'" : near);
+}
+
+std::vector<PlaceElsewhere> PlacesElsewhere(const std::string& cluster_directory) {
+  auto text = ReadFile(cluster_directory + "/config.json", kConfigBytesMax);
+  auto config = text.ok() ? Json::Parse(*text) : absl::StatusOr<Json>(text.status());
+  if (!config.ok()) return {};
+  std::vector<PlaceElsewhere> places;
+  auto add = [&](const char* what, const std::string& url) {
+    if (url.empty()) return;
+    const bool is_bucket = url.starts_with("s3://");
+    if (is_bucket) places.push_back({what, url, "aws s3 rm --recursive " + url});
+    else if (url.front() == '/') places.push_back({what, url, "rm -r " + url});
+    else places.push_back({what, WithoutPassword(url), ""});
+  };
+  if (const Json* store = config->Find("checkpoint_store"); store != nullptr && store->is_object())
+    add("its checkpoints", store->GetString("url"));
+  if (const Json* journal = config->Find("journal"); journal != nullptr && journal->is_object()) {
+    add("its journal", journal->GetString("url"));
+    if (const Json* ship = journal->Find("ship"); ship != nullptr && ship->is_object())
+      add("the copy of its journal", ship->GetString("to"));
+  }
+  return places;
 }
 
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name) {

@@ -3,6 +3,9 @@
 // archive per name at most, because a cluster that is up again has taken its archive back.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "cli/home.h"
 
@@ -18,6 +21,14 @@ absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name);
 absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name);
 // Unavailable: there is no cluster of that name, and which there are: "demo (up), ss (archived)".
 absl::Status UnknownCluster(const Home& home, const std::string& name);
+// What the cluster in this directory wrote elsewhere, which --purge leaves there: its checkpoint
+// store and the copy of its journal, where cluster.yaml names them.
+struct PlaceElsewhere {
+  std::string what;  // "its checkpoints"
+  std::string url;   // An absolute directory, s3://bucket/prefix or postgres://…, without a password.
+  std::string how;   // The command that deletes it; empty: there is no single one.
+};
+std::vector<PlaceElsewhere> PlacesElsewhere(const std::string& cluster_directory);
 // Whether there was one.
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name);
 

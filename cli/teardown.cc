@@ -314,6 +314,7 @@ absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
   }
   RT_RETURN_IF_ERROR(cluster.WaitGone(0));
   if (options.purge) {
+    result.left = PlacesElsewhere(was_there ? cluster.directory() : ArchiveDirectory(home, name));
     RT_ASSIGN_OR_RETURN(const bool was_archived, DeleteArchive(home, name));
     RT_RETURN_IF_ERROR(home.Forget(name));
     result.purged = was_archived || was_there;

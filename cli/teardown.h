@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/archive.h"
 #include "cli/head_client.h"
 #include "cli/home.h"
 #include "cli/local_cluster.h"
@@ -22,6 +24,7 @@ struct TornDown {
   Json ended = Json::MakeArray();  // [{"id","kind","state"}]: what was open.
   std::string archive;             // Where its history is now; empty: nowhere.
   bool purged = false;             // There was a history, and it was deleted.
+  std::vector<PlaceElsewhere> left;  // What that did not delete.
 };
 // Says what it ends, brings home what exists on the cluster only, stops trials, jobs and daemons,
 // archives the history and forgets the cluster. OK when nothing runs. FailedPrecondition, and the

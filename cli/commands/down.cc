@@ -6,6 +6,7 @@
 #include "cli/commands/common.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/yaml/cluster_spec.h"
 
@@ -15,6 +16,11 @@ namespace {
 void SayDown(const std::string& name, const TornDown& down) {
   std::fprintf(stderr, "cluster '%s' is down%s\n", name.c_str(),
                down.purged ? "; its history was deleted" : "");
+  for (const PlaceElsewhere& place : down.left)
+    std::fprintf(stderr, "rt: not deleted: %s in %s%s%s\n", place.what.c_str(),
+                 EscapeControl(place.url).c_str(),
+                 place.how.empty() ? "" : "; no other cluster uses this place, so delete it with: ",
+                 EscapeControl(place.how).c_str());
   if (down.archive.empty()) return;
   std::fprintf(stderr,
                "rt: its history is in %s: 'rt up' continues from there, 'rt down %s --purge' "

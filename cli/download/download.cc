@@ -111,6 +111,7 @@ class ExperimentDownload {
     if (!id.has_value()) return absl::InternalError("a trial without an id");
     RT_ASSIGN_OR_RETURN(Json trial, GetTrial(client_, *id));
     const std::string directory = log_.directory() + "/" + place;
+    RT_RETURN_IF_ERROR(CheckNoLink(log_.directory(), place + "/"));
     RT_RETURN_IF_ERROR(EnsureDirectory(directory, 0755));
     auto logs = DownloadLogs(client_, Owner::Of(*id), ValueOf(trial, "attempts"), log_, place);
     miss(": output", logs.status());

@@ -175,6 +175,20 @@ absl::Status CheckDownloadPath(std::string_view path) {
   return absl::OkStatus();
 }
 
+absl::Status CheckNoLink(const std::string& directory, std::string_view path) {
+  for (size_t slash = path.find('/'); slash != std::string_view::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = directory + "/" + std::string(path.substr(0, slash));
+    struct stat info {};
+    if (::lstat(parent.c_str(), &info) != 0) break;  // Nothing lies there, and nothing below it.
+    if (S_ISLNK(info.st_mode))
+      return WithHint(absl::FailedPreconditionError(ToAbsl(EscapeControl(parent) + " is a link")),
+                      "a download does not follow links in its directory: remove the link, or "
+                      "name another directory");
+  }
+  return absl::OkStatus();
+}
+
 bool IsFreeForDownload(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error))

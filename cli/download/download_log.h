@@ -75,6 +75,10 @@ class DownloadLog {
 // file is not one of rt's own.
 absl::Status CheckDownloadPath(std::string_view path);
 
+// FailedPrecondition when a directory on the way to `path`, which is relative to `directory`, is a
+// link: a download neither writes nor removes anything through one.
+absl::Status CheckNoLink(const std::string& directory, std::string_view path);
+
 // Whether nothing lies there but what an earlier download that noted nothing yet has made.
 bool IsFreeForDownload(const std::string& directory);
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "cli/download/download.h"
@@ -50,6 +51,10 @@ inline constexpr Millis kDownloadWaitMax = 60'000;
 // The files that the head writes, of the whole experiment.
 absl::Status DownloadResultFiles(HeadClient& client, uint64_t experiment, DownloadLog& log,
                                  DownloadTally& tally);
+
+// Removes each error.txt of earlier downloads that is not listed any more: a trial that is tried
+// again has none. What lies behind a link is only forgotten.
+absl::Status RemoveUnlisted(const std::set<std::string>& listed, DownloadLog& log);
 
 // Flushes what lies on the directory's file system: what it was copied from may go now.
 absl::Status SyncFileSystem(const std::string& directory);

@@ -67,6 +67,7 @@ absl::Status CopyFile(HeadClient& client, uint64_t experiment, const v1::ResultF
                       DownloadLog& log, DownloadTally& tally) {
   RT_RETURN_IF_ERROR(CheckDownloadPath(wanted.path()));
   if (log.Has(wanted.path(), VersionOf(wanted))) return absl::OkStatus();
+  RT_RETURN_IF_ERROR(CheckNoLink(log.directory(), wanted.path()));
   const std::filesystem::path target(log.directory() + "/" + wanted.path());
   RT_RETURN_IF_ERROR(EnsureDirectory(target.parent_path().string(), 0755));
   const std::string part =
@@ -90,24 +91,24 @@ absl::Status CopyFile(HeadClient& client, uint64_t experiment, const v1::ResultF
   }
 }
 
-// A trial that is tried again has no error.txt any more.
-absl::Status RemoveUnlisted(const std::vector<v1::ResultFile>& files, DownloadLog& log) {
-  std::set<std::string> listed;
-  for (const v1::ResultFile& file : files) listed.insert(file.path());
+}  // namespace
+
+absl::Status RemoveUnlisted(const std::set<std::string>& listed, DownloadLog& log) {
   for (const std::string& path : log.Below("")) {
     if (std::filesystem::path(path).filename() != "error.txt" || listed.contains(path)) continue;
-    RT_RETURN_IF_ERROR(RemoveTree(log.directory() + "/" + path));
+    if (CheckNoLink(log.directory(), path).ok())
+      RT_RETURN_IF_ERROR(RemoveTree(log.directory() + "/" + path));
     log.Forget(path);
   }
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status DownloadResultFiles(HeadClient& client, uint64_t experiment, DownloadLog& log,
                                  DownloadTally& tally) {
   RT_ASSIGN_OR_RETURN(std::vector<v1::ResultFile> files, ListFiles(client, experiment));
-  RT_RETURN_IF_ERROR(RemoveUnlisted(files, log));
+  std::set<std::string> listed;
+  for (const v1::ResultFile& file : files) listed.insert(file.path());
+  RT_RETURN_IF_ERROR(RemoveUnlisted(listed, log));
   return ForEachParallel(files.size(), kFilesAtOnce, [&](size_t i) {
     const absl::Status copied = CopyFile(client, experiment, files[i], log, tally);
     if (!copied.ok()) tally.Missing(EscapeControl(files[i].path()), copied);

@@ -24,6 +24,10 @@ inline constexpr size_t kStreamPieceBytes = 1u << 20;
 // Fixed chunk size of the content-addressed store.
 inline constexpr size_t kChunkBytes = 4u << 20;
 
+// Text of a manifest: it travels in one message of the byte streams, whose other fields need little.
+// With chunks of kChunkBytes it is what a tree of about 850 GiB needs.
+inline constexpr size_t kManifestBytesMax = 15u << 20;
+
 // Text fields: names, reasons, ids.
 inline constexpr size_t kNameBytesMax = 256;
 // What the folder of an experiment or a trial begins with: a file's name has at most 255 bytes, and
@@ -188,6 +192,13 @@ inline constexpr Bytes kFreeBytesMin = Bytes{160} << 20;
 // Unpacked bundles and inputs that a worker keeps for the next attempt beside those in use.
 inline constexpr size_t kCachedTreesMax = 64;
 inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;
+// A checkpoint from this size on is large: large ones never occupy all threads that push, so that
+// those of the other attempts of the node do not wait for them. It takes seconds to minutes.
+inline constexpr Bytes kLargePushBytes = Bytes{1} << 30;
+// What an attempt saved and that is still being pushed so long after it was stopped and ended is
+// given up, and its owner can be told that it is over. The largest checkpoint needs as long at
+// 1 GB/s.
+inline constexpr Millis kPushAfterStop = Millis{15} * 60'000;
 // Checkpoints that a worker keeps for the next restore here and for other workers; and no more than
 // a tenth of the disk, unless it is told how much.
 inline constexpr size_t kKeptCheckpointsMax = 256;

@@ -171,7 +171,7 @@ absl::StatusOr<std::string> FormatManifest(Manifest manifest) {
   RT_RETURN_IF_ERROR(CheckManifest(manifest));
   std::string text = Write(manifest);
   if (text.size() > kTextBytesMax)
-    return absl::ResourceExhaustedError("a manifest beyond 64 MiB: too many files and chunks");
+    return Invalid("a manifest beyond 64 MiB: too many files and chunks", "store fewer files");
   return text;
 }
 

@@ -41,7 +41,8 @@ class TreeStorer {
  public:
   TreeStorer(BlobStore* store, const TreeOptions& options)
       : store_(store), is_bundle_(options.honour_ignore_files), only_(options.only),
-        unreadable_(options.unreadable), on_progress_(options.on_progress) {
+        unreadable_(options.unreadable), on_progress_(options.on_progress),
+        is_cancelled_(options.is_cancelled) {
     std::error_code error;
     for (const std::string& path : options.exclude)
       excluded_.insert(fs::weakly_canonical(path, error).string());
@@ -59,6 +60,7 @@ class TreeStorer {
   bool IsWanted(const std::string& relative, bool is_directory) const;
   absl::Status AddLink(const std::string& path, const std::string& relative);
   bool IsUnreadable(const std::string& relative, const absl::Status& status);
+  absl::Status CheckManifestSize(const ManifestEntry& entry, Bytes file_bytes) const;
   absl::Status ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry);
   absl::Status AddChunk(std::string bytes, ManifestEntry& entry);
   void ReadIgnoreFiles(const std::string& directory, const std::string& relative);
@@ -70,9 +72,11 @@ class TreeStorer {
   const std::map<std::string, Bytes>* const only_;
   std::map<std::string, std::string>* const unreadable_;
   const std::function<void(Bytes)> on_progress_;
+  const std::function<bool()> is_cancelled_;
   std::set<std::string> excluded_;
   IgnoreRules rules_;
   Manifest manifest_;
+  size_t manifest_bytes_ = 0;  // Of the text of its files so far, about.
   StoredTree stored_;
   std::map<std::string, Bytes> entries_;  // Of the root, while measuring.
   Bytes read_ = 0;
@@ -122,6 +126,14 @@ std::vector<Bytes> PlanCuts(int fd, Bytes file_bytes) {
     return true;
   };
   return SizesOf(CutAtTensors(FindTensors(read, file_bytes), file_bytes));
+}
+
+// About what a file adds to the text of its manifest, with its digests and their quotes.
+size_t TextBytesOf(const ManifestEntry& entry, size_t chunks) {
+  constexpr size_t kNames = 64;   // "path", "mode", "size", "chunks" and the punctuation.
+  constexpr size_t kDigest = 70;  // With the quotes and the comma.
+  constexpr size_t kCut = 8;
+  return kNames + entry.path.size() + chunks * kDigest + entry.cuts.size() * kCut;
 }
 
 void TreeStorer::ReadIgnoreFiles(const std::string& directory, const std::string& relative) {
@@ -239,6 +251,7 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
   struct stat info {};
   absl::Status status = ::fstat(fd, &info) == 0 ? absl::OkStatus() : ErrnoStatus(errno, path);
   ManifestEntry entry{.path = relative, .mode = (info.st_mode & 0755) | 0600};
+  if (status.ok()) status = CheckManifestSize(entry, info.st_size);
   if (status.ok()) status = ReadChunks(fd, info.st_size, entry);
   ::close(fd);
   if (std::exchange(is_read_failed_, false) && IsUnreadable(relative, status))
@@ -246,8 +259,23 @@ absl::Status TreeStorer::AddFile(const std::string& path, const std::string& rel
   if (!status.ok()) return Annotate(status, path);
   ++stored_.files;
   stored_.bytes += entry.size;
+  manifest_bytes_ += TextBytesOf(entry, entry.chunks.size());
   manifest_.entries.push_back(std::move(entry));
   return is_bundle_ ? CheckBundleSize(stored_.files, stored_.bytes) : absl::OkStatus();
+}
+
+// A file of many TiB, sparse or not, is refused before hours are spent on reading it.
+absl::Status TreeStorer::CheckManifestSize(const ManifestEntry& entry, Bytes file_bytes) const {
+  const Bytes most = only_ == nullptr ? file_bytes : std::min(file_bytes, only_->at(entry.path));
+  const auto chunks = static_cast<size_t>(most / Bytes{limits::kChunkBytes});
+  if (manifest_bytes_ + TextBytesOf(entry, chunks) <= limits::kManifestBytesMax)
+    return absl::OkStatus();
+  return Invalid("the tree is too large: with this file of " + BytesText(file_bytes) + " it has " +
+                     BytesText(stored_.bytes + file_bytes) + " in " +
+                     std::to_string(stored_.files + 1) + " files, and its manifest exceeds the " +
+                     "limit of " + BytesText(Bytes{limits::kManifestBytesMax}),
+                 "a tree may have about 850 GiB, or 100 000 small files: save less, fewer files, "
+                 "or a shard from each rank");
 }
 
 // What was read is what is stored, also when somebody writes to the file meanwhile: the plan only
@@ -258,6 +286,7 @@ absl::Status TreeStorer::ReadChunks(int fd, Bytes file_bytes, ManifestEntry& ent
   const std::vector<Bytes> plan = is_bundle_ ? std::vector<Bytes>() : PlanCuts(fd, file_bytes);
   std::vector<Bytes> cuts;
   while (true) {
+    if (is_cancelled_ && is_cancelled_()) return absl::CancelledError("it is not needed any more");
     const size_t wanted = cuts.size() < plan.size() ? static_cast<size_t>(plan[cuts.size()])
                                                     : limits::kChunkBytes;
     const Bytes allowed = std::min(static_cast<Bytes>(wanted), most - entry.size);

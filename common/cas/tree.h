@@ -27,6 +27,8 @@ struct TreeOptions {
   std::map<std::string, std::string>* unreadable = nullptr;
   // Hears the bytes that were read so far, on the caller's thread; null: nobody does.
   std::function<void(Bytes)> on_progress;
+  // Asked before every chunk; once it says so, the storing ends with Cancelled. Null: never.
+  std::function<bool()> is_cancelled;
 };
 struct StoredTree {
   std::string manifest;  // Digest.
@@ -46,7 +48,9 @@ struct TreeSize {
 // InvalidArgument for a bundle above limits::kBundleFilesMax or kBundleBytesMax.
 absl::Status CheckBundleSize(size_t files, Bytes bytes);
 absl::StatusOr<TreeSize> MeasureTree(const std::string& path, const TreeOptions& options);
-// Stores only what is missing. A path that is a file becomes a tree of one file.
+// Stores only what is missing. A path that is a file becomes a tree of one file. InvalidArgument,
+// before a byte is read, where the sizes of its files say that its manifest would be longer than
+// limits::kManifestBytesMax.
 absl::StatusOr<StoredTree> StoreTree(BlobStore& store, const std::string& path,
                                      const TreeOptions& options);
 // Recreates the tree below `target` (made if absent), verifying every chunk; never writes outside

@@ -163,7 +163,7 @@ std::optional<double> RowValue(const RowView& row, std::string_view key);
 const StopRule* MetRule(const std::vector<StopRule>& rules, const RowView& row);
 
 // argv of one trial: every ${name} in `command` replaced by the parameter's text. An unknown name
-// is an error that lists the known ones.
+// is an error that lists the known ones; so is an argv above limits::kArgvBytesMax.
 absl::StatusOr<std::vector<std::string>> SubstituteCommand(const std::vector<std::string>& command,
                                                            const Json& params);
 

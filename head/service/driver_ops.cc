@@ -78,7 +78,8 @@ void FindExperiment(const Call& call, JsonDone done) {
 void Wait(const Call& call, JsonDone done) {
   call.tools.operations.WaitExperiment(
       ExperimentOf(call.json),
-      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("until_end")},
+      {SeenOf(call.json), call.json.GetInt("hold_ms", 10'000), call.json.GetBool("until_end"),
+       call.driver.job.value != 0 ? WaitRole::kDriver : WaitRole::kPerson},
       std::move(done));
 }
 void GetExperiment(const Call& call, JsonDone done) {

@@ -106,7 +106,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       bool settled = found->found || found->terminal || !self->follow_ || last;
       return settled ? std::optional<absl::StatusOr<Json>>(Json()) : std::nullopt;
     };
-    edge_.waits.Add(std::move(check), delay > 0 ? delay : kWatchHold * 6,
+    edge_.waits.Add(WaitRole::kLog, std::move(check), delay > 0 ? delay : kWatchHold * 6,
                     [self = shared_from_this(), target](absl::StatusOr<Json> answer) {
                       if (!answer.ok()) return self->End(answer.status());
                       self->OnTarget(*target);
@@ -152,7 +152,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       *lost = IsAway(core, node);
       return *lost || last ? std::optional<absl::StatusOr<Json>>(Json()) : std::nullopt;
     };
-    edge_.waits.Add(std::move(check), kWatchHold,
+    edge_.waits.Add(WaitRole::kLog, std::move(check), kWatchHold,
                     [weak = weak_from_this(), target, relay, lost](absl::StatusOr<Json> answer) {
                       auto self = weak.lock();
                       auto current = relay.lock();

@@ -121,6 +121,8 @@ void Operations::CreateNew(NewExperiment request, JsonDone done) {
   if (!json.ok()) return done(json.status());
   absl::StatusOr<ExperimentSpec> spec = ParseExperimentSpec(*json);
   if (!spec.ok()) return done(spec.status());
+  if (absl::Status bundle = settings_.CheckSubmitted(spec->bundle); !bundle.ok())
+    return done(bundle);
   absl::StatusOr<std::string> reserved = ReserveResultsDir(*spec, settings_.roots);
   if (!reserved.ok()) return done(reserved.status());
   auto answered = [&roots = settings_.roots, reserved = *reserved,
@@ -159,7 +161,7 @@ void Operations::WaitExperiment(ExperimentId id, Span span, JsonDone done) {
     if (view.ok()) view->Set("version", version);
     return view;
   };
-  waits_.Add(std::move(check), span.hold, std::move(done));
+  waits_.Add(span.role, std::move(check), span.hold, std::move(done));
 }
 
 void Operations::StopExperiment(ExperimentId id, const std::string& reason, JsonDone done) {
@@ -196,7 +198,13 @@ void Operations::SubmitJob(const std::string& owner, const std::string& spec,
   absl::Status size = CheckSize("the spec", spec.size(), limits::kSpecBytesMax);
   if (size.ok()) size = CheckSize("request_key", key.size(), limits::kNameBytesMax);
   if (!size.ok()) return done(size);
-  Post(input::SubmitJob{owner, spec, key}, std::move(done));
+  io_([this, owner, spec, key, done = std::move(done)] {
+    absl::Status bundle;
+    if (const absl::StatusOr<Json> json = Json::Parse(spec); json.ok())
+      bundle = settings_.CheckSubmitted(json->GetString("bundle"));  // The core reads the rest.
+    if (!bundle.ok()) return done(bundle);
+    Post(input::SubmitJob{owner, spec, key}, done);
+  });
 }
 
 void Operations::GetJob(JobId id, JsonDone done) {
@@ -215,7 +223,7 @@ void Operations::WaitJob(JobId id, Span span, JsonDone done) {
     if (!last && !terminal && seen == JobStateName(core, found->second)) return std::nullopt;
     return JobView(core, facts, found->first);
   };
-  waits_.Add(std::move(check), span.hold, std::move(done));
+  waits_.Add(span.role, std::move(check), span.hold, std::move(done));
 }
 
 void Operations::StopJob(JobId id, const std::string& reason, JsonDone done) {

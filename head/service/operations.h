@@ -28,6 +28,7 @@ class Operations {
     std::string seen;
     Millis hold = 0;
     bool until_end = false;  // Nothing else is news.
+    WaitRole role = WaitRole::kPerson;
   };
 
   using View = std::function<absl::StatusOr<Json>(const Core& core, const HeadFacts& facts)>;

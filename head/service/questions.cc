@@ -194,7 +194,7 @@ void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, Js
   auto listens = [this, check, hold, answer = std::move(answer), done](absl::Status status,
                                                                        const Answer&) {
     if (!status.ok()) return done(status);
-    waits_.Add(check, hold, answer);
+    waits_.Add(WaitRole::kDriver, check, hold, answer);
   };
   loop_.Post(input::DriverListens{id, seen.session}, std::move(listens));
 }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/cas/blob_store.h"
+#include "common/cas/unpack.h"
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
 #include "common/run/result_roots.h"
@@ -36,9 +37,21 @@ class Settings {
     std::lock_guard lock(mutex_);
     address_ = std::move(address);
   }
-  void set_store(const SweptStore& store) {
+  void set_store(SweptStore& store) {
     std::lock_guard lock(mutex_);
     store_ = &store;
+  }
+  // Whether the bundle of a submission is accepted, by its size when it is unpacked. One that is not
+  // in the store (yet) is checked by the workers. Blocks.
+  absl::Status CheckSubmitted(const std::string& bundle) const {
+    SweptStore* store = nullptr;
+    {
+      std::lock_guard lock(mutex_);
+      store = store_;
+    }
+    if (store == nullptr || bundle.empty()) return absl::OkStatus();
+    const absl::Status checked = CheckBundle(*store, bundle);
+    return absl::IsNotFound(checked) ? absl::OkStatus() : checked;
   }
   HeadFacts FactsNow(const HeadLoop& loop) const {
     std::lock_guard lock(mutex_);
@@ -52,7 +65,7 @@ class Settings {
  private:
   mutable std::mutex mutex_;
   std::string address_;
-  const SweptStore* store_ = nullptr;
+  SweptStore* store_ = nullptr;
 };
 
 }  // namespace rt

@@ -62,7 +62,7 @@ void AwaitEnd(Waits& waits, bool flush_only, StatusDone done) {
     if (!last) return std::nullopt;
     return absl::StatusOr<Json>(NotInTime(core, open));
   };
-  waits.Add(std::move(check), kStopMax,
+  waits.Add(WaitRole::kPerson, std::move(check), kStopMax,
             [done = std::move(done)](const absl::StatusOr<Json>& end) { done(end.status()); });
 }
 

@@ -8,9 +8,17 @@ namespace rt {
 namespace {
 // Long enough to make polling cheap, short enough for proxies and clients that come and go.
 constexpr Millis kHoldMax = 30'000;
-// Checks cost core time: bounded in number and in rate.
-constexpr size_t kParkedMax = 4'096;
+// Checks cost core time: bounded in rate as well.
 constexpr auto kProbeInterval = std::chrono::milliseconds(20);
+
+const char* NameOf(WaitRole role) {
+  switch (role) {
+    case WaitRole::kPerson: return "people and their programs";
+    case WaitRole::kDriver: return "drivers";
+    case WaitRole::kLog: return "readers of logs";
+  }
+  return "";
+}
 }  // namespace
 
 Waits::Waits(HeadLoop& loop, const Settings& settings)
@@ -27,8 +35,9 @@ Waits::~Waits() {
   thread_.join();
 }
 
-void Waits::Add(Check check, Millis hold, JsonDone done) {
+void Waits::Add(WaitRole role, Check check, Millis hold, JsonDone done) {
   auto parked = std::make_shared<Parked>();
+  parked->role = role;
   parked->check = std::move(check);
   parked->until = Clock::now() + std::chrono::milliseconds(std::clamp<Millis>(hold, 0, kHoldMax));
   parked->done = std::move(done);
@@ -36,10 +45,13 @@ void Waits::Add(Check check, Millis hold, JsonDone done) {
   {
     std::lock_guard lock(mutex_);
     if (closed_) refused = absl::UnavailableError("the head is ending");
-    if (parked_.size() >= kParkedMax)
-      refused = BusyError("too many waits are parked");
+    size_t& count = counts_[static_cast<size_t>(role)];
+    if (count >= kParkedPerRole)
+      refused = BusyError(std::to_string(count) + " waits of " + NameOf(role) +
+                          " are parked, the most that this head keeps");
     if (refused.ok()) {
       parked_[parked.get()] = parked;
+      ++count;
       ++in_flight_;
     }
   }
@@ -61,6 +73,7 @@ void Waits::Close() {
     closed_ = true;
     for (auto& [key, parked] : parked_) all.push_back(parked);
     parked_.clear();
+    counts_ = {};
   }
   for (auto& parked : all) parked->done(absl::UnavailableError("the head is ending"));
 }
@@ -82,6 +95,7 @@ void Waits::Probe(Group group) {
           for (size_t i = 0; i < group.size(); ++i) {
             if (status.ok() && !(*answers)[i]) continue;
             if (parked_.erase(group[i].get()) == 0) continue;
+            --counts_[static_cast<size_t>(group[i]->role)];
             group[i]->answer = std::move((*answers)[i]);
             ready.push_back(group[i]);
           }

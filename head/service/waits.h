@@ -1,8 +1,10 @@
 // Parked long polls: each is a check of the state that is run again after durable batches, at most
-// every 20 ms for all of them together, until it answers or its hold is over. Thread-safe. The loop
-// must outlive this.
+// every 20 ms for all of them together, until it answers or its hold is over. People, drivers and
+// readers of logs have places of their own, so that none of them takes those of the others.
+// Thread-safe. The loop must outlive this.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -17,6 +19,11 @@
 
 namespace rt {
 
+enum class WaitRole { kPerson, kDriver, kLog };
+inline constexpr size_t kWaitRoles = 3;
+// Waits of one role at a time: checks cost core time.
+inline constexpr size_t kParkedPerRole = 4'096;
+
 class Waits {
  public:
   // Runs on the core thread: cheap. `last`: the hold is over, answer now.
@@ -25,14 +32,15 @@ class Waits {
   Waits(HeadLoop& loop, const Settings& settings);
   ~Waits();  // Closes, and waits for the reads in flight.
 
-  // `hold` is cut to 30 s. RESOURCE_EXHAUSTED through `done` when too many are parked.
-  void Add(Check check, Millis hold, JsonDone done);
+  // `hold` is cut to 30 s. RESOURCE_EXHAUSTED through `done` when too many of the role are parked.
+  void Add(WaitRole role, Check check, Millis hold, JsonDone done);
   void Changed();  // A batch became durable.
   void Close();    // Answers all with UNAVAILABLE, and every later one.
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Parked {
+    WaitRole role = WaitRole::kPerson;
     Check check;
     Clock::time_point until;
     JsonDone done;
@@ -48,6 +56,7 @@ class Waits {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<const Parked*, std::shared_ptr<Parked>> parked_;
+  std::array<size_t, kWaitRoles> counts_{};  // Of parked_.
   bool dirty_ = false;
   bool closed_ = false;
   bool stopping_ = false;

@@ -232,3 +232,26 @@ TEST_CASE("tree: a chunk that is gone when the manifest comes is stored again, o
   store.losses = 2;
   CHECK(absl::IsFailedPrecondition(StoreTree(store, from.path, {}).status()));
 }
+
+TEST_CASE("tree: storing ends before the next chunk once it is cancelled") {
+  Folder from;
+  from.Write("a", std::string(20'000'000, 'a'));
+  MemStore store;
+  int asked = 0;
+  auto stored = StoreTree(store, from.path, {.is_cancelled = [&] { return ++asked == 3; }});
+  CHECK(absl::IsCancelled(stored.status()));
+  CHECK(asked == 3);
+}
+
+TEST_CASE("tree: a file whose manifest would be too long is refused before it is read") {
+  Folder from;
+  from.Write("weights", "");
+  fs::resize_file(from.path + "/weights", uintmax_t{8} << 40);  // Sparse.
+  MemStore store;
+  int chunks = 0;
+  auto stored = StoreTree(store, from.path, {.is_cancelled = [&] { return ++chunks > 9; }});
+  CHECK(absl::IsInvalidArgument(stored.status()));
+  CHECK(chunks == 0);
+  CHECK(MessageOf(stored.status()).find("8.0 TiB") != std::string::npos);
+  CHECK(MessageOf(stored.status()).find("15.0 MiB") != std::string::npos);
+}

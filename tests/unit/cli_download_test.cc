@@ -4,7 +4,9 @@
 #include <fstream>
 
 #include "cli/download/download_log.h"
+#include "cli/download/download_parts.h"
 #include "cli/download/tree_download.h"
+#include "common/base/status.h"
 #include "common/cas/mem_store.h"
 #include "common/cas/tree.h"
 #include "tests/temp_dir.h"
@@ -131,6 +133,26 @@ TEST_CASE("download log: entries that lead out of the directory are dropped") {
   INFO(log.status().ToString());
   REQUIRE(log.ok());
   CHECK((*log)->Below("") == std::vector<std::string>{"t/error.txt"});
+}
+
+TEST_CASE("download: nothing is written or removed through a link in its directory") {
+  TempDir temp("download");
+  const std::string target = temp.File("out");
+  Write(target + "/own/error.txt", "old");
+  Write(temp.File("victim/error.txt"), "not ours");
+  fs::create_directory_symlink(temp.File("victim"), target + "/t");
+  auto log = DownloadLog::Open(target, {"c", "experiment", 3});
+  REQUIRE(log.ok());
+  for (const char* path : {"own/error.txt", "t/error.txt", "kept/error.txt"})
+    (*log)->Note(path, "1");
+  REQUIRE(RemoveUnlisted({"kept/error.txt"}, **log).ok());
+  CHECK(Read(temp.File("victim/error.txt")) == "not ours");
+  CHECK_FALSE(Exists(target + "/own/error.txt"));
+  CHECK((*log)->Below("") == std::vector<std::string>{"kept/error.txt"});
+  const absl::Status behind = CheckNoLink(target, "t/result.json");
+  CHECK(absl::IsFailedPrecondition(behind));
+  CHECK(MessageOf(behind) == target + "/t is a link");
+  CHECK(CheckNoLink(target, "own/new/result.json").ok());
 }
 
 TEST_CASE("download: the head's names for files stay in the directory, and are not rt's own") {

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "cli/archive.h"
 #include "cli/home.h"
 #include "cli/local_cluster.h"
 #include "common/base/status.h"
@@ -33,6 +34,25 @@ TEST_CASE("home: a directory that others can write is refused, with what to do")
   }
   if (before == nullptr) ::unsetenv("RT_HOME");
   else ::setenv("RT_HOME", restored.c_str(), 1);
+}
+
+TEST_CASE("archive: what a purge does not delete is named, with the command that does") {
+  TempDir temp("places");
+  CHECK(PlacesElsewhere(temp.path()).empty());
+  auto write = [&](const char* config) {
+    REQUIRE(WriteFileAtomic(temp.File("config.json"), config, {.sync = false}).ok());
+    return PlacesElsewhere(temp.path());
+  };
+  CHECK(write(R"({"cluster_name":"demo","provider":{"type":"local"}})").empty());
+  const auto places = write(
+      R"({"checkpoint_store":{"url":"s3://bucket/demo"},)"
+      R"("journal":{"url":"postgres://rt:secret@db.lan/rt","ship":{"to":"/srv/copies"}}})");
+  REQUIRE(places.size() == 3);
+  CHECK(places[0].url == "s3://bucket/demo");
+  CHECK(places[0].how == "aws s3 rm --recursive s3://bucket/demo");
+  CHECK(places[1].url == "postgres://rt@db.lan/rt");
+  CHECK(places[1].how.empty());
+  CHECK(places[2].how == "rm -r /srv/copies");
 }
 
 TEST_CASE("pid file: a process that is no daemon of the directory is not believed") {

@@ -124,6 +124,26 @@ TEST_CASE("questions: a driver that comes back reads every answer of the one bef
   CHECK(kinds == std::vector<std::string>{"answered"});
 }
 
+TEST_CASE("waits: readers of logs do not use up the places of people and drivers") {
+  Asked head;
+  auto check = [](const Core&, const HeadFacts&, bool) -> std::optional<absl::StatusOr<Json>> {
+    return std::nullopt;
+  };
+  auto ignore = [](const absl::StatusOr<Json>&) {};
+  for (size_t i = 0; i < kParkedPerRole; ++i)
+    head.waits->Add(WaitRole::kLog, check, 30'000, ignore);
+  absl::Status refused;
+  head.waits->Add(WaitRole::kLog, check, 30'000,
+                  [&](const absl::StatusOr<Json>& answer) { refused = answer.status(); });
+  CHECK(absl::IsResourceExhausted(refused));
+  CHECK(MessageOf(refused) ==
+        "4096 waits of readers of logs are parked, the most that this head keeps");
+  head.Drain(0);  // As a driver.
+  const Json seen = head.Value(
+      [&](JsonDone done) { head.operations->WaitExperiment({1}, {.hold = 0}, std::move(done)); });
+  CHECK(seen.GetInt("id") == 1);
+}
+
 TEST_CASE("reasons: whoever gives a long one, it is cut between two characters") {
   const std::string kept(limits::kReasonBytesMax - 1, 'a');
   const std::string given = kept + "\u00e9";

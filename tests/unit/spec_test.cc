@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <ctime>
 
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/journalled_spec.h"
@@ -111,6 +113,33 @@ TEST_CASE("spec: parameters are substituted into arguments, whole and in part") 
   auto argv = SubstituteCommand({"x", "${lr}", "--w=${net/w}", "${s}"}, params);
   REQUIRE(argv.ok());
   CHECK(*argv == std::vector<std::string>{"x", "0.1", "--w=64", "a b$"});
+}
+
+TEST_CASE("spec: a command that grows beyond 1 MiB with its parameters is refused, and soon") {
+  const std::string value(60'000, 'x');
+  const Json params = Json::MakeObject({{"a", value}, {"b", 1}});
+  CHECK(SubstituteCommand({"x", "${a}${a}"}, params)->at(1).size() == 120'000);
+  std::string one, many;
+  for (int i = 0; i < 200'000; ++i) one += "${a}";
+  const absl::Status refused = SubstituteCommand({"x", one}, params).status();
+  CHECK(MessageOf(refused) == "command: is longer than 1 MiB once its parameters are filled in");
+  CHECK_FALSE(SubstituteCommand(std::vector<std::string>(18, "${a}"), params).ok());
+  CHECK(SubstituteCommand(std::vector<std::string>(17, "${a}"), params).ok());
+  CHECK_FALSE(SubstituteCommand({"x", std::string(limits::kArgvBytesMax, 'x')}, params).ok());
+  CHECK(MessageOf(SubstituteCommand({"x", "${c}"}, params).status()) ==
+        "command/1: no parameter is called 'c'");
+  CHECK_FALSE(SubstituteCommand({"x", "${a"}, params).ok());
+}
+
+TEST_CASE("spec: a parameter that a command names very often is looked up once") {
+  Json::Object keys;
+  for (int i = 0; i < 1'000; ++i) keys.emplace_back("layer_" + std::to_string(i), i);
+  const Json params((Json::Object(keys)));
+  std::string part;
+  for (int i = 0; i < 70'000; ++i) part += "${layer_999}";
+  const std::clock_t before = std::clock();  // Of this process: other load does not count.
+  CHECK(SubstituteCommand({"x", part}, params)->at(1).size() == 210'000);
+  CHECK(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC < 0.2);
 }
 
 TEST_CASE("resources: fractions are exact and shortages are named") {

@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "common/base/limits.h"
 #include "common/base/strings.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/snapshot.h"
+#include "worker/run/push_end.h"
 
 namespace rt::worker {
 
@@ -170,6 +172,170 @@ TEST_CASE("a push that waits for space blocks no thread, and is committed later"
   store.tight = false;
   head.Await([](const SlowHead& one) { return one.committed_.size() == 4; });
   pusher.Stop();
+}
+
+namespace {
+
+// Counts its questions, and keeps a tree waiting that has a file of a name that is not open yet.
+class BusyStore final : public MemStore {
+ public:
+  absl::StatusOr<std::vector<std::string>> FindMissing(
+      const std::vector<std::string>& digests) override {
+    {
+      std::lock_guard lock(mutex_);
+      ++pushes_seen_;
+    }
+    changed_.notify_all();
+    return MemStore::FindMissing(digests);
+  }
+  absl::StatusOr<std::string> PutManifest(std::string_view text) override {
+    std::unique_lock lock(mutex_);
+    for (const char* name : {"large", "first"}) {
+      if (text.find(name) == std::string_view::npos) continue;
+      ++waiting_;
+      changed_.notify_all();
+      changed_.wait(lock, [&] { return open_.contains(name); });
+    }
+    lock.unlock();
+    return MemStore::PutManifest(text);
+  }
+  void AwaitSeen(int pushes) {
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20),
+                              [&] { return pushes_seen_ >= pushes; }));
+  }
+  void AwaitWaiting(int pushes) {
+    std::unique_lock lock(mutex_);
+    REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), [&] { return waiting_ >= pushes; }));
+  }
+  void Open(const std::string& name) {
+    std::lock_guard lock(mutex_);
+    open_.insert(name);
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int pushes_seen_ = 0;
+  int waiting_ = 0;
+  std::set<std::string> open_;
+};
+
+constexpr Bytes kHuge = Bytes{600} << 30;  // Reading it takes minutes.
+
+// A pusher with an attempt for each checkpoint.
+struct ManyAttempts {
+  explicit ManyAttempts(PushBounds bounds = {})
+      : trees(folder.path + "/kept", {}),
+        pusher(store, head, trees, [] {}, nullptr, bounds) {
+    head.Open();
+    pusher.Start();
+  }
+  ~ManyAttempts() {
+    for (const char* name : {"large", "first"}) store.Open(name);
+    pusher.Stop();
+  }
+  // Row number `row` of an attempt of its own comes with this file, of that many bytes.
+  Fence Take(uint32_t row, const std::string& name, Bytes bytes) {
+    const Fence fence{{Owner::Of(TrialId{{1}, row}), 1, 1}, 0};
+    const std::string number = std::to_string(row);
+    attempts.push_back(*LiveAttempt::Open({.fence = fence}, RunDir{folder.path + "/run" + number},
+                                          {.on_row = [](bool) {}, .on_closed = [] {}}));
+    const std::string saved = folder.path + "/saved" + number;
+    std::string text = number;
+    if (bytes == kHuge)  // As many different chunks as the store is asked about at a time.
+      for (char chunk = 'a'; chunk < 'r'; ++chunk) text.append(limits::kChunkBytes, chunk);
+    folder.Write("saved" + number + "/" + name, text);
+    fs::resize_file(saved + "/" + name, static_cast<uintmax_t>(bytes));  // Sparse.
+    REQUIRE(pusher
+                .Take(attempts.back(), {.seq = row, .metrics = "{}", .with_checkpoint = true},
+                      {saved, true}, [](const absl::StatusOr<uint64_t>&) {})
+                .ok());
+    return fence;
+  }
+  void AwaitCommits(size_t commits) {
+    head.Await([&](const SlowHead& one) { return one.committed_.size() >= commits; });
+  }
+  Folder folder;
+  SlowHead head;
+  BusyStore store;
+  LocalTrees trees;
+  CheckpointPusher pusher;
+  std::vector<std::shared_ptr<LiveAttempt>> attempts;
+};
+
+}  // namespace
+
+TEST_CASE("a push of hundreds of GiB ends soon after its attempt is forgotten") {
+  ManyAttempts node({.large = 1});
+  const Fence first = node.Take(1, "a", kHuge), second = node.Take(2, "b", kHuge);
+  node.store.AwaitSeen(2);
+  node.Take(3, "c", 8);
+  node.pusher.Forget(first);
+  node.pusher.Forget(second);
+  node.AwaitCommits(1);
+  CHECK(node.head.committed_.front().first == 3);
+}
+
+TEST_CASE("a daemon that stops does not wait for a push of hundreds of GiB") {
+  ManyAttempts node;
+  node.Take(1, "a", kHuge);
+  node.store.AwaitSeen(1);
+  const auto before = std::chrono::steady_clock::now();
+  node.pusher.Stop();
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(20));
+  CHECK(node.head.committed_.empty());
+  CHECK(fs::exists(node.folder.path + "/run1/saved/1/tree/a"));  // For the next daemon.
+}
+
+TEST_CASE("a push ends soon after the head has called its attempt stale") {
+  ManyAttempts node({.large = 1});
+  node.Take(1, "a", kHuge);
+  node.Take(2, "b", kHuge);
+  node.store.AwaitSeen(2);
+  node.Take(3, "c", 8);
+  for (size_t i : {0, 1}) node.attempts[i]->OnVerdict({.stale = true});
+  node.AwaitCommits(1);
+  CHECK(node.head.committed_.front().first == 3);
+}
+
+TEST_CASE("large checkpoints of some attempts do not hold up the small ones of others") {
+  ManyAttempts node({.large = 1'000});
+  node.Take(1, "large", 1'000);
+  node.Take(2, "large", 1'000);
+  node.Take(3, "large", 1'000);
+  node.store.AwaitWaiting(2);
+  node.Take(4, "small", 999);
+  node.AwaitCommits(1);
+  CHECK(node.head.committed_.front().first == 4);
+  node.store.Open("large");
+  node.AwaitCommits(4);
+}
+
+TEST_CASE("the checkpoint that came first is pushed first, whatever its trial's number") {
+  ManyAttempts node({.large = 1'000});
+  node.Take(8, "large", 1'000);
+  node.Take(9, "large", 1'000);
+  node.Take(10, "first", 9);
+  node.store.AwaitWaiting(3);  // All threads.
+  for (uint32_t row : {7, 6, 5}) node.Take(row, "next", 9);
+  node.store.Open("first");
+  node.AwaitCommits(4);
+  std::vector<uint64_t> rows;
+  for (const auto& [row, manifest] : node.head.committed_) rows.push_back(row);
+  CHECK(rows == std::vector<uint64_t>{10, 7, 6, 5});
+}
+
+TEST_CASE("a stopped attempt waits for its checkpoint within a bound, one that resumes without") {
+  AttemptState attempt{.stage = Stage::kDraining};
+  CHECK(DecidePushEnd(attempt, false, limits::kPushAfterStop * 9) == PushEnd::kWait);
+  attempt.stop = true;
+  CHECK(DecidePushEnd(attempt, false, limits::kPushAfterStop - 1) == PushEnd::kWait);
+  CHECK(DecidePushEnd(attempt, false, limits::kPushAfterStop) == PushEnd::kStoppedLong);
+  CHECK(DecidePushEnd(attempt, true, limits::kPushAfterStop) == PushEnd::kWait);
+  attempt.wanted = false;
+  CHECK(DecidePushEnd(attempt, true, 0) == PushEnd::kUnwanted);
 }
 
 }  // namespace rt::worker

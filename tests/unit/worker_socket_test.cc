@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <deque>
+#include <set>
 #include <thread>
 
 #include "tests/unit/push_doubles.h"
@@ -23,22 +24,28 @@ class HoldingHead : public SlowHead {
                   std::function<void(absl::StatusOr<std::string>)> done) override {
     std::lock_guard lock(mutex_);
     held_.push_back(std::move(done));
+    ++calls_;
+  }
+  size_t calls() {
+    std::lock_guard lock(mutex_);
+    return calls_;
   }
   size_t held() {
     std::lock_guard lock(mutex_);
     return held_.size();
   }
-  void AnswerOne() {
+  void AnswerOne(size_t bytes = 0) {
     std::unique_lock lock(mutex_);
     auto done = std::move(held_.front());
     held_.pop_front();
     lock.unlock();
-    done(std::string(R"({"ok":true,"result":{}})"));
+    done(R"({"ok":true,"result":")" + std::string(bytes, 'x') + R"("})");
   }
 
  private:
   std::mutex mutex_;
   std::deque<std::function<void(absl::StatusOr<std::string>)>> held_;
+  size_t calls_ = 0;
 };
 
 class Client {
@@ -133,6 +140,42 @@ struct Site {
 };
 
 const std::string kCall = "{\"op\":\"driver\",\"id\":1,\"call\":{\"op\":\"experiment_wait\"}}\n";
+
+TEST_CASE("large answers that a driver does not read are not kept, and reach it once it reads") {
+  constexpr size_t kCalls = 40;
+  Site site;
+  Client driver(site.path);
+  REQUIRE(driver.Greet());
+  for (size_t i = 1; i <= kCalls; ++i)
+    driver.Say("{\"op\":\"driver\",\"id\":" + std::to_string(i) +
+               ",\"call\":{\"op\":\"trial_rows\"}}\n");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+  while (site.head.calls() < kCalls && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  REQUIRE(site.head.held() == kCalls);
+  for (size_t i = 0; i < kCalls; ++i) site.head.AnswerOne(1u << 20);
+  std::atomic<bool> done = false;
+  std::thread answers([&] {
+    while (!done)
+      if (site.head.held() > 0) site.head.AnswerOne(1u << 20);
+      else std::this_thread::yield();
+  });
+  std::set<int64_t> ids;
+  for (size_t i = 0; i < kCalls; ++i) {
+    const auto line = Json::Parse(driver.Line());
+    REQUIRE(line.ok());
+    CHECK(line->GetString("result").size() == 1u << 20);
+    ids.insert(line->GetInt("id"));
+  }
+  done = true;
+  answers.join();
+  CHECK(ids.size() == kCalls);
+  CHECK(site.head.calls() > kCalls + kCalls / 2);  // Most were not kept; each was made once more.
+  CHECK(site.head.calls() <= 2 * kCalls);
+  for (int i = 0; i < limits::kDriverCallsMax; ++i) CHECK(site.attempt->BeginDriverCall());
+  CHECK_FALSE(site.attempt->BeginDriverCall());  // All of them have ended.
+  for (int i = 0; i < limits::kDriverCallsMax; ++i) site.attempt->EndDriverCall();
+}
 
 TEST_CASE("a driver has at most 256 calls at once; one more is refused until one has ended") {
   Site site;

@@ -14,6 +14,7 @@
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
+#include "worker/checkpoint/taken.h"
 #include "worker/run/reported_files.h"
 #include "worker/run/tree_files.h"
 
@@ -22,6 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kThreads = 2;
+constexpr size_t kSmallThreads = 1;  // That push no large ones.
 // Of one attempt on their way; fewer than kCheckpointRowsMax.
 constexpr size_t kGenerationsMax = 2;
 constexpr Millis kPauseFirst = 20;  // The rows before it may be on their way.
@@ -32,16 +34,6 @@ constexpr std::chrono::minutes kSayEvery{1};  // What a checkpoint waits for.
 // Half of SweepTimes::grace_when_short; and a third of what another node waits (held_pusher.cc).
 constexpr std::chrono::seconds kSafeFor{30};
 constexpr size_t kReplicasMax = 4;  // Of one attempt; the next goes to the store at once.
-constexpr Bytes kRowBytesMax = 1 << 20;
-
-std::string PathOf(const LiveAttempt& attempt, uint64_t seq) {
-  return attempt.dir().saved() + "/" + std::to_string(seq);
-}
-
-uint64_t DoneOf(const LiveAttempt& attempt) {
-  auto text = ReadFile(attempt.dir().saved() + "/done", 64);
-  return text.ok() ? std::strtoull(text->c_str(), nullptr, 10) : 0;
-}
 
 // Takes everything and keeps nothing: what a tree's manifest would be.
 class NamesOnly : public BlobStore {
@@ -59,28 +51,6 @@ class NamesOnly : public BlobStore {
   }
 };
 
-// Of a replica, also one that was about to be made: its manifest's digest and the bytes of its
-// files.
-std::string ReplicaNote(const std::string& directory) { return directory + "/held"; }
-
-StoredTree ReadReplicaNote(const std::string& directory) {
-  StoredTree tree;
-  auto text = ReadFile(ReplicaNote(directory), 256);
-  const size_t space = text.ok() ? text->find(' ') : std::string::npos;
-  if (space == std::string::npos) return tree;
-  tree.manifest = text->substr(0, space);
-  tree.bytes = std::strtoll(text->c_str() + space, nullptr, 10);
-  return tree;
-}
-
-Bytes BytesBelow(const std::string& path) {
-  Bytes bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::recursive_directory_iterator(path, error))
-    if (entry.is_regular_file(error)) bytes += static_cast<Bytes>(entry.file_size(error));
-  return bytes;
-}
-
 // What would be lost with it, per byte: seconds since the one before, times the devices that ran.
 double WorthOf(const LiveAttempt& attempt, double since_s, const SpoolRow& row, Bytes bytes) {
   const size_t devices = std::max<size_t>(1, attempt.body().gpu_uuids.size());
@@ -88,30 +58,28 @@ double WorthOf(const LiveAttempt& attempt, double since_s, const SpoolRow& row, 
   return seconds * static_cast<double>(devices) / static_cast<double>(std::max<Bytes>(1, bytes));
 }
 
-absl::StatusOr<StoredTree> PushTree(BlobStore& store, const std::string& path) {
+absl::StatusOr<StoredTree> PushTree(BlobStore& store, const std::string& path,
+                                    const TreeOptions& options) {
   RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.before_push"));
-  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, path, {}));
+  RT_ASSIGN_OR_RETURN(StoredTree tree, StoreTree(store, path, options));
   RT_RETURN_IF_ERROR(FailAt("worker.checkpoint.after_push"));
   return tree;
-}
-
-absl::StatusOr<Json> ReadNote(const std::string& directory) {
-  RT_ASSIGN_OR_RETURN(const std::string text, ReadFile(directory + "/row.json", kRowBytesMax));
-  return Json::Parse(text);
 }
 
 }  // namespace
 
 CheckpointPusher::CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                                   std::function<void()> on_done, PeerReplicas* peers)
+                                   std::function<void()> on_done, PeerReplicas* peers,
+                                   PushBounds bounds)
     : store_(store), head_(head), trees_(trees), on_done_(std::move(on_done)), peers_(peers),
-      uploader_(store, head, trees, on_done_) {}
+      bounds_(bounds), uploader_(store, head, trees, on_done_) {}
 
 CheckpointPusher::~CheckpointPusher() { Stop(); }
 
 void CheckpointPusher::Start() {
   uploader_.Start();
-  for (size_t i = 0; i < kThreads; ++i) threads_.emplace_back([this] { Run(); });
+  for (size_t i = 0; i < kThreads + kSmallThreads; ++i)
+    threads_.emplace_back([this, takes_large = i < kThreads] { Run(takes_large); });
 }
 
 void CheckpointPusher::Stop() {
@@ -132,7 +100,7 @@ absl::Status CheckpointPusher::Take(std::shared_ptr<LiveAttempt> attempt, const 
     done(0);
     return absl::OkStatus();
   }
-  const std::string directory = PathOf(*attempt, row.seq);
+  const std::string directory = TakenPathOf(*attempt, row.seq);
   const std::string part = directory + ".part";
   RT_RETURN_IF_ERROR(EnsureDirectory(attempt->dir().saved()));
   RT_RETURN_IF_ERROR(RemoveTree(part));
@@ -176,8 +144,11 @@ bool CheckpointPusher::AnswerLater(const Fence& fence, uint64_t seq, const Done&
 }
 
 void CheckpointPusher::Enqueue(std::shared_ptr<Push> push) {
+  push->is_large = std::max(push->stored.bytes, BytesBelow(push->directory + "/tree")) >=
+                   bounds_.large;
   {
     std::lock_guard lock(mutex_);
+    push->order = ++orders_;
     queues_[push->attempt->fence()].waiting.push_back(std::move(push));
   }
   changed_.notify_all();
@@ -195,8 +166,8 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
       // Moved as a whole or, when it was copied, perhaps not: then its trial says it again.
       auto note = ReadNote(directory);
       const bool whole = note.ok() && note->GetBool("given") && Exists(directory + "/tree");
-      if (!whole || std::rename(directory.c_str(), PathOf(*attempt, seq).c_str()) != 0) continue;
-      directory = PathOf(*attempt, seq);
+      if (!whole || std::rename(directory.c_str(), TakenPathOf(*attempt, seq).c_str()) != 0) continue;
+      directory = TakenPathOf(*attempt, seq);
     }
     found[seq] = directory;
   }
@@ -263,21 +234,38 @@ bool CheckpointPusher::IsWanted(const Push& push) const {
   return !IsForgotten(push);
 }
 
-std::shared_ptr<CheckpointPusher::Push> CheckpointPusher::Next() {
+// Storing a tree ends soon after nobody needs it any more.
+TreeOptions CheckpointPusher::OptionsOf(const Push& push) const {
+  return {.is_cancelled = [this, &push] {
+    return !IsWanted(push) || push.attempt->standing().stale;
+  }};
+}
+
+// The one whose first push came first, of those that may start now; `soonest`: when another may.
+CheckpointPusher::Queue* CheckpointPusher::NextQueue(bool takes_large, Time now,
+                                                     std::optional<Time>& soonest) {
+  Queue* next = nullptr;
+  for (auto& [fence, queue] : queues_) {
+    if (queue.running || queue.waiting.empty()) continue;
+    const Push& first = *queue.waiting.front();
+    if (first.is_large && !takes_large) continue;
+    if (first.not_before > now)
+      soonest = std::min(soonest.value_or(first.not_before), first.not_before);
+    else if (next == nullptr || first.order < next->waiting.front()->order)
+      next = &queue;
+  }
+  return next;
+}
+
+std::shared_ptr<CheckpointPusher::Push> CheckpointPusher::Next(bool takes_large) {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const Time now = std::chrono::steady_clock::now();
     std::optional<Time> soonest;
-    for (auto& [fence, queue] : queues_) {
-      if (queue.running || queue.waiting.empty()) continue;
-      const Time wanted = queue.waiting.front()->not_before;
-      if (wanted > now) {
-        soonest = std::min(soonest.value_or(wanted), wanted);
-        continue;
-      }
-      queue.running = queue.waiting.front();
-      queue.waiting.pop_front();
-      return queue.running;
+    Queue* queue = NextQueue(takes_large, std::chrono::steady_clock::now(), soonest);
+    if (queue != nullptr) {
+      queue->running = queue->waiting.front();
+      queue->waiting.pop_front();
+      return queue->running;
     }
     if (soonest) changed_.wait_until(lock, *soonest);
     else changed_.wait(lock);
@@ -291,8 +279,8 @@ bool CheckpointPusher::Pause(Millis span) {
   return !changed_.wait_for(lock, std::chrono::milliseconds(span), [this] { return stopping_; });
 }
 
-void CheckpointPusher::Run() {
-  while (std::shared_ptr<Push> push = Next()) {
+void CheckpointPusher::Run(bool takes_large) {
+  while (std::shared_ptr<Push> push = Next(takes_large)) {
     const absl::StatusOr<uint64_t> number = Commit(*push);
     if (IsForgotten(*push)) {
       LeaveReplica(*push);
@@ -362,7 +350,7 @@ absl::Status CheckpointPusher::Replicate(Push& push) {
   if (!is_moved) {
     NamesOnly names;
     push.stored_at = FileClock();
-    RT_ASSIGN_OR_RETURN(tree, StoreTree(names, path, {}));
+    RT_ASSIGN_OR_RETURN(tree, StoreTree(names, path, OptionsOf(push)));
     RT_RETURN_IF_ERROR(WriteFileAtomic(ReplicaNote(push.directory),
                                        tree.manifest + " " + std::to_string(tree.bytes) + "\n"));
     uploader_.Expect(fence, tree.manifest);
@@ -393,7 +381,7 @@ absl::Status CheckpointPusher::Store(Push& push) {
   const std::string replica = trees_.ReplicaAt(push.stored.manifest);
   push.stored_at = FileClock();
   const std::string path = replica.empty() ? push.directory + "/tree" : replica;
-  RT_ASSIGN_OR_RETURN(StoredTree stored, PushTree(store_, path));
+  RT_ASSIGN_OR_RETURN(StoredTree stored, PushTree(store_, path, OptionsOf(push)));
   if (!replica.empty() && stored.manifest != push.stored.manifest)
     return absl::DataLossError("its bytes have changed since the replica was made");
   push.stored = std::move(stored);
@@ -405,7 +393,7 @@ absl::Status CheckpointPusher::MakeSafe(Push& push) {
   push.safe_at = std::chrono::steady_clock::now();
   if (IsReplicatedFirst(push)) {
     const absl::Status replicated = Replicate(push);
-    if (replicated.ok()) return replicated;
+    if (replicated.ok() || absl::IsCancelled(replicated)) return replicated;
     push.may_be_replica = false;
     SayOnce(push, replicated);
   } else if (push.stored.manifest.empty()) {

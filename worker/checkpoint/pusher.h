@@ -1,7 +1,7 @@
 // Checkpoints on their way from a trial to the store: taken out of the trial's hands into the
 // attempt's run directory, pushed and committed by threads of this object, oldest first within an
 // attempt. Of one attempt one is being pushed and one may wait: then it is full. A taken checkpoint
-// outlives the daemon:
+// outlives the daemon. Between attempts the oldest goes first; one thread pushes no large ones:
 //   <run directory>/saved/<seq>/{row.json, tree/}   taken; <seq>.part: incomplete
 //   <run directory>/saved/<seq>/held                 its tree moves, or moved, to LocalTrees
 //   <run directory>/saved/done                       the newest seq that is committed
@@ -17,10 +17,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/base/limits.h"
 #include "common/cas/tree.h"
 #include "worker/checkpoint/replica_uploader.h"
 #include "worker/run/checkpoint_pushes.h"
@@ -30,15 +32,21 @@
 
 namespace rt::worker {
 
+struct PushBounds {
+  Bytes large = limits::kLargePushBytes;
+};
+
 class CheckpointPusher : public CheckpointPushes {
  public:
   // `on_done`: an attempt has less on its way.
   // `peers`: null where no other node can make replicas.
   CheckpointPusher(BlobStore& store, HeadCalls& head, LocalTrees& trees,
-                   std::function<void()> on_done, PeerReplicas* peers = nullptr);
+                   std::function<void()> on_done, PeerReplicas* peers = nullptr,
+                   PushBounds bounds = {});
   ~CheckpointPusher() override;
   void Start();
-  void Stop();  // What is being pushed is pushed again by the next daemon.
+  // Soon: what is being pushed is broken off, and pushed again by the next daemon.
+  void Stop();
 
   absl::Status Take(std::shared_ptr<LiveAttempt> attempt, const SpoolRow& row,
                     const CheckpointFiles& files, Done done) override;
@@ -67,6 +75,8 @@ class CheckpointPusher : public CheckpointPushes {
     Millis pause = 0;
     Time not_before;
     Time said_at;
+    uint64_t order = 0;     // In which it came.
+    bool is_large = false;  // By PushBounds.
   };
   struct Queue {
     std::deque<std::shared_ptr<Push>> waiting;
@@ -75,8 +85,10 @@ class CheckpointPusher : public CheckpointPushes {
     bool said_why = false;       // Its checkpoints go to the store first.
   };
 
-  void Run();
-  std::shared_ptr<Push> Next();
+  void Run(bool takes_large);
+  std::shared_ptr<Push> Next(bool takes_large);
+  Queue* NextQueue(bool takes_large, Time now, std::optional<Time>& soonest);
+  TreeOptions OptionsOf(const Push& push) const;
   bool AnswerLater(const Fence& fence, uint64_t seq, const Done& done);
   void Enqueue(std::shared_ptr<Push> push);
   absl::StatusOr<uint64_t> Commit(Push& push);
@@ -100,11 +112,13 @@ class CheckpointPusher : public CheckpointPushes {
   LocalTrees& trees_;
   const std::function<void()> on_done_;
   PeerReplicas* const peers_;
+  const PushBounds bounds_;
   ReplicaUploader uploader_;
   std::vector<std::thread> threads_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  uint64_t orders_ = 0;
   std::map<Fence, Queue> queues_;
 };
 

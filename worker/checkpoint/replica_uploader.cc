@@ -275,7 +275,10 @@ std::optional<Millis> ReplicaUploader::Push(const Key& key) {
   if (path.empty()) return 0;  // The next question reports it to the head.
   absl::Status status = FailAt("worker.held.before_push");
   absl::StatusOr<StoredTree> stored =
-      status.ok() ? StoreTree(store_, path, {}) : absl::StatusOr<StoredTree>(status);
+      status.ok() ? StoreTree(store_, path, {.is_cancelled = [this] {
+        std::lock_guard lock(mutex_);
+        return stopping_;
+      }}) : absl::StatusOr<StoredTree>(status);
   if (!stored.ok()) {
     Say(key, stored.status());
     return absl::IsResourceExhausted(stored.status()) ? kPauseForSpace : kLookEvery;

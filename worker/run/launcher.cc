@@ -100,7 +100,7 @@ std::string Launcher::LogsOf(const Fence& fence) const { return dirs_.LogsOf(fen
 
 absl::StatusOr<std::string> Launcher::TreeOf(const LaunchBody& body) {
   if (body.bundle.empty()) return "";
-  return cache_.Get(body.bundle, body.fence);
+  return cache_.Get(body.bundle, body.fence, TreeKind::kBundle);
 }
 
 absl::Status Launcher::Prepare(LaunchBody& body) {

@@ -112,6 +112,7 @@ class LiveAttempt {
   // One more call of its driver is under way; false: kDriverCallsMax are. Any thread.
   bool BeginDriverCall();
   void EndDriverCall() { --driver_calls_; }
+  void KeepDriverCall() { ++driver_calls_; }  // It has ended, and will be made again.
 
   // Told by the socket: the end is reported only after all of it was read.
   void NoteConnected() { ++connections_; }

@@ -23,6 +23,11 @@ inline constexpr size_t kTrialAcceptsPerTurn = 8;
 inline constexpr size_t kTrialLinesPerTurn = 64;
 // Answers that a connection has not read: above it no line of it is handled.
 inline constexpr size_t kTrialUnreadMax = 1u << 20;
+// A driver's answer above this size is not kept for a connection that has kTrialUnreadMax unread:
+// its call is made again once those are read. Answers that large are reads, whose calls are small;
+// a larger call is not kept either. What is kept for one attempt is kDriverCallsMax such calls.
+inline constexpr size_t kDriverAnswerKept = 16u << 10;
+inline constexpr size_t kDriverCallKept = 16u << 10;
 // Bytes of a line before hello, and such lines: a hello is a token and little else.
 inline constexpr size_t kTrialHelloBytesMax = 4'096;
 inline constexpr size_t kTrialHelloLinesMax = 16;

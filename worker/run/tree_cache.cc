@@ -50,7 +50,8 @@ void Remove(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fence& user) {
+absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fence& user,
+                                           TreeKind kind) {
   const std::string name = NameOf(manifest);
   const std::string path = directory_ + "/" + name;
   std::unique_lock lock(mutex_);
@@ -62,12 +63,12 @@ absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fe
   }
   fetching_.insert(name);
   lock.unlock();
-  absl::Status fetched = Fetch(manifest, path);
+  absl::Status fetched = Fetch(manifest, path, kind);
   lock.lock();
   fetching_.erase(name);
   changed_.notify_all();
   if (!fetched.ok()) return fetched;
-  const std::vector<std::string> evicted = Evict();
+  const std::vector<std::string> evicted = Evict(bounds_);
   lock.unlock();
   Remove(evicted);
   return path;
@@ -88,9 +89,19 @@ void TreeCache::Release(const Fence& user) {
   users_.erase(user);
 }
 
-absl::Status TreeCache::Fetch(const std::string& manifest, const std::string& path) {
+absl::Status TreeCache::Fetch(const std::string& manifest, const std::string& path,
+                              TreeKind kind) {
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_));
-  return fetcher_.Fetch(manifest, path + kPart, path);
+  const absl::Status fetched = fetcher_.Fetch(manifest, path + kPart, path, kind);
+  if (!absl::IsResourceExhausted(fetched)) return fetched;
+  std::vector<std::string> evicted;
+  {
+    std::lock_guard lock(mutex_);
+    evicted = Evict({.trees = 0, .bytes = 0});
+  }
+  if (evicted.empty()) return fetched;
+  Remove(evicted);
+  return fetcher_.Fetch(manifest, path + kPart, path, kind);
 }
 
 std::vector<TreeCache::Entry> TreeCache::Entries() {
@@ -109,7 +120,7 @@ std::vector<TreeCache::Entry> TreeCache::Entries() {
   return entries;
 }
 
-std::vector<std::string> TreeCache::Evict() {
+std::vector<std::string> TreeCache::Evict(const TreeCacheBounds& bounds) {
   std::vector<Entry> entries = Entries();
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.used_at > b.used_at; });
@@ -124,7 +135,7 @@ std::vector<std::string> TreeCache::Evict() {
       evicted.push_back(path);
       continue;
     }
-    const bool fits = trees < bounds_.trees && bytes + entry.bytes <= bounds_.bytes;
+    const bool fits = trees < bounds.trees && bytes + entry.bytes <= bounds.bytes;
     if (used.contains(entry.name) || fits) {
       ++trees;
       bytes += entry.bytes;

@@ -27,7 +27,9 @@ class TreeCache {
   TreeCache(std::string directory, TreeFetcher& fetcher, TreeCacheBounds bounds = {})
       : directory_(std::move(directory)), fetcher_(fetcher), bounds_(bounds) {}
   // The directory that holds the tree; it stays until Release(user). Blocks while bytes travel.
-  absl::StatusOr<std::string> Get(const std::string& manifest, const Fence& user);
+  // Where the disk is too full for it, the trees that nobody uses are given up first.
+  absl::StatusOr<std::string> Get(const std::string& manifest, const Fence& user,
+                                  TreeKind kind = TreeKind::kAny);
   // The same directory if the tree is there; "" otherwise. Does not block.
   std::string PathOf(const std::string& manifest) const;
   // Keeps the tree that an attempt of an earlier daemon uses.
@@ -40,10 +42,10 @@ class TreeCache {
     int64_t used_at = 0;  // Nanoseconds since the epoch.
     Bytes bytes = 0;
   };
-  absl::Status Fetch(const std::string& manifest, const std::string& path);
+  absl::Status Fetch(const std::string& manifest, const std::string& path, TreeKind kind);
   std::vector<Entry> Entries();
-  // Takes what is beyond the bounds out of the cache; the paths are to be removed.
-  std::vector<std::string> Evict();
+  // Takes what is beyond the bounds out of the cache; the paths are to be removed. Under mutex_.
+  std::vector<std::string> Evict(const TreeCacheBounds& bounds);
 
   const std::string directory_;
   TreeFetcher& fetcher_;

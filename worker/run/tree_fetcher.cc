@@ -8,6 +8,7 @@
 #include "common/cas/manifest.h"
 #include "common/cas/store_space.h"
 #include "common/cas/tree.h"
+#include "common/cas/unpack.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "worker/run/tree_files.h"
@@ -75,12 +76,6 @@ class ReplicasThenStore : public BlobSource {
   std::atomic<bool> lack_it_ = false;
 };
 
-Bytes BytesOf(const Manifest& tree) {
-  Bytes bytes = 0;
-  for (const ManifestEntry& entry : tree.entries) bytes += entry.size;
-  return bytes;
-}
-
 bool IsFolder(const fs::path& path) {
   std::error_code not_there;
   return fs::is_directory(fs::symlink_status(path, not_there));
@@ -108,24 +103,36 @@ absl::StatusOr<std::string> TreeFetcher::FindManifest(const std::string& manifes
 }
 
 absl::Status TreeFetcher::Fetch(const std::string& manifest, const std::string& part,
-                                const std::string& path) {
+                                const std::string& path, TreeKind kind) {
   RT_RETURN_IF_ERROR(FailAt("worker.restore.before_pull"));
   RT_ASSIGN_OR_RETURN(const std::string text, FindManifest(manifest));
-  return Write(head_, manifest, text, part, path);
+  return Write(head_, manifest, text, part, path, kind);
+}
+
+// Checkpoints that are kept for later make way for it.
+absl::Status TreeFetcher::CheckFits(const Manifest& tree, const std::string& directory) {
+  const absl::Status fits = CheckUnpack(tree, directory);
+  if (!absl::IsResourceExhausted(fits)) return fits;
+  trees_.FreeSpace();
+  return CheckUnpack(tree, directory);
 }
 
 // `source` is asked for what neither this node nor others have.
 absl::Status TreeFetcher::Write(BlobSource& source, const std::string& manifest,
                                 const std::string& text, const std::string& part,
-                                const std::string& path) {
+                                const std::string& path, TreeKind kind) {
   RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
+  if (kind == TreeKind::kBundle) RT_RETURN_IF_ERROR(CheckBundle(tree));
   RT_RETURN_IF_ERROR(RemoveTree(part));
   const bool cloned = trees_.Clone(manifest, part).ok();
-  if (!cloned) RT_RETURN_IF_ERROR(RemoveTree(part));
+  if (!cloned) {
+    RT_RETURN_IF_ERROR(RemoveTree(part));
+    RT_RETURN_IF_ERROR(CheckFits(tree, fs::path(part).parent_path().string()));
+  }
   const uint64_t id = trees_.Begin(manifest, tree, part);
   absl::Status status;
   if (!cloned) {
-    PeerSources* peers = BytesOf(tree) >= limits::kPeerTreeBytesMin ? peers_ : nullptr;
+    PeerSources* peers = TotalsOf(tree).bytes >= limits::kPeerTreeBytesMin ? peers_ : nullptr;
     Nearest nearest(source, trees_, peers, {.manifest = manifest, .before = id});
     status = RestoreEntries(nearest, tree, part, [&](size_t chunks) {
       ReachFailpoint("worker.restore.mid_pull");
@@ -166,7 +173,7 @@ absl::Status TreeFetcher::FetchAsReplica(BlobSource& from, const std::string& ma
   RT_ASSIGN_OR_RETURN(const Manifest tree, ParseManifest(text));
   const std::string part = trees_.NewPart();
   RT_RETURN_IF_ERROR(EnsureDirectory(fs::path(part).parent_path().string()));
-  absl::Status status = CheckSpace(fs::path(part).parent_path().string(), BytesOf(tree));
+  absl::Status status = CheckSpace(fs::path(part).parent_path().string(), TotalsOf(tree).bytes);
   if (absl::IsResourceExhausted(status)) trees_.FreeSpace();
   Nearest nearest(from, trees_, nullptr, {.manifest = manifest});
   if (status.ok()) status = RestoreEntries(nearest, tree, part, nullptr);

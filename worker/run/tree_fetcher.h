@@ -30,6 +30,8 @@ class PeerSources {
   virtual std::unique_ptr<BlobSource> Find(const std::string& manifest) = 0;
 };
 
+enum class TreeKind { kAny, kBundle };
+
 class TreeFetcher {
  public:
   // `peers`: null where there are none.
@@ -38,9 +40,10 @@ class TreeFetcher {
 
   // Writes the tree at `path`, which must not be there: below `part` first where that is another
   // one. From then on it serves others until Leave. NotFound and DataLoss: the head's store has
-  // lost it.
+  // lost it. Before a byte is written: InvalidArgument for a bundle above the limits, and what
+  // CheckUnpack says of the disk.
   absl::Status Fetch(const std::string& manifest, const std::string& part,
-                     const std::string& path);
+                     const std::string& path, TreeKind kind = TreeKind::kAny);
   // The same of a checkpoint that the store may not have yet, for the attempt that starts from it.
   // NotFound and DataLoss: it is lost.
   absl::Status FetchReplica(const std::string& manifest, const Fence& fence,
@@ -57,7 +60,9 @@ class TreeFetcher {
  private:
   absl::StatusOr<std::string> FindManifest(const std::string& manifest);
   absl::Status Write(BlobSource& source, const std::string& manifest, const std::string& text,
-                     const std::string& part, const std::string& path);
+                     const std::string& part, const std::string& path,
+                     TreeKind kind = TreeKind::kAny);
+  absl::Status CheckFits(const Manifest& tree, const std::string& directory);
 
   BlobSource& head_;
   LocalTrees& trees_;

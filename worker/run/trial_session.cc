@@ -230,19 +230,59 @@ void TrialSocket::Driver(Connection& connection, const Json& message) {
                                                 std::to_string(limits::kDriverCallsMax) +
                                                 " calls at once; wait for one to end")));
   }
-  head_.DriverCall(connection.attempt->fence(), call->Dump(),
-                   [this, connection_id = connection.id, id,
-                    attempt = connection.attempt](absl::StatusOr<std::string> answer) {
-                     attempt->EndDriverCall();
+  Ask(connection, {id, call->Dump()});
+}
+
+void TrialSocket::Ask(const Connection& connection, DriverAsk ask) {
+  const std::string call = ask.call;
+  head_.DriverCall(connection.attempt->fence(), call,
+                   [this, id = connection.id, attempt = connection.attempt,
+                    ask = std::move(ask)](absl::StatusOr<std::string> answer) mutable {
+                     const size_t bytes = answer.ok() ? answer->size() : 0;
                      auto json = answer.ok() ? Json::Parse(*answer)
                                              : absl::StatusOr<Json>(answer.status());
-                     if (!json.ok() || !json->is_object()) {
-                       return SendLater(connection_id, DriverReply(id, json));
+                     Json reply;
+                     if (json.ok() && json->is_object()) {
+                       reply = *std::move(json);
+                       reply.Set("op", "driver");
+                       reply.Set("id", ask.id);
+                     } else {
+                       reply = DriverReply(ask.id, json);
                      }
-                     json->Set("op", "driver");
-                     json->Set("id", id);
-                     SendLater(connection_id, std::move(*json));
+                     attempt->EndDriverCall();
+                     Post([this, id, bytes, ask = std::move(ask), reply = std::move(reply)] {
+                       TakeAnswer(id, ask, reply, bytes);
+                     });
                    });
+}
+
+// What a program does not read must not fill this daemon's memory, however many calls it made.
+void TrialSocket::TakeAnswer(uint64_t id, DriverAsk ask, Json reply, size_t bytes) {
+  auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  if (ask.is_repeated) connection.repeats = false;
+  Flush(connection);
+  const bool is_unread = connection.out.size() > limits::kTrialUnreadMax;
+  const bool is_large = bytes > limits::kDriverAnswerKept;
+  if (is_unread && is_large && ask.call.size() <= limits::kDriverCallKept) {
+    connection.attempt->KeepDriverCall();
+    ask.is_repeated = true;
+    connection.to_repeat.push_back(std::move(ask));
+    return;
+  }
+  Send(connection, reply);
+  Flush(connection);
+}
+
+// One at a time, so that each of them is repeated once.
+void TrialSocket::AskAgain(Connection& connection) {
+  if (connection.to_repeat.empty() || connection.repeats || connection.finishing) return;
+  if (connection.out.size() > limits::kTrialUnreadMax) return;
+  connection.repeats = true;
+  DriverAsk ask = std::move(connection.to_repeat.front());
+  connection.to_repeat.pop_front();
+  Ask(connection, std::move(ask));
 }
 
 void TrialSocket::BlobPush(Connection& connection, const Json& id, const Json& call) {

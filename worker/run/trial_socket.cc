@@ -329,6 +329,7 @@ void TrialSocket::Visit() {
     TakeIfSpace(connection);
     AnswerWaits(connection);
     Flush(connection);
+    AskAgain(connection);
     if (!connection.polled && !IsBlocked(connection)) resumed.push_back(id);
   }
   for (uint64_t id : resumed) Process(id);
@@ -360,6 +361,8 @@ void TrialSocket::Drop(uint64_t id) {
   if (found == connections_.end()) return;
   Poll(found->second, false);
   ::close(found->second.fd);
+  for (size_t i = 0; i < found->second.to_repeat.size(); ++i)
+    found->second.attempt->EndDriverCall();
   found->second.attempt->NoteDisconnected();
   connections_.erase(found);
 }

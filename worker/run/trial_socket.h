@@ -45,6 +45,12 @@ class TrialSocket {
     uint64_t spool_seq = 0;
     uint64_t reply_seq = 0;
   };
+  // A call of a driver, with the id that the driver knows it by.
+  struct DriverAsk {
+    Json id;
+    std::string call;
+    bool is_repeated = false;  // Its first answer was not kept.
+  };
   struct Connection {
     uint64_t id = 0;
     int fd = -1;
@@ -64,6 +70,8 @@ class TrialSocket {
     std::optional<Millis> evict_sent;  // By when.
     uint64_t ack = 0;  // Of a row that is spooled and not yet acknowledged.
     std::vector<Wait> waits;
+    std::deque<DriverAsk> to_repeat;
+    bool repeats = false;  // One of them is under way.
   };
   struct Listener {
     int fd = -1;
@@ -117,6 +125,9 @@ class TrialSocket {
                    const absl::StatusOr<uint64_t>& number);
   void TellLost(uint64_t id, uint64_t seq, const absl::Status& why);
   void Driver(Connection& connection, const Json& message);
+  void Ask(const Connection& connection, DriverAsk ask);
+  void TakeAnswer(uint64_t id, DriverAsk ask, Json reply, size_t bytes);
+  void AskAgain(Connection& connection);
   void BlobPush(Connection& connection, const Json& id, const Json& call);
   void BlobPull(Connection& connection, const Json& id, const Json& call);
   void Send(Connection& connection, const Json& message);

@@ -7,9 +7,9 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
-#include "worker/run/log_patterns.h"
 #include "worker/run/memory_watch.h"
 
 namespace rt::worker {
@@ -218,7 +218,7 @@ void WorkerLoop::Watch(const Fence& fence) {
 }
 
 void WorkerLoop::NoteEnd(const Fence& fence, const ExitFacts& exit) {
-  ended_[fence] = {.exit = exit};
+  ended_[fence] = std::chrono::steady_clock::now();
   parts_.socket.Finish(fence);
   Feed(input::Exited{fence, exit});
 }
@@ -260,6 +260,7 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
       std::lock_guard lock(mutex_);
       if (auto kept = bodies_.find(body.fence); kept != bodies_.end()) kept->second = body;
     }
+    if (IsTransient(prepared)) SayWaits(body.fence, prepared);
     const uint32_t kept_port = prepared.ok() && body.keeps_port ? body.port : 0;
     Post(input::Prepared{body.fence, prepared.ok(), IsTransient(prepared), MessageOf(prepared),
                          kept_port, body.broken_checkpoint});
@@ -267,6 +268,16 @@ void WorkerLoop::Perform(const action::Prepare& prepare) {
   if (!parts_.pool.TrySubmit(std::move(job))) {
     Post(input::Prepared{prepare.fence, false, true, "too much at once"});
   }
+}
+
+// It is tried again, for as long as the head wants it to run here.
+void WorkerLoop::SayWaits(const Fence& fence, const absl::Status& why) {
+  std::lock_guard lock(mutex_);
+  const uint64_t count = waits_.Note(SteadyClock());
+  if (count == 0) return;
+  const std::string hint = HintOf(why);
+  RT_LOG(kWarning) << rt::ToString(fence) << " cannot start yet: " << EscapeControl(MessageOf(why))
+                   << (hint.empty() ? "" : "; " + hint) << " (" << count << " since the last time)";
 }
 
 void WorkerLoop::Perform(const action::Launch& launch) {
@@ -425,47 +436,6 @@ void WorkerLoop::WatchProgress() {
       RT_LOG(kInfo) << rt::ToString(fence) << ": " << why;
     }
     Feed(input::Hung{fence, why});
-  }
-}
-
-// Nobody will go on from what it saved: people want it, and its node may go. Who goes on elsewhere
-// need not wait for the store.
-bool WorkerLoop::IsItsEnd(const LiveAttempt& live, const Fence& fence) const {
-  const AttemptState& attempt = state_.attempts.at(fence);
-  const Standing standing = live.standing();
-  if (live.said_suspended() || standing.suspend || standing.evict || !attempt.wanted) return false;
-  return attempt.stop || (attempt.exit.exit_code == 0 && attempt.exit.signal == 0);
-}
-
-void WorkerLoop::PumpEnded() {
-  std::vector<Fence> draining;
-  for (const auto& [fence, attempt] : state_.attempts) {
-    if (attempt.stage == Stage::kDraining) draining.push_back(fence);
-  }
-  for (const Fence& fence : draining) {
-    const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kEnd);
-    auto live = parts_.attempts.Find(fence);
-    const ExitFacts exit = state_.attempts.at(fence).exit;
-    if (live == nullptr) {
-      Feed(input::Drained{fence, 0, {}});
-      continue;
-    }
-    if (!ended_.contains(fence)) NoteEnd(fence, exit);  // It was never started.
-    if (!live->PumpStdout(false)) {
-      if (!live->spool().IsFull()) Wake();  // There is more.
-      continue;
-    }
-    if (!live->IsSocketDone() || parts_.pushes.Has(fence)) continue;
-    if (parts_.pushes.HasUnstored(fence.attempt.owner) && IsItsEnd(*live, fence)) continue;
-    live->PumpStdout(true);
-    live->Flush();
-    const bool failed = exit.exit_code != 0 || exit.signal != 0;
-    ReachFailpoint("worker.exit.before_report");
-    Feed(input::Drained{fence, live->spool().last_seq(), live->LastError(exit),
-                        live->said_suspended(),
-                        failed ? FindPatterns(live->dir().path, live->body().log_patterns)
-                               : std::vector<uint32_t>{},
-                        live->WhatWasRefused()});
   }
 }
 

@@ -17,6 +17,7 @@
 #include "worker/run/launcher.h"
 #include "worker/run/live_attempt.h"
 #include "worker/run/loop_activity.h"
+#include "worker/run/refusal_log.h"
 #include "worker/run/trial_socket.h"
 
 namespace rt::worker {
@@ -53,10 +54,6 @@ class WorkerLoop {
 
  private:
   void SendDecided(const input::Desired& desired, bool suspended);
-  struct Ended {
-    ExitFacts exit;
-    bool drained = false;
-  };
   // An attempt whose warm-start server has not answered.
   struct Forking {
     LaunchBody body;
@@ -90,6 +87,8 @@ class WorkerLoop {
   void WatchMemory();
   void WatchProgress();
   bool IsItsEnd(const LiveAttempt& live, const Fence& fence) const;
+  void SayWaits(const Fence& fence, const absl::Status& why);
+  std::string GiveUpPush(const LiveAttempt& live, const Fence& fence);
   void PumpEnded();
 
   LoopParts parts_;
@@ -104,11 +103,12 @@ class WorkerLoop {
   std::map<Fence, LaunchBody> bodies_;
   std::vector<Observed> observed_;
   std::vector<Forking> new_forking_;
+  RefusalLog waits_;  // What cannot start yet.
   // The loop's thread only.
   WorkerState state_;
   std::map<Fence, int> pidfds_;
   std::vector<Forking> forking_;
-  std::map<Fence, Ended> ended_;
+  std::map<Fence, std::chrono::steady_clock::time_point> ended_;  // When, as this daemon saw.
   std::chrono::steady_clock::time_point pumped_at_{};
   std::chrono::steady_clock::time_point weighed_at_{};
   std::chrono::steady_clock::time_point watched_at_{};
