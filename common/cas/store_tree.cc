@@ -60,6 +60,9 @@ class TreeStorer {
   bool IsWanted(const std::string& relative, bool is_directory) const;
   absl::Status AddLink(const std::string& path, const std::string& relative);
   bool IsUnreadable(const std::string& relative, const absl::Status& status);
+  // People work where a bundle is taken from: what has gone since its directory was listed is not
+  // in it. What a trial saved must be whole.
+  bool HasGone(int error) const { return is_bundle_ && error == ENOENT; }
   absl::Status CheckManifestSize(const ManifestEntry& entry, Bytes file_bytes) const;
   absl::Status ReadChunks(int fd, Bytes file_bytes, ManifestEntry& entry);
   absl::Status AddChunk(std::string bytes, ManifestEntry& entry);
@@ -147,8 +150,11 @@ absl::Status TreeStorer::AddDirectory(const std::string& directory, const std::s
   const size_t entries_before = manifest_.entries.size();
   if (is_bundle_) ReadIgnoreFiles(directory, relative);
   absl::StatusOr<std::vector<std::string>> names = SortedNames(directory);
-  if (!names.ok())
+  if (!names.ok()) {
+    const bool has_gone = !relative.empty() && ::access(directory.c_str(), F_OK) != 0;
+    if (has_gone && HasGone(errno)) return absl::OkStatus();
     return IsUnreadable(relative, names.status()) ? absl::OkStatus() : names.status();
+  }
   for (const std::string& name : *names)
     RT_RETURN_IF_ERROR(
         AddEntry(directory + "/" + name, relative.empty() ? name : relative + "/" + name));
@@ -180,6 +186,7 @@ absl::Status TreeStorer::AddEntry(const std::string& path, const std::string& re
   if (excluded_.contains(path)) return absl::OkStatus();
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
+    if (HasGone(errno)) return absl::OkStatus();
     const absl::Status failed = ErrnoStatus(errno, path);
     return !IsWanted(relative, false) || IsUnreadable(relative, failed) ? absl::OkStatus() : failed;
   }
@@ -227,7 +234,7 @@ TreeSize TreeStorer::Measured() {
 absl::Status TreeStorer::AddLink(const std::string& path, const std::string& relative) {
   char text[PATH_MAX];
   ssize_t size = ::readlink(path.c_str(), text, sizeof text);
-  if (size < 0) return ErrnoStatus(errno, path);
+  if (size < 0) return HasGone(errno) ? absl::OkStatus() : ErrnoStatus(errno, path);
   ManifestEntry entry{.path = relative,
                       .kind = ManifestEntry::Kind::kLink,
                       .target = std::string(text, static_cast<size_t>(size))};
@@ -245,6 +252,7 @@ absl::Status TreeStorer::AddLink(const std::string& path, const std::string& rel
 absl::Status TreeStorer::AddFile(const std::string& path, const std::string& relative) {
   int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) {
+    if (HasGone(errno)) return absl::OkStatus();
     const absl::Status failed = ErrnoStatus(errno, "open " + path);
     return IsUnreadable(relative, failed) ? absl::OkStatus() : failed;
   }

@@ -255,3 +255,21 @@ TEST_CASE("tree: a file whose manifest would be too long is refused before it is
   CHECK(MessageOf(stored.status()).find("8.0 TiB") != std::string::npos);
   CHECK(MessageOf(stored.status()).find("15.0 MiB") != std::string::npos);
 }
+
+TEST_CASE("tree: a bundle lacks what goes while it is taken; a checkpoint must be whole") {
+  Folder from;
+  from.Write("a", std::string(100, 'a'));
+  from.Write("b", "1");
+  from.Write("c/d", "2");
+  const auto remove_others = [&](Bytes) {
+    fs::remove(from.path + "/b");
+    fs::remove_all(from.path + "/c");
+  };
+  MemStore store;
+  auto bundle =
+      StoreTree(store, from.path, {.honour_ignore_files = true, .on_progress = remove_others});
+  REQUIRE(bundle.ok());
+  CHECK(PathsOf(store, *bundle) == std::vector<std::string>{"a"});
+  from.Write("b", "1");
+  CHECK_FALSE(StoreTree(store, from.path, {.on_progress = remove_others}).ok());
+}
