@@ -8,10 +8,15 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <thread>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/base/time.h"
+#include "common/run/subprocess.h"
 
 namespace rt {
 namespace {
@@ -134,12 +139,42 @@ bool Exists(const std::string& path) {
   return ::lstat(path.c_str(), &info) == 0;
 }
 
+namespace {
+
+constexpr Millis kEndingHolderMax = 10'000;
+
+// "process 12 (rt-head)": of the lock file.
+bool IsHolderEnding(const std::string& holder) {
+  pid_t pid = 0;
+  return std::sscanf(holder.c_str(), "process %d", &pid) == 1 && IsEnding(pid);
+}
+
+// The lock of a process that was killed is free once the kernel has closed its files, which takes a
+// while when it was large or the machine is busy: the next daemon is not turned away meanwhile.
+bool LockSoon(int fd, const std::string& path) {
+  const auto began = std::chrono::steady_clock::now();
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    const auto waited = std::chrono::steady_clock::now() - began;
+    const bool is_ending = IsHolderEnding(ReadFile(path, 4'096).value_or(""));
+    const bool is_late = waited > std::chrono::milliseconds(kEndingHolderMax);
+    if (error != EWOULDBLOCK || !is_ending || is_late) {
+      errno = error;
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& directory) {
   std::string path = directory + "/LOCK";
   int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return ErrnoStatus(errno, "open " + path);
   DirectoryLock lock(fd);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+  if (!LockSoon(fd, path)) {
     if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock " + path);
     auto holder = ReadFile(path, 4'096);
     std::string name(Trim(holder.ok() ? *holder : ""));

@@ -39,7 +39,8 @@ absl::Status RemoveTree(const std::string& path);
 bool Exists(const std::string& path);  // Of the name itself: a dangling link exists.
 
 // An flock on <directory>/LOCK, held until destruction (and released by the kernel when we die).
-// The error of a second taker is FailedPrecondition and names the holder.
+// The error of a second taker is FailedPrecondition and names the holder. Waits for a holder that
+// was killed and whose files the kernel has not closed yet.
 class DirectoryLock {
  public:
   static absl::StatusOr<DirectoryLock> Acquire(const std::string& directory);

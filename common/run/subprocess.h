@@ -73,5 +73,8 @@ struct ProcessIdentity {
 absl::StatusOr<ProcessIdentity> ReadProcessIdentity(pid_t pid);  // NotFound when there is none.
 // Whether this very process exists and is not a zombie.
 bool IsAlive(const ProcessIdentity& process);
+// Whether the process has ended, or ends without running anything more: it exits, or was sent
+// SIGKILL.
+bool IsEnding(pid_t pid);
 
 }  // namespace rt

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -86,6 +87,30 @@ TEST_CASE("files: the second taker of a lock learns who holds it, and its releas
           std::string::npos);
   }
   CHECK(DirectoryLock::Acquire(folder.path()).ok());
+}
+
+TEST_CASE("files: the lock of a process that was killed is waited for") {
+  TempDir folder("files");
+  constexpr size_t kHeld = 64 << 20;  // Its end takes the kernel a while.
+  for (int round = 0; round < 10; ++round) {
+    int ready[2];
+    REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      std::string held(kHeld, 'x');
+      auto lock = DirectoryLock::Acquire(folder.path());
+      if (!lock.ok() || ::write(ready[1], held.data(), 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    REQUIRE(::read(ready[0], &byte, 1) == 1);
+    ::close(ready[0]);
+    REQUIRE(::kill(child, SIGKILL) == 0);
+    CHECK(DirectoryLock::Acquire(folder.path()).ok());
+    CHECK(::waitpid(child, nullptr, 0) == child);
+  }
 }
 
 TEST_CASE("files: a copy has the bytes of a sparse file, and its holes") {
