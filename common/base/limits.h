@@ -24,7 +24,7 @@ inline constexpr size_t kStreamPieceBytes = 1u << 20;
 // Fixed chunk size of the content-addressed store.
 inline constexpr size_t kChunkBytes = 4u << 20;
 
-// Text of a manifest: it travels in one message of the byte streams, whose other fields need little.
+// Text of a manifest: it travels in one message of the byte streams, whose other fields are small.
 // With chunks of kChunkBytes it is what a tree of about 850 GiB needs.
 inline constexpr size_t kManifestBytesMax = 15u << 20;
 

@@ -185,7 +185,7 @@ struct TrialEnded {
 // An owner got nodes: attempt `number` is the current one from here on. `checkpoint` (0: none) is
 // what it starts from. `start_after`: the attempt behind which it is backfilled, which ends first
 // and passes its capacity on; no owner: it has capacity of its own. `ranks`: so many of the members
-// run a program; 0: as many as its owner asks for, which is one in records that this release writes.
+// run a program; 0: as many as its owner asks for, which is one except in older records.
 struct AttemptPlaced {
   AttemptId attempt;
   std::vector<Member> members;

@@ -20,7 +20,7 @@ const OwnerPolicy* FindPolicy(Owner::Kind kind) {
 
 const OwnerPolicy& PolicyOf(const Owner& owner) {
   const OwnerPolicy* policy = FindPolicy(owner.kind);
-  RT_CHECK_BECAUSE(policy != nullptr, "the owner of an attempt has a kind that is not in the table");
+  RT_CHECK_BECAUSE(policy != nullptr, "the kind of an attempt's owner is not in the table");
   return *policy;
 }
 

@@ -41,8 +41,8 @@ class Settings {
     std::lock_guard lock(mutex_);
     store_ = &store;
   }
-  // Whether the bundle of a submission is accepted, by its size when it is unpacked. One that is not
-  // in the store (yet) is checked by the workers. Blocks.
+  // Whether the bundle of a submission is accepted, by its size when it is unpacked. One that the
+  // store lacks (yet) is checked by the workers. Blocks.
   absl::Status CheckSubmitted(const std::string& bundle) const {
     SweptStore* store = nullptr;
     {

@@ -1,5 +1,5 @@
-// Events as text for stories: one line each, by RT_FIELDS; what is zero or empty is left out, and so
-// are the records' own numbers.
+// Events as text for stories: one line each, by RT_FIELDS, without the records' numbers and without
+// what is zero or empty.
 #pragma once
 
 #include <string>

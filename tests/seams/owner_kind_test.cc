@@ -111,7 +111,8 @@ TEST_CASE("a kind of owner is one row: placed, launched, ended, placed again, st
   service.stop_requested = true;
   for (const DesiredAttempt& desired : DesiredFor(cluster.core.world, NodeId{1}))
     CHECK(desired.stop);
-  cluster.running = {{{{kWeb, 2}, 0}, {.fence = {{kWeb, 2}, 0}, .phase = Observed::Phase::kExited}}};
+  const Fence second_run{{kWeb, 2}, 0};
+  cluster.running = {{second_run, {.fence = second_run, .phase = Observed::Phase::kExited}}};
   cluster.Sync();
   CHECK(cluster.live() == nullptr);
   CHECK(cluster.core.world.index.ready_order.empty());

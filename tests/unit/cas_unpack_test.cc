@@ -28,7 +28,8 @@ TEST_CASE("unpack: a bundle that names one chunk 800 times is refused by its siz
   MemStore store;
   const std::string chunk(limits::kChunkBytes, 'x');
   REQUIRE(store.PutChunk(Digest(chunk), chunk).ok());
-  const std::string manifest = *store.PutManifest(*FormatManifest({.entries = {Repeated("a", 800)}}));
+  const Manifest repeated{.entries = {Repeated("a", 800)}};
+  const std::string manifest = *store.PutManifest(*FormatManifest(repeated));
   const absl::Status refused = CheckBundle(store, manifest);
   CHECK(absl::IsInvalidArgument(refused));
   CHECK(MessageOf(refused) ==

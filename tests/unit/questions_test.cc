@@ -1,6 +1,7 @@
 // What a driver's poll answers: every record that the driver reads, once, whatever wakes the poll.
 #include <memory>
 
+#include "common/base/status.h"
 #include "common/cas/mem_store.h"
 #include "head/service/driver_ops.h"
 #include "head/service/operations.h"

@@ -88,7 +88,7 @@ TEST_CASE("the cache is bounded in bytes as well") {
   CHECK(trees.kept() == 2);
 }
 
-TEST_CASE("a tree that is too large for the disk, or as a bundle, is refused before a byte is there") {
+TEST_CASE("a tree too large for the disk, or as a bundle, is refused before a byte is there") {
   Trees trees;
   const std::string chunk(limits::kChunkBytes, 'x');
   REQUIRE(trees.store.PutChunk(Digest(chunk), chunk).ok());

@@ -166,8 +166,9 @@ void CheckpointPusher::Recover(std::shared_ptr<LiveAttempt> attempt) {
       // Moved as a whole or, when it was copied, perhaps not: then its trial says it again.
       auto note = ReadNote(directory);
       const bool whole = note.ok() && note->GetBool("given") && Exists(directory + "/tree");
-      if (!whole || std::rename(directory.c_str(), TakenPathOf(*attempt, seq).c_str()) != 0) continue;
-      directory = TakenPathOf(*attempt, seq);
+      const std::string taken = TakenPathOf(*attempt, seq);
+      if (!whole || std::rename(directory.c_str(), taken.c_str()) != 0) continue;
+      directory = taken;
     }
     found[seq] = directory;
   }
