@@ -1,4 +1,4 @@
-"""Packs a trainable, with the sources of its modules, for rt/_trial.py to unpack."""
+"""Packs a trainable, with the sources of its modules, for rt/_attempt.py to unpack."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 It is started like a trial (`python -m rt._trial`, with the same interpreter, flags, environment and
 import path) under a group's rt-shim. It talks to the shim over the socket RT_WARM_SERVER
 (worker/run/shim_group.h has the messages). A child is made to look like a new process before any
-user code runs. It then tells the shim that it started, and runs the trial as rt/_trial.py does.
+user code runs. It then tells the shim that it started, and runs the trial as rt/_attempt.py does.
 
 The fork server refuses a trainable whose imports do not survive a fork. Its trials then start cold.
 """
@@ -23,7 +23,7 @@ import threading
 import traceback
 from typing import Any, NoReturn, Optional
 
-from rt import _api, _imports, _session, _trial
+from rt import _api, _attempt, _imports, _session
 from rt._session import Session
 from rt._wire import Wire
 
@@ -201,7 +201,7 @@ class Server:
 
     def _become(self, request: Request) -> NoReturn:
         """The child: it becomes a new process, as far as user code can tell, and runs the trial."""
-        code = _trial.EXIT_FAILED
+        code = _attempt.EXIT_FAILED
         try:
             self._prepare(request)
             code = _run(self._payload)
@@ -234,7 +234,7 @@ class Server:
         try:
             self._control.send(f"started {request.number} {os.getpid()}".encode())
         except OSError:
-            os._exit(_trial.EXIT_FAILED)  # The shim is gone: no process would reap the trial.
+            os._exit(_attempt.EXIT_FAILED)  # The shim is gone: no process would reap the trial.
         self._control.close()
 
 
@@ -250,7 +250,7 @@ def _reseed() -> None:
 
 def _run(payload: dict[str, Any]) -> int:
     try:
-        return _trial.main(payload)
+        return _attempt.main(payload)
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):
             return int(error.code or 0)
@@ -286,8 +286,8 @@ def _rehearse() -> None:
             session = Session("", "", wire=Wire(ours))
             theirs.sendall(_ACK)
             _session.current = session
-            config = _trial.read_config(session, payload)
-            _trial.run_function(_rehearsed, config, payload["call"])
+            config = _attempt.read_config(session, payload)
+            _attempt.run_function(_rehearsed, config, payload["call"])
             session.barrier()
     _session.current = None
 
@@ -307,7 +307,7 @@ def serve() -> NoReturn:
     why: Optional[str] = None
     payload: dict[str, Any] = {}
     try:
-        payload = _trial.load_payload()
+        payload = _attempt.load_payload()
         _imports.import_all([payload["trainable"], payload.get("stop_function")])
         why = obstacle()
     except BaseException as error:

@@ -15,8 +15,8 @@ from rt import _pack
 
 CHILD = """
 import pickle, sys
-from rt import _trial
-payload = _trial.load_payload()
+from rt import _attempt
+payload = _attempt.load_payload()
 made = payload["trainable"]({})
 import nets, deep.inner.layers
 assert type(made) is nets.Net and isinstance(made.layer, deep.inner.layers.Layer)
@@ -24,7 +24,7 @@ assert pickle.loads(pickle.dumps(made)).width == 3
 try:
     made.fail()
 except ZeroDivisionError as error:
-    print(_trial.user_traceback(error))
+    print(_attempt.user_traceback(error))
 """
 
 

@@ -139,7 +139,7 @@ def test_an_exception_arrives_with_the_users_frames_only(tmp_path: Path) -> None
     assert code == 1
     assert worker.errors[0]["kind"] == "KeyError"
     assert worker.errors[0]["traceback"].count("test_trial.py") == 2
-    assert "_trial.py" not in worker.errors[0]["traceback"].replace("test_trial.py", "")
+    assert "_attempt.py" not in worker.errors[0]["traceback"].replace("test_trial.py", "")
     assert "KeyError: 'lost'" in errors
     assert metrics(worker, "x") == [1]
 
