@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/client/nouns.h"
 #include "cli/download/download.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 
 namespace rt {
 

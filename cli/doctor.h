@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/head_client.h"
-#include "cli/home.h"
+#include "cli/client/head_client.h"
+#include "cli/client/home.h"
 #include "common/base/json.h"
 
 namespace rt {

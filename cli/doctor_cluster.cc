@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <ctime>
 
-#include "cli/commands/common.h"
+#include "cli/client/local_cluster.h"
+#include "cli/client/nouns.h"
 #include "cli/doctor.h"
-#include "cli/local_cluster.h"
 #include "cli/render/nouns.h"
 #include "cli/render/spans.h"
 #include "common/base/status.h"

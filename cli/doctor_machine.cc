@@ -11,8 +11,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/commands/submit.h"
 #include "cli/doctor.h"
+#include "cli/programs.h"
 #include "cli/render/spans.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

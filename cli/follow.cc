@@ -1,6 +1,6 @@
 #include "cli/follow.h"
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "common/run/clock.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 #include "common/base/ids.h"
 
 namespace rt {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "cli/commands/common.h"
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
+#include "cli/client/nouns.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 #include "cli/invocation.h"
 #include "cli/render/live.h"
 #include "common/base/time.h"

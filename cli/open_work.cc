@@ -1,6 +1,6 @@
 #include "cli/open_work.h"
 
-#include "cli/commands/common.h"
+#include "cli/client/nouns.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 

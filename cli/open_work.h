@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 
 namespace rt {
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "common/run/clock.h"
 
 namespace rt {

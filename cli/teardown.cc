@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/archive.h"
 #include "cli/bring_home.h"
-#include "cli/commands/common.h"
+#include "cli/client/archive.h"
+#include "cli/client/nouns.h"
 #include "cli/open_work.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

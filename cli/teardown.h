@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/archive.h"
-#include "cli/head_client.h"
-#include "cli/home.h"
-#include "cli/local_cluster.h"
+#include "cli/client/archive.h"
+#include "cli/client/head_client.h"
+#include "cli/client/home.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/json.h"
 #include "common/run/subprocess.h"
 

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 
 namespace rt {
 

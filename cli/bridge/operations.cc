@@ -3,8 +3,8 @@
 #include <map>
 
 #include "cli/bridge/bridge.h"
-#include "cli/commands/common.h"
-#include "cli/home.h"
+#include "cli/client/home.h"
+#include "cli/client/nouns.h"
 #include "cli/live_view.h"
 #include "cli/render/unreachable.h"
 #include "cli/snapshot.h"

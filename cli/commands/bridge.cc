@@ -7,9 +7,9 @@
 
 #include <cerrno>
 
+#include "cli/client/local_cluster.h"
 #include "cli/commands/common.h"
 #include "cli/commands/up.h"
-#include "cli/local_cluster.h"
 #include "cli/render/error.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"

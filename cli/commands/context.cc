@@ -2,10 +2,10 @@
 // `rt token create --role user|viewer|admin`.
 #include <cstdio>
 
-#include "cli/archive.h"
+#include "cli/client/archive.h"
+#include "cli/client/head_probe.h"
+#include "cli/client/join.h"
 #include "cli/commands/common.h"
-#include "cli/head_probe.h"
-#include "cli/join.h"
 #include "cli/render/table.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

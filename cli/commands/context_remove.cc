@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "cli/client/home.h"
 #include "cli/commands/acting.h"
-#include "cli/home.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 

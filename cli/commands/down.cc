@@ -1,7 +1,7 @@
 // `rt down [CLUSTER.yaml|NAME]`.
 #include <cstdio>
 
-#include "cli/archive.h"
+#include "cli/client/archive.h"
 #include "cli/commands/acting.h"
 #include "cli/commands/common.h"
 #include "cli/teardown.h"

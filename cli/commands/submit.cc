@@ -100,18 +100,6 @@ bool TakeDown(const Home& home, const std::string& name, Watcher& watcher, bool 
 
 }  // namespace
 
-absl::StatusOr<std::string> FindProgram(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  for (const std::string& directory : Split(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
-    std::string candidate = AbsolutePath((directory.empty() ? "." : directory) + "/" + name);
-    std::error_code error;
-    if (std::filesystem::is_regular_file(candidate, error) &&
-        access(candidate.c_str(), X_OK) == 0)
-      return candidate;
-  }
-  return Invalid("'" + name + "' is not in the PATH");
-}
-
 absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home& home,
                                                  std::vector<std::string> exclude,
                                                  bool verbose) {

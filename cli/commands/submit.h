@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/common.h"
+#include "cli/programs.h"
 #include "cli/teardown.h"
 #include "common/yaml/experiment_file.h"
 
@@ -30,7 +31,6 @@ absl::StatusOr<std::string> PushWorkingDirectory(HeadClient& client, const Home&
 // The job's argv: the script below the bundle's root when it is there, absolute otherwise. An error
 // names what is missing.
 absl::StatusOr<std::vector<std::string>> ArgvOf(const Submission& submission);
-absl::StatusOr<std::string> FindProgram(const std::string& name);  // Absolute, from PATH.
 // SIGINT must be blocked (BlockInterrupts) before the first thread starts.
 void BlockInterrupts();
 // What Ctrl-C does: at first it ends this process with 130 (nothing was accepted yet; a watcher

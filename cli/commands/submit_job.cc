@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/client/local_cluster.h"
 #include "cli/commands/submit.h"
 #include "cli/follow.h"
-#include "cli/local_cluster.h"
 #include "cli/render/job_end.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

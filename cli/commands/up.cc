@@ -5,9 +5,9 @@
 
 #include <cstdio>
 
-#include "cli/archive.h"
+#include "cli/client/archive.h"
+#include "cli/client/local_cluster.h"
 #include "cli/commands/acting.h"
-#include "cli/local_cluster.h"
 #include "cli/render/spans.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "cli/head_client.h"
-#include "cli/home.h"
+#include "cli/client/head_client.h"
+#include "cli/client/home.h"
 #include "common/yaml/cluster_spec.h"
 
 namespace rt {

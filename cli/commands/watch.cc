@@ -3,9 +3,9 @@
 #include <map>
 #include <optional>
 
+#include "cli/client/local_cluster.h"
 #include "cli/commands/common.h"
 #include "cli/live_view.h"
-#include "cli/local_cluster.h"
 #include "cli/quit_key.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"

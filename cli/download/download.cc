@@ -2,11 +2,11 @@
 
 #include <cstdio>
 
-#include "cli/commands/common.h"
+#include "cli/client/local_cluster.h"
+#include "cli/client/nouns.h"
 #include "cli/download/download_parts.h"
 #include "cli/download/log_download.h"
 #include "cli/download/tree_download.h"
-#include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/manifest.h"

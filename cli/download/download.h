@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/client/head_client.h"
 #include "cli/download/download_log.h"
-#include "cli/head_client.h"
 #include "common/base/ids.h"
 #include "common/base/json.h"
 

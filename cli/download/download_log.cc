@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
+#include "cli/client/local_cluster.h"
 #include "cli/download/tree_download.h"
-#include "cli/local_cluster.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "common/run/clock.h"

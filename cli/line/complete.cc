@@ -1,5 +1,5 @@
 // What the shell's completion offers, and the manual pages.
-#include "cli/home.h"
+#include "cli/client/home.h"
 #include "cli/line/command_line.h"
 #include "cli/render/man.h"
 #include "common/base/status.h"

@@ -18,6 +18,10 @@ CLEAN = {
         "message Record {\n  oneof e {\n    NodeLost node_lost = 1;\n  }\n}\n",
     "tests/sim/auditor.cc": "void See(const event::NodeLost&) {}\n",
     "tests/sim/CMakeLists.txt": "add_executable(sim auditor.cc)\n",
+    "python/rt/__init__.py": "def f():\n    from rt import tune\n",
+    "python/rt/_json.py": "import json\n",
+    "python/rt/tune/__init__.py": "from rt import _json\nfrom . import _space\n",
+    "python/rt/tune/_space.py": "from rt._json import dump\n",
     "head/core/CMakeLists.txt": "rt_library(rt_head_core SOURCES step.cc)\n",
     "head/core/step.cc": '#include "head/core/core.h"\n#include <map>\n'
                          '// A mutex, in words only; system() too.\n'
@@ -60,6 +64,11 @@ PLANTED = [
     ("'makes room': docs/glossary.md", "head/core/x.h", "// A trial makes room.\n"),
     ("'for ever': docs/glossary.md", "cli/x.h", 'const char* kText = "it waits for ever";\n'),
     ("'let go': docs/glossary.md", "head/core/step.cc", 'const char* kText = "let go of it";\n'),
+    ("may not include cli/commands", "cli/client/x.h", '#include "cli/commands/common.h"\n'),
+    ("may not include cli (cli/x.h)", "cli/render/y.h", '#include "cli/x.h"\n'),
+    ("rt._json may not import rt.tune", "python/rt/_json.py", "def f():\n    import rt.tune\n"),
+    ("cycle: rt.tune._space -> rt.tune._space", "python/rt/tune/_space.py",
+     "from . import _space\n"),
     ("is in no CMakeLists.txt", "cli/forgotten.cc", "int x;\n"),
     ("other fields of NodeLost", "docs/journal.md", "| `NodeLost` | node | it is lost |\n"),
     ("no row for NodeLost", "docs/journal.md", "NodeLost\n"),

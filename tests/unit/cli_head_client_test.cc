@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 #include "common/base/busy.h"
 #include "common/rpc/channel.h"
 

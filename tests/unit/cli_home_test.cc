@@ -1,14 +1,14 @@
 // Whom the command trusts on a machine of several users: the owner of RT_HOME, and pid files of
 // daemons only.
-#include <catch2/catch.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "cli/archive.h"
-#include "cli/home.h"
-#include "cli/local_cluster.h"
+#include "cli/client/archive.h"
+#include "cli/client/home.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"

@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "cli/selector.h"
+#include "cli/client/selector.h"
 #include "cli/shellwords.h"
 #include "common/base/status.h"
 

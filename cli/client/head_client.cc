@@ -1,4 +1,4 @@
-#include "cli/head_client.h"
+#include "cli/client/head_client.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "absl/strings/numbers.h"
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/busy.h"
 #include "common/base/rng.h"
@@ -61,8 +61,8 @@ std::shared_ptr<grpc::Channel> HeadClient::BulkChannel() {
 absl::Status HeadClient::Refresh() {
   std::lock_guard one_at_a_time(locate_mutex_);
   RT_ASSIGN_OR_RETURN(Context context, locate_());
-  RT_RETURN_IF_ERROR(Annotate(CheckOwnCertificate(context.credentials),
-                              "the context '" + context.name + "'"));
+  RT_RETURN_IF_ERROR(
+      Annotate(CheckOwnCertificate(context.credentials), "the context '" + context.name + "'"));
   std::lock_guard lock(mutex_);
   if (context.cluster_id == context_.cluster_id)
     context.seen_epoch = std::max(context.seen_epoch, context_.seen_epoch);
@@ -190,19 +190,23 @@ absl::Status HeadClient::Reach() {
 absl::StatusOr<std::unique_ptr<HeadClient>> ConnectTo(const Home& home, const std::string& flag) {
   RT_ASSIGN_OR_RETURN(std::string name, home.Choose(flag));
   bool local = home.IsLocal(name);
-  auto client = std::make_unique<HeadClient>([home, name, local]() -> absl::StatusOr<Context> {
-    if (local) {
-      if (!home.IsUp(name))
-        return absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up"));
-      if (absl::Status alive = LocalCluster(home.ClusterDirectory(name)).EnsureHead(); !alive.ok())
-        return WithHint(absl::UnavailableError(ToAbsl("the head of '" + name +
-                                                      "' does not come up: " + MessageOf(alive))),
-                        HintOf(alive));
-    }
-    return home.Load(name);
-  }, [home](const Context& context) {
-    home.NoteEpoch(context).IgnoreError();  // Then the next command asks as this one did.
-  });
+  auto client = std::make_unique<HeadClient>(
+      [home, name, local]() -> absl::StatusOr<Context> {
+        if (local) {
+          if (!home.IsUp(name))
+            return absl::UnavailableError(ToAbsl("cluster '" + name + "' is not up"));
+          if (absl::Status alive = LocalCluster(home.ClusterDirectory(name)).EnsureHead();
+              !alive.ok())
+            return WithHint(
+                absl::UnavailableError(
+                    ToAbsl("the head of '" + name + "' does not come up: " + MessageOf(alive))),
+                HintOf(alive));
+        }
+        return home.Load(name);
+      },
+      [home](const Context& context) {
+        home.NoteEpoch(context).IgnoreError();  // Then the next command asks as this one did.
+      });
   RT_RETURN_IF_ERROR(client->Connect());
   return client;
 }

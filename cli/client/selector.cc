@@ -1,4 +1,4 @@
-#include "cli/selector.h"
+#include "cli/client/selector.h"
 
 #include <algorithm>
 #include <charconv>
@@ -14,8 +14,7 @@ namespace {
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size())
-    return std::nullopt;
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/home.h"
+#include "cli/client/home.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "cli/archive.h"
+#include "cli/client/archive.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -49,9 +49,8 @@ absl::Status CheckOursAlone(const std::string& root) {
   if (::stat(root.c_str(), &info) != 0) return ErrnoStatus(errno, "RT_HOME: " + root);
   const std::string shown = "RT_HOME: " + EscapeControl(root);
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
-    return WithHint(absl::FailedPreconditionError(
-                        ToAbsl(shown + " belongs to another user (uid " +
-                               std::to_string(info.st_uid) + ")")),
+    return WithHint(absl::FailedPreconditionError(ToAbsl(shown + " belongs to another user (uid " +
+                                                         std::to_string(info.st_uid) + ")")),
                     "set RT_HOME to a directory of your own");
   if ((info.st_mode & (S_IWGRP | S_IWOTH)) != 0)
     return WithHint(absl::FailedPreconditionError(ToAbsl(shown + " can be written by others")),
@@ -85,8 +84,7 @@ absl::StatusOr<std::string> BinaryDirectory() {
 
 absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory) {
   RT_ASSIGN_OR_RETURN(Context context, LoadDirectory(head_directory + "/admin"));
-  RT_ASSIGN_OR_RETURN(std::string address,
-                      ReadFile(head_directory + "/address", kSmallFileMax));
+  RT_ASSIGN_OR_RETURN(std::string address, ReadFile(head_directory + "/address", kSmallFileMax));
   context.address = std::string(Trim(address));
   context.local_directory = std::filesystem::path(head_directory).parent_path().string();
   return context;
@@ -168,8 +166,8 @@ absl::Status Home::Forget(const std::string& name) const {
 
 absl::StatusOr<Context> Home::Load(const std::string& name) const {
   std::string directory = ClusterDirectory(name);
-  absl::StatusOr<Context> context = IsLocal(name) ? LoadHeadContext(directory + "/head")
-                                                  : LoadDirectory(directory + "/context");
+  absl::StatusOr<Context> context =
+      IsLocal(name) ? LoadHeadContext(directory + "/head") : LoadDirectory(directory + "/context");
   if (!context.ok())
     return absl::UnavailableError(
         ToAbsl("context of cluster '" + name + "': " + MessageOf(context.status())));
@@ -205,9 +203,8 @@ absl::Status Home::Add(const Context& context) const {
   std::string target = ClusterDirectory(name) + "/context";
   RT_RETURN_IF_ERROR(EnsureDirectory(target));
   RT_RETURN_IF_ERROR(WriteCredentials(target, context.credentials));
-  Json json = Json::MakeObject({{"name", name},
-                                {"cluster_id", context.cluster_id},
-                                {"address", context.address}});
+  Json json = Json::MakeObject(
+      {{"name", name}, {"cluster_id", context.cluster_id}, {"address", context.address}});
   return WriteFileAtomic(target + "/context.json", json.Pretty() + "\n");
 }
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/home.h"
+#include "cli/client/home.h"
 
 namespace rt {
 
@@ -25,7 +25,7 @@ absl::Status UnknownCluster(const Home& home, const std::string& name);
 // store and the copy of its journal, where cluster.yaml names them.
 struct PlaceElsewhere {
   std::string what;  // "its checkpoints"
-  std::string url;   // An absolute directory, s3://bucket/prefix or postgres://…, without a password.
+  std::string url;   // A directory, s3://bucket/prefix or postgres://…, without a password.
   std::string how;   // The command that deletes it; empty: there is no single one.
 };
 std::vector<PlaceElsewhere> PlacesElsewhere(const std::string& cluster_directory);

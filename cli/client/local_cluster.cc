@@ -1,4 +1,4 @@
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
-#include "cli/head_probe.h"
+#include "cli/client/head_probe.h"
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "cli/render/unreachable.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"

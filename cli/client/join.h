@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cli/home.h"
+#include "cli/client/home.h"
 
 namespace rt {
 // Asks the head at `address` (host:port) to sign a new key under the token's right. Unauthenticated

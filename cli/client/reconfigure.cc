@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "cli/local_cluster.h"
+#include "cli/client/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/run/clock.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/home.h"
+#include "cli/client/home.h"
 #include "common/base/time.h"
 
 namespace rt {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cli/home.h"
+#include "cli/client/home.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
 #include "rt/v1/cluster.grpc.pb.h"
@@ -60,10 +60,10 @@ class HeadClient {
                                                                    const Request&, Reply*),
                              const Request& request, Millis hold = 0) {
     Reply reply;
-    absl::Status status = Retry(hold, [&](std::shared_ptr<grpc::Channel> channel,
-                                          grpc::ClientContext* context) {
-      return ((*Service::NewStub(channel)).*method)(context, request, &reply);
-    });
+    absl::Status status =
+        Retry(hold, [&](std::shared_ptr<grpc::Channel> channel, grpc::ClientContext* context) {
+          return ((*Service::NewStub(channel)).*method)(context, request, &reply);
+        });
     if (!status.ok()) return status;
     return reply;
   }
@@ -91,8 +91,7 @@ class HeadClient {
   };
 
  private:
-  using Attempt =
-      std::function<grpc::Status(std::shared_ptr<grpc::Channel>, grpc::ClientContext*)>;
+  using Attempt = std::function<grpc::Status(std::shared_ptr<grpc::Channel>, grpc::ClientContext*)>;
   absl::Status Retry(Millis hold, const Attempt& attempt);
   absl::Status TryOnce(Millis hold, const Attempt& attempt, Millis give_up_at);
   Millis GiveUpAt(Millis asked_at, Millis failed_at);

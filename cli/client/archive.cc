@@ -1,12 +1,12 @@
-#include "cli/archive.h"
+#include "cli/client/archive.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "common/base/json.h"
 #include "common/base/status.h"
-#include "common/base/time.h"
 #include "common/base/strings.h"
+#include "common/base/time.h"
 #include "common/run/files.h"
 
 namespace rt {

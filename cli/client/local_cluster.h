@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/home.h"
+#include "cli/client/home.h"
 #include "common/base/time.h"
 #include "common/run/subprocess.h"
 #include "common/yaml/cluster_spec.h"

@@ -22,7 +22,7 @@ namespace rt {
 struct Context {
   std::string name;
   std::string cluster_id;
-  std::string address;  // host:port
+  std::string address;          // host:port
   std::string local_directory;  // Of the cluster, when its daemons run on this machine.
   Credentials credentials;
   uint64_t seen_epoch = 0;  // Of the newest head that has answered here.

@@ -1,0 +1,162 @@
+#include "cli/client/nouns.h"
+
+#include <set>
+
+#include "cli/client/selector.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
+namespace rt {
+namespace {
+
+constexpr size_t kNamesMax = 1'000;  // Of trials, from which one is suggested.
+
+std::vector<Selectable> SelectablesOf(const Json& reply) {
+  std::vector<Selectable> known;
+  const Json* items = reply.Find("items");
+  if (items == nullptr || !items->is_array()) return known;
+  for (const Json& item : items->array())
+    known.push_back({static_cast<uint64_t>(item.GetInt("id")), item.GetString("name")});
+  return known;
+}
+
+std::string OrLast(std::string selector) { return selector.empty() ? "last" : selector; }
+
+absl::Status AddTrials(HeadClient& client, uint64_t experiment, const std::string& numbers,
+                       std::set<TrialId>& trials) {
+  std::vector<Selectable> known;
+  RT_RETURN_IF_ERROR(EachTrialPage(client, experiment, [&](Json::Array& items) {
+    for (const Json& item : items)
+      known.push_back({static_cast<uint64_t>(item.GetInt("number")), item.GetString("name")});
+    return absl::OkStatus();
+  }));
+  const SelectorNoun noun{"trial", 0, std::to_string(experiment) + "/"};
+  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, SelectNumbers(OrLast(numbers), known, noun));
+  for (uint64_t number : chosen) trials.insert({{experiment}, static_cast<uint32_t>(number)});
+  return absl::OkStatus();
+}
+
+// The newest trial of that name, in any experiment.
+absl::Status AddNamed(HeadClient& client, const std::string& name, std::set<TrialId>& trials) {
+  std::vector<std::string> known;
+  std::optional<TrialId> found;
+  RT_RETURN_IF_ERROR(EachTrialPage(client, 0, [&](Json::Array& items) {
+    for (const Json& item : items) {
+      const std::string other = item.GetString("name");
+      if (other == name) found = ParseTrialId(item.GetString("id"));
+      if (known.size() < kNamesMax) known.push_back(other);
+    }
+    return absl::OkStatus();
+  }));
+  if (!found.has_value())
+    return NotFound("no trial matches '" + name + "'", DidYouMean(name, known));
+  trials.insert(*found);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool IsTerminal(std::string_view state) {
+  return state == "COMPLETED" || state == "STOPPED" || state == "FAILED" || state == "SUCCEEDED";
+}
+
+absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation) {
+  RT_ASSIGN_OR_RETURN(Home home, Home::Open());
+  RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, invocation.cluster));
+  RT_RETURN_IF_ERROR(client->Reach());
+  return client;
+}
+
+absl::StatusOr<Json> ListExperiments(HeadClient& client) {
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::List, v1::Empty());
+}
+absl::StatusOr<Json> ListJobs(HeadClient& client) {
+  return client.Ask<v1::JobService>(&v1::JobService::Stub::List, v1::Empty());
+}
+absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
+                           const std::function<absl::Status(Json::Array& items)>& take) {
+  v1::ListTrialsRequest request;
+  request.set_experiment(experiment);
+  while (true) {
+    RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ExperimentService>(
+                                        &v1::ExperimentService::Stub::ListTrials, request));
+    Json* items = reply.Find("items");
+    if (items == nullptr || !items->is_array())
+      return absl::InternalError("the head's list of trials has no items");
+    RT_RETURN_IF_ERROR(take(items->array()));
+    std::optional<TrialId> next = ParseTrialId(reply.GetString("next"));
+    if (!next.has_value()) return absl::OkStatus();
+    *request.mutable_from() = RefOf(*next);
+  }
+}
+
+absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment) {
+  Json all = Json::MakeArray();
+  RT_RETURN_IF_ERROR(EachTrialPage(client, experiment, [&](Json::Array& items) {
+    for (Json& item : items) all.Append(std::move(item));
+    return absl::OkStatus();
+  }));
+  return Json::MakeObject({{"schema", 1}, {"items", std::move(all)}, {"next", Json()}});
+}
+
+absl::StatusOr<Json> ListNodes(HeadClient& client) {
+  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::ListNodes, v1::Empty());
+}
+absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id) {
+  v1::GetNodeRequest request;
+  request.set_name_or_id(std::to_string(id));
+  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::GetNode, request);
+}
+v1::TrialRef RefOf(TrialId id) {
+  v1::TrialRef ref;
+  ref.set_experiment(id.experiment.value);
+  ref.set_number(id.number);
+  return ref;
+}
+absl::StatusOr<Json> GetTrial(HeadClient& client, TrialId id) {
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::GetTrial, RefOf(id));
+}
+absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id) {
+  v1::ExperimentRef request;
+  request.set_experiment(id);
+  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::Get, request);
+}
+absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id) {
+  v1::JobRef request;
+  request.set_job(id);
+  return client.Ask<v1::JobService>(&v1::JobService::Stub::Get, request);
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseExperiments(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, ListExperiments(client));
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"experiment", 0, ""});
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseJobs(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, ListJobs(client));
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"job", 'j', ""});
+}
+
+absl::StatusOr<std::vector<TrialId>> ChooseTrials(HeadClient& client, const std::string& text) {
+  std::set<TrialId> trials;
+  for (const TrialSelector& selector : SplitTrialSelectors(OrLast(text))) {
+    if (!selector.name.empty()) {
+      RT_RETURN_IF_ERROR(AddNamed(client, selector.name, trials));
+      continue;
+    }
+    if (selector.numbers.empty())
+      return Invalid("'" + text + "' names no trial", "write 3/0, 3/last or 3/all");
+    RT_ASSIGN_OR_RETURN(std::vector<uint64_t> experiments,
+                        ChooseExperiments(client, selector.experiment));
+    for (uint64_t experiment : experiments)
+      RT_RETURN_IF_ERROR(AddTrials(client, experiment, selector.numbers, trials));
+  }
+  return std::vector<TrialId>(trials.begin(), trials.end());
+}
+
+absl::StatusOr<std::vector<uint64_t>> ChooseNodes(HeadClient& client, std::string selector) {
+  RT_ASSIGN_OR_RETURN(Json reply, ListNodes(client));
+  return SelectNumbers(OrLast(std::move(selector)), SelectablesOf(reply), {"node", 'n', ""});
+}
+
+}  // namespace rt
