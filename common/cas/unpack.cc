@@ -7,7 +7,6 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/store_space.h"
 
 namespace rt {
 namespace {
@@ -55,26 +54,22 @@ absl::Status CheckUnpack(const Manifest& tree, const std::string& directory) {
   const auto block = static_cast<Bytes>(info.f_frsize);
   const Bytes whole = static_cast<Bytes>(info.f_blocks) * block;
   const Bytes free = static_cast<Bytes>(info.f_bavail) * block;
-  const Bytes kept = SpaceKeptFree(whole);
   const Bytes needed = BytesOnDisk(tree, block);
   const TreeTotals totals = TotalsOf(tree);
   const bool counts_inodes = info.f_files > 0;  // Some file systems make them as needed.
   const std::string what = "the tree unpacks to " + SizeText(totals) + ", but the file system of " +
                            EscapeControl(directory) + " ";
-  if (needed > whole - kept)
-    return WithHint(absl::FailedPreconditionError(ToAbsl(
-                        what + "has " + BytesText(whole) + " in all, of which " + BytesText(kept) +
-                        " are kept free")),
+  if (needed > whole)
+    return WithHint(absl::FailedPreconditionError(
+                        ToAbsl(what + "has only " + BytesText(whole) + " in all")),
                     "use nodes with a larger disk (rt-worker --state-dir), or a smaller input");
-  if (needed > free - kept)
-    return WithHint(absl::ResourceExhaustedError(ToAbsl(what + "has " + BytesText(free) +
-                                                        " free, and " + BytesText(kept) +
-                                                        " are kept free")),
+  if (needed > free)
+    return WithHint(absl::ResourceExhaustedError(
+                        ToAbsl(what + "has only " + BytesText(free) + " free")),
                     "free space there, or use nodes with a larger disk");
   if (counts_inodes && totals.files > info.f_favail)
-    return WithHint(absl::ResourceExhaustedError(ToAbsl(what + "has " +
-                                                        std::to_string(info.f_favail) +
-                                                        " free inodes")),
+    return WithHint(absl::ResourceExhaustedError(ToAbsl(
+                        what + "has only " + std::to_string(info.f_favail) + " free inodes")),
                     "remove files there, or pack the small files of the input into few");
   return absl::OkStatus();
 }
