@@ -394,6 +394,7 @@ struct Applier {
       rung = rungs.insert(rungs.end(), {.bracket = e.bracket, .milestone = e.milestone});
     ++rung->recorded;
     if (e.stopped) ++rung->stopped;
+    rung->entries.push_back({e.trial.number, e.value, e.attempt, e.row});
     if (std::isnan(e.value)) return;
     rung->values.insert(std::upper_bound(rung->values.begin(), rung->values.end(), e.value),
                         e.value);

@@ -4,10 +4,10 @@
 // waits for an answer; when it comes back, the questions are still open.
 #include <algorithm>
 
+#include "common/algorithms/registry.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/search/basic.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
 
@@ -214,7 +214,8 @@ Json AskedView(const Core& core, ExperimentId id) {
   const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
   Json list = Json::MakeArray();
   for (uint32_t number : AskedNumbers(core.world, id)) {
-    auto drawn = SuggestBasic(spec, core.world.state.experiments.at(id).seed, number);
+    auto drawn =
+        SearcherOf(spec).Propose(spec, core.world.state.experiments.at(id).seed, number);
     list.Append(Json::MakeObject(
         {{"number", number}, {"params", drawn ? *std::move(drawn) : Json::MakeObject()}}));
   }

@@ -258,7 +258,10 @@ struct RungRecorded {
   double milestone = 0;
   double value = 0;
   bool stopped = false;  // The rule stopped it here.
-  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
+  // The row that has the value; 0 in journals of releases that did not say.
+  uint32_t attempt = 0;
+  uint64_t row = 0;
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row);
 };
 
 // The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts

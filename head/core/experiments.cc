@@ -1,11 +1,10 @@
 // Experiments: from the spec to trials, and when they are over.
 #include <algorithm>
 
+#include "common/algorithms/registry.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "common/decide/asha.h"
-#include "common/search/basic.h"
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
@@ -13,9 +12,6 @@
 
 namespace rt {
 namespace {
-
-// Brackets are drawn from a stream of their own, so that they do not disturb the configurations.
-constexpr uint64_t kBracketStream = 0x627261636b657421;
 
 std::string UniqueResultsDir(const State& state, const std::string& wanted) {
   auto taken = [&](const std::string& path) {
@@ -132,7 +128,8 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
     if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
     if (index.pending.size() >= limits::kPendingTrialsMax) return;
     uint64_t number = experiment.trials.size();
-    std::optional<Json> params = SuggestBasic(spec, experiment.seed, number);
+    if (number >= spec.TrialsTotal().value_or(UINT64_MAX)) return;
+    std::optional<Json> params = SearcherOf(spec).Propose(spec, experiment.seed, number);
     if (!params.has_value()) return;
     CreateTrial(draft, id, params->Dump());
   }
@@ -143,11 +140,7 @@ void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string 
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentSpec& spec = draft.index().experiments.at(id).spec;
   uint64_t number = experiment.trials.size();
-  uint32_t bracket = 0;
-  if (spec.asha.has_value()) {
-    Rng rng(experiment.seed ^ kBracketStream, number);
-    bracket = AshaBracket(*spec.asha, rng);
-  }
+  const uint32_t bracket = SchedulerOf(spec).BracketOf(spec, experiment.seed, number);
   event::TrialCreated created{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
                               std::move(name), std::move(directory), std::move(resources)};
   if (!created.resources.empty()) {

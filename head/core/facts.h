@@ -151,4 +151,23 @@ struct RowBatch {
   RT_FIELDS(RowBatch, attempt, rank, rows);
 };
 
+// A trial at a rung: its value there, and the row that had it (0: of a release that did not say).
+struct RungEntry {
+  uint32_t trial = 0;
+  double value = 0;
+  uint32_t attempt = 0;
+  uint64_t row = 0;
+  RT_FIELDS(RungEntry, trial, value, attempt, row);
+};
+// One rung of an early-stopping bracket.
+struct Rung {
+  uint32_t bracket = 0;
+  double milestone = 0;
+  std::vector<double> values;  // Ascending; NaNs are not kept here.
+  uint64_t recorded = 0;       // NaNs included.
+  uint64_t stopped = 0;
+  std::vector<RungEntry> entries;  // In the order in which they were recorded, NaNs included.
+  RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped, entries);
+};
+
 }  // namespace rt

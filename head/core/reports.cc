@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/algorithms/registry.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/decide/asha.h"
 #include "common/spec/reported.h"
 #include "head/core/draft.h"
 #include "head/core/rows_digest.h"
@@ -13,33 +13,53 @@
 namespace rt {
 namespace {
 
-struct Decision {
-  StopCause cause = StopCause::kNone;
-  std::string reason;
+// Where a row is in its trial.
+struct Position {
+  uint32_t attempt = 0;
+  uint64_t seq = 0;
 };
 
-std::string NumberText(double value) {
-  return FormatDouble(value);
+// What a row decides about its trial.
+struct Decision {
+  StopCause cause = StopCause::kNone;
+  bool pauses = false;  // Its scheduler pauses it.
+  std::string reason;
+
+  bool is_made() const { return cause != StopCause::kNone || pauses; }
+};
+
+Decision DecisionOf(TrialVerdict verdict) {
+  using Action = TrialVerdict::Action;
+  switch (verdict.action) {
+    case Action::kContinue:
+      return {};
+    case Action::kStop:
+      return {.cause = StopCause::kEarly, .reason = std::move(verdict.reason)};
+    case Action::kComplete:
+      return {.cause = StopCause::kMaxT, .reason = std::move(verdict.reason)};
+    case Action::kPause:
+      return {.pauses = true, .reason = std::move(verdict.reason)};
+  }
+  return {};
 }
 
-Decision DecideAsha(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                    const RowView& view) {
-  const AshaSpec& asha = *spec.asha;
-  std::optional<double> t = RowValue(view, asha.time_attr);
-  std::optional<double> value = RowValue(view, spec.metric);
-  if (!t || !value) return {};
-  if (asha.stop_last_trials && *t >= asha.max_t)
-    return {StopCause::kMaxT, asha.time_attr + " reached max_t " + NumberText(asha.max_t)};
-  std::vector<double> milestones = AshaMilestones(asha, static_cast<int>(trial.bracket));
-  std::optional<double> milestone = AshaMilestone(milestones, *t, trial.milestones);
-  if (!milestone) return {};
-  const std::vector<double>* values = nullptr;
+// What its scheduler decides about a row, with the rung at which it was recorded.
+Decision Schedule(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                  const RowView& view, const Position& position) {
+  const Scheduler& scheduler = SchedulerOf(spec);
+  RowVerdict row =
+      scheduler.OnRow(spec, {trial.id.number, trial.bracket, trial.milestones}, view);
+  if (!row.milestone) return DecisionOf(std::move(row.verdict));
+  static const std::vector<double> none;
+  const std::vector<double>* values = &none;
   for (const Rung& rung : draft.state().experiments.at(trial.id.experiment).rungs)
-    if (rung.bracket == trial.bracket && rung.milestone == *milestone) values = &rung.values;
-  bool stops = values != nullptr && AshaStops(asha, spec.mode, *values, *value);
-  draft.Emit(event::RungRecorded{trial.id, trial.bracket, *milestone, *value, stops});
-  if (!stops) return {};
-  return {StopCause::kEarly, "stopped by ASHA at rung " + NumberText(*milestone)};
+    if (rung.bracket == trial.bracket && rung.milestone == *row.milestone) values = &rung.values;
+  TrialVerdict verdict =
+      scheduler.AtMilestone(spec, {trial.bracket, *row.milestone, *values}, row.value);
+  const bool stops = verdict.action == TrialVerdict::Action::kStop;
+  draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
+                                 position.attempt, position.seq});
+  return DecisionOf(std::move(verdict));
 }
 
 // The keys without which a stop rule or the scheduler sees nothing in a row.
@@ -52,7 +72,8 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
-  if (spec.asha.has_value()) note(spec.asha->time_attr);
+  for (const NamedMetric& named : MetricsOf(AlgorithmKind::kScheduler, spec.scheduler))
+    note(named.metric);
 }
 
 // With a report_regex each line is a row, and the metric may be in another line: a trial fails once
@@ -69,11 +90,10 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
 }
 
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                   const RowView& view) {
+                   const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
-    return {StopCause::kRule, "met the stop rule on " + rule->key};
-  if (spec.asha.has_value()) return DecideAsha(draft, trial, spec, view);
-  return {};
+    return {.cause = StopCause::kRule, .reason = "met the stop rule on " + rule->key};
+  return Schedule(draft, trial, spec, view, position);
 }
 
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
@@ -117,8 +137,11 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   NoteBest(spec, view, acceptance.event);
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
-  acceptance.decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
-                                : DecideRow(draft, trial, spec, view);
+  Decision decision =
+      problem ? Decision{.cause = StopCause::kMetric, .reason = *std::move(problem)}
+              : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt.number, row.seq});
+  // A pause outlives the rows that come after it in the batch.
+  if (decision.is_made()) acceptance.decision = std::move(decision);
 }
 
 }  // namespace
@@ -167,6 +190,9 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     if (acceptance.decision.cause != StopCause::kNone)
       RequestStop(draft, trial->id, acceptance.decision.cause, acceptance.decision.reason);
+    else if (acceptance.decision.pauses && trial->pause_cause == PauseCause::kNone)
+      draft.Emit(
+          event::TrialPaused{trial->id, PauseCause::kScheduler, acceptance.decision.reason});
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;
