@@ -52,6 +52,18 @@ std::string TextOfPlaces(const Json& plan) {
   return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
 }
 
+// "asha: max_t 81, brackets 1": what the algorithm would use, defaults included.
+std::string TextOfAlgorithm(const Json& plan, const std::string& key) {
+  std::string text = plan.GetString(key), separator = ": ";
+  const Json* options = plan.Find(key + "_options");
+  for (const auto& [name, value] : options->object()) {
+    const std::string shown = value.is_array() ? std::to_string(value.array().size())
+                                               : CellText(&value);
+    text += std::exchange(separator, ", ") + name + " " + shown;
+  }
+  return text + "\n";
+}
+
 std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
@@ -59,6 +71,8 @@ std::string TextOfExperiment(const Json& plan) {
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
+  text += "search        " + TextOfAlgorithm(plan, "search") + "scheduler     " +
+          TextOfAlgorithm(plan, "scheduler");
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));
@@ -109,7 +123,8 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
                                                   : Json(spec.max_concurrent)},
                            {"side_by_side", std::move(together)},
                            {"places", std::move(places)},
-                           {"search", ToNormal(spec.search)},
+                           {"search", spec.search.name},
+                           {"search_options", spec.search.options},
                            {"scheduler", spec.scheduler.name},
                            {"scheduler_options", spec.scheduler.options},
                            {"brackets", std::move(schedule.brackets)},

@@ -47,8 +47,9 @@ inline constexpr size_t kVariablesMax = 1'000;
 inline constexpr size_t kPointsMax = 10'000;
 // Rungs of one bracket: a factor barely above 1 would make them without end.
 inline constexpr size_t kRungsMax = 4'096;
-// Configurations in one Answered record: a record is read and written as a whole.
-inline constexpr size_t kAnswerBytesMax = 4u << 20;
+// Configurations in one Answered record: a driver reads it whole, in one message. More become
+// several records.
+inline constexpr size_t kAnswerBytesMax = 1u << 20;
 // Metrics in one row, and different ones in a trial (a nested one counts for each leaf): each is a
 // column of progress.csv and a chart in TensorBoard. Statistics per layer of the largest models are
 // a few thousand; a name that contains a counter is a mistake.

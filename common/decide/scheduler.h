@@ -85,6 +85,8 @@ class Scheduler {
                                    double /*value*/) const {
     return {};
   }
+  // Whether OnTrialEnd is to be asked: it pauses trials.
+  virtual bool pauses_trials() const { return false; }
   // `paused`: trials that this scheduler has paused, ascending. Returns those that it resumes now
   // that trial `ended` is over.
   virtual std::vector<uint32_t> OnTrialEnd(const ExperimentSpec&, uint32_t /*ended*/,

@@ -230,6 +230,7 @@ Json ToJson(const AlgorithmTable& table) {
                            {"version", table.version},
                            {"meaning", table.meaning},
                            {"aliases", std::move(aliases)},
+                           {"needs_metric", table.needs_metric},
                            {"options", std::move(options)}});
 }
 

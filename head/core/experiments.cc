@@ -52,8 +52,11 @@ SearchEnd SearchEndOf(const Experiment& experiment) {
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
   if (experiment.search_finished) return true;
   if (index.closed && !index.spec.driver.searches) return true;
+  const uint64_t made = experiment.trials.size();
   std::optional<uint64_t> total = index.spec.TrialsTotal();
-  return total.has_value() && experiment.trials.size() >= *total;
+  if (total.has_value() && made >= *total) return true;
+  if (index.spec.driver.searches) return false;
+  return !SearcherOf(index.spec).Propose(index.spec, experiment.seed, made).has_value();
 }
 
 }  // namespace
@@ -114,45 +117,6 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
   for (uint32_t number : pending)
     draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
   MaybeFinish(draft, id);
-}
-
-void ProposeTrials(Draft& draft, ExperimentId id) {
-  const Experiment& experiment = draft.state().experiments.at(id);
-  const ExperimentIndex& index = draft.index().experiments.at(id);
-  const ExperimentSpec& spec = index.spec;
-  if (spec.driver.searches) return;  // Its answers create trials.
-  if (index.closed) return;
-  for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
-    if (!experiment.is_searching()) return;
-    size_t open = index.pending.size() + index.live.size();
-    if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
-    if (index.pending.size() >= limits::kPendingTrialsMax) return;
-    uint64_t number = experiment.trials.size();
-    if (number >= spec.TrialsTotal().value_or(UINT64_MAX)) return;
-    std::optional<Json> params = SearcherOf(spec).Propose(spec, experiment.seed, number);
-    if (!params.has_value()) return;
-    CreateTrial(draft, id, params->Dump());
-  }
-}
-
-void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name,
-                 std::string directory, std::string resources) {
-  const Experiment& experiment = draft.state().experiments.at(id);
-  const ExperimentSpec& spec = draft.index().experiments.at(id).spec;
-  uint64_t number = experiment.trials.size();
-  const uint32_t bracket = SchedulerOf(spec).BracketOf(spec, experiment.seed, number);
-  event::TrialCreated created{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
-                              std::move(name), std::move(directory), std::move(resources)};
-  if (!created.resources.empty()) {
-    const SpecReading<ResourceRequest> request = ReadJournalledResources({created.resources});
-    created.normal_resources = NormalText(request.spec);
-    created.spec_format = kSpecFormat;
-  }
-  draft.Emit(std::move(created));
-  if (!spec.driver.selects_next) return;
-  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)},
-                                PauseCause::kScheduler,
-                                "until its scheduler selects it"});
 }
 
 void MaybeFinish(Draft& draft, ExperimentId id) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/algorithms/registry.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/reported.h"
-#include "head/core/draft.h"
+#include "head/core/answers.h"
 #include "head/core/rows_digest.h"
 
 namespace rt {
@@ -19,47 +18,30 @@ struct Position {
   uint64_t seq = 0;
 };
 
-// What a row decides about its trial.
+// What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
 struct Decision {
   StopCause cause = StopCause::kNone;
-  bool pauses = false;  // Its scheduler pauses it.
   std::string reason;
+  TrialVerdict verdict = {};
 
-  bool is_made() const { return cause != StopCause::kNone || pauses; }
+  bool stops() const {
+    return cause != StopCause::kNone || verdict.action == TrialVerdict::Action::kStop ||
+           verdict.action == TrialVerdict::Action::kComplete;
+  }
+  bool is_made() const { return stops() || verdict.action == TrialVerdict::Action::kPause; }
 };
 
-Decision DecisionOf(TrialVerdict verdict) {
-  using Action = TrialVerdict::Action;
-  switch (verdict.action) {
-    case Action::kContinue:
-      return {};
-    case Action::kStop:
-      return {.cause = StopCause::kEarly, .reason = std::move(verdict.reason)};
-    case Action::kComplete:
-      return {.cause = StopCause::kMaxT, .reason = std::move(verdict.reason)};
-    case Action::kPause:
-      return {.pauses = true, .reason = std::move(verdict.reason)};
-  }
-  return {};
-}
-
 // What its scheduler decides about a row, with the rung at which it was recorded.
-Decision Schedule(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                  const RowView& view, const Position& position) {
-  const Scheduler& scheduler = SchedulerOf(spec);
-  RowVerdict row =
-      scheduler.OnRow(spec, {trial.id.number, trial.bracket, trial.milestones}, view);
-  if (!row.milestone) return DecisionOf(std::move(row.verdict));
-  static const std::vector<double> none;
-  const std::vector<double>* values = &none;
-  for (const Rung& rung : draft.state().experiments.at(trial.id.experiment).rungs)
-    if (rung.bracket == trial.bracket && rung.milestone == *row.milestone) values = &rung.values;
-  TrialVerdict verdict =
-      scheduler.AtMilestone(spec, {trial.bracket, *row.milestone, *values}, row.value);
+TrialVerdict Schedule(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                      const RowView& view, const Position& position) {
+  RowVerdict row = SchedulerOf(spec).OnRow(
+      spec, {trial.id.number, trial.bracket, trial.milestones}, view);
+  if (!row.milestone) return std::move(row.verdict);
+  TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
                                  position.attempt, position.seq});
-  return DecisionOf(std::move(verdict));
+  return verdict;
 }
 
 // The keys without which a stop rule or the scheduler sees nothing in a row.
@@ -92,8 +74,8 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
                    const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
-    return {.cause = StopCause::kRule, .reason = "met the stop rule on " + rule->key};
-  return Schedule(draft, trial, spec, view, position);
+    return {StopCause::kRule, "met the stop rule on " + rule->key};
+  return {.verdict = Schedule(draft, trial, spec, view, position)};
 }
 
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
@@ -138,10 +120,18 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
   Decision decision =
-      problem ? Decision{.cause = StopCause::kMetric, .reason = *std::move(problem)}
+      problem ? Decision{StopCause::kMetric, *std::move(problem)}
               : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt.number, row.seq});
   // A pause outlives the rows that come after it in the batch.
   if (decision.is_made()) acceptance.decision = std::move(decision);
+}
+
+// After the rows were accepted.
+void Follow(Draft& draft, const Trial* trial, const Decision& decision) {
+  if (!decision.is_made()) return;
+  if (decision.cause != StopCause::kNone)
+    return RequestStop(draft, trial->id, decision.cause, decision.reason);
+  EmitAnswer(draft, VerdictOn(draft.core.world, trial->id, decision.verdict));
 }
 
 }  // namespace
@@ -176,7 +166,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     if (stopping) continue;
     acceptance.Keep(row);
     if (batch.rank == 0) ConsiderRow(draft, *trial, *spec, row, acceptance);
-    if (acceptance.decision.cause == StopCause::kNone) continue;
+    if (!acceptance.decision.stops()) continue;
     stopping = true;
     verdict.stop_seq = row.seq;
   }
@@ -188,11 +178,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     acceptance.event.reported_with_checkpoint = with_checkpoint && (batch.rank != 0 || is_last);
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
-    if (acceptance.decision.cause != StopCause::kNone)
-      RequestStop(draft, trial->id, acceptance.decision.cause, acceptance.decision.reason);
-    else if (acceptance.decision.pauses && trial->pause_cause == PauseCause::kNone)
-      draft.Emit(
-          event::TrialPaused{trial->id, PauseCause::kScheduler, acceptance.decision.reason});
+    Follow(draft, trial, acceptance.decision);
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;

@@ -122,8 +122,7 @@ TEST_CASE("metric: a spec that release 0.1.0 journalled accepts every row") {
                       event::ExperimentCreated{.experiment = ExperimentId{1}, .owner = "ann",
                           .spec = R"({"experiment":"e","command":["x"],"metric":"loss"})",
                           .seed = 1, .results_dir = "/r/e"}};
-  Apply(story.core.world, record);
-  Apply(story.shadow, record);
+  story.Take(record);
   CHECK_FALSE(story.core.world.index.experiments.at(ExperimentId{1}).spec.strict_metric);
 }
 
