@@ -14,8 +14,8 @@ from harness import BIN
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 os.environ["RT_BIN"] = str(BIN)
 
-from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler  # noqa: E402
-from rt.tune.search import BasicVariantGenerator  # noqa: E402
+from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+from rt.tune.search import BasicVariantGenerator
 
 
 def tables() -> dict[str, dict[str, Any]]:

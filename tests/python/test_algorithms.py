@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from rt import _algorithms, tune
 from rt.tune.schedulers import runs_in_head
+from rt.tune.search import ConcurrencyLimiter
 
 TABLES = [
     {
@@ -60,7 +60,7 @@ def test_mistakes_name_what_is_known() -> None:
         tune.create_searcher("sweep", steps=10)
     with pytest.raises(ValueError, match="at must be above 0, not 0"):
         tune.create_scheduler("patience", at=0)
-    with pytest.raises(ValueError, match="known: .*asha.*fifo, patience"):
+    with pytest.raises(ValueError, match=r"known: .*asha.*fifo, patience"):
         tune.create_scheduler("patient")
     with pytest.raises(ValueError, match="known: grid, random, sweep"):
         tune.create_searcher("swep")
@@ -68,5 +68,5 @@ def test_mistakes_name_what_is_known() -> None:
 
 def test_a_limiter_passes_on_the_algorithm_that_it_limits() -> None:
     inner = tune.create_searcher("basic", points_to_evaluate=[{"x": 1}])
-    limited = tune.ConcurrencyLimiter(inner, 2)
+    limited = ConcurrencyLimiter(inner, 2)
     assert limited.to_spec() == {"basic": {"points": [{"x": 1}]}}

@@ -140,6 +140,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
 
 ASHAScheduler = AsyncHyperBandScheduler
 
+
 class HeadScheduler(TrialScheduler):
     """A scheduler of the head that has no class of its own: its name and its options.
 
