@@ -52,7 +52,7 @@ std::string TextOfPlaces(const Json& plan) {
   return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
 }
 
-// "asha: max_t 81, brackets 1": what the algorithm would use, defaults included.
+// "NAME: max_t 81, brackets 1": what the algorithm would use, defaults included.
 std::string TextOfAlgorithm(const Json& plan, const std::string& key) {
   std::string text = plan.GetString(key), separator = ": ";
   const Json* options = plan.Find(key + "_options");
