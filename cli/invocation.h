@@ -23,6 +23,7 @@ struct Invocation {
   bool rows = false, wait = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
   std::string head, token_file, format, step, checkpoint;
+  bool algorithms = false;  // `rt bridge`: only lists them.
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
   uint32_t rank = 0;  // Of a trial with several.
   uint32_t attempt = 0;   // Of `logs`; 0: the newest.

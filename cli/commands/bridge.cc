@@ -1,4 +1,4 @@
-// `rt bridge [--local [--cpus N] [--gpus N] [--state DIR]]`.
+// `rt bridge [--algorithms | --local [--cpus N] [--gpus N] [--state DIR]]`.
 #include "cli/bridge/bridge.h"
 
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
+#include "common/spec/algorithm.h"
 
 namespace rt {
 namespace {
@@ -48,9 +49,21 @@ ExitCode ServeLocal(const Invocation& invocation) {
   return kExitOk;
 }
 
+// {"algorithms": […]}, the search algorithms first.
+Json AlgorithmList() {
+  Json list = Json::MakeArray();
+  for (AlgorithmKind kind : {AlgorithmKind::kSearch, AlgorithmKind::kScheduler})
+    for (const AlgorithmTable* table : AlgorithmTables(kind)) list.Append(ToJson(*table));
+  return Json::MakeObject({{"algorithms", std::move(list)}});
+}
+
 }  // namespace
 
 ExitCode RunBridge(const Invocation& invocation) {
+  if (invocation.algorithms) {
+    PrintJson(AlgorithmList());
+    return kExitOk;
+  }
   signal(SIGPIPE, SIG_IGN);
   BlockBridgeSignals();
   if (invocation.local) return ServeLocal(invocation);

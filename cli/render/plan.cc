@@ -8,55 +8,12 @@
 #include "cli/render/plan_space.h"
 #include "cli/render/spans.h"
 #include "cli/render/table.h"
+#include "common/algorithms/registry.h"
 #include "common/base/strings.h"
-#include "common/spec/milestones.h"
 #include "common/spec/resource_request.h"
 
 namespace rt {
 namespace {
-
-Json NumberOf(double value) {
-  bool whole = value == std::floor(value) && std::abs(value) < 9e15;
-  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
-}
-
-// How the trials would spread over the brackets: by a softmax over their numbers of rungs, as the
-// head draws them.
-std::vector<double> SharesOf(const AshaSpec& asha) {
-  std::vector<double> shares;
-  double sum = 0, most = static_cast<double>(AshaMilestones(asha, 0).size());
-  for (int bracket = 0; bracket < asha.brackets; ++bracket) {
-    double count = static_cast<double>(AshaMilestones(asha, bracket).size());
-    shares.push_back(std::exp(count - most));
-    sum += shares.back();
-  }
-  for (double& share : shares) share /= sum;
-  return shares;
-}
-
-// Brackets with their rungs: how many trials would reach each, when of those that come to a rung
-// one in `reduction_factor` goes on. `work`: the sum of what all trials would train.
-Json Brackets(const AshaSpec& asha, std::optional<uint64_t> trials, double& work) {
-  Json brackets = Json::MakeArray();
-  std::vector<double> shares = SharesOf(asha);
-  for (int bracket = 0; bracket < asha.brackets; ++bracket) {
-    double share = shares[static_cast<size_t>(bracket)];
-    double left = share * static_cast<double>(trials.value_or(0)), before = 0;
-    Json rungs = Json::MakeArray();
-    for (double milestone : AshaMilestones(asha, bracket)) {
-      rungs.Append(Json::MakeObject({{"milestone", NumberOf(milestone)},
-                                     {"trials", trials ? NumberOf(std::ceil(left)) : Json()}}));
-      work += left * (milestone - before);
-      before = milestone;
-      left /= asha.reduction_factor;
-    }
-    work += left * std::max(0.0, asha.max_t - before);
-    brackets.Append(Json::MakeObject({{"bracket", bracket},
-                                      {"share", share},
-                                      {"rungs", std::move(rungs)}}));
-  }
-  return brackets;
-}
 
 std::string TextOfBrackets(const Json& plan) {
   const Json* brackets = plan.Find("brackets");
@@ -95,6 +52,18 @@ std::string TextOfPlaces(const Json& plan) {
   return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
 }
 
+// "NAME: max_t 81, brackets 1": what the algorithm would use, defaults included.
+std::string TextOfAlgorithm(const Json& plan, const std::string& key) {
+  std::string text = plan.GetString(key), separator = ": ";
+  const Json* options = plan.Find(key + "_options");
+  for (const auto& [name, value] : options->object()) {
+    const std::string shown = value.is_array() ? std::to_string(value.array().size())
+                                               : CellText(&value);
+    text += std::exchange(separator, ", ") + name + " " + shown;
+  }
+  return text + "\n";
+}
+
 std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
@@ -102,6 +71,8 @@ std::string TextOfExperiment(const Json& plan) {
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
+  text += "search        " + TextOfAlgorithm(plan, "search") + "scheduler     " +
+          TextOfAlgorithm(plan, "scheduler");
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));
@@ -131,11 +102,7 @@ std::string TextOfCluster(const Json& plan) {
 
 Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
   std::optional<uint64_t> trials = spec.TrialsTotal();
-  double work = 0;
-  Json brackets = spec.asha ? Brackets(*spec.asha, trials, work) : Json();
-  Json share;
-  if (spec.asha && trials && *trials > 0)
-    share = Json(work / (static_cast<double>(*trials) * spec.asha->max_t));
+  SchedulePlan schedule = SchedulerOf(spec).PlanOf(spec, trials);
   Json places, together;
   if (nodes.is_array()) {
     int64_t most = spec.max_concurrent > 0 ? spec.max_concurrent : kSideBySideMax;
@@ -156,9 +123,12 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
                                                   : Json(spec.max_concurrent)},
                            {"side_by_side", std::move(together)},
                            {"places", std::move(places)},
-                           {"scheduler", spec.asha ? "asha" : "fifo"},
-                           {"brackets", std::move(brackets)},
-                           {"share_of_full", std::move(share)},
+                           {"search", spec.search.name},
+                           {"search_options", spec.search.options},
+                           {"scheduler", spec.scheduler.name},
+                           {"scheduler_options", spec.scheduler.options},
+                           {"brackets", std::move(schedule.brackets)},
+                           {"share_of_full", std::move(schedule.share_of_full)},
                            {"cost_per_hour", Json()}});
 }
 

@@ -43,6 +43,13 @@ inline constexpr Millis kTimeBudgetMax = Millis{1'000'000'000} * 1'000;
 // Of a search space: each is a key of every trial's configuration, and a column in lists. Searches
 // have tens of them; a thousand is a mistake, and a Step draws hundreds of configurations.
 inline constexpr size_t kVariablesMax = 1'000;
+// Configurations that a search is given to begin with: people write some, scripts a few hundred.
+inline constexpr size_t kPointsMax = 10'000;
+// Rungs of one bracket: a factor barely above 1 would make them without end.
+inline constexpr size_t kRungsMax = 4'096;
+// Configurations in one Answered record: a driver reads it whole, in one message. More become
+// several records.
+inline constexpr size_t kAnswerBytesMax = 1u << 20;
 // Metrics in one row, and different ones in a trial (a nested one counts for each leaf): each is a
 // column of progress.csv and a chart in TensorBoard. Statistics per layer of the largest models are
 // a few thousand; a name that contains a counter is a mistake.

@@ -2,6 +2,9 @@
 
 #include <cmath>
 
+#include "common/base/status.h"
+#include "common/base/strings.h"
+
 namespace rt {
 namespace {
 
@@ -17,16 +20,171 @@ double Percentile(size_t count, At&& at, double fraction) {
   return weight >= 0.5 ? b - (b - a) * (1 - weight) : a + (b - a) * weight;
 }
 
+// How likely each bracket is: a softmax over the brackets' rung counts.
+std::vector<double> WeightsOf(const AshaOptions& options) {
+  std::vector<double> weights;
+  const double most = static_cast<double>(MilestonesOf(options.ladder, 0).size());
+  for (int bracket = 0; bracket < options.brackets; ++bracket) {
+    const auto count = static_cast<double>(MilestonesOf(options.ladder, bracket).size());
+    weights.push_back(std::exp(count - most));
+  }
+  return weights;
+}
+
+Json WholeOrNumber(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 9e15;
+  return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+// The rungs of one bracket in which `left` trials begin: how many would reach each, when of those
+// that come to a rung one in `reduction_factor` continues. `work` grows by what they would train.
+Json PlannedRungs(const RungLadder& ladder, int bracket, bool is_bounded, double left,
+                  double& work) {
+  Json rungs = Json::MakeArray();
+  double before = 0;
+  for (double milestone : MilestonesOf(ladder, bracket)) {
+    rungs.Append(Json::MakeObject(
+        {{"milestone", WholeOrNumber(milestone)},
+         {"trials", is_bounded ? WholeOrNumber(std::ceil(left)) : Json()}}));
+    work += left * (milestone - before);
+    before = milestone;
+    left /= ladder.reduction_factor;
+  }
+  work += left * std::max(0.0, ladder.max_t - before);
+  return rungs;
+}
+
+// Brackets are drawn from a stream of their own, so that they do not disturb the configurations.
+constexpr uint64_t kBracketStream = 0x627261636b657421;
+
+absl::Status CheckLadder(const Json& options, std::string_view path) {
+  if (options.GetDouble("max_t") < options.GetDouble("grace_period"))
+    return SpecError(std::string(path) + "/max_t", "must not be below grace_period");
+  return absl::OkStatus();
+}
+
+AlgorithmTable MakeTable() {
+  using Type = AlgorithmOption::Type;
+  const AshaOptions defaults;
+  return {.kind = AlgorithmKind::kScheduler,
+          .name = "asha",
+          .version = 1,
+          .meaning = "Asynchronous successive halving: at each rung the worst trials are stopped",
+          .options = {{.name = "time_attr",
+                       .type = Type::kMetricName,
+                       .default_value = defaults.time_attr,
+                       .meaning = "The reported value in whose units the other options are"},
+                      {.name = "max_t",
+                       .default_value = defaults.ladder.max_t,
+                       .meaning = "The time at which a trial has trained to its end",
+                       .lower = 0,
+                       .is_open = true},
+                      {.name = "grace_period",
+                       .default_value = defaults.ladder.grace_period,
+                       .meaning = "The first rung: no trial is stopped before it",
+                       .lower = 0,
+                       .is_open = true},
+                      {.name = "reduction_factor",
+                       .default_value = defaults.ladder.reduction_factor,
+                       .meaning = "Of the trials at a rung, one in this many continues; each rung "
+                                  "is this many times later than the one before",
+                       .lower = 1,
+                       .is_open = true},
+                      {.name = "brackets",
+                       .type = Type::kInteger,
+                       .default_value = defaults.brackets,
+                       .meaning = "The number of brackets; each begins one rung later than the one "
+                                  "before",
+                       .lower = 1,
+                       .upper = 64},
+                      {.name = "stop_last_trials",
+                       .type = Type::kFlag,
+                       .default_value = defaults.stop_last_trials,
+                       .meaning = "Whether a trial that reaches max_t is ended"}},
+          .needs_metric = true,
+          .check = CheckLadder};
+}
+
+class AshaScheduler final : public Scheduler {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table = MakeTable();
+    return table;
+  }
+  uint32_t BracketOf(const ExperimentSpec& spec, uint64_t seed, uint64_t number) const override {
+    Rng rng(seed ^ kBracketStream, number);
+    return AshaBracket(AshaOptions::From(spec.scheduler), rng);
+  }
+  TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t bracket) const override {
+    const AshaOptions options = AshaOptions::From(spec.scheduler);
+    return {.time_attr = options.time_attr,
+            .milestones = MilestonesOf(options.ladder, static_cast<int>(bracket)),
+            .max_t = options.ladder.max_t,
+            .ends_at_max_t = options.stop_last_trials};
+  }
+  RowVerdict OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
+                   const RowView& row) const override {
+    const AshaOptions asha = AshaOptions::From(spec.scheduler);
+    const std::optional<double> t = RowValue(row, asha.time_attr);
+    const std::optional<double> value = RowValue(row, spec.metric);
+    if (!t || !value) return {};
+    const double max_t = asha.ladder.max_t;
+    if (asha.stop_last_trials && *t >= max_t)
+      return {.verdict = {TrialVerdict::Action::kComplete,
+                          asha.time_attr + " reached max_t " + FormatDouble(max_t)}};
+    const auto milestones = MilestonesOf(asha.ladder, static_cast<int>(trial.bracket));
+    return {.milestone = AshaMilestone(milestones, *t, trial.recorded), .value = *value};
+  }
+  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
+                           double value) const override {
+    const AshaOptions asha = AshaOptions::From(spec.scheduler);
+    if (!AshaStops(asha.ladder.reduction_factor, spec.mode, rung.values, value)) return {};
+    return {TrialVerdict::Action::kStop,
+            "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
+  }
+  SchedulePlan PlanOf(const ExperimentSpec& spec, std::optional<uint64_t> trials) const override {
+    const AshaOptions asha = AshaOptions::From(spec.scheduler);
+    SchedulePlan plan{.brackets = Json::MakeArray()};
+    std::vector<double> shares = WeightsOf(asha);
+    double sum = 0, work = 0;
+    for (double share : shares) sum += share;
+    for (int bracket = 0; bracket < asha.brackets; ++bracket) {
+      const double share = shares[static_cast<size_t>(bracket)] / sum;
+      const double begin = share * static_cast<double>(trials.value_or(0));
+      Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, work);
+      plan.brackets.Append(Json::MakeObject(
+          {{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
+    }
+    if (trials.value_or(0) > 0)
+      plan.share_of_full = Json(work / (static_cast<double>(*trials) * asha.ladder.max_t));
+    return plan;
+  }
+};
+
 }  // namespace
 
-uint32_t AshaBracket(const AshaSpec& spec, Rng& rng) {
-  std::vector<double> weights;
-  double most = static_cast<double>(AshaMilestones(spec, 0).size()), sum = 0;
-  for (int i = 0; i < spec.brackets; ++i) {
-    double count = static_cast<double>(AshaMilestones(spec, i).size());
-    weights.push_back(std::exp(count - most));
-    sum += weights.back();
-  }
+const Scheduler& Asha() {
+  static const AshaScheduler scheduler;
+  return scheduler;
+}
+
+AshaOptions AshaOptions::From(const AlgorithmSpec& spec) {
+  AshaOptions asha;
+  const Json& options = spec.options;
+  asha.time_attr = options.GetString("time_attr", asha.time_attr);
+  asha.ladder.max_t = options.GetDouble("max_t", asha.ladder.max_t);
+  asha.ladder.grace_period = options.GetDouble("grace_period", asha.ladder.grace_period);
+  asha.ladder.reduction_factor =
+      options.GetDouble("reduction_factor", asha.ladder.reduction_factor);
+  asha.brackets = static_cast<int>(options.GetInt("brackets", asha.brackets));
+  asha.stop_last_trials = options.GetBool("stop_last_trials", asha.stop_last_trials);
+  return asha;
+}
+
+uint32_t AshaBracket(const AshaOptions& options, Rng& rng) {
+  const std::vector<double> weights = WeightsOf(options);
+  double sum = 0;
+  for (double weight : weights) sum += weight;
   double draw = rng.Uniform() * sum;
   for (size_t i = 0; i + 1 < weights.size(); ++i) {
     if (draw < weights[i]) return static_cast<uint32_t>(i);
@@ -43,9 +201,10 @@ std::optional<double> AshaMilestone(const std::vector<double>& milestones, doubl
   return std::nullopt;
 }
 
-bool AshaStops(const AshaSpec& spec, Mode mode, const std::vector<double>& values, double value) {
+bool AshaStops(double reduction_factor, Mode mode, const std::vector<double>& values,
+               double value) {
   if (values.empty() || std::isnan(value)) return false;
-  const double fraction = 1 - 1 / spec.reduction_factor;
+  const double fraction = 1 - 1 / reduction_factor;
   const size_t count = values.size();
   if (mode == Mode::kMax)
     return value < Percentile(count, [&](size_t i) { return values[i]; }, fraction);

@@ -1,6 +1,6 @@
 // Asynchronous successive halving, the stopping variant (Li et al. 2020; decisions as Ray's
 // AsyncHyperBandScheduler). Rungs come from repeated multiplication, never logarithms, so they are
-// the same on every machine. Pure: the caller keeps the recorded values.
+// the same on every machine. Pure: the head keeps the recorded values.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,25 @@
 #include <vector>
 
 #include "common/base/rng.h"
-#include "common/spec/experiment_spec.h"
-#include "common/spec/milestones.h"
+#include "common/decide/milestones.h"
+#include "common/decide/scheduler.h"
 
 namespace rt {
 
+const Scheduler& Asha();
+
+// Its options.
+struct AshaOptions {
+  std::string time_attr = "training_iteration";
+  RungLadder ladder;
+  int brackets = 1;
+  bool stop_last_trials = true;
+
+  static AshaOptions From(const AlgorithmSpec& spec);
+};
+
 // A trial's bracket: softmax over the brackets' rung counts.
-uint32_t AshaBracket(const AshaSpec& spec, Rng& rng);
+uint32_t AshaBracket(const AshaOptions& options, Rng& rng);
 
 // The milestone at which a report at time `t` is recorded: the highest one that t has reached and
 // that is not in `recorded`. One per report.
@@ -25,6 +37,7 @@ std::optional<double> AshaMilestone(const std::vector<double>& milestones, doubl
 // Whether a trial with `value` stops at a rung, before its own value is inserted: strictly worse
 // than the (1 - 1/rf) percentile (linear interpolation) of `values`, ascending and without NaN. An
 // empty rung stops nobody, and neither does a NaN value.
-bool AshaStops(const AshaSpec& spec, Mode mode, const std::vector<double>& values, double value);
+bool AshaStops(double reduction_factor, Mode mode, const std::vector<double>& values,
+               double value);
 
 }  // namespace rt

@@ -86,7 +86,7 @@ struct Place {
 };
 
 Place PlaceOf(const ExperimentSpec& spec, uint64_t number) {
-  const std::vector<uint64_t>& through = spec.basic.trials_through;
+  const std::vector<uint64_t>& through = spec.trials_through;
   const auto point = std::upper_bound(through.begin(), through.end(), number);
   const uint64_t start = point == through.begin() ? 0 : *(point - 1);
   if (point != through.end())
@@ -114,17 +114,51 @@ void Merge(Json& into, const Json& from) {
   }
 }
 
+constexpr char kConstantGridSearch[] = "constant_grid_search";
+
+class BasicSearcher final : public Searcher {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table{
+        .kind = AlgorithmKind::kSearch,
+        .name = "basic",
+        .version = 1,
+        .meaning = "Grid values crossed with random draws",
+        .options = {{.name = "points",
+                     .type = AlgorithmOption::Type::kPoints,
+                     .default_value = Json::MakeArray(),
+                     .meaning = "Configurations, or parts of them, that the first samples take as "
+                                "they are"},
+                    {.name = kConstantGridSearch,
+                     .type = AlgorithmOption::Type::kFlag,
+                     .default_value = false,
+                     .meaning = "Whether the points of a grid share one random draw"}},
+        .aliases = {"random", "grid"}};
+    return table;
+  }
+  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
+                              uint64_t number) const override {
+    return SuggestBasic(spec, seed, number);
+  }
+};
+
 }  // namespace
+
+const Searcher& BasicSearch() {
+  static const BasicSearcher searcher;
+  return searcher;
+}
 
 std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint64_t number) {
   std::optional<uint64_t> total = spec.TrialsTotal();
   if (total.has_value() && number >= *total) return std::nullopt;
   const Place place = PlaceOf(spec, number);
-  const Json* given = place.given ? &spec.basic.points[*place.given] : nullptr;
+  const Json* given = place.given ? &PointsOf(spec)[*place.given] : nullptr;
   const std::set<std::string> fixed =
       given == nullptr ? std::set<std::string>() : FlatPaths(*given);
   uint64_t point = place.point;
-  Rng rng(seed, spec.basic.constant_grid_search ? place.sample_start : number);
+  const bool shares_draw = spec.search.options.GetBool(kConstantGridSearch);
+  Rng rng(seed, shares_draw ? place.sample_start : number);
   Json params = spec.space.skeleton;
   for (const Variable& variable : spec.space.variables) {
     const auto& values = variable.domain.values;

@@ -12,9 +12,11 @@
 
 #include "common/base/json.h"
 #include "common/base/rng.h"
-#include "common/spec/experiment_spec.h"
+#include "common/search/searcher.h"
 
 namespace rt {
+
+const Searcher& BasicSearch();
 
 // nullopt when the search is exhausted.
 std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint64_t number);

@@ -95,102 +95,16 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   return argv;
 }
 
-absl::Status ReadNumber(const Json& json, const std::string& path, const char* key, double& out) {
-  const Json* value = json.Find(key);
-  if (value == nullptr || value->is_null()) return absl::OkStatus();
-  if (!value->is_number() || !std::isfinite(value->AsDouble()))
-    return SpecError(path + key, "must be a number");
-  out = value->AsDouble();
+absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
+  RT_ASSIGN_OR_RETURN(spec.search, ParseAlgorithm(AlgorithmKind::kSearch, json.Find("search")));
+  RT_ASSIGN_OR_RETURN(spec.scheduler,
+                      ParseAlgorithm(AlgorithmKind::kScheduler, json.Find("scheduler")));
+  for (const auto& [kind, one] : {std::pair(AlgorithmKind::kSearch, &spec.search),
+                                  std::pair(AlgorithmKind::kScheduler, &spec.scheduler)})
+    if (FindTable(kind, one->name)->needs_metric && spec.metric.empty())
+      return SpecError(KeyOf(kind), one->name + " compares trials by a metric",
+                       "add metric: NAME and mode: max or min");
   return absl::OkStatus();
-}
-
-absl::StatusOr<AshaSpec> ReadAsha(const Json& json) {
-  const std::string path = "scheduler/asha/";
-  AshaSpec asha;
-  if (json.is_null()) return asha;
-  if (!json.is_object()) return SpecError("scheduler/asha", "must be a map");
-  RT_RETURN_IF_ERROR(CheckKeys(json,
-                               {"time_attr", "max_t", "grace_period", "reduction_factor",
-                                "brackets", "stop_last_trials"},
-                               "scheduler/asha"));
-  if (const Json* attr = json.Find("time_attr"); attr != nullptr && !attr->is_null()) {
-    if (!attr->is_string() || attr->AsString().empty())
-      return SpecError(path + "time_attr", "must be the name of a reported value");
-    asha.time_attr = attr->AsString();
-  }
-  double brackets = 1;
-  RT_RETURN_IF_ERROR(ReadNumber(json, path, "max_t", asha.max_t));
-  RT_RETURN_IF_ERROR(ReadNumber(json, path, "grace_period", asha.grace_period));
-  RT_RETURN_IF_ERROR(ReadNumber(json, path, "reduction_factor", asha.reduction_factor));
-  RT_RETURN_IF_ERROR(ReadNumber(json, path, "brackets", brackets));
-  RT_RETURN_IF_ERROR(ReadBool(json, path, "stop_last_trials", asha.stop_last_trials));
-  if (asha.max_t <= 0) return SpecError(path + "max_t", "must be above 0");
-  if (asha.grace_period <= 0) return SpecError(path + "grace_period", "must be above 0");
-  if (asha.max_t < asha.grace_period)
-    return SpecError(path + "max_t", "must not be below grace_period");
-  if (asha.reduction_factor <= 1) return SpecError(path + "reduction_factor", "must be above 1");
-  if (brackets < 1 || brackets > 64 || brackets != std::floor(brackets))
-    return SpecError(path + "brackets", "must be a whole number between 1 and 64");
-  asha.brackets = static_cast<int>(brackets);
-  return asha;
-}
-
-absl::Status ReadScheduler(const Json& json, ExperimentSpec& spec) {
-  const Json* scheduler = json.Find("scheduler");
-  if (scheduler == nullptr || scheduler->is_null()) return absl::OkStatus();
-  std::string name;
-  Json arguments;
-  if (scheduler->is_string()) {
-    name = scheduler->AsString();
-  } else if (scheduler->is_object() && scheduler->object().size() == 1) {
-    name = scheduler->object().front().first;
-    arguments = scheduler->object().front().second;
-  } else {
-    return SpecError("scheduler", "must name one scheduler, such as {asha: {max_t: 81}}");
-  }
-  if (name == "fifo") return absl::OkStatus();
-  if (name != "asha")
-    return SpecError(scheduler->is_object() ? "scheduler/" + name : "scheduler",
-                     "unknown scheduler '" + EscapeControl(name) + "'", "known: asha, fifo");
-  RT_ASSIGN_OR_RETURN(spec.asha, ReadAsha(arguments));
-  if (spec.metric.empty())
-    return SpecError("scheduler", "asha compares trials by a metric",
-                     "add metric: NAME and mode: max or min");
-  return absl::OkStatus();
-}
-
-constexpr size_t kPointsMax = 10'000;
-
-absl::Status ReadBasic(const Json& json, BasicSpec& basic) {
-  if (json.is_null()) return absl::OkStatus();
-  if (!json.is_object()) return SpecError("search/basic", "must be a map");
-  RT_RETURN_IF_ERROR(CheckKeys(json, {"points", "constant_grid_search"}, "search/basic"));
-  RT_RETURN_IF_ERROR(
-      ReadBool(json, "search/basic/", "constant_grid_search", basic.constant_grid_search));
-  const Json* points = json.Find("points");
-  if (points == nullptr || points->is_null()) return absl::OkStatus();
-  if (!points->is_array() || points->array().size() > kPointsMax)
-    return SpecError("search/basic/points", "must be a list of at most 10000 configurations");
-  for (const Json& point : points->array()) {
-    if (!point.is_object()) return SpecError("search/basic/points", "a point must be a map");
-    basic.points.push_back(point);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadSearch(const Json& json, ExperimentSpec& spec) {
-  const Json* search = json.Find("search");
-  if (search == nullptr || search->is_null()) return absl::OkStatus();
-  std::string name = search->is_string() ? search->AsString() : "";
-  Json arguments;
-  if (search->is_object() && search->object().size() == 1) {
-    name = search->object().front().first;
-    arguments = search->object().front().second;
-  }
-  if (name == "basic" || name == "random" || name == "grid")
-    return ReadBasic(arguments, spec.basic);
-  return SpecError("search", "unknown search algorithm",
-                   "known: basic (grid values crossed with random draws)");
 }
 
 absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
@@ -361,9 +275,15 @@ absl::Status CheckSize(const ExperimentSpec& spec) {
 std::optional<uint64_t> ExperimentSpec::TrialsTotal() const {
   if (num_samples < 0) return std::nullopt;
   const auto samples = static_cast<uint64_t>(num_samples);
-  const size_t given = std::min<size_t>(basic.points.size(), samples);
-  const uint64_t total = given == 0 ? 0 : basic.trials_through[given - 1];
+  const size_t given = std::min<size_t>(trials_through.size(), samples);
+  const uint64_t total = given == 0 ? 0 : trials_through[given - 1];
   return total + (samples - given) * space.grid_points;
+}
+
+const Json::Array& PointsOf(const ExperimentSpec& spec) {
+  static const Json::Array none;
+  const Json* points = spec.search.options.Find("points");
+  return points != nullptr && points->is_array() ? points->array() : none;
 }
 
 void CountTrialsOfPoints(ExperimentSpec& spec) {
@@ -372,12 +292,12 @@ void CountTrialsOfPoints(ExperimentSpec& spec) {
     if (variable.domain.kind == Domain::Kind::kGrid)
       grids.try_emplace(PathText(variable.path), 1).first->second *= variable.domain.values.size();
   uint64_t total = 0;
-  spec.basic.trials_through.clear();
-  for (const Json& point : spec.basic.points) {
+  spec.trials_through.clear();
+  for (const Json& point : PointsOf(spec)) {
     uint64_t trials = spec.space.grid_points;
     for (const std::string& path : FlatPaths(point))
       if (const auto grid = grids.find(path); grid != grids.end()) trials /= grid->second;
-    spec.basic.trials_through.push_back(total += trials);
+    spec.trials_through.push_back(total += trials);
   }
 }
 
@@ -390,8 +310,7 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   if (const Json* space = json.Find("space"); space != nullptr && !space->is_null()) {
     RT_ASSIGN_OR_RETURN(spec.space, ParseSpace(*space, "space"));
   }
-  RT_RETURN_IF_ERROR(ReadSearch(json, spec));
-  RT_RETURN_IF_ERROR(ReadScheduler(json, spec));
+  RT_RETURN_IF_ERROR(ReadAlgorithms(json, spec));
   RT_RETURN_IF_ERROR(ReadStop(json, spec));
   spec.resources.bundles.front().cpu = kUnit;
   if (const Json* resources = json.Find("resources"); resources && !resources->is_null()) {

@@ -8,8 +8,7 @@
 //   experiment* name                      command  [argv…] with ${param}     script  path
 //   space {…}                             num_samples 1                    metric, mode "max"|"min"
 //   strict_metric true (a row without the metric fails its trial)
-//   search {"basic": {"points": [{…}], "constant_grid_search": false}}
-//   scheduler {"fifo": {}} | {"asha": {…}}
+//   search, scheduler {NAME: {OPTION: value}}   (by the tables of common/spec/algorithm.h)
 //   stop {key: number | {"<=": n} | {">=": n}}   resources {"cpu": 1, "gpu": 0, "memory": "1GiB",
 // …}   max_concurrent 0 (no limit)           max_failures 0 (-1: without end)   fail_fast false
 //   priority 0 (-1000 to 1000: the higher one first)     short_trials false
@@ -35,6 +34,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "common/spec/algorithm.h"
 #include "common/spec/policies.h"
 #include "common/spec/resource_request.h"
 #include "common/spec/space.h"
@@ -50,29 +50,11 @@ struct StopRule {
   double threshold = 0;
 };
 
-// Asynchronous successive halving (Li et al. 2020), in Ray's stopping variant.
-struct AshaSpec {
-  std::string time_attr = "training_iteration";
-  double max_t = 100;
-  double grace_period = 1;
-  double reduction_factor = 4;
-  int brackets = 1;
-  bool stop_last_trials = true;
-};
-
 struct CheckpointPolicy {
   std::optional<int> num_to_keep;    // Absent: all.
   std::string score_attribute;       // Empty: the most recent ones.
   Mode score_order = Mode::kMax;
   DurableAfter durable_after = DurableAfter::kStore;
-};
-
-// Grid and random search.
-struct BasicSpec {
-  std::vector<Json> points;  // The first samples take these values as they are.
-  bool constant_grid_search = false;  // The points of a grid share one random draw.
-  // Of each point: the trials of the points up to it, and its own.
-  std::vector<uint64_t> trials_through;
 };
 
 // What the driver, a program of the user's, is asked while the search runs
@@ -103,12 +85,12 @@ struct ExperimentSpec {
   std::vector<std::string> command;
   Space space;
   int64_t num_samples = 1;  // -1: without end.
-  BasicSpec basic;
+  AlgorithmSpec search;
   std::string metric;       // Empty: none.
   Mode mode = Mode::kMax;
   // A row without the metric fails its trial. Users' specs: true unless they say otherwise.
   bool strict_metric = false;
-  std::optional<AshaSpec> asha;  // Absent: FIFO.
+  AlgorithmSpec scheduler;
   std::vector<StopRule> stop;
   ResourceRequest resources;
   int max_concurrent = 0;
@@ -130,6 +112,8 @@ struct ExperimentSpec {
   std::string bundle;
   std::vector<InputFile> inputs;
   std::string cwd;
+  // Derived. Of each point that the search is given: the trials of the points up to it and its own.
+  std::vector<uint64_t> trials_through;
 
   // Grid points times samples; nullopt: unbounded.
   std::optional<uint64_t> TrialsTotal() const;
@@ -139,7 +123,9 @@ struct ExperimentSpec {
 enum class SpecSource { kUser, kJournal };
 absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json,
                                                    SpecSource source = SpecSource::kUser);
-// Fills in basic.trials_through: grids that a point fixes count once.
+// The configurations that the search is given for its first samples.
+const Json::Array& PointsOf(const ExperimentSpec& spec);
+// Fills in trials_through: grids that a point fixes count once.
 void CountTrialsOfPoints(ExperimentSpec& spec);
 
 // The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).

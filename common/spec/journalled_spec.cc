@@ -1,4 +1,4 @@
-// Format 1: read field by field. What is absent keeps its default.
+// Formats 1 and 2: read field by field. What is absent keeps its default.
 #include "common/spec/journalled_spec.h"
 
 #include <algorithm>
@@ -229,17 +229,34 @@ void PoliciesFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
   }
 }
 
+// What format 1 wrote of the algorithms: the options of the only search beside the other fields,
+// and those of a scheduler under its name.
+void AlgorithmsFromFormat1(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
+  const AlgorithmTable& search = *AlgorithmTables(AlgorithmKind::kSearch).front();
+  Json options = Json::MakeObject();
+  for (const AlgorithmOption& option : search.options)
+    if (const Json* value = reader.Find(option.name)) options.Set(option.name, *value);
+  spec.search = ReadJournalledOptions(search, options, "search", warnings);
+  spec.scheduler = DefaultAlgorithm(AlgorithmKind::kScheduler);
+  for (const AlgorithmTable* table : AlgorithmTables(AlgorithmKind::kScheduler))
+    if (const Json* json = reader.Find(table->name); json != nullptr && table->version == 1)
+      spec.scheduler = ReadJournalledOptions(*table, *json, "scheduler", warnings);
+}
+
+// False: the search is not known, so that nothing can be proposed.
+bool AlgorithmsFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
+  bool knows_search = true, knows_scheduler = true;
+  const Json* search = reader.Find("search");
+  const Json* scheduler = reader.Find("scheduler");
+  spec.search = ReadJournalledAlgorithm(AlgorithmKind::kSearch, search ? *search : Json(),
+                                        warnings, knows_search);
+  spec.scheduler = ReadJournalledAlgorithm(AlgorithmKind::kScheduler,
+                                           scheduler ? *scheduler : Json(), warnings,
+                                           knows_scheduler);
+  return knows_search;
+}
+
 void SchedulingFrom(Reader& reader, Warnings& warnings, ExperimentSpec& spec) {
-  if (const Json* json = reader.Find("asha")) {
-    Reader asha(*json, "asha", warnings);
-    spec.asha.emplace();
-    asha.Read("time_attr", spec.asha->time_attr);
-    asha.Read("max_t", spec.asha->max_t);
-    asha.Read("grace_period", spec.asha->grace_period);
-    asha.Read("reduction_factor", spec.asha->reduction_factor);
-    asha.Read("brackets", spec.asha->brackets);
-    asha.Read("stop_last_trials", spec.asha->stop_last_trials);
-  }
   for (const Json& item : reader.List("stop")) {
     Reader one(item, "stop", warnings);
     StopRule& rule = spec.stop.emplace_back();
@@ -262,7 +279,6 @@ void ScalarsFrom(Reader& reader, ExperimentSpec& spec) {
   reader.Read("name", spec.name);
   reader.Read("trainable", spec.trainable);
   reader.Read("num_samples", spec.num_samples);
-  reader.Read("constant_grid_search", spec.basic.constant_grid_search);
   reader.Read("metric", spec.metric);
   reader.ReadName("mode", kModes, spec.mode, [](Mode mode) { return NameOf(mode); });
   reader.Read("strict_metric", spec.strict_metric);
@@ -296,7 +312,7 @@ std::vector<std::string> ArgumentsFrom(Reader& reader, const std::string& key) {
   return argv;
 }
 
-SpecReading<ExperimentSpec> ExperimentFrom(const Json& json) {
+SpecReading<ExperimentSpec> ExperimentFrom(const Json& json, uint32_t format) {
   SpecReading<ExperimentSpec> reading;
   ExperimentSpec& spec = reading.spec;
   Reader reader(json, "", reading.warnings);
@@ -304,7 +320,8 @@ SpecReading<ExperimentSpec> ExperimentFrom(const Json& json) {
   spec.command = ArgumentsFrom(reader, "command");
   const Json* space = reader.Find("space");
   reading.closed = space != nullptr && !SpaceFrom(*space, reading.warnings, spec.space);
-  spec.basic.points = reader.List("points");
+  if (format == 1) AlgorithmsFromFormat1(reader, reading.warnings, spec);
+  else if (!AlgorithmsFrom(reader, reading.warnings, spec)) reading.closed = true;
   if (const Json* resources = reader.Find("resources"))
     spec.resources = RequestFrom(*resources, "resources", reading.warnings);
   SchedulingFrom(reader, reading.warnings, spec);
@@ -350,7 +367,8 @@ Reading NotingFormat(const JournalledSpec& journalled, Reading reading) {
 
 SpecReading<ExperimentSpec> ReadJournalledExperiment(const JournalledSpec& journalled) {
   if (journalled.format == 0) return ReadExperimentText(ParsedOrNull(journalled.text));
-  return NotingFormat(journalled, ExperimentFrom(ParsedOrNull(journalled.normal)));
+  return NotingFormat(journalled, ExperimentFrom(ParsedOrNull(journalled.normal),
+                                                 journalled.format));
 }
 
 SpecReading<JobSpec> ReadJournalledJob(const JournalledSpec& journalled) {

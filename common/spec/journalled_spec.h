@@ -6,6 +6,9 @@
 //
 //   format 0   the user's text, as release 0.1.0 journalled it: no normalised form beside it
 //   format 1   every field of the structs below, defaults included, units in the keys' names
+//   format 2   as format 1, but search and scheduler are {name, version, options}; format 1 had the
+//              options of the search beside the other fields, and those of the scheduler under its
+//              name
 #pragma once
 
 #include <cstdint>
@@ -18,7 +21,7 @@
 
 namespace rt {
 
-inline constexpr uint32_t kSpecFormat = 1;  // What this release journals.
+inline constexpr uint32_t kSpecFormat = 2;  // What this release journals.
 
 std::string NormalText(const ExperimentSpec& spec);
 std::string NormalText(const JobSpec& spec);

@@ -1,4 +1,4 @@
-// Format 1: written field by field, defaults included, so that a later release with other defaults
+// Format 2: written field by field, defaults included, so that a later release with other defaults
 // reads what was meant.
 #include "common/spec/journalled_names.h"
 #include "common/spec/journalled_spec.h"
@@ -68,15 +68,6 @@ Json ToNormal(const std::vector<RetryRule>& rules) {
   return list;
 }
 
-Json ToNormal(const AshaSpec& asha) {
-  return Json::MakeObject({{"time_attr", asha.time_attr},
-                           {"max_t", asha.max_t},
-                           {"grace_period", asha.grace_period},
-                           {"reduction_factor", asha.reduction_factor},
-                           {"brackets", asha.brackets},
-                           {"stop_last_trials", asha.stop_last_trials}});
-}
-
 Json ToNormal(const CheckpointPolicy& policy) {
   return Json::MakeObject({{"num_to_keep", policy.num_to_keep ? Json(*policy.num_to_keep) : Json()},
                            {"score_attribute", policy.score_attribute},
@@ -119,12 +110,11 @@ std::string NormalText(const ExperimentSpec& spec) {
                            {"command", TextsOf(spec.command)},
                            {"space", ToNormal(spec.space)},
                            {"num_samples", spec.num_samples},
-                           {"points", Json(Json::Array(spec.basic.points))},
-                           {"constant_grid_search", spec.basic.constant_grid_search},
+                           {"search", ToNormal(spec.search)},
                            {"metric", spec.metric},
                            {"mode", NameOf(spec.mode)},
                            {"strict_metric", spec.strict_metric},
-                           {"asha", spec.asha ? ToNormal(*spec.asha) : Json()},
+                           {"scheduler", ToNormal(spec.scheduler)},
                            {"stop", std::move(stop)},
                            {"resources", ToNormal(spec.resources)},
                            {"max_concurrent", spec.max_concurrent},

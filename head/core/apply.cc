@@ -366,15 +366,35 @@ struct Applier {
   void operator()(const event::DriverAnswered& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
     RT_CHECK(e.observed_through > experiment.answered_seq);
-    experiment.answered_seq = e.observed_through;
-    for (uint32_t number : world.index.experiments.at(e.experiment).live) {
+    DecideRows(experiment, e.observed_through);
+  }
+  // Rows that became known up to there are decided.
+  void DecideRows(Experiment& experiment, uint64_t through) {
+    experiment.answered_seq = through;
+    for (uint32_t number : world.index.experiments.at(experiment.id).live) {
       Attempt& live = *experiment.trials.at(number).runs.live();
       std::erase_if(live.undecided, [&](const RowMark& mark) {
-        if (mark.event_seq > e.observed_through) return false;
+        if (mark.event_seq > through) return false;
         live.decided_seq = mark.row_seq;
         return true;
       });
     }
+  }
+  void operator()(const event::Answered& e) {
+    Experiment& experiment = state().experiments.at(e.experiment);
+    if (e.session != 0 && e.observed_through > experiment.answered_seq)
+      DecideRows(experiment, e.observed_through);
+    for (const CreatedTrial& c : e.created)
+      (*this)(event::TrialCreated{{e.experiment, c.number}, c.params, c.bracket, c.name,
+                                  c.directory, c.resources, c.normal_resources, c.spec_format});
+    for (const StoppedTrial& stopped : e.stopped)
+      (*this)(event::TrialStopRequested{{e.experiment, stopped.number}, stopped.cause,
+                                        stopped.reason});
+    for (const SuspendedTrial& paused : e.paused)
+      (*this)(event::TrialPaused{{e.experiment, paused.number}, PauseCause::kScheduler,
+                                 paused.reason});
+    for (uint32_t number : e.resumed) (*this)(event::TrialResumed{{e.experiment, number}});
+    if (e.finished) experiment.search_finished = true;
   }
   void operator()(const event::StopKeyReported& e) {
     std::vector<std::string>& keys = state().experiments.at(e.experiment).keys_reported;
@@ -394,6 +414,7 @@ struct Applier {
       rung = rungs.insert(rungs.end(), {.bracket = e.bracket, .milestone = e.milestone});
     ++rung->recorded;
     if (e.stopped) ++rung->stopped;
+    if (e.attempt != 0) rung->entries.push_back({e.trial.number, e.value, e.attempt, e.row});
     if (std::isnan(e.value)) return;
     rung->values.insert(std::upper_bound(rung->values.begin(), rung->values.end(), e.value),
                         e.value);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/algorithms/registry.h"
 #include "common/base/check.h"
-#include "common/decide/asha.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 #include "head/core/view.h"
@@ -28,16 +28,13 @@ std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t 
   Json control = Json::MakeObject();
   control.Set("metric", spec.metric);
   control.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
-  control.Set("time_attr", spec.asha ? spec.asha->time_attr : kCounter);
+  const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);
+  control.Set("time_attr", limits.time_attr);
   Json milestones = Json::MakeArray();
-  control.Set("max_t", Json());
-  if (spec.asha.has_value()) {
-    for (double milestone : AshaMilestones(*spec.asha, static_cast<int>(trial.bracket)))
-      if (is_first && !trial.milestones.contains(milestone)) milestones.Append(milestone);
-    const bool is_counter = spec.asha->time_attr == kCounter;
-    if (spec.asha->stop_last_trials && (is_first || is_counter))
-      control.Set("max_t", spec.asha->max_t);
-  }
+  for (double milestone : limits.milestones)
+    if (is_first && !trial.milestones.contains(milestone)) milestones.Append(milestone);
+  const bool knows_max_t = limits.ends_at_max_t && (is_first || limits.time_attr == kCounter);
+  control.Set("max_t", knows_max_t && limits.max_t ? Json(*limits.max_t) : Json());
   control.Set("milestones", std::move(milestones));
   Json rules = Json::MakeArray();
   for (const StopRule& rule : spec.stop) {
@@ -83,7 +80,8 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.watchdog = spec.watchdog;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
-  if (spec.asha.has_value()) launch.env["RT_MAX_T"] = NumberText(spec.asha->max_t);
+  const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);
+  if (limits.max_t.has_value()) launch.env["RT_MAX_T"] = NumberText(*limits.max_t);
   launch.control = ControlFor(spec, trial, launch.fence.rank);
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;

@@ -58,13 +58,12 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
 absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
 void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input);
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
-void ProposeTrials(Draft& draft, ExperimentId id);
 void MaybeFinish(Draft& draft, ExperimentId id);
 void CheckBudgets(Draft& draft);
-// The bracket is drawn here; the configuration was. The others may be empty; `resources` are
-// checked.
-void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name = "",
-                 std::string directory = "", std::string resources = "");
+
+// answers.cc
+void ProposeTrials(Draft& draft, ExperimentId id);
+void ScheduleAfterEnd(Draft& draft, TrialId ended);  // Asks its scheduler.
 
 // driver_hooks.cc
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
@@ -78,6 +77,8 @@ std::string WhyUndecided(const Core& core, const Trial& trial, Millis now);
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
 void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& reason);
+// After it was asked to stop: a trial that does not run has ended.
+void FollowStop(Draft& draft, TrialId id);
 void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended);
 TrialEnd EndFor(StopCause cause);
 

@@ -3,12 +3,13 @@
 // open question is state: a missing trial, an undecided row. A driver that is away delays only what
 // waits for an answer; when it comes back, the questions are still open.
 #include <algorithm>
+#include <set>
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/search/basic.h"
-#include "head/core/draft.h"
+#include "common/spec/journalled_spec.h"
+#include "head/core/answers.h"
 #include "head/core/view.h"
 
 namespace rt {
@@ -79,22 +80,33 @@ void WakeDecided(Draft& draft, const Experiment& experiment, uint64_t through) {
   }
 }
 
-// Pauses and resumes trials as the driver's scheduler decided.
-void PauseAndResume(Draft& draft, const Experiment& experiment,
-                    const input::AnswerQuestions& input) {
-  auto is_open = [&](uint32_t number) {
-    const Trial& trial = experiment.trials.at(number);
-    return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
+bool IsOpen(const Trial& trial) {
+  return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone;
+}
+
+// The trials that the driver stops, pauses and resumes, as far as they are not over. One that it
+// stops is neither paused nor resumed.
+void TakeDecisions(const Experiment& experiment, const input::AnswerQuestions& input,
+                   event::Answered& answer) {
+  std::set<uint32_t> stopped, paused;
+  for (const auto& stop : input.stops) {
+    if (!IsOpen(experiment.trials.at(stop.number)) || !stopped.insert(stop.number).second) continue;
+    const StopCause cause = stop.early ? StopCause::kEarly : StopCause::kRule;
+    answer.stopped.push_back({stop.number, cause, stop.reason});
+  }
+  auto may_change = [&](uint32_t number) {
+    return IsOpen(experiment.trials.at(number)) && !stopped.contains(number);
   };
   for (uint32_t number : input.pauses) {
-    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kNone) continue;
-    draft.Emit(
-        event::TrialPaused{{experiment.id, number}, PauseCause::kScheduler, "by its scheduler"});
+    const bool runs = experiment.trials.at(number).pause_cause == PauseCause::kNone;
+    if (may_change(number) && runs && paused.insert(number).second)
+      answer.paused.push_back({number, "by its scheduler"});
   }
+  std::set<uint32_t> resumed;
   for (uint32_t number : input.resumes) {
-    if (!is_open(number) || experiment.trials[number].pause_cause != PauseCause::kScheduler)
-      continue;
-    draft.Emit(event::TrialResumed{{experiment.id, number}});
+    const bool waits = experiment.trials.at(number).pause_cause == PauseCause::kScheduler;
+    if (may_change(number) && (waits || paused.contains(number)) && resumed.insert(number).second)
+      answer.resumed.push_back(number);
   }
 }
 
@@ -107,15 +119,41 @@ size_t WaitingTrials(const World& world, ExperimentId id) {
 }
 
 // The name as a file may be called, with the trial's number behind it when another has it.
-std::string FreeName(const World& world, const Experiment& experiment, const std::string& wanted) {
+std::string FreeName(const World& world, const event::Answered& answer, uint32_t number,
+                     const std::string& wanted) {
   if (wanted.empty()) return "";
   std::string name = wanted;
   for (char& c : name)
     if (c == '/' || static_cast<unsigned char>(c) < ' ') c = '_';
   if (name == "." || name == "..") name += '_';
-  if (world.index.experiments.at(experiment.id).names.contains(name))
-    name += "_" + std::to_string(experiment.trials.size());
-  return name;
+  bool is_taken = world.index.experiments.at(answer.experiment).names.contains(name);
+  for (const CreatedTrial& other : answer.created)
+    is_taken = is_taken || other.name == name || other.directory == name;
+  return is_taken ? name + "_" + std::to_string(number) : name;
+}
+
+// The trials that the driver suggests, as far as they are wanted: others are taken, or not wanted
+// now.
+void TakeSuggestions(const World& world, const input::AnswerQuestions& input,
+                     event::Answered& answer) {
+  const ExperimentId id = input.experiment;
+  const std::vector<uint32_t> asked = AskedNumbers(world, id);
+  size_t next = 0;
+  for (const auto& suggestion : input.suggestions) {
+    if (next == asked.size() || asked[next] != suggestion.number) continue;
+    CreatedTrial trial = NewTrial(world, id, asked[next++], suggestion.params);
+    trial.name = FreeName(world, answer, trial.number, suggestion.name);
+    trial.directory = FreeName(world, answer, trial.number, suggestion.directory);
+    trial.resources = suggestion.resources;
+    if (!trial.resources.empty()) {
+      trial.normal_resources =
+          NormalText(ReadJournalledResources({.text = trial.resources}).spec);
+      trial.spec_format = kSpecFormat;
+    }
+    if (world.index.experiments.at(id).spec.driver.selects_next)
+      answer.paused.push_back({trial.number, "until its scheduler selects it"});
+    answer.created.push_back(std::move(trial));
+  }
 }
 
 bool IsAway(const Core& core, ExperimentId id, Millis now) {
@@ -165,23 +203,16 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
     return absl::FailedPreconditionError("this was answered up to record " +
                                          std::to_string(experiment->answered_seq) + " already");
   }
-  if (input.through > experiment->answered_seq) {
-    WakeDecided(draft, *experiment, input.through);
-    draft.Emit(event::DriverAnswered{id, input.session, input.through});
-  }
-  for (const auto& stop : input.stops)
-    RequestStop(draft, {id, stop.number}, stop.early ? StopCause::kEarly : StopCause::kRule,
-                stop.reason);
-  PauseAndResume(draft, *experiment, input);
-  for (const auto& suggestion : input.suggestions) {
-    const std::vector<uint32_t> asked = AskedNumbers(draft.core.world, id);
-    if (asked.empty() || asked.front() != suggestion.number) continue;  // Taken, or not wanted now.
-    CreateTrial(
-        draft, id, suggestion.params, FreeName(draft.core.world, *experiment, suggestion.name),
-        FreeName(draft.core.world, *experiment, suggestion.directory), suggestion.resources);
-  }
-  if (input.search_finished && !experiment->search_finished && experiment->is_searching())
-    draft.Emit(event::SearchFinished{id});
+  if (input.through > experiment->answered_seq) WakeDecided(draft, *experiment, input.through);
+  event::Answered answer{.experiment = id,
+                         .algorithm = kDriverAlgorithm,
+                         .observed_through = input.through,
+                         .session = input.session};
+  TakeDecisions(*experiment, input, answer);
+  TakeSuggestions(draft.core.world, input, answer);
+  answer.finished =
+      input.search_finished && !experiment->search_finished && experiment->is_searching();
+  EmitAnswer(draft, std::move(answer));
   if (input.stop_all) StopExperiment(draft, id, StopCause::kRule, input.stop_all_reason);
   MaybeFinish(draft, id);
   return absl::OkStatus();
@@ -214,7 +245,8 @@ Json AskedView(const Core& core, ExperimentId id) {
   const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
   Json list = Json::MakeArray();
   for (uint32_t number : AskedNumbers(core.world, id)) {
-    auto drawn = SuggestBasic(spec, core.world.state.experiments.at(id).seed, number);
+    auto drawn =
+        SearcherOf(spec).Propose(spec, core.world.state.experiments.at(id).seed, number);
     list.Append(Json::MakeObject(
         {{"number", number}, {"params", drawn ? *std::move(drawn) : Json::MakeObject()}}));
   }

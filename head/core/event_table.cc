@@ -18,7 +18,20 @@ DriverReader DriverOf(const event::ReportsAccepted& event) {
 }
 
 M ReadBy(const TrialId& trial) { return {.reader = {trial.experiment}}; }
-M Owned(const Owner& owner) { return {.owner = owner}; }
+M Owned(const Owner& owner) { return {.owners = {owner}}; }
+
+M MeaningOfAnswer(const event::Answered& e) {
+  M meaning{.invites_placement = !e.created.empty() || !e.resumed.empty()};
+  for (const StoppedTrial& stopped : e.stopped)
+    meaning.owners.push_back(Owner::Of(TrialId{e.experiment, stopped.number}));
+  for (const SuspendedTrial& paused : e.paused)
+    meaning.owners.push_back(Owner::Of(TrialId{e.experiment, paused.number}));
+  // A driver reads of the trials that it created itself, and of those that are resumed. If it read
+  // its other answers, it would answer each of them.
+  if (meaning.invites_placement) meaning.reader = {e.experiment};
+  else if (e.session != 0) meaning.reader = {e.experiment, e.session};
+  return meaning;
+}
 
 const auto kCluster = Overloaded{
     [](const event::HeadStarted&) { return M{}; },
@@ -52,6 +65,7 @@ const auto kExperiments = Overloaded{
       return M{.reader = {e.experiment, e.session}};
     },
     [](const event::SearchFinished&) { return M{}; },
+    [](const event::Answered& e) { return MeaningOfAnswer(e); },
     [](const event::RungRecorded&) { return M{}; },
 };
 
@@ -77,7 +91,7 @@ const auto kAttempts = Overloaded{
     [](const event::AttemptPlaced& e) { return Owned(e.attempt.owner); },
     [](const event::AttemptStarted& e) { return M{.reader = DriverOf(e.attempt.owner)}; },
     [](const event::AttemptEnded& e) {
-      return M{e.attempt.owner, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
+      return M{{e.attempt.owner}, /*invites_placement=*/true, DriverOf(e.attempt.owner)};
     },
     [](const event::PreemptionRequested& e) { return Owned(e.attempt.owner); },
     [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },

@@ -19,7 +19,7 @@ struct DriverReader {
 };
 
 struct EventMeaning {
-  Owner owner;                     // The desired state of its workers changes; no owner: of none.
+  std::vector<Owner> owners;       // The desired state of their workers changes.
   bool invites_placement = false;  // It brings work, or capacity, or takes a choice away.
   DriverReader reader;
 };

@@ -258,7 +258,10 @@ struct RungRecorded {
   double milestone = 0;
   double value = 0;
   bool stopped = false;  // The rule stopped it here.
-  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped);
+  // The row that has the value; 0 in journals of releases that did not say.
+  uint32_t attempt = 0;
+  uint64_t row = 0;
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row);
 };
 
 // The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts
@@ -388,16 +391,37 @@ struct DriverAttached {
 };
 // The driver has answered everything that the journal says of the experiment up to the record
 // `observed_through`; what it decided are the events that follow in the same batch.
+// Since Answered exists no head writes this event.
 struct DriverAnswered {
   ExperimentId experiment;
   uint64_t session = 0;
   uint64_t observed_through = 0;
   RT_FIELDS(DriverAnswered, experiment, session, observed_through);
 };
-// The driver's search has no more configurations to suggest.
+// The driver's search has no more configurations to suggest. Since Answered exists no head writes
+// this event.
 struct SearchFinished {
   ExperimentId experiment;
   RT_FIELDS(SearchFinished, experiment);
+};
+
+// An algorithm has answered: a search algorithm or scheduler of the head, or a driver. It had read
+// the records of its experiment up to `observed_through`. The trials are created, stopped, paused
+// and resumed in this order, as by TrialCreated, TrialStopRequested, TrialPaused (by a scheduler)
+// and TrialResumed.
+struct Answered {
+  ExperimentId experiment;
+  std::string algorithm;  // "driver": what the user wrote in Python.
+  uint32_t version = 0;
+  uint64_t observed_through = 0;
+  std::vector<CreatedTrial> created;
+  std::vector<StoppedTrial> stopped;
+  std::vector<SuspendedTrial> paused;
+  std::vector<uint32_t> resumed;
+  uint64_t session = 0;   // The driver's, as by DriverAnswered; 0: an algorithm of the head.
+  bool finished = false;  // As by SearchFinished.
+  RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
+            resumed, session, finished);
 };
 
 }  // namespace event
@@ -415,7 +439,8 @@ using Event = std::variant<
     event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
     event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
-    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway>;
+    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
+    event::Answered>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

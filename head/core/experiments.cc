@@ -1,11 +1,10 @@
 // Experiments: from the spec to trials, and when they are over.
 #include <algorithm>
 
+#include "common/algorithms/registry.h"
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "common/decide/asha.h"
-#include "common/search/basic.h"
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
@@ -13,9 +12,6 @@
 
 namespace rt {
 namespace {
-
-// Brackets are drawn from a stream of their own, so that they do not disturb the configurations.
-constexpr uint64_t kBracketStream = 0x627261636b657421;
 
 std::string UniqueResultsDir(const State& state, const std::string& wanted) {
   auto taken = [&](const std::string& path) {
@@ -56,8 +52,11 @@ SearchEnd SearchEndOf(const Experiment& experiment) {
 bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
   if (experiment.search_finished) return true;
   if (index.closed && !index.spec.driver.searches) return true;
+  const uint64_t made = experiment.trials.size();
   std::optional<uint64_t> total = index.spec.TrialsTotal();
-  return total.has_value() && experiment.trials.size() >= *total;
+  if (total.has_value() && made >= *total) return true;
+  if (index.spec.driver.searches) return false;
+  return !SearcherOf(index.spec).Propose(index.spec, experiment.seed, made).has_value();
 }
 
 }  // namespace
@@ -118,48 +117,6 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
   for (uint32_t number : pending)
     draft.Emit(event::TrialEnded{{id, number}, EndFor(trial_cause), reason, {}});
   MaybeFinish(draft, id);
-}
-
-void ProposeTrials(Draft& draft, ExperimentId id) {
-  const Experiment& experiment = draft.state().experiments.at(id);
-  const ExperimentIndex& index = draft.index().experiments.at(id);
-  const ExperimentSpec& spec = index.spec;
-  if (spec.driver.searches) return;  // Its answers create trials.
-  if (index.closed) return;
-  for (size_t made = 0; made < limits::kTrialsPerStepMax; ++made) {
-    if (!experiment.is_searching()) return;
-    size_t open = index.pending.size() + index.live.size();
-    if (spec.max_concurrent > 0 && open >= static_cast<size_t>(spec.max_concurrent)) return;
-    if (index.pending.size() >= limits::kPendingTrialsMax) return;
-    uint64_t number = experiment.trials.size();
-    std::optional<Json> params = SuggestBasic(spec, experiment.seed, number);
-    if (!params.has_value()) return;
-    CreateTrial(draft, id, params->Dump());
-  }
-}
-
-void CreateTrial(Draft& draft, ExperimentId id, std::string params, std::string name,
-                 std::string directory, std::string resources) {
-  const Experiment& experiment = draft.state().experiments.at(id);
-  const ExperimentSpec& spec = draft.index().experiments.at(id).spec;
-  uint64_t number = experiment.trials.size();
-  uint32_t bracket = 0;
-  if (spec.asha.has_value()) {
-    Rng rng(experiment.seed ^ kBracketStream, number);
-    bracket = AshaBracket(*spec.asha, rng);
-  }
-  event::TrialCreated created{{id, static_cast<uint32_t>(number)}, std::move(params), bracket,
-                              std::move(name), std::move(directory), std::move(resources)};
-  if (!created.resources.empty()) {
-    const SpecReading<ResourceRequest> request = ReadJournalledResources({created.resources});
-    created.normal_resources = NormalText(request.spec);
-    created.spec_format = kSpecFormat;
-  }
-  draft.Emit(std::move(created));
-  if (!spec.driver.selects_next) return;
-  draft.Emit(event::TrialPaused{{id, static_cast<uint32_t>(number)},
-                                PauseCause::kScheduler,
-                                "until its scheduler selects it"});
 }
 
 void MaybeFinish(Draft& draft, ExperimentId id) {

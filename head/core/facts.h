@@ -121,6 +121,33 @@ enum class StopCause : uint32_t {
   kMetric = 7,      // A row without the search's metric: FAILED, and not tried again.
 };
 
+// A trial that an algorithm created.
+struct CreatedTrial {
+  uint32_t number = 0;
+  std::string params;  // JSON.
+  uint32_t bracket = 0;
+  // As in TrialCreated.
+  std::string name;
+  std::string directory;
+  std::string resources;
+  std::string normal_resources;
+  uint32_t spec_format = 0;
+  RT_FIELDS(CreatedTrial, number, params, bracket, name, directory, resources, normal_resources,
+            spec_format);
+};
+// A trial that an algorithm stopped, or paused.
+struct StoppedTrial {
+  uint32_t number = 0;
+  StopCause cause = StopCause::kNone;
+  std::string reason;
+  RT_FIELDS(StoppedTrial, number, cause, reason);
+};
+struct SuspendedTrial {
+  uint32_t number = 0;
+  std::string reason;
+  RT_FIELDS(SuspendedTrial, number, reason);
+};
+
 // Who decided that a trial does not run for now.
 enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
 
@@ -149,6 +176,27 @@ struct RowBatch {
   uint32_t rank = 0;
   std::vector<Row> rows;
   RT_FIELDS(RowBatch, attempt, rank, rows);
+};
+
+// A trial at a rung: its value there, and the row that had it.
+struct RungEntry {
+  uint32_t trial = 0;
+  double value = 0;
+  uint32_t attempt = 0;
+  uint64_t row = 0;
+  RT_FIELDS(RungEntry, trial, value, attempt, row);
+};
+// One rung of an early-stopping bracket.
+struct Rung {
+  uint32_t bracket = 0;
+  double milestone = 0;
+  std::vector<double> values;  // Ascending; NaNs are not kept here.
+  uint64_t recorded = 0;       // NaNs included.
+  uint64_t stopped = 0;
+  // In the order in which they were recorded, NaNs included; without those of releases that did not
+  // say which row had the value.
+  std::vector<RungEntry> entries;
+  RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped, entries);
 };
 
 }  // namespace rt

@@ -5,41 +5,43 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/decide/asha.h"
 #include "common/spec/reported.h"
-#include "head/core/draft.h"
+#include "head/core/answers.h"
 #include "head/core/rows_digest.h"
 
 namespace rt {
 namespace {
 
+// Where a row is in its trial.
+struct Position {
+  uint32_t attempt = 0;
+  uint64_t seq = 0;
+};
+
+// What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
 struct Decision {
   StopCause cause = StopCause::kNone;
   std::string reason;
+  TrialVerdict verdict = {};
+
+  bool stops() const {
+    return cause != StopCause::kNone || verdict.action == TrialVerdict::Action::kStop ||
+           verdict.action == TrialVerdict::Action::kComplete;
+  }
+  bool is_made() const { return stops() || verdict.action == TrialVerdict::Action::kPause; }
 };
 
-std::string NumberText(double value) {
-  return FormatDouble(value);
-}
-
-Decision DecideAsha(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                    const RowView& view) {
-  const AshaSpec& asha = *spec.asha;
-  std::optional<double> t = RowValue(view, asha.time_attr);
-  std::optional<double> value = RowValue(view, spec.metric);
-  if (!t || !value) return {};
-  if (asha.stop_last_trials && *t >= asha.max_t)
-    return {StopCause::kMaxT, asha.time_attr + " reached max_t " + NumberText(asha.max_t)};
-  std::vector<double> milestones = AshaMilestones(asha, static_cast<int>(trial.bracket));
-  std::optional<double> milestone = AshaMilestone(milestones, *t, trial.milestones);
-  if (!milestone) return {};
-  const std::vector<double>* values = nullptr;
-  for (const Rung& rung : draft.state().experiments.at(trial.id.experiment).rungs)
-    if (rung.bracket == trial.bracket && rung.milestone == *milestone) values = &rung.values;
-  bool stops = values != nullptr && AshaStops(asha, spec.mode, *values, *value);
-  draft.Emit(event::RungRecorded{trial.id, trial.bracket, *milestone, *value, stops});
-  if (!stops) return {};
-  return {StopCause::kEarly, "stopped by ASHA at rung " + NumberText(*milestone)};
+// What its scheduler decides about a row, with the rung at which it was recorded.
+TrialVerdict Schedule(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
+                      const RowView& view, const Position& position) {
+  RowVerdict row = SchedulerOf(spec).OnRow(
+      spec, {trial.id.number, trial.bracket, trial.milestones}, view);
+  if (!row.milestone) return std::move(row.verdict);
+  TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value);
+  const bool stops = verdict.action == TrialVerdict::Action::kStop;
+  draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
+                                 position.attempt, position.seq});
+  return verdict;
 }
 
 // The keys without which a stop rule or the scheduler sees nothing in a row.
@@ -52,7 +54,8 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
-  if (spec.asha.has_value()) note(spec.asha->time_attr);
+  for (const NamedMetric& named : MetricsOf(AlgorithmKind::kScheduler, spec.scheduler))
+    note(named.metric);
 }
 
 // With a report_regex each line is a row, and the metric may be in another line: a trial fails once
@@ -69,11 +72,10 @@ std::optional<std::string> StrictProblem(const Trial& trial, const ExperimentSpe
 }
 
 Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                   const RowView& view) {
+                   const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
     return {StopCause::kRule, "met the stop rule on " + rule->key};
-  if (spec.asha.has_value()) return DecideAsha(draft, trial, spec, view);
-  return {};
+  return {.verdict = Schedule(draft, trial, spec, view, position)};
 }
 
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
@@ -117,8 +119,19 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   NoteBest(spec, view, acceptance.event);
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
-  acceptance.decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
-                                : DecideRow(draft, trial, spec, view);
+  Decision decision =
+      problem ? Decision{StopCause::kMetric, *std::move(problem)}
+              : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt.number, row.seq});
+  // A pause outlives the rows that come after it in the batch.
+  if (decision.is_made()) acceptance.decision = std::move(decision);
+}
+
+// After the rows were accepted.
+void Follow(Draft& draft, const Trial* trial, const Decision& decision) {
+  if (!decision.is_made()) return;
+  if (decision.cause != StopCause::kNone)
+    return RequestStop(draft, trial->id, decision.cause, decision.reason);
+  EmitAnswer(draft, VerdictOn(draft.core.world, trial->id, decision.verdict));
 }
 
 }  // namespace
@@ -153,7 +166,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     if (stopping) continue;
     acceptance.Keep(row);
     if (batch.rank == 0) ConsiderRow(draft, *trial, *spec, row, acceptance);
-    if (acceptance.decision.cause == StopCause::kNone) continue;
+    if (!acceptance.decision.stops()) continue;
     stopping = true;
     verdict.stop_seq = row.seq;
   }
@@ -165,8 +178,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     acceptance.event.reported_with_checkpoint = with_checkpoint && (batch.rank != 0 || is_last);
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
-    if (acceptance.decision.cause != StopCause::kNone)
-      RequestStop(draft, trial->id, acceptance.decision.cause, acceptance.decision.reason);
+    Follow(draft, trial, acceptance.decision);
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;

@@ -208,16 +208,6 @@ struct Trial {
             spec_format);
 };
 
-// One rung of an early-stopping bracket.
-struct Rung {
-  uint32_t bracket = 0;
-  double milestone = 0;
-  std::vector<double> values;  // Ascending; NaNs are not kept here.
-  uint64_t recorded = 0;       // NaNs included.
-  uint64_t stopped = 0;
-  RT_FIELDS(Rung, bracket, milestone, values, recorded, stopped);
-};
-
 // How a search ended whose trials are retried. The search stays finished: only retries run.
 struct SearchEnd {
   bool over = false;

@@ -76,11 +76,10 @@ void Draft::MarkDirty(const Owner& owner) {
 
 void Draft::Emit(Event event) {
   const EventMeaning meaning = MeaningOf(event);
-  const bool touches_workers = meaning.owner.kind != Owner::Kind::kNone;
   Record record{state().seq + 1, now, std::move(event)};
-  if (touches_workers) MarkDirty(meaning.owner);
+  for (const Owner& owner : meaning.owners) MarkDirty(owner);
   Apply(core.world, record);
-  if (touches_workers) MarkDirty(meaning.owner);
+  for (const Owner& owner : meaning.owners) MarkDirty(owner);
   if (meaning.invites_placement) soft().try_place = true;
   out.records.push_back(std::move(record));
 }

@@ -28,8 +28,15 @@ void RequestStop(Draft& draft, TrialId id, StopCause cause, const std::string& r
   const Trial& trial = *FindTrial(draft.state(), id);
   if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) return;
   draft.Emit(event::TrialStopRequested{id, cause, reason});
+  FollowStop(draft, id);
+}
+
+void FollowStop(Draft& draft, TrialId id) {
+  const Trial& trial = *FindTrial(draft.state(), id);
+  const std::string reason = trial.stop_reason;
   if (trial.runs.live() != nullptr) return CancelBackfill(draft, Owner::Of(id), reason);
-  draft.Emit(event::TrialEnded{id, EndFor(cause), reason, {}});
+  draft.Emit(event::TrialEnded{id, EndFor(trial.stop_cause), reason, {}});
+  ScheduleAfterEnd(draft, id);
   ProposeTrials(draft, id.experiment);
   MaybeFinish(draft, id.experiment);
 }
@@ -87,10 +94,12 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
   }
   if (draft.state().experiments.at(id.experiment).search.over)
     return MaybeFinish(draft, id.experiment);  // It was retried: the search is over already.
-  if (trial.end == TrialEnd::kFailed && spec.fail_fast)
+  const TrialEnd ended_as = trial.end;
+  if (ended_as != TrialEnd::kNone) ScheduleAfterEnd(draft, id);
+  if (ended_as == TrialEnd::kFailed && spec.fail_fast)
     StopExperiment(draft, id.experiment, StopCause::kExperiment,
                    "fail_fast: trial " + ToString(id) + " failed");
-  else if (trial.end == TrialEnd::kFailed)
+  else if (ended_as == TrialEnd::kFailed)
     TryBreaker(draft, id.experiment);
   ProposeTrials(draft, id.experiment);
   MaybeFinish(draft, id.experiment);

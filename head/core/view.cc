@@ -96,9 +96,9 @@ Json ExperimentItem(const Core& core, const HeadFacts& facts, const Experiment& 
   item.Set("reason", TextOrNull(reason));
   item.Set("metric", TextOrNull(spec.metric));
   item.Set("mode", spec.metric.empty() ? Json() : Json(spec.mode == Mode::kMax ? "max" : "min"));
-  item.Set("search", spec.driver.search.empty() ? "basic" : spec.driver.search);
-  const char* scheduler = spec.asha ? "asha" : "fifo";
-  item.Set("scheduler", spec.driver.scheduler.empty() ? scheduler : spec.driver.scheduler);
+  item.Set("search", spec.driver.search.empty() ? spec.search.name : spec.driver.search);
+  item.Set("scheduler",
+           spec.driver.scheduler.empty() ? spec.scheduler.name : spec.driver.scheduler);
   item.Set("trials_total", total ? Json(*total) : Json());
   item.Set("trials_by_state", TrialsByState(core, experiment));
   item.Set("best", BestOf(core, experiment));

@@ -58,10 +58,11 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
     if (!IsReported(experiment, rule.key))
       warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +
                          ReportedText(metrics, rule.key));
-  if (spec.asha.has_value() && !IsReported(experiment, spec.asha->time_attr))
-    warnings.push_back("scheduler: no row has the time attribute '" + spec.asha->time_attr +
-                       "', so that asha stops nothing; " +
-                       ReportedText(metrics, spec.asha->time_attr));
+  for (const auto& [option, metric] : MetricsOf(AlgorithmKind::kScheduler, spec.scheduler))
+    if (!IsReported(experiment, metric))
+      warnings.push_back("scheduler: no row has the " + option + " '" + metric + "', so that " +
+                         spec.scheduler.name + " decides nothing; " +
+                         ReportedText(metrics, metric));
   return warnings;
 }
 

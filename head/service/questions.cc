@@ -26,6 +26,16 @@ struct Reading {
   bool more = false;
 };
 
+// How long its entries become, without rows.
+size_t BytesOf(const Event& event) {
+  constexpr size_t kEach = 400;
+  const auto* answer = std::get_if<event::Answered>(&event);
+  if (answer == nullptr) return kEach;
+  size_t bytes = kEach * (1 + answer->created.size() + answer->resumed.size());
+  for (const CreatedTrial& created : answer->created) bytes += created.params.size();
+  return bytes;
+}
+
 absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t session,
                                     uint64_t after, uint64_t until) {
   Reading reading{.through = after};
@@ -48,7 +58,7 @@ absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t 
       Entry entry{std::move(record), {}};
       if (rows != nullptr) entry.rows = std::move(rows->rows);
       for (const Row& row : entry.rows) bytes += 2 * row.metrics.size() + 400;
-      bytes += 400;
+      bytes += BytesOf(entry.record.event);
       reading.entries.push_back(std::move(entry));
     }
   }
@@ -72,10 +82,35 @@ const char* OutcomeText(AttemptOutcome outcome) {
   return outcome == AttemptOutcome::kLost ? "LOST" : "ENDED";
 }
 
+Json EntryOf(uint64_t seq, const char* kind, uint32_t number) {
+  return Json::MakeObject({{"seq", seq}, {"kind", kind}, {"number", number}, {"attempt", 0}});
+}
+
+Json CreatedEntry(const World& world, uint64_t seq, TrialId id, const std::string& params) {
+  const Experiment& experiment = world.state.experiments.at(id.experiment);
+  const ExperimentIndex& index = world.index.experiments.at(id.experiment);
+  Json json = EntryOf(seq, "trial", id.number);
+  auto parsed = Json::Parse(params);
+  json.Set("params", parsed.ok() ? *std::move(parsed) : Json());
+  json.Set("name", TrialName(experiment, index, id.number));
+  json.Set("results_dir", TrialDirectory(experiment, index, id.number));
+  return json;
+}
+
+// An answer: how far another session had read, and the trials that were created or resumed.
+void AddAnswer(const Core& core, const event::Answered& e, uint64_t seq, uint64_t session,
+               Json& list) {
+  if (e.session != 0 && e.session != session)
+    list.Append(Json::MakeObject(
+        {{"seq", seq}, {"kind", "answered"}, {"through", e.observed_through}}));
+  for (const CreatedTrial& created : e.created)
+    list.Append(CreatedEntry(core.world, seq, {e.experiment, created.number}, created.params));
+  for (uint32_t number : e.resumed) list.Append(EntryOf(seq, "resume", number));
+}
+
 // {"seq", "kind", "number", …}; docs/protocol.md lists the kinds.
 Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
   const Experiment& experiment = core.world.state.experiments.at(id);
-  const ExperimentIndex& index = core.world.index.experiments.at(id);
   Json json = Json::MakeObject({{"seq", entry.record.seq}});
   auto add = [&](const char* kind, const Owner& owner, uint32_t attempt) {
     json.Set("kind", kind);
@@ -88,11 +123,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
   };
   std::visit(Overloaded{
                  [&](const event::TrialCreated& e) {
-                   add("trial", Owner::Of(e.trial), 0);
-                   auto params = Json::Parse(e.params);
-                   json.Set("params", params.ok() ? *std::move(params) : Json());
-                   json.Set("name", TrialName(experiment, index, e.trial.number));
-                   json.Set("results_dir", TrialDirectory(experiment, index, e.trial.number));
+                   json = CreatedEntry(core.world, entry.record.seq, e.trial, e.params);
                  },
                  [&](const event::TrialEnded& e) {
                    add("end", Owner::Of(e.trial), 0);
@@ -183,9 +214,13 @@ void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, Js
       absl::StatusOr<Reading> reading = ReadEntries(journal_, id, session, from, until);
       if (!reading.ok()) return done(reading.status());
       auto shared = std::make_shared<Reading>(*std::move(reading));
-      auto show = [id, shared](const Core& core) {
+      auto show = [id, session, shared](const Core& core) {
         Json list = Json::MakeArray();
-        for (const Entry& entry : shared->entries) list.Append(EntryJson(core, id, entry));
+        for (const Entry& entry : shared->entries) {
+          const auto* answer = std::get_if<event::Answered>(&entry.record.event);
+          if (answer != nullptr) AddAnswer(core, *answer, entry.record.seq, session, list);
+          else list.Append(EntryJson(core, id, entry));
+        }
         return list;
       };
       ShowQuestions(id, show, shared->through, shared->more, done);

@@ -242,6 +242,7 @@ class Auditor {
   void On(const event::DriverAttached& e);
   void On(const event::DriverAnswered& e);
   void On(const event::SearchFinished& e);
+  void On(const event::Answered& e);
   void On(const event::StopKeyReported& e);
 
   uint32_t RuleFor(const Fence& fence) const;
@@ -276,6 +277,7 @@ class Auditor {
   void CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const;
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
+  void DecideRows(ExperimentBook& experiment, uint64_t through);
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
   void CheckStart(TrialId id);

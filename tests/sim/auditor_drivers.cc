@@ -15,14 +15,47 @@ void Auditor::On(const event::DriverAnswered& e) {
   Must(e.session == experiment.session, "only the newest driver is heard");
   Must(e.observed_through > experiment.answered, "a record is answered once");
   Must(e.observed_through < record_->seq, "a driver has read only what was there");
-  experiment.answered = e.observed_through;
+  DecideRows(experiment, e.observed_through);
+}
+
+void Auditor::DecideRows(ExperimentBook& experiment, uint64_t through) {
+  experiment.answered = through;
   for (TrialBook& trial : experiment.trials) {
     auto& known = trial.runs.known_rows;
-    while (!known.empty() && known.begin()->first <= e.observed_through) {
+    while (!known.empty() && known.begin()->first <= through) {
       trial.runs.decided_seq = known.begin()->second;
       known.erase(known.begin());
     }
   }
+}
+
+void Auditor::On(const event::Answered& e) {
+  ExperimentBook& experiment = ExperimentOf(e.experiment);
+  const AuditedSpec& spec = experiment.spec;
+  Must(e.observed_through < record_->seq, "an algorithm has read only what was there");
+  if (e.session != 0) {
+    Must(e.session == experiment.session, "only the newest driver is heard");
+    Must(e.algorithm == "driver" && spec.asks_driver, "a driver answers only where it is asked");
+    Must(e.observed_through >= experiment.answered, "a driver's answers go forward");
+    if (e.observed_through > experiment.answered) DecideRows(experiment, e.observed_through);
+  } else {
+    Must(e.observed_through + 1 == record_->seq, "an algorithm of the head has read everything");
+    const bool searches = !e.created.empty();
+    Must(e.algorithm == (searches ? "basic" : "asha") && e.version == 1, "it is the spec's");
+    Must(searches || (spec.asha && !e.stopped.empty()), "an answer says something");
+    Must(!searches || e.stopped.empty(), "a search algorithm stops nothing");
+    Must(!e.finished && e.resumed.empty(), "only a driver finishes a search or resumes trials");
+  }
+  Must(e.created.empty() || (e.session != 0) == spec.searches, "one of them searches");
+  for (const CreatedTrial& c : e.created)
+    On(event::TrialCreated{{e.experiment, c.number}, c.params, c.bracket, c.name, c.directory,
+                           c.resources, c.normal_resources, c.spec_format});
+  for (const StoppedTrial& stopped : e.stopped)
+    On(event::TrialStopRequested{{e.experiment, stopped.number}, stopped.cause, stopped.reason});
+  for (const SuspendedTrial& paused : e.paused)
+    On(event::TrialPaused{{e.experiment, paused.number}, PauseCause::kScheduler, paused.reason});
+  for (uint32_t number : e.resumed) On(event::TrialResumed{{e.experiment, number}});
+  if (e.finished) On(event::SearchFinished{e.experiment});
 }
 
 void Auditor::On(const event::SearchFinished& e) {

@@ -228,6 +228,8 @@ void HeadHost::Keep(InFlight& batch) {
   if (sim_.on_kept) sim_.on_kept(batch.records, batch.rows);
   auditor_.See(batch.records, batch.rows, sim_.truth);
   for (const Record& record : batch.records)
+    Require(answers_.See(record).ok(), "an answer is what its algorithm computes from the records");
+  for (const Record& record : batch.records)
     if (const auto* placed = std::get_if<event::AttemptPlaced>(&record.event))
       for (WorkerHost* host : sim_.hosts) host->MayRot(auditor_.StartOf(placed->attempt));
   for (Record& record : batch.records) log_.push_back(std::move(record));

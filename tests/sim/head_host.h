@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "head/core/answer_checker.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "tests/sim/auditor.h"
@@ -104,6 +105,7 @@ class HeadHost {
 
   Sim& sim_;
   Auditor& auditor_;
+  AnswerChecker answers_;  // Of the durable records.
   Core core_;
   bool up_ = false;
   uint64_t life_ = 0;

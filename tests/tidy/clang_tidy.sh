@@ -5,7 +5,7 @@
 #                                        in at most 12 sources: those of the pure folders first
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-pure=(common/base common/spec head/core common/decide common/search worker/core)
+pure=(common/base common/spec common/algorithms common/decide common/search head/core worker/core)
 changed_max=12
 lines=()
 jobs=2

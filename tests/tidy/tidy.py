@@ -31,10 +31,11 @@ LAYERS: dict[str, set[str]] = {
     "common/rpc": {"common/base", "common/run", "common/spec", "common/cas"},
     "common/search": {"common/base", "common/spec"},
     "common/decide": {"common/base", "common/spec"},
+    "common/algorithms": {"common/base", "common/spec", "common/search", "common/decide"},
     "head/elastic": {"common/base", "common/spec"},
     "head/autoscale": {"common/base", "common/spec"},
-    "head/core": {"common/base", "common/spec", "common/search", "common/decide", "head/elastic",
-                  "head/autoscale"},
+    "head/core": {"common/base", "common/spec", "common/search", "common/decide",
+                  "common/algorithms", "head/elastic", "head/autoscale"},
     "head/journal": {"common/base", "common/spec", "common/run", "common/cas", "head/core"},
     "head/loop": {"common/base", "common/spec", "common/run", "head/core", "head/journal"},
     "head/sinks": {"common/base", "common/spec", "common/run", "head/core", "head/journal",
@@ -66,8 +67,8 @@ LAYERS: dict[str, set[str]] = {
 }
 
 # Folders that know no clock, thread, socket, file or generator.
-PURE = {"head/core", "common/search", "common/decide", "head/elastic", "head/autoscale",
-        "worker/core", "common/spec"}
+PURE = {"head/core", "common/search", "common/decide", "common/algorithms", "head/elastic",
+        "head/autoscale", "worker/core", "common/spec"}
 PURE_STD_BANNED = {
     "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic", "random", "chrono",
     "ctime", "time.h", "unordered_map", "unordered_set", "fstream", "iostream", "filesystem",

@@ -11,18 +11,18 @@ namespace {
 
 // One bracket with its rungs, fed the way Ray's tests feed theirs.
 struct Bracket {
-  AshaSpec spec;
+  AshaOptions spec;
   Mode mode = Mode::kMax;
   std::map<double, std::vector<double>> rungs;
   std::map<int, std::set<double>> recorded;
 
   // True when the trial stops.
   bool Report(int trial, double t, double value) {
-    if (spec.stop_last_trials && t >= spec.max_t) return true;
-    auto milestone = AshaMilestone(AshaMilestones(spec, 0), t, recorded[trial]);
+    if (spec.stop_last_trials && t >= spec.ladder.max_t) return true;
+    auto milestone = AshaMilestone(MilestonesOf(spec.ladder, 0), t, recorded[trial]);
     if (!milestone) return false;
     std::vector<double>& values = rungs[*milestone];
-    bool stops = AshaStops(spec, mode, values, value);
+    bool stops = AshaStops(spec.ladder.reduction_factor, mode, values, value);
     recorded[trial].insert(*milestone);
     if (!std::isnan(value))
       values.insert(std::upper_bound(values.begin(), values.end(), value), value);
@@ -31,7 +31,7 @@ struct Bracket {
 };
 
 Bracket Make(double grace, double max_t, double factor) {
-  return {.spec = {.max_t = max_t, .grace_period = grace, .reduction_factor = factor}};
+  return {.spec = {.ladder = {grace, factor, max_t}}};
 }
 
 std::map<double, std::set<int>> TraceA(double grace, double max_t, double factor, int n) {
@@ -55,7 +55,7 @@ std::map<double, std::set<int>> TraceA(double grace, double max_t, double factor
 
 TEST_CASE("asha: rungs come from repeated multiplication") {
   auto rungs = [](double grace, double max_t, double factor) {
-    return AshaMilestones({.max_t = max_t, .grace_period = grace, .reduction_factor = factor}, 0);
+    return MilestonesOf({grace, factor, max_t}, 0);
   };
   CHECK(rungs(1, 100, 4) == std::vector<double>{1, 4, 16, 64});
   CHECK(rungs(1, 81, 3) == std::vector<double>{1, 3, 9, 27, 81});

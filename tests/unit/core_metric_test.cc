@@ -122,8 +122,7 @@ TEST_CASE("metric: a spec that release 0.1.0 journalled accepts every row") {
                       event::ExperimentCreated{.experiment = ExperimentId{1}, .owner = "ann",
                           .spec = R"({"experiment":"e","command":["x"],"metric":"loss"})",
                           .seed = 1, .results_dir = "/r/e"}};
-  Apply(story.core.world, record);
-  Apply(story.shadow, record);
+  story.Take(record);
   CHECK_FALSE(story.core.world.index.experiments.at(ExperimentId{1}).spec.strict_metric);
 }
 
@@ -140,7 +139,7 @@ TEST_CASE("warnings: a stop key and a time attribute that no row has are named")
         std::vector<std::string>{
             "stop: no row has 'accuracy', so that this rule never applies; reported: loss, "
             "acuracy, epoch; did you mean 'acuracy'?",
-            "scheduler: no row has the time attribute 'epochs', so that asha stops nothing; "
+            "scheduler: no row has the time_attr 'epochs', so that asha decides nothing; "
             "reported: loss, acuracy, epoch; did you mean 'epoch'?"});
   story.Report(story.FenceOf(0), 11, R"({"loss":1,"accuracy":0.5,"epochs":0.5})");
   story.Report(story.FenceOf(0), 12, R"({"loss":1})");

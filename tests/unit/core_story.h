@@ -5,16 +5,19 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/answer_checker.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "head/core/view.h"
 
 namespace rt {
 
-// A head with one node of two cpus, driven by hand; every step is replayed on a shadow.
+// A head with one node of two cpus, driven by hand; every step is replayed on a shadow, and what
+// algorithms answer is computed again.
 struct Story {
   Core core;
   World shadow;
+  AnswerChecker answers;
   Millis now = 1'000'000;
   uint64_t sync_seq = 0;
   NodeId node{1};
@@ -22,10 +25,21 @@ struct Story {
 
   Outcome Do(const Input& input) {
     Outcome outcome = Step(core, input, now);
-    for (const Record& record : outcome.records) Apply(shadow, record);
+    for (const Record& record : outcome.records) {
+      Apply(shadow, record);
+      const absl::Status same = answers.See(record);
+      INFO(same.ToString());
+      REQUIRE(same.ok());
+    }
     CheckInvariants(core);
     REQUIRE(CanonicalDump(core.world.state) == CanonicalDump(shadow.state));
     return outcome;
+  }
+  // A record from elsewhere: of an earlier head, or of a later one.
+  void Take(const Record& record) {
+    Apply(core.world, record);
+    Apply(shadow, record);
+    REQUIRE(answers.See(record).ok());
   }
   Story() {
     Do(input::StartHead{"c", "test", "1"});

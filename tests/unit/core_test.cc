@@ -173,8 +173,7 @@ TEST_CASE("core: a slip in a spec is refused for every client, but not for one t
                         event::ExperimentCreated{.experiment = ExperimentId{next},
                             .spec = R"({"experiment":"e","command":["x"])" + more + "}",
                             .request_key = "key " + more, .results_dir = "/r/" + more}};
-    Apply(story.core.world, record);
-    Apply(story.shadow, record);
+    story.Take(record);
     CHECK(ask(more).answer.attached);
   }
 }
@@ -214,8 +213,7 @@ TEST_CASE("core: a node whose incarnation an older release took from anybody com
   event::NodeReady ready{story.node, story.SyncInput().inventory};
   ready.inventory.incarnation = UINT64_MAX;
   poison.event = ready;
-  Apply(story.core.world, poison);
-  Apply(story.shadow, poison);
+  story.Take(poison);
   story.Create("");
   story.SyncTwice();
   CHECK(story.core.world.state.nodes.at(story.node).inventory.incarnation == 0);

@@ -58,12 +58,15 @@ std::string Changed(const std::string& normal, const std::string& from, const st
 }
 
 SpecReading<ExperimentSpec> ReadNormal(const std::string& normal) {
-  return ReadJournalledExperiment({.normal = normal, .format = 1});
+  return ReadJournalledExperiment({.normal = normal, .format = 2});
 }
 
 const char kPatterns[] = R"x({"experiment":"e","command":["x"],"metric":"loss",
     "report_regex":"loss=(.*)","retry":[{"log":"OOM","then":"retry"},{"exit_code":3,"then":"fail"}],
     "space":{"a":{"grid":[1,2]},"b":{"uniform":[0,1]}}})x";
+
+const char kSchedules[] = R"x({"experiment":"e","command":["x"],"metric":"loss",
+    "scheduler":{"asha":{"max_t":9}}})x";
 
 std::string NormalOf(const std::string& text) {
   auto spec = ParseExperimentSpec(*Json::Parse(text));
@@ -130,6 +133,38 @@ TEST_CASE("journalled spec: the normalised form is read back as it was written")
   }
 }
 
+TEST_CASE("journalled spec: format 1 is read as the spec from which it was made") {
+  for (const Fixture& fixture : Fixtures("experiment", false)) {
+    const fs::path name = fs::path(fixture.name).filename();
+    INFO(name);
+    std::ifstream file(fs::path(RT_RECORDED_NORMALS) / "1" / name);
+    std::stringstream text;
+    text << file.rdbuf();
+    const auto reading = ReadJournalledExperiment({.normal = text.str(), .format = 1});
+    CHECK(reading.warnings.empty());
+    CHECK(!reading.closed);
+    CHECK(NormalText(reading.spec) == NormalOf(fixture.text));
+  }
+}
+
+TEST_CASE("journalled spec: an algorithm that this release does not have is switched off") {
+  const std::string normal = NormalOf(kSchedules);
+  auto scheduler = ReadNormal(Changed(normal, "\"name\":\"asha\"", "\"name\":\"hyperspace\""));
+  CHECK(scheduler.spec.scheduler.name == "fifo");
+  CHECK(!scheduler.closed);
+  CHECK(Says(scheduler.warnings, "scheduler: 'hyperspace' is not known to this release"));
+  auto search = ReadNormal(Changed(normal, "\"name\":\"basic\"", "\"name\":\"oracle\""));
+  CHECK(search.closed);
+  CHECK(Says(search.warnings, "search: 'oracle' is not known to this release"));
+  auto version = ReadNormal(Changed(normal, "\"asha\",\"version\":1", "\"asha\",\"version\":9"));
+  CHECK(version.spec.scheduler.version == 1);
+  CHECK(Says(version.warnings, "does not have version 9 of 'asha'; version 1 is used"));
+  auto option = ReadNormal(Changed(normal, "\"max_t\":9.0", "\"max_t\":\"far\",\"orbit\":1"));
+  CHECK(option.spec.scheduler.options.GetDouble("max_t") == 100);
+  CHECK(Says(option.warnings, "scheduler/asha/max_t: must be a number"));
+  CHECK(Says(option.warnings, "scheduler/asha/orbit: is not known"));
+}
+
 TEST_CASE("journalled spec: what the parser refuses by now is switched off, the rest stays") {
   for (const Fixture& fixture : Fixtures("experiment", true)) {
     INFO(fixture.name);
@@ -146,7 +181,7 @@ TEST_CASE("journalled spec: what the parser refuses by now is switched off, the 
   CHECK(Says(pattern.warnings, "report_regex: not a regular expression"));
   CHECK(Says(pattern.warnings, "retry/1/log"));
   auto scheduler = ReadJournalledExperiment({.text = Refused("experiment-scheduler.json")});
-  CHECK(!scheduler.spec.asha.has_value());  // Not ASHA with another max_t.
+  CHECK(scheduler.spec.scheduler.name == "fifo");  // Not ASHA with another max_t.
   CHECK(scheduler.spec.num_samples == 4);
   CHECK(Says(scheduler.warnings, "unknown key 'patience'"));
   CHECK(Says(scheduler.warnings, "unknown key 'novel'"));

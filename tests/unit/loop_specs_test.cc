@@ -87,7 +87,7 @@ TEST_CASE("loop: a snapshot with specs that are refused today is loaded") {
   head.Start(old.journal);
   head.Read([&](const Core& core) {
     CHECK(core.world.index.experiments.at({1}).live.size() == 1);
-    CHECK(!core.world.index.experiments.at({3}).spec.asha.has_value());
+    CHECK(core.world.index.experiments.at({3}).spec.scheduler.name == "fifo");
   });
   head.loop.reset();
 }

@@ -1,1 +1,1 @@
-rt_test(unit_search SOURCES search_test.cc DEPS rt_search SANITIZE address)
+rt_test(unit_search SOURCES search_test.cc DEPS rt_algorithms SANITIZE address)

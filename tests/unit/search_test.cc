@@ -73,7 +73,7 @@ TEST_CASE("points: a point may fix a nested grid, by either way to write its pat
           "search":{"basic":{"points":[{"a":9},{"n":{"b":8}},{"n/b":7}]}}})"));
   INFO(spec.status().ToString());
   REQUIRE(spec.ok());
-  CHECK(spec->basic.trials_through == std::vector<uint64_t>{3, 5, 7});
+  CHECK(spec->trials_through == std::vector<uint64_t>{3, 5, 7});
   CHECK(spec->TrialsTotal() == 13);
   std::vector<std::string> seen;
   for (uint64_t n = 0; auto params = SuggestBasic(*spec, 1, n); ++n)

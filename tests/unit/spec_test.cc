@@ -78,6 +78,18 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"scheduler":{"asha":{}}})", "scheduler", "metric");
   check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":0}}})",
         "scheduler/asha/max_t", "above 0");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"max_t":2,
+        "grace_period":3}}})", "scheduler/asha/max_t", "must not be below grace_period");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"brackets":1.5}}})",
+        "scheduler/asha/brackets", "must be a whole number between 1 and 64");
+  check(R"({"experiment":"e","command":["x"],"metric":"m","scheduler":{"asha":{"maxt":5}}})",
+        "scheduler/asha/maxt", "unknown key 'maxt'", "did you mean 'max_t'?");
+  check(R"({"experiment":"e","command":["x"],"scheduler":"ahsa"})", "scheduler",
+        "unknown scheduler 'ahsa'", "did you mean 'asha'? known: asha, fifo");
+  check(R"({"experiment":"e","command":["x"],"search":{"tpr":{}}})", "search/tpr",
+        "unknown search algorithm 'tpr'", "known: basic");
+  check(R"({"experiment":"e","command":["x"],"search":{"basic":{"points":[1]}}})",
+        "search/basic/points", "a point must be a map");
   check(R"({"experiment":"a/b","command":["x"]})", "experiment", "'/'");
   check(R"({"experiment":"e","command":["x"],"num_samples":"3"})", "num_samples", "whole number");
 }

@@ -24,7 +24,7 @@ from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
-from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Searcher, as_search
+from rt.tune.search import ConcurrencyLimiter, Searcher, as_search
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
 
@@ -83,8 +83,9 @@ def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
         if ours and theirs and ours != theirs:
             raise ValueError(f"the scheduler has {name} {theirs!r}, the search has {ours!r}")
     metric, mode = tune.metric or scheduler.metric, tune.mode or scheduler.mode
-    if "asha" in scheduler.to_spec() and not metric:
-        raise ValueError("ASHA compares trials by a metric: give metric and mode")
+    if scheduler.needs_metric and not metric:
+        name = next(iter(scheduler.to_spec()))
+        raise ValueError(f"{name} compares trials by a metric: give metric and mode")
     return metric, mode
 
 
@@ -242,7 +243,7 @@ def build_spec(request: Request) -> tuple[dict[str, Any], ValueTable, bool]:
         "command": [sys.executable, "-m", "rt._trial"],
         "space": space,
         "num_samples": tune.num_samples,
-        "search": search.to_spec() if isinstance(search, BasicVariantGenerator) else {"basic": {}},
+        "search": search.to_spec(),
         "scheduler": as_scheduler(tune.scheduler).to_spec(),
         "stop": _stop_rules(run.stop),
         "resources": _resources(request),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Optional, Union
 
+from rt import _algorithms
 from rt._missing import explain
 from rt._slips import refuse_class
 
@@ -23,6 +24,7 @@ class TrialScheduler:
     NOOP = "NOOP"
     metric: Optional[str] = None
     mode: Optional[str] = None
+    needs_metric = False  # It compares trials by a metric.
 
     def to_spec(self) -> dict[str, Any]:
         """The `scheduler` of an experiment's specification."""
@@ -95,6 +97,8 @@ class AsyncHyperBandScheduler(TrialScheduler):
     stop_last_trials: end a trial that reaches max_t. Raises ValueError for invalid arguments.
     """
 
+    needs_metric = True
+
     def __init__(
         self,
         time_attr: str = "training_iteration",
@@ -136,7 +140,32 @@ class AsyncHyperBandScheduler(TrialScheduler):
 
 ASHAScheduler = AsyncHyperBandScheduler
 
-_BY_NAME = {
+
+class HeadScheduler(TrialScheduler):
+    """A scheduler of the head that has no class of its own: its name and its options.
+
+    Raises ValueError for an option that it does not have.
+    """
+
+    def __init__(
+        self,
+        table: _algorithms.Table,
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        **options: Any,
+    ) -> None:
+        _algorithms.check(table, options)
+        self.metric, self.mode = metric, mode
+        self.needs_metric = bool(table["needs_metric"])
+        self._spec = {str(table["name"]): options}
+
+    def to_spec(self) -> dict[str, Any]:
+        """{name: {option: value}}."""
+        return self._spec
+
+
+# Names that Ray gives to classes of this module.
+_CLASSES: dict[str, type[TrialScheduler]] = {
     "fifo": FIFOScheduler,
     "asha": AsyncHyperBandScheduler,
     "async_hyperband": AsyncHyperBandScheduler,
@@ -146,17 +175,22 @@ _BY_NAME = {
 
 def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
     """The scheduler of that name. Raises ValueError that lists the known names."""
-    try:
-        return _BY_NAME[scheduler.lower()](**arguments)
-    except KeyError:
-        missing = explain(f"{__name__}.{scheduler.lower()}")
-        known = f"unknown scheduler {scheduler!r}; known: {', '.join(sorted(_BY_NAME))}"
-        raise ValueError(missing or known) from None
+    name = scheduler.lower()
+    if name in _CLASSES:
+        return _CLASSES[name](**arguments)
+    missing = explain(f"{__name__}.{name}")
+    if missing:
+        raise ValueError(missing)
+    table = _algorithms.find("scheduler", name)
+    if table is None:
+        known = sorted({*_CLASSES, *_algorithms.names("scheduler")})
+        raise ValueError(f"unknown scheduler {scheduler!r}; known: {', '.join(known)}")
+    return HeadScheduler(table, **arguments)
 
 
 def runs_in_head(scheduler: TrialScheduler) -> bool:
     """Whether the head runs it; a subclass runs in the driver."""
-    return type(scheduler) in (FIFOScheduler, AsyncHyperBandScheduler)
+    return type(scheduler) in (FIFOScheduler, AsyncHyperBandScheduler, HeadScheduler)
 
 
 def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:

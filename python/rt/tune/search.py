@@ -12,6 +12,7 @@ import pickle
 from abc import ABC, abstractmethod
 from typing import Any, Optional, Union
 
+from rt import _algorithms
 from rt._encode import json_config
 from rt._json import flatten
 from rt._missing import explain
@@ -26,6 +27,10 @@ class SearchAlgorithm:
 
     max_concurrent: int = 0  # 0: no limit.
     seed: Optional[int] = None
+
+    def to_spec(self) -> dict[str, Any]:
+        """The `search` of an experiment's specification."""
+        return {"basic": {}}
 
 
 class BasicVariantGenerator(SearchAlgorithm):
@@ -183,6 +188,10 @@ class ConcurrencyLimiter(Searcher):
         self._done: dict[str, tuple[Optional[dict[str, Any]], bool]] = {}
         self._batch: list[str] = []
 
+    def to_spec(self) -> dict[str, Any]:
+        """That of the searcher."""
+        return self.searcher.to_spec()
+
     def _inner(self) -> Searcher:
         assert isinstance(self.searcher, Searcher)
         return self.searcher
@@ -300,13 +309,46 @@ class _Group:
         self.trials: dict[str, Optional[float]] = {}
 
 
+class HeadSearch(SearchAlgorithm):
+    """A search algorithm of the head that has no class of its own: its name and its options.
+
+    Raises ValueError for an option that it does not have.
+    """
+
+    def __init__(
+        self,
+        table: _algorithms.Table,
+        points_to_evaluate: Optional[list[dict[str, Any]]] = None,
+        max_concurrent: int = 0,
+        random_state: Any = None,
+        **options: Any,
+    ) -> None:
+        self.points = list(points_to_evaluate or [])
+        if self.points:
+            options = {**options, "points": [json_config(point) for point in self.points]}
+        _algorithms.check(table, options)
+        self.max_concurrent = int(max_concurrent)
+        self.seed = as_seed(random_state)
+        self._spec = {str(table["name"]): options}
+
+    def to_spec(self) -> dict[str, Any]:
+        """{name: {option: value}}."""
+        return self._spec
+
+
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     """The algorithm of that name. Raises ValueError that lists the known names."""
-    if search_alg.lower() not in ("random", "basic", "variant_generator", "grid"):
-        missing = explain(f"{__name__}.{search_alg.lower()}")
-        known = f"unknown search algorithm {search_alg!r}; known: basic, random, grid"
-        raise ValueError(missing or known)
-    return BasicVariantGenerator(**arguments)
+    name = search_alg.lower()
+    if name in ("random", "basic", "variant_generator", "grid"):  # As in Ray.
+        return BasicVariantGenerator(**arguments)
+    missing = explain(f"{__name__}.{name}")
+    if missing:
+        raise ValueError(missing)
+    table = _algorithms.find("search", name)
+    if table is None:
+        known = sorted({"random", "grid", *_algorithms.names("search")})
+        raise ValueError(f"unknown search algorithm {search_alg!r}; known: {', '.join(known)}")
+    return HeadSearch(table, **arguments)
 
 
 def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:

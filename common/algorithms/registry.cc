@@ -1,0 +1,25 @@
+// To add an algorithm: one line here (docs/checklists.md).
+#include "common/algorithms/registry.h"
+
+#include "common/decide/asha.h"
+#include "common/decide/fifo.h"
+#include "common/search/basic.h"
+
+namespace rt {
+
+const std::vector<const Searcher*>& Searchers() {
+  static const std::vector<const Searcher*> all = {
+      &BasicSearch(),
+  };
+  return all;
+}
+
+const std::vector<const Scheduler*>& Schedulers() {
+  static const std::vector<const Scheduler*> all = {
+      &Fifo(),
+      &Asha(),
+  };
+  return all;
+}
+
+}  // namespace rt

@@ -1,0 +1,101 @@
+// A scheduler: it ends trials early, or pauses them. The registry (common/algorithms) lists them;
+// docs/checklists.md says how to add one. One constant object per algorithm and version, without
+// state of its own: what it decides is a function of its arguments alone, and what it remembers of
+// a search are the rungs that the head keeps for it. Pure.
+//
+// The head asks in this order: the bracket of a new trial; for each row of rank 0 OnRow; if that
+// names a milestone, AtMilestone, before the trial's own value is recorded there; and at the end of
+// each trial OnTrialEnd. The defaults are those of FIFO: every trial runs to its own end.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+// What becomes of a trial.
+struct TrialVerdict {
+  enum class Action {
+    kContinue,
+    kStop,      // Ended early: STOPPED.
+    kComplete,  // It has trained as far as the scheduler lets any trial train: COMPLETED.
+    kPause,     // It saves and ends, until the scheduler resumes it.
+  };
+  Action action = Action::kContinue;
+  std::string reason;  // One sentence for people; empty where it continues.
+};
+
+// What a row leads to: a verdict, or else a milestone at which `value` is recorded and decided.
+struct RowVerdict {
+  TrialVerdict verdict;
+  std::optional<double> milestone;
+  double value = 0;
+};
+
+// The part of a trial that a scheduler reads.
+struct ScheduledTrial {
+  uint32_t number = 0;
+  uint32_t bracket = 0;
+  const std::set<double>& recorded;  // The milestones at which it was recorded before.
+};
+
+// The values recorded at a milestone of a bracket before the one that is decided now.
+struct RungValues {
+  uint32_t bracket = 0;
+  double milestone = 0;
+  const std::vector<double>& values;  // Ascending, without NaN.
+};
+
+// What the trial's own side must know to report and to end exactly where the scheduler decides.
+struct TrialLimits {
+  std::string time_attr = "training_iteration";
+  std::vector<double> milestones;  // Of its bracket, ascending.
+  std::optional<double> max_t;     // As far as any trial trains.
+  bool ends_at_max_t = false;
+};
+
+// How a search would go, for `rt plan`.
+struct SchedulePlan {
+  Json brackets;       // [{bracket, share, rungs: [{milestone, trials}]}]; null: it has none.
+  Json share_of_full;  // Of what all trials would train to their end; null: unknown.
+};
+
+class Scheduler {
+ public:
+  Scheduler() = default;
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+  virtual ~Scheduler() = default;
+
+  virtual const AlgorithmTable& table() const = 0;
+  // The bracket of trial `number`, drawn by counter.
+  virtual uint32_t BracketOf(const ExperimentSpec&, uint64_t /*seed*/, uint64_t /*number*/) const {
+    return 0;
+  }
+  virtual TrialLimits LimitsOf(const ExperimentSpec&, uint32_t /*bracket*/) const { return {}; }
+  virtual RowVerdict OnRow(const ExperimentSpec&, const ScheduledTrial&, const RowView&) const {
+    return {};
+  }
+  virtual TrialVerdict AtMilestone(const ExperimentSpec&, const RungValues&,
+                                   double /*value*/) const {
+    return {};
+  }
+  // Whether OnTrialEnd is to be asked: it pauses trials.
+  virtual bool pauses_trials() const { return false; }
+  // `paused`: trials that this scheduler has paused, ascending. Returns those that it resumes now
+  // that trial `ended` is over.
+  virtual std::vector<uint32_t> OnTrialEnd(const ExperimentSpec&, uint32_t /*ended*/,
+                                           const std::vector<uint32_t>& /*paused*/) const {
+    return {};
+  }
+  virtual SchedulePlan PlanOf(const ExperimentSpec&, std::optional<uint64_t> /*trials*/) const {
+    return {};
+  }
+};
+
+}  // namespace rt

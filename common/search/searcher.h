@@ -1,0 +1,30 @@
+// A search algorithm: it proposes the configurations of trials. The registry (common/algorithms)
+// lists them; docs/checklists.md says how to add one. One constant object per algorithm and
+// version, without state of its own: an answer is a function of its arguments alone, so that
+// every answer of a journal can be recomputed. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "common/base/json.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+class Searcher {
+ public:
+  Searcher() = default;
+  Searcher(const Searcher&) = delete;
+  Searcher& operator=(const Searcher&) = delete;
+  virtual ~Searcher() = default;
+
+  virtual const AlgorithmTable& table() const = 0;
+  // The configuration of trial `number`, an object; nullopt: the search is exhausted. It is asked
+  // for numbers below spec.TrialsTotal() only, each once, ascending. It must be cheap and exact: it
+  // runs inside Step.
+  virtual std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
+                                      uint64_t number) const = 0;
+};
+
+}  // namespace rt

@@ -1,0 +1,33 @@
+// Reads a journal from its first record and computes every answer of the head's algorithms again,
+// and every decision at a rung: each must be equal to the bit. It proves that an answer is a
+// function of the records before it, so that an algorithm's memory after a restart is the one that
+// it had. The simulator and the tests of recorded journals run it. Pure; keeps a World of its own.
+#pragma once
+
+#include <map>
+
+#include "absl/status/status.h"
+#include "common/decide/scheduler.h"
+#include "head/core/core.h"
+
+namespace rt {
+
+class AnswerChecker {
+ public:
+  // Applies the record. DataLoss names the first record whose answer is another one.
+  absl::Status See(const Record& record);
+  uint64_t answers() const { return answers_; }  // That were computed again.
+
+ private:
+  absl::Status CheckRung(const event::RungRecorded& rung);
+  absl::Status CheckAnswer(const event::Answered& answer) const;
+  event::Answered Recompute(const event::Answered& answer) const;
+  TrialVerdict VerdictOfRow(TrialId id) const;
+
+  World world_;
+  std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
+  std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
+  uint64_t answers_ = 0;
+};
+
+}  // namespace rt

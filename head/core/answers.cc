@@ -1,0 +1,163 @@
+#include "head/core/answers.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "common/base/limits.h"
+
+namespace rt {
+namespace {
+
+const ExperimentSpec& SpecOf(const World& world, ExperimentId id) {
+  return world.index.experiments.at(id).spec;
+}
+
+StopCause CauseOf(TrialVerdict::Action action) {
+  return action == TrialVerdict::Action::kComplete ? StopCause::kMaxT : StopCause::kEarly;
+}
+
+bool IsEmpty(const World& world, const event::Answered& answer) {
+  const bool is_new = answer.session != 0 &&
+                      answer.observed_through >
+                          world.state.experiments.at(answer.experiment).answered_seq;
+  return !is_new && answer.created.empty() && answer.stopped.empty() && answer.paused.empty() &&
+         answer.resumed.empty() && !answer.finished;
+}
+
+// Leaves as many new trials in the answer as one record may have, and returns the others.
+std::optional<event::Answered> SplitOff(event::Answered& answer) {
+  size_t kept = 0;
+  for (size_t bytes = 0; kept < answer.created.size() && bytes < limits::kAnswerBytesMax; ++kept)
+    bytes += answer.created[kept].params.size() + answer.created[kept].resources.size();
+  if (kept == answer.created.size()) return std::nullopt;
+  event::Answered rest{.experiment = answer.experiment,
+                       .algorithm = answer.algorithm,
+                       .version = answer.version,
+                       .observed_through = answer.observed_through,
+                       .session = answer.session};
+  const uint32_t first = answer.created[kept].number;
+  const auto from = answer.created.begin() + static_cast<std::ptrdiff_t>(kept);
+  rest.created.assign(std::make_move_iterator(from), std::make_move_iterator(answer.created.end()));
+  answer.created.erase(from, answer.created.end());
+  const auto later = std::stable_partition(answer.paused.begin(), answer.paused.end(),
+                                           [&](const auto& one) { return one.number < first; });
+  rest.paused.assign(later, answer.paused.end());
+  answer.paused.erase(later, answer.paused.end());
+  return rest;
+}
+
+// How many trials its search algorithm may create now.
+size_t WantedTrials(const ExperimentIndex& index) {
+  size_t count = limits::kTrialsPerStepMax;
+  auto bound = [&](size_t most, size_t taken) {
+    count = std::min(count, most > taken ? most - taken : 0);
+  };
+  if (index.spec.max_concurrent > 0)
+    bound(static_cast<size_t>(index.spec.max_concurrent),
+          index.pending.size() + index.live.size());
+  bound(limits::kPendingTrialsMax, index.pending.size());
+  return count;
+}
+
+}  // namespace
+
+event::Answered AnswerOf(const World& world, ExperimentId id, const AlgorithmTable& table) {
+  return {.experiment = id,
+          .algorithm = table.name,
+          .version = table.version,
+          .observed_through = world.state.seq};
+}
+
+CreatedTrial NewTrial(const World& world, ExperimentId id, uint32_t number, std::string params) {
+  const ExperimentSpec& spec = SpecOf(world, id);
+  const uint64_t seed = world.state.experiments.at(id).seed;
+  return {.number = number,
+          .params = std::move(params),
+          .bracket = SchedulerOf(spec).BracketOf(spec, seed, number)};
+}
+
+event::Answered ProposalOf(const World& world, ExperimentId id, size_t count) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  const ExperimentSpec& spec = SpecOf(world, id);
+  const Searcher& searcher = SearcherOf(spec);
+  event::Answered answer = AnswerOf(world, id, searcher.table());
+  size_t bytes = 0;
+  for (uint64_t number = experiment.trials.size();
+       answer.created.size() < count && bytes < limits::kAnswerBytesMax; ++number) {
+    if (number >= spec.TrialsTotal().value_or(UINT32_MAX)) break;
+    std::optional<Json> params = searcher.Propose(spec, experiment.seed, number);
+    if (!params.has_value()) break;
+    CreatedTrial trial = NewTrial(world, id, static_cast<uint32_t>(number), params->Dump());
+    bytes += trial.params.size();
+    if (spec.driver.selects_next)
+      answer.paused.push_back({trial.number, "until its scheduler selects it"});
+    answer.created.push_back(std::move(trial));
+  }
+  return answer;
+}
+
+event::Answered VerdictOn(const World& world, TrialId id, const TrialVerdict& verdict) {
+  event::Answered answer =
+      AnswerOf(world, id.experiment, SchedulerOf(SpecOf(world, id.experiment)).table());
+  const Trial& trial = *FindTrial(world.state, id);
+  if (verdict.action != TrialVerdict::Action::kPause)
+    answer.stopped.push_back({id.number, CauseOf(verdict.action), verdict.reason});
+  else if (trial.pause_cause == PauseCause::kNone)
+    answer.paused.push_back({id.number, verdict.reason});
+  return answer;
+}
+
+event::Answered AnswerToEnd(const World& world, TrialId ended) {
+  const ExperimentSpec& spec = SpecOf(world, ended.experiment);
+  const Scheduler& scheduler = SchedulerOf(spec);
+  event::Answered answer = AnswerOf(world, ended.experiment, scheduler.table());
+  if (!scheduler.pauses_trials()) return answer;
+  const Experiment& experiment = world.state.experiments.at(ended.experiment);
+  std::vector<uint32_t> paused;
+  for (uint32_t number : world.index.experiments.at(ended.experiment).pending) {
+    const Trial& trial = experiment.trials[number];
+    if (trial.pause_cause == PauseCause::kScheduler && trial.stop_cause == StopCause::kNone)
+      paused.push_back(number);
+  }
+  answer.resumed = scheduler.OnTrialEnd(spec, ended.number, paused);
+  return answer;
+}
+
+TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value) {
+  const Trial& trial = *FindTrial(world.state, id);
+  const ExperimentSpec& spec = SpecOf(world, id.experiment);
+  static const std::vector<double> none;
+  const std::vector<double>* values = &none;
+  for (const Rung& rung : world.state.experiments.at(id.experiment).rungs)
+    if (rung.bracket == trial.bracket && rung.milestone == milestone) values = &rung.values;
+  return SchedulerOf(spec).AtMilestone(spec, {trial.bracket, milestone, *values}, value);
+}
+
+void EmitAnswer(Draft& draft, event::Answered answer) {
+  if (IsEmpty(draft.core.world, answer)) return;
+  const ExperimentId id = answer.experiment;
+  const std::vector<StoppedTrial> stopped = answer.stopped;
+  for (std::optional<event::Answered> rest = std::move(answer); rest.has_value();) {
+    event::Answered part = *std::move(rest);
+    rest = SplitOff(part);
+    draft.Emit(std::move(part));
+  }
+  for (const StoppedTrial& stop : stopped) FollowStop(draft, {id, stop.number});
+}
+
+void ProposeTrials(Draft& draft, ExperimentId id) {
+  const Experiment& experiment = draft.state().experiments.at(id);
+  const ExperimentIndex& index = draft.index().experiments.at(id);
+  if (index.spec.driver.searches) return;  // Its answers create trials.
+  if (index.closed || !experiment.is_searching()) return;
+  EmitAnswer(draft, ProposalOf(draft.core.world, id, WantedTrials(index)));
+}
+
+void ScheduleAfterEnd(Draft& draft, TrialId ended) {
+  const Experiment& experiment = draft.state().experiments.at(ended.experiment);
+  if (experiment.finishing || experiment.stop_cause != StopCause::kNone) return;
+  EmitAnswer(draft, AnswerToEnd(draft.core.world, ended));
+}
+
+}  // namespace rt

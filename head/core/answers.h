@@ -1,0 +1,35 @@
+// What algorithms answer, as one event each. Step emits the answers; AnswerChecker computes them
+// again from the journal with the same functions. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/algorithms/registry.h"
+#include "head/core/draft.h"
+
+namespace rt {
+
+// The algorithm that events name where a driver answers.
+inline constexpr char kDriverAlgorithm[] = "driver";
+
+// An empty answer of an algorithm of the head that has read every record so far.
+event::Answered AnswerOf(const World& world, ExperimentId id, const AlgorithmTable& table);
+
+// A trial with that configuration, in the bracket that the scheduler draws.
+CreatedTrial NewTrial(const World& world, ExperimentId id, uint32_t number, std::string params);
+// What its search algorithm proposes for the next `count` trials; fewer where the search or the
+// size of an answer ends.
+event::Answered ProposalOf(const World& world, ExperimentId id, size_t count);
+// What its scheduler makes of a trial by a verdict other than kContinue.
+event::Answered VerdictOn(const World& world, TrialId id, const TrialVerdict& verdict);
+// What its scheduler answers to the end of a trial.
+event::Answered AnswerToEnd(const World& world, TrialId ended);
+
+// The milestone's values as they are before the trial's own is recorded.
+TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value);
+
+// Emits the answer, and the ends of stopped trials that do not run. Nothing when it is empty.
+void EmitAnswer(Draft& draft, event::Answered answer);
+
+}  // namespace rt

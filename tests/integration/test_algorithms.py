@@ -1,0 +1,48 @@
+"""The Python classes of algorithms agree with the tables of the program."""
+
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+from typing import Any
+
+from harness import BIN
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+os.environ["RT_BIN"] = str(BIN)
+
+from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+from rt.tune.search import BasicVariantGenerator
+
+
+def tables() -> dict[str, dict[str, Any]]:
+    done = subprocess.run([BIN / "rt", "bridge", "--algorithms"], capture_output=True, check=True)
+    return {table["name"]: table for table in json.loads(done.stdout)["algorithms"]}
+
+
+class AlgorithmsTest(unittest.TestCase):
+    def test_classes_have_the_options_and_defaults_of_the_tables(self) -> None:
+        known = tables()
+        for make in (AsyncHyperBandScheduler, FIFOScheduler, BasicVariantGenerator):
+            (name, _), = make().to_spec().items()
+            with self.subTest(name):
+                parameters = inspect.signature(make).parameters
+                renamed = {"points": "points_to_evaluate"}
+                for option in known[name]["options"]:
+                    default = parameters[renamed.get(option["name"], option["name"])].default
+                    self.assertEqual(default or option["default"], option["default"])
+
+    def test_every_option_of_a_spec_that_python_writes_is_known(self) -> None:
+        known = tables()
+        written = [AsyncHyperBandScheduler().to_spec(),
+                   BasicVariantGenerator([{"x": 1}], constant_grid_search=True).to_spec()]
+        for spec in written:
+            (name, options), = spec.items()
+            self.assertLessEqual(set(options), {one["name"] for one in known[name]["options"]})
+
+
+if __name__ == "__main__":
+    unittest.main()
