@@ -187,19 +187,28 @@ class ExperimentDownload {
   std::map<uint64_t, Json> summaries_;  // By the trial's number.
 };
 
-// The directory, made, with its log. `name` was chosen by somebody else on the cluster.
-absl::StatusOr<std::unique_ptr<DownloadLog>> Prepare(const DownloadPlace& place,
-                                                     const std::string& root, std::string name,
-                                                     const DownloadSource& source) {
-  const bool is_plain = CheckRelativePath(name).ok() && name.find('/') == std::string::npos;
-  if (!is_plain || name[0] == '.') name = source.kind + "-" + std::to_string(source.id);
-  std::string directory = place.directory;
-  if (directory.empty()) directory = FreeDownloadDirectory(root, name, source);
+absl::StatusOr<std::unique_ptr<DownloadLog>> MakeAndOpen(const std::string& directory,
+                                                         const DownloadSource& source) {
   RT_RETURN_IF_ERROR(EnsureDirectory(directory, 0755));
   if (!Exists(directory + "/.rt-download.json") && !IsFreeForDownload(directory))
     return WithHint(absl::FailedPreconditionError(ToAbsl(directory + " is not empty")),
                     "name a directory that is empty, or that a download made");
   return DownloadLog::Open(directory, source);
+}
+
+// The directory, made, with its log. `name` was chosen by another user of the cluster.
+absl::StatusOr<std::unique_ptr<DownloadLog>> Prepare(const DownloadPlace& place,
+                                                     const std::string& root, std::string name,
+                                                     const DownloadSource& source) {
+  const bool is_plain = CheckRelativePath(name).ok() && name.find('/') == std::string::npos;
+  if (!is_plain || name[0] == '.') name = source.kind + "-" + std::to_string(source.id);
+  if (!place.directory.empty()) return MakeAndOpen(place.directory, source);
+  constexpr int kTriesMax = 1'000;
+  for (int tries = 1;; ++tries) {  // Another command may take the free directory meanwhile.
+    absl::StatusOr<std::unique_ptr<DownloadLog>> log =
+        MakeAndOpen(FreeDownloadDirectory(root, name, source), source);
+    if (!absl::IsFailedPrecondition(log.status()) || tries == kTriesMax) return log;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "common/decide/scheduler.h"
@@ -14,6 +15,9 @@ namespace rt {
 
 class AnswerChecker {
  public:
+  AnswerChecker() = default;
+  explicit AnswerChecker(World world) : world_(std::move(world)) {}  // Begins at this state.
+
   // Applies the record. DataLoss names the first record whose answer is another one.
   absl::Status See(const Record& record);
   uint64_t answers() const { return answers_; }  // That were computed again.

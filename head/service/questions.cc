@@ -217,8 +217,8 @@ void Operations::ReadQuestions(ExperimentId id, DriverView seen, Millis hold, Js
       auto show = [id, session, shared](const Core& core) {
         Json list = Json::MakeArray();
         for (const Entry& entry : shared->entries) {
-          const auto* answer = std::get_if<event::Answered>(&entry.record.event);
-          if (answer != nullptr) AddAnswer(core, *answer, entry.record.seq, session, list);
+          const auto* answered = std::get_if<event::Answered>(&entry.record.event);
+          if (answered != nullptr) AddAnswer(core, *answered, entry.record.seq, session, list);
           else list.Append(EntryJson(core, id, entry));
         }
         return list;

@@ -12,6 +12,7 @@ void Restore(Story& story, const World& copy, bool restored = false) {
   Reindex(story.core.world);
   story.shadow = copy;
   Reindex(story.shadow);
+  story.answers = AnswerChecker(story.shadow);
   input::StartHead start{"c", "test", "1"};
   start.restored = restored;
   story.Do(start);

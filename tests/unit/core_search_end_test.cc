@@ -177,9 +177,7 @@ TEST_CASE("an experiment that release 0.1.0 ended by its budget stays COMPLETED 
   search.now += 61'000;
   search.Do(input::Tick{});
   auto emit = [&](Event event) {
-    const Record record{search.core.world.state.seq + 1, search.now, std::move(event)};
-    Apply(search.core.world, record);
-    Apply(search.shadow, record);
+    search.Take({search.core.world.state.seq + 1, search.now, std::move(event)});
   };
   for (uint32_t number : {0u, 1u}) {
     emit(event::AttemptEnded{.attempt = search.FenceOf(number).attempt,

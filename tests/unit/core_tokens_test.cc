@@ -10,10 +10,8 @@ struct Office : Story {
   }
   // As a release before names were bound has journalled it.
   void CreateOld(const std::string& id, const std::string& role) {
-    const Record record{core.world.state.seq + 1, now,
-                        event::TokenCreated{.token = id, .role = role, .expires_at = now + 1'000}};
-    Apply(core.world, record);
-    Apply(shadow, record);
+    Take({core.world.state.seq + 1, now,
+          event::TokenCreated{.token = id, .role = role, .expires_at = now + 1'000}});
   }
   bool IsOpen(const std::string& id) const { return core.world.state.tokens.contains(id); }
   std::string BoundName(const std::string& id) const {

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "common/run/files.h"
+#include "common/spec/journalled_spec.h"
 #include "head/core/view.h"
 #include "head/journal/codec.h"
 #include "head/journal/replay.h"
@@ -103,7 +104,7 @@ TEST_CASE("loop: what is submitted today is journalled in its normalised form, w
   head.Read([&](const Core& core) {
     const Experiment& experiment = core.world.state.experiments.at({1});
     CHECK(experiment.spec_text == text);
-    CHECK(experiment.spec_format == 1);
+    CHECK(experiment.spec_format == kSpecFormat);
     CHECK(Json::Parse(experiment.normal_spec)->Find("breaker")->GetInt("trials") == 5);
     CHECK(core.world.index.experiments.at({1}).warnings.empty());
   });
