@@ -16,7 +16,7 @@ using DomainKind = Domain::Kind;
 // 6.1 standard deviations.
 constexpr double kNormalTail = 0x1p-30;
 constexpr double kNormalReach = 6.1;
-// Numbers of steps above it are no longer exact in a double.
+// With more steps the cells would be narrower than a coordinate's last bit.
 constexpr double kStepsMax = 0x1p53;
 
 bool IsInteger(DomainKind kind) {
@@ -64,11 +64,14 @@ const Json* ValueAt(const Json& tree, const std::vector<PathStep>& path) {
 }  // namespace
 
 void Axis::SetSteps(double first, double last, double step, double offset) {
-  kind_ = Kind::kSteps;
   first_ = first;
+  last_ = last;
   step_ = step;
   offset_ = offset;
-  count_ = static_cast<uint64_t>(std::min(last - first + 1, kStepsMax));
+  if (last - first < kStepsMax) {
+    kind_ = Kind::kSteps;
+    count_ = static_cast<uint64_t>(last - first) + 1;
+  }
   low_ = (first - offset) * step;
   high_ = (last + 1 - offset) * step;
 }
@@ -168,10 +171,13 @@ double Axis::Edge(double cell) const {
   return Unit((first_ + cell - offset_) * step_);
 }
 
+double Axis::StepOf(double coordinate) const {
+  const double value = Value(std::clamp(coordinate, 0.0, 1.0));
+  return std::clamp(std::floor(value / step_ + offset_), first_, last_);
+}
+
 uint64_t Axis::CellOf(double coordinate) const {
-  const double last = static_cast<double>(count_ - 1);
-  const double k = std::floor(Value(std::clamp(coordinate, 0.0, 1.0)) / step_ + offset_);
-  return static_cast<uint64_t>(std::clamp(k - first_, 0.0, last));
+  return static_cast<uint64_t>(StepOf(coordinate) - first_);
 }
 
 double Axis::Centre(uint64_t cell) const {
@@ -191,7 +197,7 @@ double Axis::Snap(double coordinate) const {
 Json Axis::Decode(double coordinate) const {
   const Domain& domain = variable_.domain;
   if (!order_.empty()) return domain.values[order_[CellOf(coordinate)]];
-  if (kind_ == Kind::kReal) {
+  if (step_ == 0) {
     const double value = Value(std::clamp(coordinate, 0.0, 1.0));
     if (scale_ == Scale::kNormal) return Json(value);
     const double upper = domain.kind == DomainKind::kUniform
@@ -199,7 +205,7 @@ Json Axis::Decode(double coordinate) const {
                              : domain.upper;
     return Json(std::clamp(value, domain.lower, upper));
   }
-  const double k = first_ + static_cast<double>(CellOf(coordinate));
+  const double k = StepOf(coordinate);
   if (integer_) return Json(static_cast<int64_t>(std::llround(k * step_)));
   return Json(Multiple(k, step_));
 }
@@ -212,8 +218,8 @@ std::optional<double> Axis::Encode(const Json& value) const {
   }
   if (!value.is_number() || !std::isfinite(value.AsDouble())) return std::nullopt;
   if (kind_ == Kind::kReal) return Unit(value.AsDouble());
-  const double cell = std::nearbyint(value.AsDouble() / step_) - first_;
-  return Centre(static_cast<uint64_t>(std::clamp(cell, 0.0, static_cast<double>(count_ - 1))));
+  const double k = std::clamp(std::nearbyint(value.AsDouble() / step_), first_, last_);
+  return Centre(static_cast<uint64_t>(k - first_));
 }
 
 absl::StatusOr<Encoding> Encoding::Of(const Space& space) {

@@ -28,7 +28,7 @@ using Point = std::vector<double>;
 class Axis {
  public:
   enum class Kind {
-    kReal,        // Any number between bounds.
+    kReal,        // Any number between bounds, or more than 2^53 steps.
     kSteps,       // Ordered values: integers, quanta, a choice of numbers.
     kCategories,  // Values without an order.
   };
@@ -63,14 +63,16 @@ class Axis {
   void SetChoice();
   double Unit(double value) const;          // From the variable's value to the coordinate.
   double Value(double coordinate) const;    // And back.
+  double StepOf(double coordinate) const;   // The number of the step, not of its cell.
   double Edge(double cell) const;           // The coordinate at which a cell begins.
 
   Variable variable_;
   Kind kind_ = Kind::kReal;
   Scale scale_ = Scale::kLinear;
   uint64_t count_ = 0;
-  // kSteps: value i is (first_ + i) * step_, and its cell begins at (first_ + i - offset_) * step_.
-  double first_ = 0, step_ = 1, offset_ = 0;
+  // With steps, step k in [first_, last_] is the value k * step_, and its cell begins at
+  // (k - offset_) * step_. Without, step_ is 0.
+  double first_ = 0, last_ = 0, step_ = 0, offset_ = 0;
   bool integer_ = false;             // Decodes to a JSON integer.
   double low_ = 0, high_ = 1;        // What the coordinates 0 and 1 are, logarithms for kLog.
   std::vector<size_t> order_;        // Of a choice: the places in `values`, cell by cell.

@@ -91,18 +91,6 @@ uint32_t OwenScramble(uint32_t bits, uint64_t key) {
   return scrambled;
 }
 
-uint32_t Reverse(uint32_t bits) {
-  uint32_t reversed = 0;
-  for (size_t i = 0; i < kBits; ++i) reversed |= ((bits >> i) & 1) << (kBits - 1 - i);
-  return reversed;
-}
-
-// The number under which a group of dimensions beyond the table sees a point: the scrambling above
-// of the number's bits from the lowest, which permutes the numbers within each run of 2^k.
-uint32_t Shuffled(uint32_t number, uint64_t key) {
-  return Reverse(OwenScramble(Reverse(number), key));
-}
-
 }  // namespace
 
 double SobolCoordinate(uint64_t number, size_t dimension) {
@@ -115,7 +103,9 @@ std::vector<double> ScrambledSobol(uint64_t seed, uint64_t number, size_t dimens
   uint32_t index = static_cast<uint32_t>(number);
   for (size_t d = 0; d < dimensions; ++d) {
     const uint64_t key = Mix64(base + d);
-    if (d > 0 && d % kSobolDimensions == 0) index = Shuffled(static_cast<uint32_t>(number), ~key);
+    // Scrambling a number permutes the runs of 2^k numbers, and those within each run.
+    if (d > 0 && d % kSobolDimensions == 0)
+      index = OwenScramble(static_cast<uint32_t>(number), ~key);
     point[d] = (OwenScramble(SobolBits(index, d), key) + 0.5) * 0x1p-32;
   }
   return point;

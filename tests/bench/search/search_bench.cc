@@ -1,8 +1,9 @@
 // How good a search is, and how long a suggestion takes:
-//   bench_search [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2,levy4] [option=value]
+//   bench_search [raw] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2] [option=value]
 //   bench_search latency
-// The first prints a Markdown table of simple regrets beside Optuna's, the second milliseconds of
-// CPU per suggestion on ten axes. An option is a number of TpeOptions, to try another value of it.
+// The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per run:
+// function, seed, trials, in flight, regret. The second prints milliseconds of CPU per suggestion on
+// ten axes. An option is a number of TpeOptions, to try another value of it.
 #include <time.h>
 
 #include <algorithm>
@@ -25,6 +26,7 @@ struct Settings {
   uint64_t seeds_from = 0, seeds_to = 30;
   size_t trials = 200, in_flight = 1;
   std::string functions;  // Names with commas; empty: all.
+  bool raw = false;
   TpeOptions options;
 };
 
@@ -89,22 +91,35 @@ double PeerRegret(const std::string& name, size_t trials, size_t in_flight) {
   return trials == 100 ? peer.at_100 : trials == 200 ? peer.at_200 : 0;
 }
 
+// After 100 and after 200 trials, by seed.
+std::map<size_t, std::vector<double>> Run(const Function& function, const Settings& settings) {
+  std::map<size_t, std::vector<double>> at;
+  for (uint64_t seed = settings.seeds_from; seed < settings.seeds_to; ++seed) {
+    const std::vector<double> regrets = Regrets(function, seed, settings);
+    for (size_t trials : {100u, 200u}) {
+      if (trials > regrets.size()) continue;
+      at[trials].push_back(regrets[trials - 1]);
+      if (settings.raw)
+        std::printf("%s %llu %zu %zu %.6g\n", function.name.c_str(),
+                    static_cast<unsigned long long>(seed), trials, settings.in_flight,
+                    regrets[trials - 1]);
+    }
+  }
+  return at;
+}
+
 void PrintRegrets(const Settings& settings) {
-  std::printf("| function | trials | in flight | median | quartiles | Optuna | ratio |\n");
-  std::printf("|---|---|---|---|---|---|---|\n");
+  if (!settings.raw)
+    std::printf("| function | trials | in flight | median | quartiles | Optuna | ratio |\n"
+                "|---|---|---|---|---|---|---|\n");
   double logarithms = 0;
   int compared = 0;
   for (const Function& function : Functions()) {
     if (!settings.functions.empty() &&
         ("," + settings.functions + ",").find("," + function.name + ",") == std::string::npos)
       continue;
-    std::map<size_t, std::vector<double>> at;
-    for (uint64_t seed = settings.seeds_from; seed < settings.seeds_to; ++seed) {
-      const std::vector<double> regrets = Regrets(function, seed, settings);
-      for (size_t trials : {100u, 200u})
-        if (trials <= regrets.size()) at[trials].push_back(regrets[trials - 1]);
-    }
-    for (const auto& [trials, regrets] : at) {
+    for (const auto& [trials, regrets] : Run(function, settings)) {
+      if (settings.raw) continue;
       const double median = Quantile(regrets, 0.5);
       const double peer = PeerRegret(function.name, trials, settings.in_flight);
       std::printf("| %s | %zu | %zu | %.3g | %.3g to %.3g |", function.name.c_str(), trials,
@@ -116,8 +131,8 @@ void PrintRegrets(const Settings& settings) {
       } else {
         std::printf(" | |\n");
       }
-      std::fflush(stdout);
     }
+    std::fflush(stdout);
   }
   if (compared > 0)
     std::printf("\nGeometric mean of the %d ratios: %.3f\n", compared,
@@ -163,8 +178,13 @@ bool SetOption(TpeOptions& options, const std::string& name, double value) {
       {"candidate_spread", &options.candidate_spread},
       {"other_exponent", &options.other_exponent},
   };
-  if (name == "candidates") {
-    options.candidates = static_cast<size_t>(value);
+  const std::map<std::string, size_t*> counts = {
+      {"startup_trials", &options.startup_trials}, {"good_min", &options.good_min},
+      {"good_max", &options.good_max},             {"fresh_trials", &options.fresh_trials},
+      {"candidates", &options.candidates},
+  };
+  if (const auto count = counts.find(name); count != counts.end()) {
+    *count->second = static_cast<size_t>(value);
     return true;
   }
   const auto number = numbers.find(name);
@@ -174,6 +194,8 @@ bool SetOption(TpeOptions& options, const std::string& name, double value) {
 }
 
 bool Read(Settings& settings, const std::string& argument) {
+  if (argument == "raw") settings.raw = true;
+  if (argument == "raw") return true;
   const size_t equals = argument.find('=');
   if (equals == std::string::npos) return false;
   const std::string name = argument.substr(0, equals), value = argument.substr(equals + 1);
