@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 
 namespace rt {
 
@@ -20,9 +21,9 @@ inline double Exp(double x) {
   const double k = std::floor(x * 1.4426950408889634 + 0.5);
   const double r = (x - k * 0x1.62e42fee00000p-1) - k * 0x1.a39ef35793c76p-33;
   double sum = 1.0 / 6227020800.0;  // The Taylor series to r^13 / 13!.
-  for (const double inverse : {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                               1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6,
-                               0.5, 1.0, 1.0})
+  for (const double inverse :
+       {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+        1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
     sum = sum * r + inverse;
   return sum * std::bit_cast<double>(static_cast<uint64_t>(static_cast<int64_t>(k) + 1023) << 52);
 }
@@ -43,9 +44,8 @@ inline double Log(double x) {
   }
   const double s = (m - 1) / (m + 1), z = s * s;
   double sum = 1.0 / 23;
-  for (const double inverse :
-       {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5,
-        1.0 / 3})
+  for (const double inverse : {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9,
+                               1.0 / 7, 1.0 / 5, 1.0 / 3})
     sum = sum * z + inverse;
   return k * 0x1.62e42fee00000p-1 + (2 * s + (2 * s * z * sum + k * 0x1.a39ef35793c76p-33));
 }

@@ -97,17 +97,14 @@ std::optional<Axis> Axis::Of(const Variable& variable) {
   axis.high_ = upper;
   switch (domain.kind) {
     case DomainKind::kUniform:
-    case DomainKind::kLogUniform:
-      break;
+    case DomainKind::kLogUniform: break;
     case DomainKind::kQUniform:
     case DomainKind::kQRandInt:
     case DomainKind::kQLogUniform:
     case DomainKind::kQLogRandInt:
       axis.SetSteps(std::ceil(lower / q - 1e-9), std::floor(upper / q + 1e-9), q, 0.5);
       break;
-    case DomainKind::kRandInt:
-      axis.SetSteps(lower, upper - 1, 1, 0.5);
-      break;
+    case DomainKind::kRandInt: axis.SetSteps(lower, upper - 1, 1, 0.5); break;
     case DomainKind::kLogRandInt:
       axis.SetSteps(lower, upper - 1, 1, 0);  // The floor of a draw.
       break;
@@ -121,9 +118,7 @@ std::optional<Axis> Axis::Of(const Variable& variable) {
                     std::nearbyint((lower + kNormalReach * upper) / q), q, 0.5);
       break;
     case DomainKind::kChoice:
-    case DomainKind::kGrid:
-      axis.SetChoice();
-      break;
+    case DomainKind::kGrid: axis.SetChoice(); break;
   }
   if (domain.kind == DomainKind::kLogUniform || domain.kind == DomainKind::kQLogUniform ||
       domain.kind == DomainKind::kLogRandInt || domain.kind == DomainKind::kQLogRandInt) {

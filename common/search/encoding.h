@@ -61,10 +61,10 @@ class Axis {
   explicit Axis(const Variable& variable) : variable_(variable) {}
   void SetSteps(double first, double last, double step, double offset);
   void SetChoice();
-  double Unit(double value) const;          // From the variable's value to the coordinate.
-  double Value(double coordinate) const;    // And back.
-  double StepOf(double coordinate) const;   // The number of the step, not of its cell.
-  double Edge(double cell) const;           // The coordinate at which a cell begins.
+  double Unit(double value) const;         // From the variable's value to the coordinate.
+  double Value(double coordinate) const;   // And back.
+  double StepOf(double coordinate) const;  // The number of the step, not of its cell.
+  double Edge(double cell) const;          // The coordinate at which a cell begins.
 
   Variable variable_;
   Kind kind_ = Kind::kReal;
@@ -73,9 +73,9 @@ class Axis {
   // With steps, step k in [first_, last_] is the value k * step_, and its cell begins at
   // (k - offset_) * step_. Without, step_ is 0.
   double first_ = 0, last_ = 0, step_ = 0, offset_ = 0;
-  bool integer_ = false;             // Decodes to a JSON integer.
-  double low_ = 0, high_ = 1;        // What the coordinates 0 and 1 are, logarithms for kLog.
-  std::vector<size_t> order_;        // Of a choice: the places in `values`, cell by cell.
+  bool integer_ = false;       // Decodes to a JSON integer.
+  double low_ = 0, high_ = 1;  // What the coordinates 0 and 1 are, logarithms for kLog.
+  std::vector<size_t> order_;  // Of a choice: the places in `values`, cell by cell.
 };
 
 class Encoding {

@@ -100,8 +100,8 @@ void Mixture::AddNumeric(size_t axis, const std::vector<WeightedPoint>& points,
                          const KernelRule& rule) {
   const Axis& steps = encoding_->axes()[axis];
   const double n = static_cast<double>(points.size());
-  const double width = rule.factor * Exp(-rule.exponent * Log(n)) *
-                       Spread(axis, points, rule.spread_prior);
+  const double width =
+      rule.factor * Exp(-rule.exponent * Log(n)) * Spread(axis, points, rule.spread_prior);
   NumericColumn column{axis, {}, {}, {}};
   for (size_t i = 0; i < kernels_; ++i) {
     const double centre = (*points[i].point)[axis];
@@ -111,8 +111,8 @@ void Mixture::AddNumeric(size_t axis, const std::vector<WeightedPoint>& points,
     column.centre.push_back(centre);
     column.width.push_back(std::clamp(width, std::min(least, 1.0), 1.0));
     column.inverse.push_back(1 / column.width.back());
-    log_weight_[i] += Log(column.inverse[i] / MassInside(centre, column.inverse[i])) -
-                      kLogSqrtTwoPi;
+    log_weight_[i] +=
+        Log(column.inverse[i] / MassInside(centre, column.inverse[i])) - kLogSqrtTwoPi;
   }
   numeric_.push_back(std::move(column));
 }
@@ -234,8 +234,8 @@ double Mixture::LogDensity(const Point& point, std::vector<double>& scratch) con
   for (const CategoryColumn& column : categories_) {
     const double x = point[column.axis];
     for (size_t i = 0; i < kernels_; ++i)
-      scratch[i] += std::abs(x - column.centre[i]) < column.half_width ? column.log_own
-                                                                        : column.log_other;
+      scratch[i] +=
+          std::abs(x - column.centre[i]) < column.half_width ? column.log_own : column.log_other;
   }
   double largest = log_uniform_;
   for (size_t i = 0; i < kernels_; ++i) largest = std::max(largest, scratch[i]);

@@ -20,10 +20,10 @@ struct KernelRule {
   double factor = 1;
   double exponent = 0.5;
   double width_min = 0.01;
-  double cell_width_min = 0.5;   // In widths of the point's cell, on axes with steps.
-  double uniform_weight = 0.1;   // Of the uniform kernel.
-  double spread_prior = 0.3;     // The weight of the uniform variance in the spread.
-  double category_prior = 1;     // The weight of each category, over the number of kernels.
+  double cell_width_min = 0.5;  // In widths of the point's cell, on axes with steps.
+  double uniform_weight = 0.1;  // Of the uniform kernel.
+  double spread_prior = 0.3;    // The weight of the uniform variance in the spread.
+  double category_prior = 1;    // The weight of each category, over the number of kernels.
 };
 
 struct WeightedPoint {
@@ -58,9 +58,9 @@ class Mixture {
   struct CategoryColumn {
     size_t axis;
     std::vector<double> centre;
-    double half_width;             // Of a category's cell.
-    double own;                    // The probability of a kernel's own category.
-    double log_own, log_other;     // Densities relative to the uniform one.
+    double half_width;          // Of a category's cell.
+    double own;                 // The probability of a kernel's own category.
+    double log_own, log_other;  // Densities relative to the uniform one.
   };
 
   void AddNumeric(size_t axis, const std::vector<WeightedPoint>& points, const KernelRule& rule);

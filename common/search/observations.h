@@ -14,7 +14,8 @@ struct FinishedTrial {
   uint64_t number = 0;  // Different for each trial.
   Point point;          // As Encoding::Encode gives it.
   // The objective. Not finite: the trial failed because of its configuration, as with a NaN loss or
-  // when it ran out of memory, and its point counts as bad. Trials that machines ended are left out.
+  // when it ran out of memory, and its point counts as bad. Trials that machines ended are left
+  // out.
   double value = 0;
 };
 

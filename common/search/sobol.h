@@ -1,6 +1,6 @@
-// Scrambled Sobol points, which fill a cube more evenly than random ones: of the points 0 to 2^k - 1
-// (and of every later run of 2^k that begins at a multiple), each axis has exactly one in each of
-// its 2^k equal intervals. A point is a pure function of (seed, number, dimension).
+// Scrambled Sobol points, which fill a cube more evenly than random ones: of the points 0 to
+// 2^k - 1 (and of every later run of 2^k that begins at a multiple), each axis has exactly one in
+// each of its 2^k equal intervals. A point is a pure function of (seed, number, dimension).
 //
 // Sources: Sobol, 1967; direction numbers of Joe and Kuo, "Constructing Sobol sequences with better
 // two-dimensional projections", 2008 (file new-joe-kuo-6.21201); nested uniform scrambling of Owen,

@@ -16,7 +16,7 @@ constexpr size_t kModelTrialsMin = 3;
 
 // The history as the model sees it.
 struct Split {
-  std::vector<const FinishedTrial*> ranked;  // Finite values, the best first; all of them.
+  std::vector<const FinishedTrial*> ranked;  // Finite values, the best first; at most `kept`.
   size_t good = 0;                           // How many of `ranked` are good.
   std::vector<const FinishedTrial*> others;  // By number; failed ones and those too old left out.
 };
@@ -37,21 +37,34 @@ size_t GoodCount(const std::vector<const FinishedTrial*>& ranked, size_t finishe
   return good;
 }
 
-Split SplitOf(const std::vector<FinishedTrial>& finished, const TpeOptions& options) {
+// Keeps the first `count` in order; in time that grows with the length of the list, unless most of
+// it is kept.
+template <class Order>
+void KeepFirst(std::vector<const FinishedTrial*>& trials, size_t count, Order order) {
+  if (trials.size() > count) {
+    std::nth_element(trials.begin(), trials.begin() + static_cast<ptrdiff_t>(count), trials.end(),
+                     order);
+    trials.resize(count);
+  }
+  std::sort(trials.begin(), trials.end(), order);
+}
+
+Split SplitOf(const std::vector<FinishedTrial>& finished, size_t kept, const TpeOptions& options) {
   Split split;
   std::vector<const FinishedTrial*> newest;
   for (const FinishedTrial& trial : finished) {
     newest.push_back(&trial);
     if (std::isfinite(trial.value)) split.ranked.push_back(&trial);
   }
-  std::sort(split.ranked.begin(), split.ranked.end(), IsBetter);
-  if (split.ranked.size() < kModelTrialsMin) return split;
+  const auto [least, most] = std::minmax_element(split.ranked.begin(), split.ranked.end(), IsBetter);
+  if (split.ranked.size() < kModelTrialsMin || (*least)->value == (*most)->value) return split;
+  KeepFirst(split.ranked, std::max(kept, options.good_max + 1), IsBetter);
   split.good = GoodCount(split.ranked, finished.size(), options);
 
-  std::sort(newest.begin(), newest.end(), IsOlder);
-  const size_t too_old = newest.size() - std::min(newest.size(), options.newest_max);
-  const uint64_t newest_from = too_old == newest.size() ? UINT64_MAX : newest[too_old]->number;
-  split.others.assign(newest.begin() + static_cast<ptrdiff_t>(too_old), newest.end());
+  KeepFirst(newest, options.newest_max,
+            [](const FinishedTrial* a, const FinishedTrial* b) { return IsOlder(b, a); });
+  const uint64_t newest_from = newest.empty() ? UINT64_MAX : newest.back()->number;
+  split.others = std::move(newest);
   for (size_t i = 0; i < std::min(split.ranked.size(), options.best_max); ++i)
     if (split.ranked[i]->number < newest_from) split.others.push_back(split.ranked[i]);
   // Out go the good ones: what is no worse than the last of them.
@@ -84,8 +97,8 @@ std::vector<WeightedPoint> GoodPoints(const Split& split, const TpeOptions& opti
       sum += weights[to++];
     const double each = sum / static_cast<double>(to - from);
     for (; from < to; ++from)
-      points.push_back({&split.ranked[from]->point,
-                        each * static_cast<double>(split.good) / total});
+      points.push_back(
+          {&split.ranked[from]->point, each * static_cast<double>(split.good) / total});
   }
   return points;
 }
@@ -201,12 +214,15 @@ TpeAnswer Untaken(TpeAnswer answer, const Taken& taken, Rng& rng) {
   return answer;
 }
 
-bool HasModel(const Split& split, size_t finished_and_flying, size_t axes,
-              const TpeOptions& options) {
-  const size_t startup =
-      options.startup_trials > 0 ? options.startup_trials : std::clamp<size_t>(axes, 8, 50);
-  return finished_and_flying >= startup && !split.others.empty() &&
-         split.ranked.front()->value < split.ranked.back()->value;
+size_t StartupTrials(size_t axes, const TpeOptions& options) {
+  return options.startup_trials > 0 ? options.startup_trials : std::clamp<size_t>(axes, 8, 50);
+}
+
+// How many of the best the model looks at: for the other density and for the correlation.
+size_t RankedMax(size_t axes, const TpeOptions& options) {
+  const double correlated =
+      options.correlation_trials * static_cast<double>(std::min(axes, options.correlated_axes_max));
+  return std::max(options.best_max, static_cast<size_t>(correlated));
 }
 
 Mixture GoodMixture(const Encoding& encoding, const Split& split, uint64_t number,
@@ -245,8 +261,10 @@ std::optional<TpeAnswer> SuggestTpe(const Encoding& encoding, const Observations
   const Taken taken(encoding, observations);
   const size_t axes = encoding.axes().size();
   const size_t known = observations.finished.size() + observations.in_flight.size();
-  const Split split = SplitOf(observations.finished, options);
-  if (axes == 0 || !HasModel(split, known, axes, options)) {
+  Split split;
+  if (axes > 0 && known >= StartupTrials(axes, options))
+    split = SplitOf(observations.finished, RankedMax(axes, options), options);
+  if (split.good == 0 || split.others.empty()) {  // Too few trials, or no differences.
     TpeAnswer start{encoding.Snap(ScrambledSobol(seed, number, axes)), false, false};
     return Untaken(std::move(start), taken, rng);
   }

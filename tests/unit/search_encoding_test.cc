@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <set>
 
@@ -112,8 +111,8 @@ TEST_CASE("encoding: every point decodes to a value within the bounds") {
       if (!is_bounded) continue;
       REQUIRE(value.AsDouble() >= of.lower);
       REQUIRE(value.AsDouble() <= of.upper);
-      const bool is_open = of.kind == Domain::Kind::kUniform ||
-                           of.kind == Domain::Kind::kRandInt || of.kind == Domain::Kind::kLogRandInt;
+      const bool is_open = of.kind == Domain::Kind::kUniform || of.kind == Domain::Kind::kRandInt ||
+                           of.kind == Domain::Kind::kLogRandInt;
       if (is_open) REQUIRE(value.AsDouble() < of.upper);
     }
   }

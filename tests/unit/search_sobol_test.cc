@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <set>
 
 #include "common/search/sobol.h"
@@ -36,8 +35,7 @@ TEST_CASE("sobol: unscrambled points are those of Joe and Kuo's direction number
   CHECK(point(13) ==
         std::vector<double>{0.6875, 0.8125, 0.4375, 0.8125, 0.8125, 0.6875, 0.0625, 0.1875});
   CHECK(point(1000) == std::vector<double>{0.0927734375, 0.1611328125, 0.4501953125, 0.1630859375,
-                                           0.1220703125, 0.2626953125, 0.6416015625,
-                                           0.9990234375});
+                                           0.1220703125, 0.2626953125, 0.6416015625, 0.9990234375});
 }
 
 TEST_CASE("sobol: each axis of 2^k points is stratified, also beyond the table of directions") {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <bit>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 
@@ -147,7 +146,8 @@ TEST_CASE("tpe: without differences between values there is no model") {
   const TpeAnswer answer = *SuggestTpe(encoding, equal, 1, 50);
   CHECK(!answer.from_model);
   CHECK(answer.point == ScrambledSobol(1, 50, 2));
-  const Observations failed = RandomHistory(encoding, 50, [](const Point&) { return std::nan(""); });
+  const Observations failed =
+      RandomHistory(encoding, 50, [](const Point&) { return std::nan(""); });
   CHECK(!SuggestTpe(encoding, failed, 1, 50)->from_model);
   Observations one;
   one.finished.push_back({0, {0.5, 0.5}, 1.0});
@@ -217,8 +217,8 @@ TEST_CASE("tpe: a small space is used up without a repetition, and then says tha
 TEST_CASE("tpe: the good one of 1 000 categories is found again with others of its kind") {
   Json values = Json::MakeArray();
   for (int i = 0; i < 1000; ++i) values.Append(Json("v" + std::to_string(i)));
-  const Encoding encoding = EncodingOf(R"({"x":{"uniform":[0,1]},"c":{"choice":)" + values.Dump() +
-                                       "}}");
+  const Encoding encoding =
+      EncodingOf(R"({"x":{"uniform":[0,1]},"c":{"choice":)" + values.Dump() + "}}");
   Observations seen = RandomHistory(encoding, 200);
   const double chosen = encoding.axes()[0].Centre(700);  // Axis 0 is "c".
   REQUIRE(encoding.axes()[0].count() == 1000);
@@ -249,7 +249,8 @@ TEST_CASE("tpe: it finds the category and the integer that matter") {
 
 TEST_CASE("tpe: it beats random search clearly on smooth functions") {
   const Encoding encoding = EncodingOf(
-      R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},"c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
+      R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},
+          "c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
   const Objective valley = [](const Point& p) {  // A curved valley.
     double sum = 0;
     for (size_t i = 0; i + 1 < p.size(); ++i) {

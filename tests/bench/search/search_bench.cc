@@ -1,9 +1,9 @@
 // How good a search is, and how long a suggestion takes:
 //   bench_search [raw] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2] [option=value]
 //   bench_search latency
-// The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per run:
-// function, seed, trials, in flight, regret. The second prints milliseconds of CPU per suggestion on
-// ten axes. An option is a number of TpeOptions, to try another value of it.
+// The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per
+// run: function, seed, trials, in flight, regret. The second prints milliseconds of CPU per
+// suggestion on ten axes. An option is a number of TpeOptions, to try another value of it.
 #include <time.h>
 
 #include <algorithm>
@@ -110,8 +110,9 @@ std::map<size_t, std::vector<double>> Run(const Function& function, const Settin
 
 void PrintRegrets(const Settings& settings) {
   if (!settings.raw)
-    std::printf("| function | trials | in flight | median | quartiles | Optuna | ratio |\n"
-                "|---|---|---|---|---|---|---|\n");
+    std::printf(
+        "| function | trials | in flight | median | quartiles | Optuna | ratio |\n"
+        "|---|---|---|---|---|---|---|\n");
   double logarithms = 0;
   int compared = 0;
   for (const Function& function : Functions()) {
@@ -158,8 +159,8 @@ void PrintLatency(size_t trials) {
     millis.push_back(CpuMillis() - start);
     if (!answer.has_value()) std::abort();
   }
-  std::printf("BENCH tpe_suggest_10d_%zu %.3f ms p50, %.3f ms p90\n", trials,
-              Quantile(millis, 0.5), Quantile(millis, 0.9));
+  std::printf("BENCH tpe_suggest_10d_%zu %.3f ms p50, %.3f ms p90\n", trials, Quantile(millis, 0.5),
+              Quantile(millis, 0.9));
 }
 
 bool SetOption(TpeOptions& options, const std::string& name, double value) {
@@ -179,8 +180,10 @@ bool SetOption(TpeOptions& options, const std::string& name, double value) {
       {"other_exponent", &options.other_exponent},
   };
   const std::map<std::string, size_t*> counts = {
-      {"startup_trials", &options.startup_trials}, {"good_min", &options.good_min},
-      {"good_max", &options.good_max},             {"fresh_trials", &options.fresh_trials},
+      {"startup_trials", &options.startup_trials},
+      {"good_min", &options.good_min},
+      {"good_max", &options.good_max},
+      {"fresh_trials", &options.fresh_trials},
       {"candidates", &options.candidates},
   };
   if (const auto count = counts.find(name); count != counts.end()) {
