@@ -56,7 +56,8 @@ Split SplitOf(const std::vector<FinishedTrial>& finished, size_t kept, const Tpe
     newest.push_back(&trial);
     if (std::isfinite(trial.value)) split.ranked.push_back(&trial);
   }
-  const auto [least, most] = std::minmax_element(split.ranked.begin(), split.ranked.end(), IsBetter);
+  const auto [least, most] =
+      std::minmax_element(split.ranked.begin(), split.ranked.end(), IsBetter);
   if (split.ranked.size() < kModelTrialsMin || (*least)->value == (*most)->value) return split;
   KeepFirst(split.ranked, std::max(kept, options.good_max + 1), IsBetter);
   split.good = GoodCount(split.ranked, finished.size(), options);
