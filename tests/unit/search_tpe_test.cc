@@ -11,7 +11,7 @@
 using namespace rt;
 
 namespace {
-Encoding EncodingOf(const std::string& text) {
+Encoding CubeOf(const std::string& text) {
   auto space = ParseSpace(*Json::Parse(text), "space");
   INFO(space.status().ToString());
   REQUIRE(space.ok());
@@ -75,7 +75,7 @@ Point Suggested(const Encoding& encoding, const Observations& seen, uint64_t num
 }  // namespace
 
 TEST_CASE("tpe: every point is inside the cube and snapped, in a space of all kinds of variables") {
-  const Encoding encoding = EncodingOf(kMixed);
+  const Encoding encoding = CubeOf(kMixed);
   std::vector<Point> points;
   Search(encoding, 80, 3, Bowl, &points);
   for (const Point& point : points) {
@@ -90,7 +90,7 @@ TEST_CASE("tpe: every point is inside the cube and snapped, in a space of all ki
 }
 
 TEST_CASE("tpe: the answer is a function of history, seed and number") {
-  const Encoding encoding = EncodingOf(kMixed);
+  const Encoding encoding = CubeOf(kMixed);
   const Observations seen = RandomHistory(encoding, 60);
   const Point first = SuggestTpe(encoding, seen, 1, 60)->point;
   CHECK(SuggestTpe(encoding, seen, 1, 60)->point == first);
@@ -99,7 +99,7 @@ TEST_CASE("tpe: the answer is a function of history, seed and number") {
 }
 
 TEST_CASE("tpe: the order in which trials are listed does not matter") {
-  const Encoding encoding = EncodingOf(kMixed);
+  const Encoding encoding = CubeOf(kMixed);
   Observations seen = RandomHistory(encoding, 90);
   for (size_t i = 0; i < seen.finished.size(); i += 3) seen.finished[i].value = 0.5;  // Ties.
   for (uint64_t number = 200; number < 204; ++number)
@@ -113,7 +113,7 @@ TEST_CASE("tpe: the order in which trials are listed does not matter") {
 }
 
 TEST_CASE("tpe: only the order of the values counts") {
-  const Encoding encoding = EncodingOf(kMixed);
+  const Encoding encoding = CubeOf(kMixed);
   const Observations seen = RandomHistory(encoding, 70);
   for (uint64_t number : {300u, 301u}) {
     Observations scaled = seen, warped = seen;
@@ -125,7 +125,7 @@ TEST_CASE("tpe: only the order of the values counts") {
 }
 
 TEST_CASE("tpe: the start is scrambled Sobol points, trials in flight included") {
-  const Encoding encoding = EncodingOf(kSquare);
+  const Encoding encoding = CubeOf(kSquare);
   Observations seen;
   for (uint64_t number = 0; number < 8; ++number) {
     const TpeAnswer answer = *SuggestTpe(encoding, seen, 4, number);
@@ -141,7 +141,7 @@ TEST_CASE("tpe: the start is scrambled Sobol points, trials in flight included")
 }
 
 TEST_CASE("tpe: without differences between values there is no model") {
-  const Encoding encoding = EncodingOf(kSquare);
+  const Encoding encoding = CubeOf(kSquare);
   const Observations equal = RandomHistory(encoding, 50, [](const Point&) { return 7.0; });
   const TpeAnswer answer = *SuggestTpe(encoding, equal, 1, 50);
   CHECK(!answer.from_model);
@@ -155,7 +155,7 @@ TEST_CASE("tpe: without differences between values there is no model") {
 }
 
 TEST_CASE("tpe: points that fail are avoided, however the failure is written") {
-  const Encoding encoding = EncodingOf(kSquare);
+  const Encoding encoding = CubeOf(kSquare);
   const double failures[] = {NAN, HUGE_VAL, -HUGE_VAL};
   std::vector<Point> answers;
   for (double failure : failures) {
@@ -173,7 +173,7 @@ TEST_CASE("tpe: points that fail are avoided, however the failure is written") {
 }
 
 TEST_CASE("tpe: identical points and a history on one line give finite answers") {
-  const Encoding encoding = EncodingOf(R"({"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},
+  const Encoding encoding = CubeOf(R"({"x":{"uniform":[0,1]},"y":{"uniform":[0,1]},
                                            "z":{"uniform":[0,1]}})");
   Observations same, line;
   for (uint64_t number = 0; number < 40; ++number) {
@@ -188,7 +188,7 @@ TEST_CASE("tpe: identical points and a history on one line give finite answers")
 }
 
 TEST_CASE("tpe: a space without variables has one point") {
-  const Encoding encoding = EncodingOf(R"({"lr":0.1,"batch":{"choice":[32]}})");
+  const Encoding encoding = CubeOf(R"({"lr":0.1,"batch":{"choice":[32]}})");
   Observations seen;
   const TpeAnswer first = *SuggestTpe(encoding, seen, 1, 0);
   CHECK(first.point.empty());
@@ -199,7 +199,7 @@ TEST_CASE("tpe: a space without variables has one point") {
 
 TEST_CASE("tpe: a small space is used up without a repetition, and then says that it repeats") {
   const Encoding encoding =
-      EncodingOf(R"({"a":{"randint":[0,5]},"b":{"choice":["x","y","z"]},"c":{"choice":[1,2,4]}})");
+      CubeOf(R"({"a":{"randint":[0,5]},"b":{"choice":["x","y","z"]},"c":{"choice":[1,2,4]}})");
   REQUIRE(encoding.Configurations() == 45);
   Observations seen;
   std::set<std::string> configurations;
@@ -218,7 +218,7 @@ TEST_CASE("tpe: the good one of 1 000 categories is found again with others of i
   Json values = Json::MakeArray();
   for (int i = 0; i < 1000; ++i) values.Append(Json("v" + std::to_string(i)));
   const Encoding encoding =
-      EncodingOf(R"({"x":{"uniform":[0,1]},"c":{"choice":)" + values.Dump() + "}}");
+      CubeOf(R"({"x":{"uniform":[0,1]},"c":{"choice":)" + values.Dump() + "}}");
   Observations seen = RandomHistory(encoding, 200);
   const double chosen = encoding.axes()[0].Centre(700);  // Axis 0 is "c".
   REQUIRE(encoding.axes()[0].count() == 1000);
@@ -231,8 +231,7 @@ TEST_CASE("tpe: the good one of 1 000 categories is found again with others of i
 }
 
 TEST_CASE("tpe: it finds the category and the integer that matter") {
-  const Encoding encoding =
-      EncodingOf(R"({"c":{"choice":["a","b","d","e","f"]},"n":{"randint":[0,50]},
+  const Encoding encoding = CubeOf(R"({"c":{"choice":["a","b","d","e","f"]},"n":{"randint":[0,50]},
                      "x":{"uniform":[0,1]}})");
   const Objective objective = [](const Point& p) {
     return (std::abs(p[0] - 0.7) < 0.05 ? 0.0 : 1.0) + std::abs(p[1] - 0.61) +
@@ -248,7 +247,7 @@ TEST_CASE("tpe: it finds the category and the integer that matter") {
 }
 
 TEST_CASE("tpe: it beats random search clearly on smooth functions") {
-  const Encoding encoding = EncodingOf(
+  const Encoding encoding = CubeOf(
       R"({"a":{"uniform":[0,1]},"b":{"uniform":[0,1]},
           "c":{"uniform":[0,1]},"d":{"uniform":[0,1]}})");
   const Objective valley = [](const Point& p) {  // A curved valley.
@@ -271,7 +270,7 @@ TEST_CASE("tpe: it beats random search clearly on smooth functions") {
 }
 
 TEST_CASE("tpe: a long history is cut to the newest and the best") {
-  const Encoding encoding = EncodingOf(kSquare);
+  const Encoding encoding = CubeOf(kSquare);
   Observations seen = RandomHistory(encoding, 2000);
   const Point whole = Suggested(encoding, seen, 3000);
   // Old trials that are not among the best 500 are forgotten: moving them changes nothing.
@@ -293,7 +292,7 @@ TEST_CASE("tpe: a long history is cut to the newest and the best") {
 }
 
 TEST_CASE("tpe: it gives up when asked to, and not before") {
-  const Encoding encoding = EncodingOf(kSquare);
+  const Encoding encoding = CubeOf(kSquare);
   const Observations seen = RandomHistory(encoding, 50);
   int asked = 0;
   const auto late = [&] { return ++asked > 3; };
@@ -309,7 +308,7 @@ TEST_CASE("tpe: a search repeats to the bit, on any machine and with any compile
   // version of the algorithm beside the old one.
   const auto digest = [](const char* space) {
     std::vector<Point> points;
-    Search(EncodingOf(space), 60, 11, Bowl, &points);
+    Search(CubeOf(space), 60, 11, Bowl, &points);
     uint64_t bits = 0;
     for (const Point& point : points)
       for (double x : point) bits = Mix64(bits ^ std::bit_cast<uint64_t>(x));
