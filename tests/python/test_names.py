@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from fake_worker import FakeWorker
 from rt import _errors, _session, tune
+from rt._attempt import run_function
 from rt._logs import save_logs
 from rt._session import Session
-from rt._attempt import run_function
 from rt.train import ScalingConfig
 from rt.tune._experiment import Request, build_spec
 

@@ -1,0 +1,32 @@
+// What a model is told: the finished trials and those in flight, as points of the unit cube. Values
+// are minimised; whoever maximises negates them before. Every model's answer is a function of this,
+// the seed, the trial's number and its options, and does not depend on the order of the lists.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/search/encoding.h"
+
+namespace rt {
+
+struct FinishedTrial {
+  uint64_t number = 0;  // Different for each trial.
+  Point point;          // As Encoding::Encode gives it.
+  // The objective. Not finite: the trial failed because of its configuration, as with a NaN loss or
+  // when it ran out of memory, and its point counts as bad. Trials that machines ended are left
+  // out.
+  double value = 0;
+};
+
+struct FlyingTrial {
+  uint64_t number = 0;
+  Point point;
+};
+
+struct Observations {
+  std::vector<FinishedTrial> finished;
+  std::vector<FlyingTrial> in_flight;
+};
+
+}  // namespace rt

@@ -1,0 +1,237 @@
+// How good a search is, and how long a suggestion takes:
+//   bench_search [raw] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2] [option=value]
+//   bench_search latency
+// The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per
+// run: function, seed, trials, in flight, regret. The second prints milliseconds of CPU per
+// suggestion on ten axes. An option is a number of TpeOptions, to try another value of it.
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/rng.h"
+#include "common/search/tpe.h"
+#include "search/functions.h"
+#include "search/optuna.h"
+
+namespace rt::bench {
+namespace {
+
+struct Settings {
+  uint64_t seeds_from = 0, seeds_to = 30;
+  size_t trials = 200, in_flight = 1;
+  std::string functions;  // Names with commas; empty: all.
+  bool raw = false;
+  TpeOptions options;
+};
+
+double CpuMillis() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+}
+
+Encoding EncodingOf(const Function& function) {
+  Json space = Json::MakeObject();
+  for (size_t i = 0; i < function.axes(); ++i) {
+    Json domain = Json::MakeObject();
+    domain.Set("uniform", Json(Json::Array{Json(function.lower[i]), Json(function.upper[i])}));
+    space.Set("x" + std::to_string(10 + i), std::move(domain));
+  }
+  return *Encoding::Of(*ParseSpace(space, "space"));
+}
+
+double ValueAt(const Function& function, const Encoding& encoding, const Point& point) {
+  std::vector<double> x;
+  const Json params = encoding.Decode(point);
+  for (const auto& [name, value] : params.object()) x.push_back(value.AsDouble());
+  return function.value(x);
+}
+
+// The regret after 1, 2, … finished trials; the trials in flight finish in a random order.
+std::vector<double> Regrets(const Function& function, uint64_t seed, const Settings& settings) {
+  const Encoding encoding = EncodingOf(function);
+  Observations seen;
+  Rng order(seed, 0xf1e1d);
+  std::vector<double> regrets;
+  double best = HUGE_VAL;
+  for (uint64_t asked = 0; regrets.size() < settings.trials;) {
+    while (seen.in_flight.size() < settings.in_flight && asked < settings.trials) {
+      Point point = SuggestTpe(encoding, seen, seed, asked, settings.options)->point;
+      seen.in_flight.push_back({asked++, std::move(point)});
+    }
+    const size_t ended = order.Below(seen.in_flight.size());
+    FlyingTrial trial = std::move(seen.in_flight[ended]);
+    seen.in_flight.erase(seen.in_flight.begin() + static_cast<ptrdiff_t>(ended));
+    const double value = ValueAt(function, encoding, trial.point);
+    best = std::min(best, value - function.minimum);
+    regrets.push_back(std::max(best, 1e-14));
+    seen.finished.push_back({trial.number, std::move(trial.point), value});
+  }
+  return regrets;
+}
+
+double Quantile(std::vector<double> values, double part) {
+  std::sort(values.begin(), values.end());
+  const double at = part * static_cast<double>(values.size() - 1);
+  const size_t low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
+}
+
+double PeerRegret(const std::string& name, size_t trials, size_t in_flight) {
+  const OptunaRegret& peer = OptunaRegrets().at(name);
+  if (in_flight == 16 && trials == 100) return peer.at_100_in_flight_16;
+  if (in_flight != 1) return 0;
+  return trials == 100 ? peer.at_100 : trials == 200 ? peer.at_200 : 0;
+}
+
+// After 100 and after 200 trials, by seed.
+std::map<size_t, std::vector<double>> Run(const Function& function, const Settings& settings) {
+  std::map<size_t, std::vector<double>> at;
+  for (uint64_t seed = settings.seeds_from; seed < settings.seeds_to; ++seed) {
+    const std::vector<double> regrets = Regrets(function, seed, settings);
+    for (size_t trials : {100u, 200u}) {
+      if (trials > regrets.size()) continue;
+      at[trials].push_back(regrets[trials - 1]);
+      if (settings.raw)
+        std::printf("%s %llu %zu %zu %.6g\n", function.name.c_str(),
+                    static_cast<unsigned long long>(seed), trials, settings.in_flight,
+                    regrets[trials - 1]);
+    }
+  }
+  return at;
+}
+
+void PrintRegrets(const Settings& settings) {
+  if (!settings.raw)
+    std::printf(
+        "| function | trials | in flight | median | quartiles | Optuna | ratio |\n"
+        "|---|---|---|---|---|---|---|\n");
+  double logarithms = 0;
+  int compared = 0;
+  for (const Function& function : Functions()) {
+    if (!settings.functions.empty() &&
+        ("," + settings.functions + ",").find("," + function.name + ",") == std::string::npos)
+      continue;
+    for (const auto& [trials, regrets] : Run(function, settings)) {
+      if (settings.raw) continue;
+      const double median = Quantile(regrets, 0.5);
+      const double peer = PeerRegret(function.name, trials, settings.in_flight);
+      std::printf("| %s | %zu | %zu | %.3g | %.3g to %.3g |", function.name.c_str(), trials,
+                  settings.in_flight, median, Quantile(regrets, 0.25), Quantile(regrets, 0.75));
+      if (peer > 0) {
+        std::printf(" %.3g | %.2f |\n", peer, median / peer);
+        logarithms += std::log(median / peer);
+        ++compared;
+      } else {
+        std::printf(" | |\n");
+      }
+    }
+    std::fflush(stdout);
+  }
+  if (compared > 0)
+    std::printf("\nGeometric mean of the %d ratios: %.3f\n", compared,
+                std::exp(logarithms / compared));
+}
+
+// Milliseconds per suggestion with a history of `trials` on ten axes.
+void PrintLatency(size_t trials) {
+  const Function& sphere = Functions().back();
+  const Encoding encoding = EncodingOf(sphere);
+  Observations seen;
+  for (uint64_t number = 0; number < trials; ++number) {
+    Rng rng(7, number);
+    Point point(sphere.axes());
+    for (double& each : point) each = rng.Uniform();
+    const double value = ValueAt(sphere, encoding, point);
+    seen.finished.push_back({number, std::move(point), value});
+  }
+  std::vector<double> millis;
+  for (uint64_t number = trials; number < trials + 101; ++number) {
+    const double start = CpuMillis();
+    const auto answer = SuggestTpe(encoding, seen, 7, number);
+    millis.push_back(CpuMillis() - start);
+    if (!answer.has_value()) std::abort();
+  }
+  std::printf("BENCH tpe_suggest_10d_%zu %.3f ms p50, %.3f ms p90\n", trials, Quantile(millis, 0.5),
+              Quantile(millis, 0.9));
+}
+
+bool SetOption(TpeOptions& options, const std::string& name, double value) {
+  const std::map<std::string, double*> numbers = {
+      {"good_fraction", &options.good_fraction},
+      {"rank_power", &options.rank_power},
+      {"good_prior", &options.good_prior},
+      {"other_prior", &options.other_prior},
+      {"spread_prior", &options.spread_prior},
+      {"good_bandwidth", &options.good_bandwidth},
+      {"other_bandwidth", &options.other_bandwidth},
+      {"good_bandwidth_min", &options.good_bandwidth_min},
+      {"other_bandwidth_min", &options.other_bandwidth_min},
+      {"correlation_trials", &options.correlation_trials},
+      {"correlation_damping", &options.correlation_damping},
+      {"candidate_spread", &options.candidate_spread},
+      {"other_exponent", &options.other_exponent},
+  };
+  const std::map<std::string, size_t*> counts = {
+      {"startup_trials", &options.startup_trials},
+      {"good_min", &options.good_min},
+      {"good_max", &options.good_max},
+      {"fresh_trials", &options.fresh_trials},
+      {"candidates", &options.candidates},
+  };
+  if (const auto count = counts.find(name); count != counts.end()) {
+    *count->second = static_cast<size_t>(value);
+    return true;
+  }
+  const auto number = numbers.find(name);
+  if (number == numbers.end()) return false;
+  *number->second = value;
+  return true;
+}
+
+bool Read(Settings& settings, const std::string& argument) {
+  if (argument == "raw") settings.raw = true;
+  if (argument == "raw") return true;
+  const size_t equals = argument.find('=');
+  if (equals == std::string::npos) return false;
+  const std::string name = argument.substr(0, equals), value = argument.substr(equals + 1);
+  if (name == "seeds") {
+    settings.seeds_from = std::strtoull(value.c_str(), nullptr, 10);
+    settings.seeds_to = std::strtoull(value.substr(value.find(':') + 1).c_str(), nullptr, 10);
+  } else if (name == "trials") {
+    settings.trials = std::strtoull(value.c_str(), nullptr, 10);
+  } else if (name == "in_flight") {
+    settings.in_flight = std::strtoull(value.c_str(), nullptr, 10);
+  } else if (name == "functions") {
+    settings.functions = value;
+  } else {
+    return SetOption(settings.options, name, std::strtod(value.c_str(), nullptr));
+  }
+  return settings.in_flight > 0;
+}
+
+}  // namespace
+}  // namespace rt::bench
+
+int main(int count, char** arguments) {
+  rt::bench::Settings settings;
+  for (int i = 1; i < count; ++i) {
+    if (std::string(arguments[i]) == "latency") {
+      for (size_t trials : {100u, 1000u, 10000u}) rt::bench::PrintLatency(trials);
+      return 0;
+    }
+    if (!rt::bench::Read(settings, arguments[i])) {
+      std::fprintf(stderr, "%s: not an argument; see the head of search_bench.cc\n", arguments[i]);
+      return 2;
+    }
+  }
+  rt::bench::PrintRegrets(settings);
+  return 0;
+}
