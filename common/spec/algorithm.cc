@@ -169,7 +169,7 @@ AlgorithmSpec ReadJournalledOptions(const AlgorithmTable& table, const Json& opt
   if (!options.is_object()) return spec;
   for (const auto& [name, value] : options.object()) {
     const auto option = std::find_if(table.options.begin(), table.options.end(),
-                                     [&](const auto& one) { return one.name == name; });
+                                     [&, &key = name](const auto& one) { return one.name == key; });
     if (option == table.options.end()) {
       warn(name, "is not known to this release");
       continue;
