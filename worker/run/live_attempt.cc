@@ -16,7 +16,7 @@ namespace rt::worker {
 namespace {
 
 constexpr std::string_view kReportPrefix = "RT_REPORT ";
-constexpr size_t kLineBytesMax = 1u << 20;
+constexpr size_t kLogLineBytesMax = 1u << 20;
 constexpr size_t kPumpBytes = 256u << 10;
 constexpr int64_t kTailLines = 20;
 constexpr uint64_t kRowsToKnow = 3;  // Before a daemon took over: how often they come.
@@ -301,7 +301,7 @@ bool LiveAttempt::PumpStdout(bool at_end) {
     TakeLine(std::string_view(text).substr(at, end - at), start + end + 1);
   }
   partial_ = text.substr(at);
-  if (partial_.size() > kLineBytesMax) partial_.clear();
+  if (partial_.size() > kLogLineBytesMax) partial_.clear();
   const bool drained = bytes.empty() && !has_line;
   if (drained && at_end && !partial_.empty()) {
     TakeLine(partial_, stdout_.offset());

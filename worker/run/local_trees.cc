@@ -53,14 +53,6 @@ std::set<Fence> ReadFences(const std::string& path) {
   return replica_of;
 }
 
-void Remove(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    if (absl::Status removed = RemoveTree(path); !removed.ok()) {
-      RT_LOG(kWarning) << MessageOf(removed);
-    }
-  }
-}
-
 }  // namespace
 
 KeptBounds BoundsOn(const std::string& directory, Bytes asked) {
@@ -110,7 +102,7 @@ void LocalTrees::Load() {
     if (!known.contains(one.path().string())) stray.push_back(one.path().string());
   const std::vector<std::string> evicted = Evict(bounds_);
   stray.insert(stray.end(), evicted.begin(), evicted.end());
-  Remove(stray);
+  RemoveTrees(stray);
 }
 
 uint64_t LocalTrees::Add(const std::string& manifest, const Manifest& tree,
@@ -214,7 +206,7 @@ void LocalTrees::GiveUp(uint64_t id, const std::string& path) {
     kept = found->second.kept;
     Erase(id);
   }
-  if (kept) Remove({path + kManifest, path, path + kReplicaSuffix});
+  if (kept) RemoveTrees({path + kManifest, path, path + kReplicaSuffix});
   Changed();
 }
 
@@ -261,7 +253,7 @@ void LocalTrees::Keep(const std::string& manifest, const std::string& text,
       evicted = Evict(bounds_);
     }
   }
-  Remove(evicted);
+  RemoveTrees(evicted);
   Changed();
 }
 
@@ -355,7 +347,7 @@ void LocalTrees::Release(const Fence& fence, const std::string& manifest) {
     }
     evicted = Evict(bounds_);
   }
-  Remove(evicted);
+  RemoveTrees(evicted);
   Changed();
 }
 
@@ -384,7 +376,7 @@ void LocalTrees::FreeSpace() {
     std::lock_guard lock(mutex_);
     evicted = Evict({.trees = 0, .bytes = 0});
   }
-  Remove(evicted);
+  RemoveTrees(evicted);
   Changed();
 }
 

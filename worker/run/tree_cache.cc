@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
+#include "worker/run/tree_files.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;
@@ -21,7 +22,7 @@ constexpr char kPart[] = ".part";     // Is being fetched.
 constexpr char kEvicted[] = ".gone";  // Is being removed.
 
 // A digest as the name of a directory.
-std::string NameOf(const std::string& manifest) {
+std::string CacheNameOf(const std::string& manifest) {
   std::string name;
   for (char letter : manifest) {
     name += std::isalnum(static_cast<unsigned char>(letter)) != 0 ? letter : '_';
@@ -40,19 +41,11 @@ Bytes SizeOf(const std::string& path) {
   return bytes;
 }
 
-void Remove(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) {
-    if (absl::Status removed = RemoveTree(path); !removed.ok()) {
-      RT_LOG(kWarning) << MessageOf(removed);
-    }
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fence& user,
                                            TreeKind kind) {
-  const std::string name = NameOf(manifest);
+  const std::string name = CacheNameOf(manifest);
   const std::string path = directory_ + "/" + name;
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !fetching_.contains(name); });
@@ -70,18 +63,18 @@ absl::StatusOr<std::string> TreeCache::Get(const std::string& manifest, const Fe
   if (!fetched.ok()) return fetched;
   const std::vector<std::string> evicted = Evict(bounds_);
   lock.unlock();
-  Remove(evicted);
+  RemoveTrees(evicted);
   return path;
 }
 
 std::string TreeCache::PathOf(const std::string& manifest) const {
-  const std::string path = directory_ + "/" + NameOf(manifest);
+  const std::string path = directory_ + "/" + CacheNameOf(manifest);
   return Exists(path) ? path : "";
 }
 
 void TreeCache::Keep(const std::string& manifest, const Fence& user) {
   std::lock_guard lock(mutex_);
-  users_[user].insert(NameOf(manifest));
+  users_[user].insert(CacheNameOf(manifest));
 }
 
 void TreeCache::Release(const Fence& user) {
@@ -100,7 +93,7 @@ absl::Status TreeCache::Fetch(const std::string& manifest, const std::string& pa
     evicted = Evict({.trees = 0, .bytes = 0});
   }
   if (evicted.empty()) return fetched;
-  Remove(evicted);
+  RemoveTrees(evicted);
   return fetcher_.Fetch(manifest, path + kPart, path, kind);
 }
 

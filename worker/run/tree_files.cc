@@ -10,6 +10,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/files.h"
 
@@ -19,6 +20,15 @@ namespace fs = std::filesystem;
 std::string NameOf(std::string manifest) {
   std::replace(manifest.begin(), manifest.end(), ':', '-');
   return manifest;
+}
+
+void RemoveTrees(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const absl::Status removed = RemoveTree(path);
+    if (!removed.ok()) {
+      RT_LOG(kWarning) << MessageOf(removed);
+    }
+  }
 }
 
 bool IsLater(const timespec& a, const timespec& b) {

@@ -3,6 +3,7 @@
 
 #include <ctime>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
@@ -18,6 +19,8 @@ std::string LinkOf(const std::string& path);  // Its text; "" when it is no link
 absl::StatusOr<std::string> ReadPiece(const std::string& path, Bytes offset, Bytes size);
 // Its files and folders outlive a loss of power from here on.
 absl::Status SyncTree(const std::string& path);
+// What cannot be removed is logged.
+void RemoveTrees(const std::vector<std::string>& paths);
 // Now, as the file system's clock has it.
 timespec FileClock();
 

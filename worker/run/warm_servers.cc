@@ -34,7 +34,7 @@ constexpr const char* kOfAttempt[] = {"RT_TRIAL_ID",  "RT_ATTEMPT",        "RT_C
                                       "RT_TRIAL_NAME", "RT_CHECKPOINT_DIR", "RT_RESOURCES"};
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.
-constexpr size_t kReservedBytes = 4'096;
+constexpr size_t kReservedEnvBytes = 4'096;
 
 std::string Fields(const std::vector<std::string>& texts) {
   std::string message;
@@ -91,7 +91,7 @@ std::string ServerSpec(const LaunchBody& body, const std::string& cwd,
   }
   env.push_back("RT_RUN_DIR=" + directory);  // By this strays of the cluster are known.
   env.push_back("RT_WARM_SERVER=3");
-  env.push_back("RT_WARM_ROOM=" + std::string(kReservedBytes, '.'));
+  env.push_back("RT_WARM_ROOM=" + std::string(kReservedEnvBytes, '.'));
   std::vector<std::string> all = {std::to_string(body.argv.size())};
   all.insert(all.end(), body.argv.begin(), body.argv.end());
   all.push_back(std::to_string(env.size()));
