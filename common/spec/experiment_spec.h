@@ -1,7 +1,7 @@
 // What an experiment is: the one description that YAML files, the Python package and the wire
 // share. It travels as JSON; ParseExperimentSpec is the only place that says what is valid, for
 // what users write (what the journal holds is read by journalled_spec.h). Its
-// errors carry the path of the culprit ("scheduler/asha/max_t") as the file of their Position, so
+// errors carry the path of the culprit ("scheduler/NAME/OPTION") as the file of their Position, so
 // that the YAML layer can turn it into file:line:column.
 //
 // JSON form (every key optional unless marked):
@@ -128,7 +128,7 @@ const Json::Array& PointsOf(const ExperimentSpec& spec);
 // Fills in trials_through: grids that a point fixes count once.
 void CountTrialsOfPoints(ExperimentSpec& spec);
 
-// The path that an error of the parsers above is about ("scheduler/asha/max_t"; empty: unknown).
+// The path that an error of the parsers above is about ("scheduler/NAME/OPTION"; empty: unknown).
 absl::Status SpecError(std::string_view path, std::string_view message,
                        std::string_view hint = "");
 std::string SpecPathOf(const absl::Status& status);
