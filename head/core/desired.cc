@@ -77,7 +77,9 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.report_regex = spec.report_regex;
   for (const RetryRule& rule : spec.retry)
     if (!rule.log.empty()) launch.log_patterns.push_back(rule.log);
-  launch.watchdog = spec.watchdog;
+  launch.watchdog_factor = spec.watchdog.factor;
+  launch.watchdog_min = spec.watchdog.min;
+  launch.watchdog_dump = spec.watchdog.dump;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
   const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);

@@ -146,7 +146,7 @@ struct Daemon {
                                                           idle.notify_all();
                                                         },
                                                         peers) {
-    LaunchBody body{.fence = kFence, .durable_after = durable_after};
+    LaunchBody body{{.fence = kFence, .durable_after = durable_after}};
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
     pusher.Start();

@@ -37,7 +37,7 @@ struct OneNode {
                                       fetcher);
   }
   static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
-    LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};
+    LaunchBody body{{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}}};
     REQUIRE(launcher.Prepare(body).ok());
     auto started = launcher.Launch(body, true);
     REQUIRE(started.ok());
@@ -130,7 +130,7 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
 TEST_CASE("of what was about to start when its daemon died nothing is left, nor its socket") {
   OneNode node;
   auto first = node.Daemon();
-  LaunchBody body{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}};
+  LaunchBody body{{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}}};
   REQUIRE(first->Prepare(body).ok());
   REQUIRE(WriteFileAtomic(first->SocketOf(kFence), "").ok());
   REQUIRE(ArmFailpoints("worker.launch.after_body=error", "worker").ok());

@@ -31,7 +31,7 @@ struct Place {
   Place() {
     for (const char* name : {"a", "b", "sub/c"}) root.Write(std::string("tree/") + name, "text");
     fs::create_symlink("a", root.path + "/tree/link");
-    LaunchBody body{.bundle = "x"};
+    LaunchBody body{{.bundle = "x"}};
     REQUIRE(MakeWorkDir(body, root.path + "/tree", root.path + "/work").ok());
   }
   std::string At(const std::string& name) const { return root.path + "/work/" + name; }
@@ -229,7 +229,8 @@ struct Node {
     keeper->Start();
   }
   LaunchBody Run(const Fence& fence, const std::string& text) {
-    LaunchBody body{.fence = fence, .started_at = kLater};
+    LaunchBody body{{.fence = fence}};
+    body.started_at = kLater;
     REQUIRE(dirs->Make(fence).ok());
     const RunDir dir = dirs->Of(fence);
     REQUIRE(RunDirs::Write(dir.body(), ToJson(body).Dump()).ok());

@@ -51,6 +51,7 @@ class SyncLoop {
   void CatchUp(const v1::SyncReply& reply);
   bool IsNews(const v1::SyncReply& reply) const;
   void Take(const v1::SyncReply& reply);
+  static bool TakeBody(const std::string& bytes, const Fence& fence, LaunchBody& body);
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   WorkerLoop& loop_;

@@ -1,57 +1,28 @@
-// What starts one rank, as the head's LaunchSpec said it, plus what this worker added. Kept as
-// JSON in the attempt's run directory, so that a restarted daemon serves the trial as before.
+// What starts one rank: the head's LaunchSpec, plus what this worker added. Kept as JSON in the
+// attempt's run directory, so that a restarted daemon serves the trial as before.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
-#include "common/spec/policies.h"
+#include "common/spec/launch_spec.h"
 #include "worker/run/cgroup.h"
 
 namespace rt::worker {
 
-struct LaunchInput {
-  std::string manifest;
-  std::string env;  // Gets the path of the directory that it was pulled to.
-};
-struct LaunchBody {
-  Fence fence;
-  std::vector<std::string> argv;
-  std::map<std::string, std::string> env;
-  std::string bundle;
-  std::string cwd;
-  std::vector<LaunchInput> inputs;
-  std::string checkpoint;
-  std::vector<std::string> checkpoint_shards;         // Manifests of the other shards.
-  bool checkpoint_on_replicas = false;                // The store may not have it yet.
-  DurableAfter durable_after = DurableAfter::kStore;  // For what it saves.
-  std::string params;
-  std::vector<std::string> gpu_uuids;
-  uint32_t world_size = 1;
-  uint32_t port = 0;  // MASTER_PORT of several ranks; with keeps_port, 0 lets the launcher choose.
-  bool keeps_port = false;
-  double iteration_base = 0;
-  double time_total_base_s = 0;
-  std::string control;
-  std::string name;
-  std::string report_regex;
-  std::vector<std::string> log_patterns;  // Looked for at the end of its log when it fails.
-  double watchdog_factor = 0;  // Of its median interval between reports; 0: nobody watches.
-  Millis watchdog_min = 0;
-  bool watchdog_dump = false;
-  ResourceLimits limits;
-  // Set by the launcher.
+// The fields of LaunchSpec, and what the launcher sets.
+struct LaunchBody : LaunchSpec {
   std::string token;
   Millis started_at = 0;
   std::string cgroup;     // The directory of its own, or "".
   std::string shim_spec;  // What rt-shim reads; not kept.
   bool broken_checkpoint = false;  // It cannot begin: its bytes are not those saved.
+
+  ResourceLimits limits() const {
+    return {.memory = resources.memory, .cpu = limit_cpu ? resources.cpu : 0};
+  }
 };
 Json ToJson(const LaunchBody& body);
 LaunchBody LaunchBodyFrom(const Fence& fence, const Json& json);

@@ -111,7 +111,7 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   RT_ASSIGN_OR_RETURN(const std::string tree, TreeOf(body));
   RT_ASSIGN_OR_RETURN(const std::string cwd, MakeWorkDir(body, tree, dir.work()));
   std::vector<std::string> inputs;
-  for (const LaunchInput& input : body.inputs) {
+  for (const InputFile& input : body.inputs) {
     RT_ASSIGN_OR_RETURN(std::string path, cache_.Get(input.manifest, body.fence));
     inputs.push_back(path);
   }
@@ -128,8 +128,8 @@ absl::Status Launcher::Prepare(LaunchBody& body) {
   }
   body.token = RandomHex(32);
   body.started_at = WallClock();
-  body.cgroup = cgroups_.Make(body.fence, body.limits);
-  if (body.limits.cpu > 0 && !cgroups_.can_limit_cpu()) {
+  body.cgroup = cgroups_.Make(body.fence, body.limits());
+  if (body.limits().cpu > 0 && !cgroups_.can_limit_cpu()) {
     RT_LOG(kWarning) << rt::ToString(body.fence) << " is not held to its cpus: there is no cgroup "
                      << "v2 with a cpu controller here that this daemon may use";
   }
@@ -345,7 +345,7 @@ std::optional<Launcher::Found> Launcher::RecoverOne(const Fence& fence) {
   }
   Found found{.body = LaunchBodyFrom(fence, *json)};
   if (!found.body.bundle.empty()) cache_.Keep(found.body.bundle, fence);
-  for (const LaunchInput& input : found.body.inputs) cache_.Keep(input.manifest, fence);
+  for (const InputFile& input : found.body.inputs) cache_.Keep(input.manifest, fence);
   if (!file.exit && file.shim && IsAlive(*file.shim)) {
     file = AwaitShimFile(dir.shim(), [](const ShimFile& now) { return now.program || now.exit; });
     found.pid = file.program ? static_cast<uint64_t>(file.program->pid) : 0;

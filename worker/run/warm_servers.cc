@@ -130,7 +130,7 @@ void WarmServers::RemoveLeftovers() {
 std::string WarmServers::KeyOf(const LaunchBody& body) {
   std::vector<std::string> parts = {body.bundle, body.cwd};
   for (const std::string& word : body.argv) parts.push_back(word);
-  for (const LaunchInput& input : body.inputs) parts.push_back(input.env + "=" + input.manifest);
+  for (const InputFile& input : body.inputs) parts.push_back(input.env + "=" + input.manifest);
   for (const auto& [name, value] : body.env) {
     const std::string entry = name + "=" + value;
     if (!IsOfAttempt(entry)) parts.push_back(entry);

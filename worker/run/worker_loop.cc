@@ -405,7 +405,7 @@ void WorkerLoop::WatchMemory() {
   for (const auto& [fence, attempt] : state_.attempts) {
     auto live = attempt.stage == Stage::kRunning ? parts_.attempts.Find(fence) : nullptr;
     const LoopActivity::Scope activity(parts_.activity, fence, ActivityKind::kAct);
-    const Bytes limit = live == nullptr ? 0 : live->body().limits.memory;
+    const Bytes limit = live == nullptr ? 0 : live->body().limits().memory;
     if (limit == 0 || parts_.launcher.IsHeld(fence)) continue;
     if (!table) table = ProcessTable::Read();
     Bytes used = 0;

@@ -1,4 +1,4 @@
-// The wire format of protobuf, as far as the journal uses it: varints, 64-bit words and bytes under
+// The wire format of protobuf, as far as records use it: varints, 64-bit words and bytes under
 // a tag. A writer that appends to a string, and a reader that never reads beyond its end: a reader
 // that met malformed bytes has failed and yields nothing more.
 #pragma once
@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace rt::store_codec {
+namespace rt::codec {
 
 enum class WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
@@ -134,4 +134,4 @@ class WireReader {
   bool failed_ = false;
 };
 
-}  // namespace rt::store_codec
+}  // namespace rt::codec

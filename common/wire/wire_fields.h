@@ -1,18 +1,36 @@
-// Structs with RT_FIELDS to the bytes of the protobuf messages of the same names and back. The
-// proto gives each field's number and type, looked up once by name; a name that it lacks, or
-// another type, ends the process (and a test, long before). No message object is made in between:
-// a start decodes a million records. Ids become integers, enums their numbers, maps and sets what
-// their elements become. An absent field is zero, whatever the struct's own default.
+// Structs with RT_FIELDS to the bytes of the protobuf messages of the same names and back: the
+// journal's records, and what the head and a worker exchange of a launch. The proto gives each
+// field's number and type, looked up once by name; a name that it lacks, or another type, ends the
+// process (and a test, long before). No message object is made in between: a start decodes a
+// million records. Ids become integers, enums their numbers, maps and sets what their elements
+// become. An absent field is zero, whatever the struct's own default. A field whose name in the
+// proto is another one is listed in the struct's kWireNames.
+//
+// A Schema says where the messages are: static const Descriptor* Find(const char* message).
 #pragma once
 
 #include <bit>
+#include <cstring>
 #include <string>
 #include <vector>
 
-#include "head/journal/shape.h"
-#include "head/journal/wire.h"
+#include "common/wire/shape.h"
+#include "common/wire/wire.h"
 
-namespace rt::store_codec {
+namespace google::protobuf {
+class Descriptor;
+}
+
+namespace rt::codec {
+
+using FindMessage = const google::protobuf::Descriptor* (*)(const char* message);
+template <class T>
+const char* WireNameOf(const char* field) {
+  if constexpr (requires { T::kWireNames; })
+    for (const FieldAlias& name : T::kWireNames)
+      if (std::strcmp(name.field, field) == 0) return name.in_proto;
+  return field;
+}
 
 // What a C++ type must be in the proto.
 enum class ProtoType { kBool, kText, kUint32, kInt32, kUint64, kInt64, kDouble, kMessage };
@@ -21,9 +39,9 @@ struct FieldPlan {
   uint32_t number = 0;
   bool is_utf8 = false;  // A string rather than bytes.
 };
-// The field of that name in the message of rt.store; `of` names the element's message or is null.
-FieldPlan PlanField(const char* message, const char* field, ProtoType type, const char* of,
-                    bool is_list, bool is_map);
+// The field of that name in the message; `of` names the element's message or is null.
+FieldPlan PlanField(FindMessage find, const char* message, const char* field, ProtoType type,
+                    const char* of, bool is_list, bool is_map);
 // `text`, made UTF-8 where it is not: a proto string that is not UTF-8 could not be read back by
 // other readers.
 std::string ValidText(const std::string& text);
@@ -45,33 +63,34 @@ constexpr ProtoType TypeOf() {
   else return ProtoType::kMessage;
 }
 
-template <class V>
+template <class Schema, class V>
 FieldPlan PlanMember(const char* message, const char* field) {
   if constexpr (IsMap<V>) {
     using Mapped = typename V::mapped_type;
     const char* of = nullptr;
     if constexpr (IsStruct<Mapped>) of = Shape<Mapped>::Name();
-    return PlanField(message, field, TypeOf<Mapped>(), of, false, true);
+    return PlanField(Schema::Find, message, field, TypeOf<Mapped>(), of, false, true);
   } else if constexpr (IsList<V>) {
     using Element = typename V::value_type;
     const char* of = nullptr;
     if constexpr (IsStruct<Element>) of = Shape<Element>::Name();
-    return PlanField(message, field, TypeOf<Element>(), of, true, false);
+    return PlanField(Schema::Find, message, field, TypeOf<Element>(), of, true, false);
   } else {
     const char* of = nullptr;
     if constexpr (IsStruct<V>) of = Shape<V>::Name();
-    return PlanField(message, field, TypeOf<V>(), of, false, false);
+    return PlanField(Schema::Find, message, field, TypeOf<V>(), of, false, false);
   }
 }
 
 // The plans of T's fields in the order of its list.
-template <IsStruct T>
+template <class Schema, IsStruct T>
 const std::vector<FieldPlan>& PlanOf() {
   static const std::vector<FieldPlan> plan = [] {
     std::vector<FieldPlan> found;
     T sample{};
     Shape<T>::Each(sample, [&]<class V>(const char* name, const V&) {
-      found.push_back(PlanMember<std::remove_const_t<V>>(Shape<T>::Name(), name));
+      found.push_back(
+          PlanMember<Schema, std::remove_const_t<V>>(Shape<T>::Name(), WireNameOf<T>(name)));
     });
     return found;
   }();
@@ -101,11 +120,11 @@ void SetBits(V& value, uint64_t bits) {
   else value = static_cast<V>(bits);
 }
 
-template <IsStruct T>
+template <class Schema, IsStruct T>
 void Encode(WireWriter& out, const T& value);
 
 // One value with its tag, zero or not.
-template <class V>
+template <class Schema, class V>
 void PutField(WireWriter& out, FieldPlan plan, const V& value) {
   out.Tag(plan.number, WireTypeOf<V>());
   if constexpr (std::same_as<V, double>) {
@@ -116,12 +135,12 @@ void PutField(WireWriter& out, FieldPlan plan, const V& value) {
     out.Bytes(plan.is_utf8 ? ValidText(value) : value);
   } else {
     const size_t opened = out.Open();
-    Encode(out, value);
+    Encode<Schema>(out, value);
     out.Close(opened);
   }
 }
 
-template <class V>
+template <class Schema, class V>
 void PutList(WireWriter& out, FieldPlan plan, const V& list) {
   using Element = typename V::value_type;
   if (list.empty()) return;
@@ -134,41 +153,41 @@ void PutList(WireWriter& out, FieldPlan plan, const V& list) {
     }
     out.Close(opened);
   } else {
-    for (const Element& element : list) PutField(out, plan, element);
+    for (const Element& element : list) PutField<Schema>(out, plan, element);
   }
 }
 
 // A member; left out when it is zero or empty.
-template <class V>
+template <class Schema, class V>
 void Put(WireWriter& out, FieldPlan plan, const V& value) {
   if constexpr (IsScalar<V>) {
-    if (BitsOf(value) != 0) PutField(out, plan, value);
+    if (BitsOf(value) != 0) PutField<Schema>(out, plan, value);
   } else if constexpr (std::same_as<V, std::string>) {
-    if (!value.empty()) PutField(out, plan, value);
+    if (!value.empty()) PutField<Schema>(out, plan, value);
   } else if constexpr (IsMap<V>) {
     for (const auto& [key, mapped] : value) {
       out.Tag(plan.number, WireType::kBytes);
       const size_t opened = out.Open();
-      PutField(out, {1, true}, key);
-      PutField(out, {2, plan.is_utf8}, mapped);
+      PutField<Schema>(out, {1, true}, key);
+      PutField<Schema>(out, {2, plan.is_utf8}, mapped);
       out.Close(opened);
     }
   } else if constexpr (IsList<V>) {
-    PutList(out, plan, value);
+    PutList<Schema>(out, plan, value);
   } else {
     const size_t before = out.size();
     out.Tag(plan.number, WireType::kBytes);
     const size_t opened = out.Open();
-    Encode(out, value);
+    Encode<Schema>(out, value);
     if (out.size() == opened) out.Cut(before);
     else out.Close(opened);
   }
 }
 
-template <IsStruct T>
+template <class Schema, IsStruct T>
 void Encode(WireWriter& out, const T& value) {
-  auto plan = PlanOf<T>().begin();
-  Shape<T>::Each(value, [&](const char*, const auto& member) { Put(out, *plan++, member); });
+  auto plan = PlanOf<Schema, T>().begin();
+  Shape<T>::Each(value, [&](const char*, const auto& member) { Put<Schema>(out, *plan++, member); });
 }
 
 template <class V>
@@ -178,11 +197,11 @@ void SetZero(V& value) {
   else value.clear();
 }
 
-template <IsStruct T>
+template <class Schema, IsStruct T>
 void Decode(WireReader& in, T& value);
 
 // The value of the field that `in` stands at, into a member that is zero or half filled.
-template <class V>
+template <class Schema, class V>
 void Get(WireReader& in, V& value) {
   if constexpr (std::same_as<V, double>) {
     SetBits(value, in.TakeFixed64());
@@ -192,7 +211,7 @@ void Get(WireReader& in, V& value) {
     value = in.TakeBytes();
   } else if constexpr (IsStruct<V>) {
     WireReader body(in.TakeBytes());
-    Decode(body, value);
+    Decode<Schema>(body, value);
     if (body.failed()) in.Fail();
   } else if constexpr (IsMap<V>) {
     WireReader entry(in.TakeBytes());
@@ -200,8 +219,8 @@ void Get(WireReader& in, V& value) {
     typename V::mapped_type mapped{};
     SetZero(mapped);
     while (uint32_t number = entry.NextField()) {
-      if (number == 1) Get(entry, key);
-      else if (number == 2) Get(entry, mapped);
+      if (number == 1) Get<Schema>(entry, key);
+      else if (number == 2) Get<Schema>(entry, mapped);
       else entry.Skip();
     }
     if (entry.failed()) in.Fail();
@@ -222,7 +241,7 @@ void Get(WireReader& in, V& value) {
     }
     Element element{};
     SetZero(element);
-    Get(in, element);
+    Get<Schema>(in, element);
     value.insert(value.end(), std::move(element));
   }
 }
@@ -230,17 +249,17 @@ void Get(WireReader& in, V& value) {
 // Fields come in the order of the list as a rule, so one walk along the members takes them all;
 // whatever is left is found by further walks, and a field that none of them takes is skipped: a
 // newer version added it.
-template <IsStruct T>
+template <class Schema, IsStruct T>
 void Decode(WireReader& in, T& value) {
   while (in.NextField() != 0) {
     bool took = false;
-    auto plan = PlanOf<T>().begin();
+    auto plan = PlanOf<Schema, T>().begin();
     Shape<T>::Each(value, [&](const char*, auto& member) {
-      for (; in.NextField() == plan->number; took = true) Get(in, member);
+      for (; in.NextField() == plan->number; took = true) Get<Schema>(in, member);
       ++plan;
     });
     if (!took && in.NextField() != 0) in.Skip();
   }
 }
 
-}  // namespace rt::store_codec
+}  // namespace rt::codec
