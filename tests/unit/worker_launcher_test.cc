@@ -127,6 +127,15 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   CHECK_FALSE(exit.witnessed);
 }
 
+TEST_CASE("a launch that the head refuses fails with its reason") {
+  OneNode node;
+  auto launcher = node.Daemon();
+  LaunchBody body{{.fence = kFence, .refusal = "too long"}};
+  const absl::Status refused = launcher->Prepare(body);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(MessageOf(refused) == "too long");
+}
+
 TEST_CASE("of what was about to start when its daemon died nothing is left, nor its socket") {
   OneNode node;
   auto first = node.Daemon();

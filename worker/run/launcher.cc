@@ -105,6 +105,7 @@ absl::StatusOr<std::string> Launcher::TreeOf(const LaunchBody& body) {
 
 absl::Status Launcher::Prepare(LaunchBody& body) {
   const RunDir dir = DirOf(body.fence);
+  if (!body.refusal.empty()) return Invalid(body.refusal);
   RT_RETURN_IF_ERROR(FailAt("worker.prepare.before_directory"));
   RT_RETURN_IF_ERROR(dirs_.Make(body.fence));
   RT_RETURN_IF_ERROR(FailAt("worker.prepare.after_directory"));
