@@ -240,7 +240,7 @@ void SayReady(const ServiceManager& manager, const std::string& node, const Flag
 }
 
 LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
-  return {[&sync](const std::string& why) { sync.SetFault(why); },
+  return {[&sync](const std::string& why) { sync.SetFault(FaultSource::kLoop, why); },
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
@@ -302,6 +302,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
+  socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
   socket.Start();
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());

@@ -81,9 +81,10 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
   changed_.notify_all();
 }
 
-void SyncLoop::SetFault(std::string why) {
+void SyncLoop::SetFault(FaultSource source, std::string why) {
   std::lock_guard lock(mutex_);
-  fault_ = std::move(why);
+  faults_.erase(source);
+  if (!why.empty()) faults_[source] = std::move(why);
   dirty_ = true;
   changed_.notify_all();
 }
@@ -177,7 +178,7 @@ void SyncLoop::Send() {
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
   request.set_away_for_ms(away_for_);
-  request.set_trouble(fault_);
+  if (!faults_.empty()) request.set_trouble(faults_.begin()->second);
   for (const Observed& observed : loop_.observed())
     *request.add_observed() = EncodeObserved(observed);
   for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());

@@ -1,7 +1,9 @@
 #include "worker/run/trial_socket.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -215,6 +217,29 @@ bool TrialSocket::HasSpaceFor(const LiveAttempt& attempt) const {
   return all < limits::kTrialConnectionsMax && ungreeted < limits::kTrialUngreetedMax;
 }
 
+// Said once, until there are descriptors again.
+void TrialSocket::NoteFull(int error) {
+  if (std::exchange(is_full_, true)) return;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const std::string why =
+      error == EMFILE ? "trials cannot connect: all " + std::to_string(limit.rlim_cur) +
+                            " files that rt-worker may open are open; raise its limit (ulimit -n)"
+                      : "trials cannot connect: this machine has too many files open; raise fs.file-max";
+  RT_LOG(kError) << why;
+  on_full_(why);
+}
+
+void TrialSocket::LookForDescriptors() {
+  if (!is_full_) return;
+  const int free = ::fcntl(wake_, F_DUPFD_CLOEXEC, 0);
+  if (free < 0) return;
+  ::close(free);
+  is_full_ = false;
+  RT_LOG(kInfo) << "trials can connect again";
+  on_full_("");
+}
+
 // What a new connection has said is read at once: its hello counts before the next one comes.
 bool TrialSocket::Accept(uint64_t listener) {
   const Listener& from = listeners_.at(listener);
@@ -222,10 +247,7 @@ bool TrialSocket::Accept(uint64_t listener) {
     const int fd = ::accept4(from.fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
       const int error = errno;
-      const bool is_full = error == EMFILE || error == ENFILE;
-      if (is_full && failed_accepts_.Note(SteadyClock()) > 0) {
-        RT_LOG(kError) << "a trial cannot connect: " << MessageOf(ErrnoStatus(error, "accept"));
-      }
+      if (error == EMFILE || error == ENFILE) NoteFull(error);
       return false;
     }
     if (!HasSpaceFor(*from.attempt)) {
@@ -324,6 +346,7 @@ void TrialSocket::Process(uint64_t id) {
 }
 
 void TrialSocket::Visit() {
+  LookForDescriptors();
   std::vector<uint64_t> resumed;
   for (auto& [id, connection] : connections_) {
     TakeIfSpace(connection);

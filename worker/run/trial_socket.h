@@ -29,6 +29,9 @@ class TrialSocket {
  public:
   TrialSocket(HeadCalls& head, BlobStore& store, CheckpointPushes& pushes, IoPool& pool);
   ~TrialSocket();
+  // Before Start. `tell` hears why no trial can connect (the daemon has no descriptor left), and ""
+  // once they can again. The socket's thread.
+  void OnFull(std::function<void(const std::string& why)> tell) { on_full_ = std::move(tell); }
   void Start();
   void Stop();
 
@@ -91,6 +94,8 @@ class TrialSocket {
   // At most kTrialAcceptsPerTurn; whether more may be waiting.
   bool Accept(uint64_t id);
   bool HasSpaceFor(const LiveAttempt& attempt) const;
+  void NoteFull(int error);
+  void LookForDescriptors();
   void CloseListener(const Fence& fence);
   absl::StatusOr<int> OpenListener(const std::string& path);
   void Recycle(const Listener& listener);
@@ -148,7 +153,9 @@ class TrialSocket {
   uint64_t next_spare_ = 1;
   uint64_t next_id_ = 1;
   bool has_more_ = false;  // Some connection has lines that are left for the next turn.
-  RefusalLog refused_connections_, failed_accepts_;
+  RefusalLog refused_connections_;
+  std::function<void(const std::string&)> on_full_ = [](const std::string&) {};
+  bool is_full_ = false;  // Of descriptors.
   std::map<uint64_t, Connection> connections_;
   std::map<uint64_t, Listener> listeners_;
 };
