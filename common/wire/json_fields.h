@@ -10,6 +10,7 @@
 
 namespace rt::codec {
 
+// Calls of itself are qualified: some structs have another form of JSON, for people.
 template <class V>
 Json ToJson(const V& value) {
   if constexpr (std::same_as<V, std::string> || std::same_as<V, bool> ||
@@ -23,17 +24,17 @@ Json ToJson(const V& value) {
     return Json(value);
   } else if constexpr (IsMap<V>) {
     Json object = Json::MakeObject();
-    for (const auto& [key, mapped] : value) object.Set(key, ToJson(mapped));
+    for (const auto& [key, mapped] : value) object.Set(key, codec::ToJson(mapped));
     return object;
   } else if constexpr (IsStruct<V>) {
     Json object = Json::MakeObject();
     Shape<V>::Each(value, [&](const char* name, const auto& member) {
-      object.Set(WireNameOf<V>(name), ToJson(member));
+      object.Set(WireNameOf<V>(name), codec::ToJson(member));
     });
     return object;
   } else {
     Json array = Json::MakeArray();
-    for (const auto& element : value) array.Append(ToJson(element));
+    for (const auto& element : value) array.Append(codec::ToJson(element));
     return array;
   }
 }
@@ -53,18 +54,18 @@ void FromJson(const Json& json, V& value) {
   } else if constexpr (IsMap<V>) {
     if (!json.is_object()) return;
     value.clear();
-    for (const auto& [key, mapped] : json.object()) FromJson(mapped, value[key]);
+    for (const auto& [key, mapped] : json.object()) codec::FromJson(mapped, value[key]);
   } else if constexpr (IsStruct<V>) {
     if (!json.is_object()) return;
     Shape<V>::Each(value, [&](const char* name, auto& member) {
-      if (const Json* found = json.Find(WireNameOf<V>(name))) FromJson(*found, member);
+      if (const Json* found = json.Find(WireNameOf<V>(name))) codec::FromJson(*found, member);
     });
   } else {
     if (!json.is_array()) return;
     value.clear();
     for (const Json& element : json.array()) {
       typename V::value_type one{};
-      FromJson(element, one);
+      codec::FromJson(element, one);
       value.insert(value.end(), std::move(one));
     }
   }
