@@ -244,6 +244,11 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
+void Start(TrialSocket& socket, SyncLoop& sync) {
+  socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
+  socket.Start();
+}
+
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
   return ReadOrJoin({.head = flags.head,
                      .token_file = flags.token_file,
@@ -302,8 +307,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
-  socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
-  socket.Start();
+  Start(socket, sync);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();

@@ -1,5 +1,6 @@
-// The launch record and what a worker observes, to the bytes of rt.v1.LaunchSpec and rt.v1.Observed
-// and back: on both ends the same code, which walks the lists of fields (common/wire/wire_fields.h).
+// The launch record and what a worker observes, to the bytes of rt.v1.LaunchSpec and
+// rt.v1.Observed and back: on both ends the same code, which walks the lists of fields
+// (common/wire/wire_fields.h).
 #pragma once
 
 #include <string>

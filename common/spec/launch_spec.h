@@ -1,6 +1,6 @@
-// What a worker needs to start one rank: the head makes it (head/core/desired.h), and it travels once
-// (rt.v1.LaunchSpec). Its list of fields is what the wire and the worker's launch file are made of
-// (common/wire): a new field is a member here, one in the proto, and its use. Pure.
+// What a worker needs to start one rank: the head makes it (head/core/desired.h), and it travels
+// once (rt.v1.LaunchSpec). Its list of fields is what the wire and the worker's launch file are
+// made of (common/wire): a new field is a member here, one in the proto, and its use. Pure.
 #pragma once
 
 #include <cstdint>

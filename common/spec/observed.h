@@ -1,5 +1,5 @@
-// What a worker says of one rank that it hosts, with every Sync. Its list of fields is what the wire
-// (rt.v1.Observed) is made of. Pure.
+// What a worker says of one rank that it hosts, with every Sync. Its list of fields is what the
+// wire (rt.v1.Observed) is made of. Pure.
 #pragma once
 
 #include <cstdint>

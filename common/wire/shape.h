@@ -1,5 +1,6 @@
-// What the codec knows of a type that is journalled or travels: the name and the fields of a struct
-// (RT_FIELDS, and the ids of common/base, which have none of their own), and what is an id or a map.
+// What the codec knows of a type that is journalled or travels: the name and the fields of a
+// struct (RT_FIELDS, and the ids of common/base, which have none of their own), and what is an id
+// or a map.
 #pragma once
 
 #include <concepts>

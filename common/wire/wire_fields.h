@@ -187,7 +187,8 @@ void Put(WireWriter& out, FieldPlan plan, const V& value) {
 template <class Schema, IsStruct T>
 void Encode(WireWriter& out, const T& value) {
   auto plan = PlanOf<Schema, T>().begin();
-  Shape<T>::Each(value, [&](const char*, const auto& member) { Put<Schema>(out, *plan++, member); });
+  Shape<T>::Each(value,
+                 [&](const char*, const auto& member) { Put<Schema>(out, *plan++, member); });
 }
 
 template <class V>

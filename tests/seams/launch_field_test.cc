@@ -1,5 +1,5 @@
-// One more field in the launch record, and in what is observed: a member and a line in the proto, and
-// it travels. Here the proto of a next release is made at run time.
+// One more field in the launch record, and in what is observed: a member and a line in the proto,
+// and it travels. Here the proto of a next release is made at run time.
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
@@ -178,8 +178,8 @@ TEST_CASE("a launch file keeps every field, and one of release 0.1.0 is read") {
   CHECK(read.token == "secret");
   CHECK(read.started_at == 7);
   const auto old = Json::Parse(
-      R"({"argv":["python3","t.py"],"env":{"A":"1"},"bundle":"b3:1","cwd":"","inputs":[{"manifest":)"
-      R"("b3:2","env":"RT_TRAINABLE"}],"checkpoint":"","checkpoint_parts":["b3:3"],)"
+      R"({"argv":["python3","t.py"],"env":{"A":"1"},"bundle":"b3:1","cwd":"","inputs":[)"
+      R"({"manifest":"b3:2","env":"RT_TRAINABLE"}],"checkpoint":"","checkpoint_parts":["b3:3"],)"
       R"("checkpoint_held":true,"durable_after":2,"params":"{}","gpu_uuids":["g"],"world_size":2,)"
       R"("port":0,"keeps_port":true,"iteration_base":3.0,"time_total_base_s":1.5,"control":"{}",)"
       R"("name":"t","report_regex":"","log_patterns":["x"],"watchdog_factor":4.0,)"

@@ -108,7 +108,7 @@ TEST_CASE("core: a silent node is lost and its trials go on elsewhere from the c
   CHECK(story.TrialOf(0).last.metrics == R"({"a":2})");
 }
 
-TEST_CASE("core: a trial whose command is too long with its parameters is refused with the reason") {
+TEST_CASE("core: a trial whose command is too long with its parameters is refused") {
   Story story;
   std::string command = "\"x\"";
   for (int i = 0; i < 20; ++i) command += ",\"${s}\"";

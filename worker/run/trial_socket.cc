@@ -225,7 +225,8 @@ void TrialSocket::NoteFull(int error) {
   const std::string why =
       error == EMFILE ? "trials cannot connect: all " + std::to_string(limit.rlim_cur) +
                             " files that rt-worker may open are open; raise its limit (ulimit -n)"
-                      : "trials cannot connect: this machine has too many files open; raise fs.file-max";
+                      : "trials cannot connect: this machine has too many files open; raise "
+                        "fs.file-max";
   RT_LOG(kError) << why;
   on_full_(why);
 }
