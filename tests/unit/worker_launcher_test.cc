@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "common/base/status.h"
 #include "common/cas/mem_store.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
