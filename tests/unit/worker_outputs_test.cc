@@ -146,7 +146,7 @@ TEST_CASE("written: beyond the bounds the larger files are left out, by name") {
 TEST_CASE("written: a directory of more entries than are looked at may hold something new") {
   const Folder root;
   for (int i = 0; i < 1'001; ++i) root.Write("tree/" + std::to_string(i), "");
-  REQUIRE(MakeWorkDir({.bundle = "x"}, root.path + "/tree", root.path + "/work").ok());
+  REQUIRE(MakeWorkDir(LaunchBody{{.bundle = "x"}}, root.path + "/tree", root.path + "/work").ok());
   const Baseline base{root.path + "/tree", kLater};
   CHECK(MayHaveWritten(root.path + "/work", base));
   CHECK(FindWritten(root.path, {{"work", base}}, {}).empty());
