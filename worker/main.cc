@@ -21,12 +21,13 @@
 #include "common/run/files.h"
 #include "common/run/open_files.h"
 #include "common/run/runtime_dir.h"
-#include "common/run/start_failure.h"
 #include "common/run/service_manager.h"
+#include "common/run/start_failure.h"
 #include "worker/checkpoint/output_keeper.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
+#include "worker/launch/incarnation.h"
 #include "worker/link/away.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
@@ -36,11 +37,10 @@
 #include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
+#include "worker/loop/loop_watch.h"
+#include "worker/loop/restart.h"
 #include "worker/notice/notice_choice.h"
 #include "worker/notice/notice_watch.h"
-#include "worker/run/incarnation.h"
-#include "worker/run/loop_watch.h"
-#include "worker/run/restart.h"
 
 namespace rt::worker {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "common/base/json.h"
 #include "common/base/strings.h"
-#include "common/run/files.h"
 #include "common/rpc/launch_wire.h"
+#include "common/run/files.h"
 #include "common/wire/json_fields.h"
 #include "rt/v1/worker.pb.h"
-#include "worker/run/launch_body.h"
+#include "worker/launch/launch_body.h"
 
 namespace rt {
 namespace {

@@ -20,6 +20,8 @@ FILE_LINES_MAX = 500
 COLUMNS_MAX = 100
 FUNCTION_LINES_MAX = 70
 
+WORKER_ROOMS = {"worker/trees", "worker/launch", "worker/session", "worker/loop"}
+
 # Folder -> project folders that it may include besides itself; "common/*" is all of them below
 # common. A folder that is not here (tests, examples, cmake) may include anything.
 LAYERS: dict[str, set[str]] = {
@@ -47,13 +49,20 @@ LAYERS: dict[str, set[str]] = {
                      "head/core", "head/journal", "head/loop", "head/sinks", "head/providers"},
     "head": {"common/*", "head/*"},
     "worker/core": {"common/base", "common/spec"},
-    "worker/run": {"common/base", "common/spec", "common/run", "common/cas", "common/wire",
-                   "worker/core"},
+    "worker/shim": {"common/run"},
+    "worker/limits": {"common/base", "common/spec", "common/run"},
+    "worker/trees": {"common/base", "common/run", "common/cas"},
+    "worker/launch": {"common/base", "common/spec", "common/run", "common/cas", "common/wire",
+                      "worker/core", "worker/shim", "worker/limits", "worker/trees"},
+    "worker/session": {"common/base", "common/spec", "common/run", "common/cas", "worker/core",
+                       "worker/shim", "worker/trees", "worker/launch"},
+    "worker/loop": {"common/base", "common/spec", "common/run", "common/cas", "worker/core",
+                    "worker/limits", "worker/trees", "worker/launch", "worker/session"},
     "worker/checkpoint": {"common/base", "common/spec", "common/run", "common/cas", "common/rpc",
-                          "worker/core", "worker/run"},
+                          "worker/core", *WORKER_ROOMS},
     "worker/notice": {"common/base", "common/run"},
     "worker/link": {"common/base", "common/spec", "common/run", "common/cas", "common/rpc",
-                    "worker/core", "worker/run", "worker/checkpoint", "worker/notice"},
+                    "worker/core", *WORKER_ROOMS, "worker/checkpoint", "worker/notice"},
     "worker/gpu": {"common/base", "common/spec", "common/run", "worker/core"},
     "worker": {"common/*", "worker/*"},
     "cli/invocation.h": {"common/base"},

@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
@@ -10,7 +9,7 @@
 #include "common/base/strings.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/snapshot.h"
-#include "worker/run/push_end.h"
+#include "worker/session/push_end.h"
 
 namespace rt::worker {
 

@@ -1,11 +1,10 @@
 // Who may be blamed for an exit: real shims and programs, and launchers that take over from others
 // as a restarted daemon does.
-#include <catch2/catch.hpp>
-
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/base/status.h"
@@ -13,8 +12,8 @@
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/launcher.h"
-#include "worker/run/shim_file.h"
+#include "worker/launch/launcher.h"
+#include "worker/launch/shim_file.h"
 
 namespace rt::worker {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "worker/core/worker_core.h"
-#include "worker/run/loop_activity.h"
-#include "worker/run/loop_watch.h"
+#include "worker/loop/loop_activity.h"
+#include "worker/loop/loop_watch.h"
 
 namespace rt::worker {
 namespace {

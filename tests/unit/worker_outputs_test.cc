@@ -1,17 +1,16 @@
 // The comparison of a working directory with its bundle, and the keeper of what it finds, with a
 // store in memory and a head that does as it is told.
-#include <catch2/catch.hpp>
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/output_keeper.h"
-#include "worker/run/run_dirs.h"
-#include "worker/run/work_dir.h"
+#include "worker/launch/run_dirs.h"
+#include "worker/launch/work_dir.h"
 
 namespace rt::worker {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "tests/unit/push_doubles.h"
-#include "worker/run/refusal_log.h"
-#include "worker/run/trial_socket.h"
+#include "worker/session/refusal_log.h"
+#include "worker/session/trial_socket.h"
 
 namespace rt::worker {
 namespace {

@@ -5,8 +5,8 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/core/worker_core.h"
-#include "worker/run/log_patterns.h"
-#include "worker/run/report_intervals.h"
+#include "worker/session/log_patterns.h"
+#include "worker/session/report_intervals.h"
 
 namespace rt::worker {
 namespace {

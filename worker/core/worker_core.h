@@ -1,5 +1,5 @@
 // What a worker daemon decides: desired x observed -> actions. Pure: no clock, thread, file or
-// socket; the daemon (worker/run/worker_loop.h) and the simulator drive the same code.
+// socket; the daemon (worker/loop/worker_loop.h) and the simulator drive the same code.
 //
 // The driver of this core
 //   * gives every input to Step, in the order things happened, with the time it happened at;

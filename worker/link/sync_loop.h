@@ -3,6 +3,8 @@
 // with growing pauses; a reply older than one that was taken is dropped. Owns one thread.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -12,12 +14,10 @@
 #include <string>
 #include <thread>
 
-#include <grpcpp/channel.h>
-
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/link/log_sender.h"
+#include "worker/loop/worker_loop.h"
 #include "worker/notice/notice_source.h"
-#include "worker/run/worker_loop.h"
 
 namespace rt::worker {
 

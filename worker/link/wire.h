@@ -3,9 +3,9 @@
 
 #include "rt/v1/worker.pb.h"
 #include "worker/core/worker_core.h"
-#include "worker/run/kept_outputs.h"
-#include "worker/run/launch_body.h"
-#include "worker/run/spool.h"
+#include "worker/launch/launch_body.h"
+#include "worker/loop/kept_outputs.h"
+#include "worker/session/spool.h"
 
 namespace rt::worker {
 
