@@ -67,6 +67,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
       {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
       {"WorkerService/CheckMember", {kWorker, "ask about other nodes"}},
+      {"WorkerService/FindPeer", {kWorker, "ask about other nodes"}},
       {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
       {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
@@ -77,6 +78,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
         "read checkpoints and bundles from the store"}},
       {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
       {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
+      {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
   };
   return table;
 }

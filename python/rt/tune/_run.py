@@ -155,7 +155,8 @@ def run_search(request: Request) -> TrialSet:
     # As in Ray: otherwise each of several concurrent trials would start a thread per core.
     threads = os.environ.get("OMP_NUM_THREADS")
     if threads is None and ready.advice.resources_of is None:  # Else the head knows.
-        threads = str(threads_of(spec["resources"]))
+        own = getattr(request.trainable, "omp_threads", None)
+        threads = str(own or threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
     if "RT_WARM_START" in os.environ:
