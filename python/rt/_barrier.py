@@ -12,12 +12,13 @@ from typing import Any, Optional
 from rt._json import dump
 
 WARN_S = 60.0  # How often a rank that waits says for whom.
-_TIMEOUT_VARIABLES = ("RT_TRAIN_BARRIER_TIMEOUT_S", "RAY_TRAIN_COLLECTIVE_TIMEOUT_S")
+# Of the driver, which passes them on to its ranks: seconds to wait at a barrier.
+BARRIER_VARIABLES = ("RT_TRAIN_BARRIER_TIMEOUT_S", "RAY_TRAIN_COLLECTIVE_TIMEOUT_S")
 
 
 def _timeout_s() -> Optional[float]:
     """The seconds to wait, or None for ever. Raises ValueError for what is not a number."""
-    for name in _TIMEOUT_VARIABLES:
+    for name in BARRIER_VARIABLES:
         text = os.environ.get(name)
         if text:
             try:
@@ -85,7 +86,7 @@ class Barrier:
         )
         if self._timeout_s is not None and waited_s >= self._timeout_s:
             raise RuntimeError(
-                f"{line}: longer than {_TIMEOUT_VARIABLES[0]}. Where they are: the Python stacks "
+                f"{line}: longer than {BARRIER_VARIABLES[0]}. Where they are: the Python stacks "
                 "at the end of their logs (rt logs --rank)"
             )
         print(f"rt: {line}", file=sys.stderr, flush=True)

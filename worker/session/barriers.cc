@@ -40,6 +40,12 @@ uint64_t Barriers::PassedIn(const Group& group) {
   return least;
 }
 
+bool Barriers::RunsHere(const Group& group) {
+  return std::any_of(group.ranks.begin(), group.ranks.end(), [](const auto& rank) {
+    return rank.second.node == 0 && rank.second.ended_at == 0;
+  });
+}
+
 uint64_t Barriers::PassedHere(const Group& group) {
   uint64_t least = UINT64_MAX;
   uint32_t count = 0;
@@ -111,26 +117,9 @@ void Barriers::NoteEnd(const Fence& fence, Millis now) {
   Rank& rank = found->second.ranks[fence.rank];
   rank.node = 0;
   if (rank.ended_at == 0) rank.ended_at = now;
+  found->second.used_at = now;
   if (!found->second.has_news) found->second.news_at = now;
   found->second.has_news = true;
-}
-
-void Barriers::Forget(const Fence& fence) {
-  Replies replies;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = groups_.find(fence.attempt);
-    if (found == groups_.end()) return;
-    Group& group = found->second;
-    group.ranks.erase(fence.rank);
-    const bool has_own = std::any_of(group.ranks.begin(), group.ranks.end(),
-                                     [](const auto& one) { return one.second.node == 0; });
-    if (has_own) return;
-    for (Held& held : group.held) held.until = 0;
-    Settle(group, SteadyClock(), replies);
-    groups_.erase(found);
-  }
-  for (const auto& reply : replies) reply();
 }
 
 BarrierState Barriers::StateOf(const AttemptId& attempt, uint64_t number, Millis now) const {
@@ -181,8 +170,9 @@ void Barriers::Tick(Millis now) {
       Settle(group, now, replies);
       asks = asks || (!group.leads && !group.is_asking);
     }
+    // A rank that has ended is missed by the others, here and elsewhere, for as long as they run.
     std::erase_if(groups_, [&](const auto& one) {
-      return one.second.ranks_here == 0 && now - one.second.used_at > limits::kBarrierUnusedMax;
+      return !RunsHere(one.second) && now - one.second.used_at > limits::kBarrierUnusedMax;
     });
   }
   for (const auto& reply : replies) reply();

@@ -64,7 +64,6 @@ class Barriers {
   // Of ranks on this node.
   void Arrive(const LaunchBody& body, uint64_t number);
   void NoteEnd(const Fence& fence, Millis now);
-  void Forget(const Fence& fence);
   BarrierState StateOf(const AttemptId& attempt, uint64_t number, Millis now) const;
 
   // On rank 0's node: answers once the barrier of the question is passed, a missing rank has ended,
@@ -108,6 +107,7 @@ class Barriers {
   };
   using Replies = std::vector<std::function<void()>>;
 
+  static bool RunsHere(const Group& group);
   static uint64_t PassedIn(const Group& group);
   static uint64_t PassedHere(const Group& group);
   static BarrierState StateIn(const Group& group, uint64_t number, Millis now);

@@ -43,7 +43,8 @@ inline constexpr Millis kBarrierHold = 5'000;
 inline constexpr Millis kBarrierTellAfter = 1'000;
 // A daemon that could not be asked is asked again.
 inline constexpr Millis kBarrierAskAgain = 200;
-// Groups of attempts that other nodes ask about, and how long one without a rank here is kept.
+// Groups of attempts that other nodes ask about, and how long one is kept without a running rank
+// here.
 inline constexpr size_t kBarrierGroupsMax = 4'096;
 inline constexpr Millis kBarrierUnusedMax = 60'000;
 

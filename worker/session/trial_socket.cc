@@ -152,7 +152,6 @@ void TrialSocket::Finish(const Fence& fence) {
 
 void TrialSocket::Close(const Fence& fence) {
   Post([this, fence] {
-    barriers_.Forget(fence);
     CloseListener(fence);
     std::vector<uint64_t> mine;
     for (auto& [id, connection] : connections_) {

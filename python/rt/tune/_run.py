@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from rt import _driver, _identity, _runtime
+from rt._barrier import BARRIER_VARIABLES
 from rt._driver import Driver
 from rt._encode import encode_space
 from rt._errors import RtError, hide_own_frames
@@ -159,8 +160,9 @@ def run_search(request: Request) -> TrialSet:
         threads = str(own or threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
-    if "RT_WARM_START" in os.environ:
-        spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
+    for name in ("RT_WARM_START", *BARRIER_VARIABLES):
+        if name in os.environ:
+            spec["env"].setdefault(name, os.environ[name])
     path = import_path(outside_job=not driver.inside_job)
     if path:
         spec["env"].setdefault("PYTHONPATH", path)
