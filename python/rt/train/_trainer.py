@@ -106,6 +106,7 @@ class DataParallelTrainer:
             run=run,
             restore=self._from.path if self._from is not None else None,
             place=place_of_call(),
+            is_search=False,
         )
         [trial] = _trained(request)
         if trial.status == "ERROR":

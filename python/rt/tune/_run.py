@@ -148,7 +148,7 @@ def run_search(request: Request) -> TrialSet:
         if refused is None:
             raise
         raise refused from None
-    if request.run.verbose != 0 and refused is None:
+    if request.is_search and request.run.verbose != 0 and refused is None:
         _say_notes(notes_of(request.space))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
