@@ -1,4 +1,4 @@
-"""Trains a classifier of scikit-learn's digits on two processes with PyTorch's DistributedDataParallel.
+"""Trains a classifier of handwritten digits on two processes, with PyTorch.
 
 python ddp_digits.py       on this machine
 rt submit ddp_digits.py    on the current cluster

@@ -51,7 +51,8 @@ from rt.train.torch import TorchTrainer, prepare_data_loader, prepare_model
 
 def digest(model):
     state = getattr(model, "module", model).state_dict()
-    return hashlib.sha256(b"".join(state[key].numpy().tobytes() for key in sorted(state))).hexdigest()
+    parts = [state[key].numpy().tobytes() for key in sorted(state)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 def loop(config):
     files, context = pathlib.Path(config["files"]), train.get_context()

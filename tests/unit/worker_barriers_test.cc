@@ -1,4 +1,4 @@
-// The barrier of ranks: who has arrived, on one node and on several, with lost and repeated answers.
+// The barrier of ranks: who has arrived, on one node and on several; lost and repeated answers.
 #include <catch2/catch.hpp>
 
 #include "common/run/clock.h"
@@ -91,7 +91,7 @@ TEST_CASE("ranks of two nodes pass once the other node has asked and learnt") {
   CHECK(nodes.follower.StateOf(kAttempt, 1, now).passed == 1);
 }
 
-TEST_CASE("a question that got no answer is asked again, and so after a restart of rank 0's daemon") {
+TEST_CASE("a question without an answer is asked again, also after a restart of rank 0's daemon") {
   TwoNodes nodes;
   Millis now = SteadyClock();
   nodes.follower.Arrive(BodyOf(1, 2, 1, 1), 3);
