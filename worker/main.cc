@@ -101,19 +101,17 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
                                        LocalTrees& trees, PeerMembers& members,
-                                       PeerServerOptions::Replicate replicate,
-                                       Barriers& barriers) {
+                                       PeerServerOptions::Replicate replicate, Barriers& barriers) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
-  auto server = PeerServer::Start({.host = host,
-                                   .port = flags.peer_port,
-                                   .bytes_per_second = flags.peer_bandwidth,
-                                   .replicate = std::move(replicate),
-                                   .check_member = [&members](uint64_t node) {
-                                     return members.Check(node);
-                                   },
-                                   .barriers = &barriers},
-                                  credentials, trees);
+  auto server =
+      PeerServer::Start({.host = host,
+                         .port = flags.peer_port,
+                         .bytes_per_second = flags.peer_bandwidth,
+                         .replicate = std::move(replicate),
+                         .check_member = [&members](uint64_t node) { return members.Check(node); },
+                         .barriers = &barriers},
+                        credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
   return nullptr;

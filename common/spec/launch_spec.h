@@ -48,7 +48,7 @@ struct LaunchSpec {
   double watchdog_factor = 0;  // Of its median interval between reports; 0: nobody watches.
   Millis watchdog_min = 0;
   bool watchdog_dump = false;  // SIGQUIT first, whether it said that it handles that or not.
-  uint64_t rank0_node = 0;  // Of several ranks: where rank 0 runs.
+  uint64_t rank0_node = 0;     // Of several ranks: where rank 0 runs.
   std::string refusal;  // Why it cannot be started at all; its argv is empty. Empty: it can.
 
   RT_FIELDS(LaunchSpec, fence, argv, env, bundle, cwd, inputs, checkpoint, checkpoint_shards,

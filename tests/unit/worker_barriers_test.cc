@@ -147,9 +147,8 @@ TEST_CASE("groups that only other nodes ask about are bounded, and forgotten") {
   CHECK(answered == limits::kBarrierGroupsMax + 1);
   barriers.Tick(now + limits::kBarrierUnusedMax + 1);
   answered = 0;
-  barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now, [&](const BarrierState&) {
-    ++answered;
-  });
+  barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now,
+                  [&](const BarrierState&) { ++answered; });
   CHECK(answered == 0);  // Held, as there is room again.
 }
 

@@ -401,8 +401,8 @@ void TrialSocket::AnswerAcks(Connection& connection) {
 
 void TrialSocket::AnswerBarrier(Connection& connection) {
   if (connection.barrier == 0) return;
-  const BarrierState state = barriers_.StateOf(connection.attempt->fence().attempt,
-                                               connection.barrier, SteadyClock());
+  const BarrierState state =
+      barriers_.StateOf(connection.attempt->fence().attempt, connection.barrier, SteadyClock());
   const bool is_passed = state.passed >= connection.barrier;
   if (!is_passed && state.ended.empty()) return;
   Send(connection, BarrierMessage(is_passed ? "passed" : "missing", connection.barrier, state));
