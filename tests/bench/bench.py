@@ -23,6 +23,7 @@ import rt_cluster
 import slow_store
 import spread
 import start
+import train
 import trials
 import wrapped
 from rt_cluster import BIN, ROOT
@@ -44,6 +45,7 @@ BENCHES = {
     "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,
     "clone": spread.clone,
+    "train": train.train,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store"}  # They print their own lines.
