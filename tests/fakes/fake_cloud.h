@@ -30,6 +30,11 @@ class FakeCloud final : public NodeProvider {
   void FailNextCreate(ProviderError error) { create_errors_.push_back(error); }
   void LoseNextAnswer(Loss loss) { losses_.push_back(loss); }  // Of the next Create or Terminate.
   void LimitTo(size_t machines) { most_ = machines; }
+  void Heal() {  // What was told to fail and has not yet will not.
+    create_errors_.clear();
+    losses_.clear();
+    most_ = 1'000'000;
+  }
   // Somebody else's, in the same account.
   void AddForeign(const std::string& id) { all_[id] = {.id = id, .cluster = "other"}; }
   // Without a call: as a spot market or a person with a console does.

@@ -21,6 +21,7 @@ resources: {{cpu: 1}}
 class DemandTest(unittest.TestCase):
     def make(self, least: int = 0, most: int = 3, idle_s: float = 3, more: str = "") -> Cluster:
         cluster = Cluster()
+        cluster.by_demand = True
         self.addCleanup(cluster.close)
         cluster.yaml.write_text(
             f"cluster_name: it\nprovider: {{type: local}}\nmax_workers: {most}\n"

@@ -69,6 +69,7 @@ void CloudHost::Look() {
 
 void CloudHost::DrawFaults() {
   using Loss = fakes::FakeCloud::Loss;
+  if (sim_.calm) return cloud_.Heal();
   if (Chance(0.15)) cloud_.LoseNextAnswer(Chance(0.5) ? Loss::kBeforeEffect : Loss::kAfterEffect);
   const ProviderError errors[] = {ProviderError::kCapacity, ProviderError::kQuota,
                                   ProviderError::kBadConfiguration, ProviderError::kRetryLater};
@@ -203,6 +204,13 @@ std::string CloudHost::Describe() const {
   text += "\n  known:";
   for (const auto& [number, machine] : head_.core().world.state.machines)
     text += " " + std::to_string(number) + "=" + machine.id + (machine.is_live() ? "" : "-");
+  for (const auto& [name, pool] : head_.core().world.state.pools)
+    text += "\n  " + name + ": " + NameOf(pool.error) + ", again in " +
+            std::to_string(pool.retry_at - head_.core().soft.last_step_at) + " ms";
+  text += std::string("\n  edge: ") + (has_listed_ ? "listed" : "not listed") +
+          (is_listing_ ? ", lists" : "") + (is_creating_ ? ", creates" : "") +
+          (is_unclear_ ? ", unclear" : "") + (is_terminating_ ? ", terminates" : "") +
+          (head_.up() ? "" : ", no head");
   return text;
 }
 
