@@ -86,6 +86,17 @@ void CheckRuns(const Runs& runs, bool over) {
   }
 }
 
+void CheckMachines(const State& state) {
+  for (const auto& [number, machine] : state.machines) {
+    RT_CHECK(number != 0 && machine.number == number && number < state.next_machine);
+    RT_CHECK(machine.request != 0 && machine.request <= number);
+    if (machine.node.value == 0) continue;
+    RT_CHECK(state.nodes.at(machine.node).machine == number);
+    // A node whose machine is to be removed has left the cluster.
+    RT_CHECK(machine.is_live() || state.nodes.at(machine.node).gone);
+  }
+}
+
 void CheckNodes(const World& world) {
   for (const auto& [id, node] : world.state.nodes)
     RT_CHECK(node.away_until == 0 || (node.ready && node.counts()));
@@ -176,6 +187,7 @@ void CheckInvariants(const Core& core) {
     RT_CHECK(index.replica_count == checkpoints[id]);
   }
   RT_CHECK(members == placed_members);
+  CheckMachines(world.state);
   CheckNodes(world);
 }
 

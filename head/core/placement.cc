@@ -14,6 +14,7 @@
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
+#include "head/core/pools.h"
 #include "head/core/priorities.h"
 
 namespace rt {
@@ -297,7 +298,7 @@ static std::string HowMany(const Resources& wanted) {
   return wanted.cpu == kUnit ? "one" : "that many";
 }
 
-Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+static Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
@@ -355,6 +356,15 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
               " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
           frees};
+}
+
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+  Waiting waiting = WhyNotPlaced(core, owner, now);
+  const bool is_ready = core.world.index.ready_order.contains(owner);
+  if (core.soft.pools.empty() || waiting.reason.empty() || !is_ready) return waiting;
+  const std::string pools = WhatPoolsDo(core, RequestOf(core.world, owner), now);
+  if (!pools.empty()) waiting.reason += "; " + pools;
+  return waiting;
 }
 
 }  // namespace rt

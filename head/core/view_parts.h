@@ -44,4 +44,7 @@ inline double LostGpuSeconds(const ResourceRequest& request, const Trial& trial)
   return ToSeconds(trial.runs.lost_for) * static_cast<double>(units) / static_cast<double>(kUnit);
 }
 
+// Adds REQUESTED to the counts of nodes: machines that have not joined yet.
+void CountRequested(const Core& core, Json& by_state);
+
 }  // namespace rt
