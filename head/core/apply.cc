@@ -65,7 +65,7 @@ struct Applier {
     state().next_experiment += kNumbersSkipped;
     state().next_job += kNumbersSkipped;
     state().next_node += kNumbersSkipped;
-    state().next_machine += kNumbersSkipped;
+    state().last_machine += kNumbersSkipped;
     for (auto& [id, job] : state().jobs)
       if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
     for (auto& [id, experiment] : state().experiments)

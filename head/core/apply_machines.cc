@@ -8,7 +8,7 @@ void AddMachines(State& state, const event::MachinesRequested& e, Millis at) {
   for (uint64_t number = e.request; number < e.request + e.count; ++number)
     state.machines[number] = {
         .number = number, .pool = e.pool, .request = e.request, .requested_at = at};
-  state.next_machine = std::max(state.next_machine, e.request + e.count);
+  state.last_machine = std::max(state.last_machine, e.request + e.count - 1);
 }
 
 void ConfirmMachines(State& state, const event::MachinesCreated& e, Millis at) {
@@ -38,7 +38,7 @@ void ReleaseMachine(State& state, const event::MachineReleased& e, Millis at) {
   if (machine.id.empty()) machine.id = e.id;
   machine.released_at = at;
   machine.reason = e.reason;
-  state.next_machine = std::max(state.next_machine, e.machine + 1);
+  state.last_machine = std::max(state.last_machine, e.machine);
 }
 
 void NoteJoined(State& state, const event::NodeJoined& e) {

@@ -88,7 +88,7 @@ void CheckRuns(const Runs& runs, bool over) {
 
 void CheckMachines(const State& state) {
   for (const auto& [number, machine] : state.machines) {
-    RT_CHECK(number != 0 && machine.number == number && number < state.next_machine);
+    RT_CHECK(number != 0 && machine.number == number && number <= state.last_machine);
     RT_CHECK(machine.request != 0 && machine.request <= number);
     if (machine.node.value == 0) continue;
     RT_CHECK(state.nodes.at(machine.node).machine == number);

@@ -95,7 +95,7 @@ void RequestMachines(Draft& draft) {
     if (wanted[i] == 0) continue;
     const auto count =
         static_cast<uint32_t>(std::min<size_t>(wanted[i], limits::kMachinesPerRequest));
-    draft.Emit(event::MachinesRequested{draft.state().next_machine, pools[i].spec.name, count});
+    draft.Emit(event::MachinesRequested{draft.state().last_machine + 1, pools[i].spec.name, count});
   }
 }
 

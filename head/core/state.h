@@ -391,12 +391,12 @@ struct State {
   std::map<NodeId, Node> nodes;
   std::map<std::string, Token> tokens;  // Usable ones.
   std::map<std::string, Request> requests;
-  uint64_t next_machine = 1;
+  uint64_t last_machine = 0;  // The greatest number that a machine was given.
   std::map<uint64_t, Machine> machines;
   std::map<std::string, Pool> pools;  // Those whose last request failed, by name.
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
-            next_machine, machines, pools);
+            last_machine, machines, pools);
 };
 
 // A State with its index: what Step works on.

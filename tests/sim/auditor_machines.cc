@@ -74,7 +74,6 @@ void Auditor::On(const event::MachineReleased& e) {
 
 void Auditor::On(const event::MachineDeleted& e) {
   Must(machines_.contains(e.machine), "only a machine that is known is deleted");
-  const MachineBook& machine = machines_.at(e.machine);
   const auto made = truth_->machine_ids.find(e.machine);
   Must(made == truth_->machine_ids.end() || truth_->machines_gone.contains(made->second),
        "a machine is forgotten once the cloud does not have it");

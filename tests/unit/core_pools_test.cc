@@ -167,7 +167,7 @@ TEST_CASE("pools: an idle node is released after the timeout, but min_workers st
   head.Do(input::MachinesTerminated{{1, 2}});  // Only what was released is over.
   CHECK(head.state().machines.size() == 1);
   CHECK(head.Wishes().terminate.empty());
-  CHECK(head.state().next_machine == 3);
+  CHECK(head.state().last_machine == 2);
 }
 
 TEST_CASE("pools: a node with the only copy of a checkpoint is not idle") {
@@ -311,12 +311,12 @@ TEST_CASE("pools: a head that starts asks for nothing while its nodes come back"
                       .request_key = "l",
                       .results_root = "/r"})
               .verdict.ok());
-  const uint64_t next = head.state().next_machine;
+  const uint64_t next = head.state().last_machine;
   head.Restart();
   head.Tick();
-  CHECK(head.state().next_machine == next);
+  CHECK(head.state().last_machine == next);
   head.Wait(2'000);
-  CHECK(head.state().next_machine == next);
+  CHECK(head.state().last_machine == next);
 }
 
 TEST_CASE("pools: a machine of a pool that is no longer configured is released") {
