@@ -246,7 +246,9 @@ TEST_CASE("space: pushes that come at once do not pass the quota together") {
     for (std::thread& thread : threads) thread.join();
     CheckCount(*place, *store);
     CHECK(store->use().used_bytes <= 100'000);
-    CHECK(taken >= 10);
+    // 14 would fit one after another; of the 8 under way when the quota is reached, each may have
+    // written its chunk and be refused its manifest.
+    CHECK(taken >= 5);
   }
 }
 
