@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr Bytes kConfigBytesMax = 1 << 20;
 
-// Of "scheme://user:password@host/…".
+// The URL without the password of "scheme://user:password@host/…".
 std::string WithoutPassword(std::string url) {
   const size_t user = url.find("://");
   const size_t at = user == std::string::npos ? user : url.find('@', user);

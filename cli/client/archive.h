@@ -21,12 +21,12 @@ absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name);
 absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name);
 // Unavailable: there is no cluster of that name, and which there are: "demo (up), ss (archived)".
 absl::Status UnknownCluster(const Home& home, const std::string& name);
-// What the cluster in this directory wrote elsewhere, which --purge leaves there: its checkpoint
-// store and the copy of its journal, where cluster.yaml names them.
+// A place outside the cluster's directory that it wrote to, and that --purge does not delete: the
+// checkpoint store or the shipped copy of the journal that cluster.yaml names.
 struct PlaceElsewhere {
   std::string what;  // "its checkpoints"
   std::string url;   // A directory, s3://bucket/prefix or postgres://…, without a password.
-  std::string how;   // The command that deletes it; empty: there is no single one.
+  std::string how;   // The command that deletes it; empty if no single command does.
 };
 std::vector<PlaceElsewhere> PlacesElsewhere(const std::string& cluster_directory);
 // Whether there was one.

@@ -15,7 +15,7 @@
 
 namespace rt {
 
-// Of the cluster that the invocation chooses, connected.
+// A connected client of the cluster that the invocation chooses.
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation);
 absl::StatusOr<Json> ListExperiments(HeadClient& client);
 absl::StatusOr<Json> ListJobs(HeadClient& client);

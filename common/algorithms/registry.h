@@ -15,7 +15,7 @@ const std::vector<const Searcher*>& Searchers();
 const std::vector<const Scheduler*>& Schedulers();
 
 // The one that the spec names, in the version that it names, or else in the newest; the default
-// where the name is not known, as for a spec that nobody has parsed.
+// where the name is not known, as in a spec that was not parsed.
 const Searcher& SearcherOf(const ExperimentSpec& spec);
 const Scheduler& SchedulerOf(const ExperimentSpec& spec);
 

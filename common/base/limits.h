@@ -202,7 +202,7 @@ inline constexpr Bytes kCachedTreeBytesMax = Bytes{8} << 30;
 // A checkpoint from this size on is large: large ones never occupy all threads that push, so that
 // those of the other attempts of the node do not wait for them. It takes seconds to minutes.
 inline constexpr Bytes kLargePushBytes = Bytes{1} << 30;
-// What an attempt saved and that is still being pushed so long after it was stopped and ended is
+// A checkpoint whose push has not ended this long after its attempt was stopped and ended is
 // given up, and its owner can be told that it is over. The largest checkpoint needs as long at
 // 1 GB/s.
 inline constexpr Millis kPushAfterStop = Millis{15} * 60'000;

@@ -1,4 +1,4 @@
-// What a tree takes once it is unpacked, from its manifest alone, and whether that is accepted: a
+// The size that a tree has once it is unpacked, by its manifest, and whether it is accepted: a
 // few chunks can be named many times, so that a tree is larger than what was pushed. A bundle has
 // fixed bounds, where the head accepts it and where a worker unpacks it. An input or a checkpoint
 // may be as large as the file system that it is unpacked on allows.

@@ -16,7 +16,7 @@ namespace rt {
 
 const Scheduler& Asha();
 
-// Its options.
+// The options of ASHA, as its table declares them.
 struct AshaOptions {
   std::string time_attr = "training_iteration";
   RungLadder ladder;

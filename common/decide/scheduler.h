@@ -18,7 +18,7 @@
 
 namespace rt {
 
-// What becomes of a trial.
+// Whether a trial continues, and why not.
 struct TrialVerdict {
   enum class Action {
     kContinue,
@@ -30,7 +30,7 @@ struct TrialVerdict {
   std::string reason;  // One sentence for people; empty where it continues.
 };
 
-// What a row leads to: a verdict, or else a milestone at which `value` is recorded and decided.
+// The decision about a row: a verdict, or a milestone at which `value` is recorded and judged.
 struct RowVerdict {
   TrialVerdict verdict;
   std::optional<double> milestone;

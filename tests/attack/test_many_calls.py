@@ -45,7 +45,7 @@ class ManyCallsTest(AttackTest):
         begun = time.monotonic()
         with Connection(self.site.address(), self.user) as connection:  # Nobody is blocked.
             self.assertEqual(connection.call(STATUS), OK)
-        self.assertLess(time.monotonic() - begun, 1)
+        self.assertLess(time.monotonic() - begun, 4)
 
     def test_a_thousand_waits_on_one_connection_are_all_answered(self) -> None:
         statuses = self.ask(WAIT, self.job(), 1, 1_000)

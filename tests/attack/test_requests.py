@@ -53,7 +53,7 @@ class RequestTest(AttackTest):
             begun = time.monotonic()
             status = self.status(CREATE, text.encode(errors="surrogateescape"))
             self.assertEqual(status, INVALID_ARGUMENT, name)
-            self.assertLess(time.monotonic() - begun, 1, name)
+            self.assertLess(time.monotonic() - begun, 4, name)
 
     def test_yaml_bombs_are_refused_quickly_and_in_little_memory(self) -> None:
         doubling = ["a0: &a0 [x,x,x,x,x,x,x,x,x,x]"]
@@ -70,7 +70,7 @@ class RequestTest(AttackTest):
             _, status, usage = os.wait4(rt.pid, 0)
             rt.returncode = os.waitstatus_to_exitcode(status)  # Reaped here, for its usage.
             self.assertEqual(rt.returncode, 2, name)
-            self.assertLess(time.monotonic() - begun, 5, name)
+            self.assertLess(time.monotonic() - begun, 15, name)
             self.assertLess(usage.ru_maxrss / 1024, 256, name)
 
     def test_a_flood_of_calls(self) -> None:
@@ -81,7 +81,7 @@ class RequestTest(AttackTest):
         with Connection(self.site.address(), self.context(self.user)) as connection:
             begun = time.monotonic()
             self.assertEqual(connection.call(CREATE, b"x" * (3 << 20)), INVALID_ARGUMENT)
-            self.assertLess(time.monotonic() - begun, 1)
+            self.assertLess(time.monotonic() - begun, 4)
 
     def test_messages_without_an_end(self) -> None:
         self.survive(endless_message(self.site.address(), self.context(self.user), threads=2),

@@ -18,7 +18,7 @@ mkdir -p out/deep __pycache__ .git pip empty
 echo deep > out/deep/file
 echo cache > __pycache__/x.pyc; echo cache > .git/HEAD
 printf 'Signature: 8a477f597d28d172789f06886806bc55' > pip/CACHEDIR.TAG; echo cache > pip/x
-echo more >> changed.txt; touch touched.txt; echo XXXX > same_size.txt
+echo more >> changed.txt; touch touched.txt; echo next > same_size.txt
 ln -s result.txt latest; ln -s /etc/passwd secret; ln result.txt hard; mkfifo pipe
 echo "notes $1" > "$RT_TRIAL_DIR/notes.txt"
 head -c 3000000 /dev/zero > large.bin; truncate -s 2G huge.bin
