@@ -49,16 +49,19 @@ void NodeReconciler::Run() {
 
 // What it sees is durable when it returns; false when the head is ending.
 bool NodeReconciler::Look(Seen& seen) {
-  ScalingView view;
+  ScalingView before, view;
   std::promise<absl::Status> durable;
   parts_.loop.Query(
       [&](const Core& core) {
         seen.now = core.soft.last_step_at;
         seen.wishes = WishesOf(core, seen.now);
+        if (!has_looked_) before = ScalingViewAtStart(core);
         view = ScalingViewOf(core);
       },
       [&](absl::Status status) { durable.set_value(std::move(status)); });
   if (!durable.get_future().get().ok()) return false;
+  if (!has_looked_) parts_.news.See(std::move(before));
+  has_looked_ = true;
   parts_.news.See(std::move(view));
   return true;
 }

@@ -77,6 +77,24 @@ ScalingView ScalingViewOf(const Core& core) {
   return view;
 }
 
+ScalingView ScalingViewAtStart(const Core& core) {
+  const State& state = core.world.state;
+  ScalingView view = ScalingViewOf(core);
+  for (const auto& [number, machine] : state.machines) {
+    // A machine that was found without having been asked for has no time of its request.
+    if (machine.requested_at == 0 || machine.requested_at >= state.started_at) {
+      view.machines.erase(number);
+      continue;
+    }
+    ScalingView::Item& item = view.machines.at(number);
+    item.is_live = item.is_live || machine.released_at >= state.started_at;
+    const auto node = state.nodes.find(machine.node);
+    if (node != state.nodes.end() && node->second.joined_at >= state.started_at)
+      item.is_ready = item.has_notice = false;
+  }
+  return view;
+}
+
 std::vector<HookCall> CallsBetween(const ScalingView& before, const ScalingView& after) {
   News up, down, ready, preempted;
   for (const auto& [number, item] : after.machines) {

@@ -38,6 +38,9 @@ struct ScalingView {
   Json demand;  // [{"shape": {…}, "count": 3}]
 };
 ScalingView ScalingViewOf(const Core& core);
+// The same as it was when this head started. The core decides before anybody looks at it for the
+// first time, and that is told as well.
+ScalingView ScalingViewAtStart(const Core& core);
 
 struct HookCall {
   std::string event;  // scale_up, scale_down, node_ready, preempted.

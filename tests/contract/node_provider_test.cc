@@ -65,13 +65,24 @@ struct Local {
     if (text.ok()) std::istringstream(*text) >> identity.pid >> identity.start_time;
     return identity.pid != 0 && IsAlive(identity) ? identity : ProcessIdentity{};
   }
-  ProcessIdentity AwaitWorker(const std::string& name) const {
+  // Waits for a living worker that is not `before`.
+  ProcessIdentity AwaitWorker(const std::string& name, const ProcessIdentity& before = {}) const {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (Worker(name).pid == 0 && std::chrono::steady_clock::now() < until)
+    while (std::chrono::steady_clock::now() < until) {
+      // One look for both questions: between two looks the old worker may end.
+      const ProcessIdentity worker = Worker(name);
+      if (worker.pid != 0 && !(worker == before)) return worker;
       std::this_thread::yield();
-    return Worker(name);
+    }
+    return {};
   }
 };
+
+void AwaitEnd(const ProcessIdentity& process) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (IsAlive(process) && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  REQUIRE(!IsAlive(process));
+}
 
 const std::function<void()> kAtOnce = [] {};
 
@@ -141,11 +152,7 @@ TEST_CASE("local provider: its machines outlive the head, and none is started tw
   REQUIRE(local.AwaitWorker("worker-4").pid != 0);
   CHECK(local.Worker("worker-3") == worker);
   kill(worker.pid, SIGKILL);  // It is started again.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < until &&
-         (local.Worker("worker-3").pid == 0 || local.Worker("worker-3") == worker))
-    std::this_thread::yield();
-  const ProcessIdentity second = local.Worker("worker-3");
+  const ProcessIdentity second = local.AwaitWorker("worker-3", worker);
   CHECK(second.pid != 0);
   REQUIRE(local.provider->Terminate({"worker-3"}).ok());
   CHECK(!IsAlive(second));
@@ -164,6 +171,7 @@ TEST_CASE("local provider: a machine that is being removed is not started again 
   machine.Set("ending", true);
   REQUIRE(WriteFileAtomic(file, machine.Dump()).ok());
   kill(worker.pid, SIGKILL);
+  AwaitEnd(worker);  // Otherwise the next head could still see it.
   local.Restart();
   REQUIRE(local.provider->Create(Wish({4})).ok());
   REQUIRE(local.AwaitWorker("worker-4").pid != 0);  // A round of starts is over.

@@ -53,6 +53,18 @@ TEST_CASE("hooks: each change is told once") {
   CHECK(Events(none, ready) == Texts{"scale_up 2", "node_ready 1"});
 }
 
+TEST_CASE("hooks: what the core did since the head started is told, also before the first look") {
+  Core core;
+  State& state = core.world.state;
+  state.started_at = 1'000;
+  state.machines[1] = {.number = 1, .pool = "cpu", .requested_at = 500};
+  state.machines[2] = {.number = 2, .pool = "cpu", .requested_at = 600, .released_at = 900};
+  state.machines[3] = {.number = 3, .pool = "cpu", .requested_at = 700, .released_at = 1'100};
+  state.machines[4] = {.number = 4, .pool = "cpu", .requested_at = 1'100};
+  CHECK(Events(ScalingViewAtStart(core), ScalingViewOf(core)) ==
+        Texts{"scale_up 1", "scale_down 1"});
+}
+
 TEST_CASE("hooks: a command reads one object, and a failure is kept until one succeeds") {
   TempDir dir("hooks");
   const std::string out = dir.path() + "/out", program = dir.path() + "/hook.sh";
