@@ -29,6 +29,7 @@ v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place)
   request.set_rank(options.rank);
   request.set_follow(options.follow);
   request.set_attempt(place.attempt != 0 ? place.attempt : options.attempt);
+  request.set_with_later(options.follow && options.attempt == 0 && place.attempt != 0);
   request.set_offset(place.offset);
   if (place.attempt == 0) request.set_tail_lines(options.tail_lines);
   return request;

@@ -7,7 +7,6 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
-#include "common/base/scaling_limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/open_objects.h"

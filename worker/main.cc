@@ -21,12 +21,13 @@
 #include "common/run/files.h"
 #include "common/run/open_files.h"
 #include "common/run/runtime_dir.h"
-#include "common/run/start_failure.h"
 #include "common/run/service_manager.h"
+#include "common/run/start_failure.h"
 #include "worker/checkpoint/output_keeper.h"
 #include "worker/checkpoint/pusher.h"
 #include "worker/flags.h"
 #include "worker/gpu/gpu_watch.h"
+#include "worker/launch/incarnation.h"
 #include "worker/link/away.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
@@ -36,11 +37,10 @@
 #include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
 #include "worker/link/sync_loop.h"
+#include "worker/loop/loop_watch.h"
+#include "worker/loop/restart.h"
 #include "worker/notice/notice_choice.h"
 #include "worker/notice/notice_watch.h"
-#include "worker/run/incarnation.h"
-#include "worker/run/loop_watch.h"
-#include "worker/run/restart.h"
 
 namespace rt::worker {
 namespace {
@@ -240,8 +240,13 @@ void SayReady(const ServiceManager& manager, const std::string& node, const Flag
 }
 
 LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
-  return {[&sync](const std::string& why) { sync.SetFault(why); },
+  return {[&sync](const std::string& why) { sync.SetFault(FaultSource::kLoop, why); },
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
+}
+
+void Start(TrialSocket& socket, SyncLoop& sync) {
+  socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
+  socket.Start();
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -302,7 +307,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
-  socket.Start();
+  Start(socket, sync);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();

@@ -6,6 +6,12 @@
 
 namespace rt {
 
+// A field that has another name in the proto: a struct lists them as kWireNames.
+struct FieldAlias {
+  const char* field;
+  const char* in_proto;
+};
+
 template <class T>
 concept HasFields = requires { T::kFieldCount; };
 

@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/fields.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
 #include "common/spec/algorithm.h"
@@ -74,6 +75,7 @@ struct DriverSpec {
 struct InputFile {
   std::string manifest;
   std::string env;
+  RT_FIELDS(InputFile, manifest, env);
 };
 
 // The input that the Python package's trials unpickle.

@@ -140,6 +140,7 @@ struct Applier {
     node.away_until = 0;
     node.reason = e.reason;
     RefreshFree(world, e.node);
+    DropOldestGone(world);
   }
 
   void operator()(const event::MachinesRequested& e) { AddMachines(state(), e, at); }

@@ -1,6 +1,10 @@
 #include "head/core/apply_machines.h"
 
 #include <algorithm>
+#include <set>
+
+#include "common/base/limits.h"
+#include "head/core/index.h"
 
 namespace rt {
 
@@ -39,6 +43,25 @@ void ReleaseMachine(State& state, const event::MachineReleased& e, Millis at) {
   machine.released_at = at;
   machine.reason = e.reason;
   state.last_machine = std::max(state.last_machine, e.machine);
+}
+
+void DropOldestGone(World& world) {
+  State& state = world.state;
+  std::set<NodeId> named;
+  for (const auto& [number, machine] : state.machines) named.insert(machine.node);
+  size_t gone = 0;
+  const Node* oldest = nullptr;
+  for (const auto& [id, node] : state.nodes) {
+    if (!node.gone) continue;
+    ++gone;
+    const NodeIndex& index = world.index.nodes.at(id);
+    if (named.contains(id) || index.replica_count != 0) continue;
+    if (oldest == nullptr || node.changed_at < oldest->changed_at) oldest = &node;
+  }
+  if (gone <= limits::kGoneNodesKept || oldest == nullptr) return;
+  const NodeId id = oldest->id;
+  world.index.nodes.erase(id);
+  state.nodes.erase(id);
 }
 
 void NoteJoined(State& state, const event::NodeJoined& e) {

@@ -5,6 +5,7 @@
 
 #include "common/algorithms/registry.h"
 #include "common/base/check.h"
+#include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 #include "head/core/view.h"
@@ -59,7 +60,8 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   auto params = Json::Parse(trial.params);
   RT_CHECK(params.ok());
   auto argv = SubstituteCommand(spec.command, *params);
-  launch.argv = argv.ok() ? *std::move(argv) : spec.command;
+  if (argv.ok()) launch.argv = *std::move(argv);
+  else launch.refusal = MessageOf(argv.status());
   launch.env = spec.env;
   launch.env["RT_EXPERIMENT_NAME"] = spec.name;
   launch.bundle = spec.bundle;
@@ -77,7 +79,9 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.report_regex = spec.report_regex;
   for (const RetryRule& rule : spec.retry)
     if (!rule.log.empty()) launch.log_patterns.push_back(rule.log);
-  launch.watchdog = spec.watchdog;
+  launch.watchdog_factor = spec.watchdog.factor;
+  launch.watchdog_min = spec.watchdog.min;
+  launch.watchdog_dump = spec.watchdog.dump;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
   const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);

@@ -11,6 +11,7 @@
 #include "common/base/fields.h"
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/observed.h"
 #include "common/spec/resources.h"
 
 namespace rt {
@@ -68,14 +69,6 @@ enum class AttemptOutcome : uint32_t {
   kPreempted = 7,     // Evicted because its node drains; it resumes on another one.
   kHung = 8,          // Ended by its watchdog: no report for too long. It resumes likewise.
   kWithdrawn = 9,     // A backfill that was cancelled before it started; it waits again.
-};
-
-// A user's exception, as the process that raised it described it.
-struct ErrorInfo {
-  std::string kind;  // The exception's class.
-  std::string message;
-  std::string traceback;
-  RT_FIELDS(ErrorInfo, kind, message, traceback);
 };
 
 // How the program of one rank ended, where there are several.

@@ -72,7 +72,9 @@ std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& 
 
 std::string NamesOf(const State& state, const std::set<NodeId>& nodes) {
   std::vector<std::string> names;
-  for (NodeId id : nodes) names.push_back(state.nodes.at(id).name);
+  for (NodeId id : nodes)  // One that left long ago is forgotten.
+    if (const auto node = state.nodes.find(id); node != state.nodes.end())
+      names.push_back(node->second.name);
   return Join(names, ", ");
 }
 
@@ -312,8 +314,9 @@ static Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const std::string but = avoided.empty() ? "" : ", and not on " + NamesOf(world.state, avoided) +
-                                                     ", which was excluded for it";
+  const std::string excluded = NamesOf(world.state, avoided);
+  const std::string but =
+      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
   size_t usable = 0, known = 0;
   Closest closest;
   std::vector<std::string> draining;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "common/base/scaling_limits.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/autoscale/planner.h"

@@ -346,7 +346,8 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
     Json& count = by_state[NodeStateName(core, node)];
     count = Json(count.is_null() ? 1 : count.AsInt() + 1);
   }
-  CountRequested(core, by_state);
+  if (const size_t requested = RequestedMachines(state).size(); requested > 0)
+    by_state.Set("REQUESTED", Json(requested));
   Json cluster = Json::MakeObject({{"name", state.cluster_name},
                                    {"id", state.cluster_id},
                                    {"head_address", facts.address},

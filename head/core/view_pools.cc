@@ -1,6 +1,8 @@
 // The read model of pools.
 #include <algorithm>
+#include <set>
 
+#include "head/core/pools.h"
 #include "head/core/view.h"
 #include "head/core/view_parts.h"
 
@@ -29,6 +31,8 @@ Counts CountsOf(const State& state, const std::string& pool) {
   return counts;
 }
 
+}  // namespace
+
 std::string TroubleOf(const State& state, const std::string& pool, Millis now) {
   const auto found = state.pools.find(pool);
   if (found == state.pools.end()) return "";
@@ -36,8 +40,6 @@ std::string TroubleOf(const State& state, const std::string& pool, Millis now) {
   return std::string(NameOf(found->second.error)) + ": " + found->second.reason +
          "; tried again in " + std::to_string((left + 999) / 1'000) + " s";
 }
-
-}  // namespace
 
 Json PoolListView(const Core& core, const HeadFacts& facts) {
   Json pools = Json::MakeArray();
@@ -56,11 +58,15 @@ Json PoolListView(const Core& core, const HeadFacts& facts) {
   return pools;
 }
 
-void CountRequested(const Core& core, Json& by_state) {
-  int64_t requested = 0;
-  for (const auto& [number, machine] : core.world.state.machines)
-    requested += machine.is_live() && !HasNode(core.world.state, machine) ? 1 : 0;
-  if (requested > 0) by_state.Set("REQUESTED", requested);
+std::vector<const Machine*> RequestedMachines(const State& state) {
+  std::set<std::string> taken;
+  for (const auto& [id, node] : state.nodes)
+    if (!node.gone) taken.insert(node.name);
+  std::vector<const Machine*> requested;
+  for (const auto& [number, machine] : state.machines)
+    if (machine.is_live() && !HasNode(state, machine) && !taken.contains(MachineName(number)))
+      requested.push_back(&machine);
+  return requested;
 }
 
 }  // namespace rt

@@ -142,7 +142,7 @@ Json CheckpointsOf(const State& state, const Runs& runs) {
 }
 
 // On the nodes, oldest attempt first: where rt-shim begins each stream, a file that stays when
-// later ones are dropped (worker/run/shim_log.h); a stream that says nothing has none. The daemon
+// later ones are dropped (worker/shim/shim_log.h); a stream that says nothing has none. The daemon
 // moves the directory when it forgets the attempt.
 Json LogPathsOf(const Core& core, const Trial& trial) {
   Json paths = Json::MakeArray();

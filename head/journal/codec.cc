@@ -6,66 +6,24 @@
 #include <google/protobuf/descriptor.h>
 
 #include "common/base/check.h"
-#include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/base/strings.h"
-#include "head/journal/wire_fields.h"
+#include "common/wire/wire_fields.h"
 #include "rt/store/journal.pb.h"
 #include "rt/store/state.pb.h"
 
 namespace rt {
-namespace store_codec {
 namespace {
 
-using google::protobuf::Descriptor;
-using google::protobuf::FieldDescriptor;
+using codec::WireReader;
+using codec::WireWriter;
 
-bool Agrees(const FieldDescriptor& field, ProtoType type) {
-  switch (type) {
-    case ProtoType::kBool: return field.type() == FieldDescriptor::TYPE_BOOL;
-    case ProtoType::kText:
-      return field.type() == FieldDescriptor::TYPE_STRING ||
-             field.type() == FieldDescriptor::TYPE_BYTES;
-    case ProtoType::kUint32: return field.type() == FieldDescriptor::TYPE_UINT32;
-    case ProtoType::kInt32: return field.type() == FieldDescriptor::TYPE_INT32;
-    case ProtoType::kUint64: return field.type() == FieldDescriptor::TYPE_UINT64;
-    case ProtoType::kInt64: return field.type() == FieldDescriptor::TYPE_INT64;
-    case ProtoType::kDouble: return field.type() == FieldDescriptor::TYPE_DOUBLE;
-    case ProtoType::kMessage: return field.type() == FieldDescriptor::TYPE_MESSAGE;
+struct StoreSchema {
+  static const google::protobuf::Descriptor* Find(const char* message) {
+    const auto* found = store::Record::descriptor()->file()->FindMessageTypeByName(message);
+    return found != nullptr ? found
+                            : store::State::descriptor()->file()->FindMessageTypeByName(message);
   }
-  return false;
-}
-
-}  // namespace
-
-FieldPlan PlanField(const char* message, const char* field, ProtoType type, const char* of,
-                    bool is_list, bool is_map) {
-  const Descriptor* owner = store::Record::descriptor()->file()->FindMessageTypeByName(message);
-  if (owner == nullptr)
-    owner = store::State::descriptor()->file()->FindMessageTypeByName(message);
-  RT_CHECK_BECAUSE(owner != nullptr, message);
-  const FieldDescriptor* found = owner->FindFieldByName(field);
-  RT_CHECK_BECAUSE(found != nullptr, field);
-  RT_CHECK_BECAUSE(found->is_map() == is_map && found->is_repeated() == (is_list || is_map), field);
-  const FieldDescriptor& value = is_map ? *found->message_type()->map_value() : *found;
-  RT_CHECK_BECAUSE(Agrees(value, type), field);
-  RT_CHECK_BECAUSE(of == nullptr || value.message_type()->name() == of, field);
-  return {.number = static_cast<uint32_t>(found->number()),
-          .is_utf8 = value.type() == FieldDescriptor::TYPE_STRING};
-}
-
-std::string ValidText(const std::string& text) {
-  if (IsValidUtf8(text)) return text;
-  RT_LOG(kWarning) << "a text that is not UTF-8 was journalled with U+FFFD in it";
-  return ValidUtf8(text);
-}
-
-}  // namespace store_codec
-
-namespace {
-
-using store_codec::WireReader;
-using store_codec::WireWriter;
+};
 
 constexpr uint32_t kSeqField = store::Record::kSeqFieldNumber;
 constexpr uint32_t kAtField = store::Record::kAtFieldNumber;
@@ -98,15 +56,15 @@ void DecodeAlternative(size_t index, WireReader& in, Event& event) {
   if constexpr (I < kEventTypes) {
     if (index != I) return DecodeAlternative<I + 1>(index, in, event);
     auto& value = event.emplace<I>();
-    store_codec::SetZero(value);
-    store_codec::Get(in, value);
+    codec::SetZero(value);
+    codec::Get<StoreSchema>(in, value);
   }
 }
 
 template <class T>
 std::string EncodeStruct(const T& value) {
   WireWriter out;
-  store_codec::Encode(out, value);
+  codec::Encode<StoreSchema>(out, value);
   return out.Take();
 }
 
@@ -117,9 +75,9 @@ absl::Status Malformed(const char* what) {
 template <class T>
 absl::StatusOr<T> DecodeStruct(std::string_view bytes, const char* what) {
   T value;
-  store_codec::SetZero(value);
+  codec::SetZero(value);
   WireReader in(bytes);
-  store_codec::Decode(in, value);
+  codec::Decode<StoreSchema>(in, value);
   if (in.failed()) return Malformed(what);
   return value;
 }
@@ -128,10 +86,11 @@ absl::StatusOr<T> DecodeStruct(std::string_view bytes, const char* what) {
 
 std::string EncodeRecord(const Record& record) {
   WireWriter out;
-  store_codec::Put(out, {kSeqField}, record.seq);
-  store_codec::Put(out, {kAtField}, record.at);
+  codec::Put<StoreSchema>(out, {kSeqField}, record.seq);
+  codec::Put<StoreSchema>(out, {kAtField}, record.at);
   const uint32_t field = FieldsOfEvents()[record.event.index()];
-  std::visit([&](const auto& event) { store_codec::PutField(out, {field}, event); }, record.event);
+  std::visit([&](const auto& event) { codec::PutField<StoreSchema>(out, {field}, event); },
+             record.event);
   return out.Take();
 }
 
@@ -144,9 +103,9 @@ absl::StatusOr<Record> DecodeRecord(std::string_view bytes) {
   while (uint32_t number = in.NextField()) {
     const auto found = std::find(fields.begin(), fields.end(), number);
     if (number == kSeqField) {
-      store_codec::Get(in, record.seq);
+      codec::Get<StoreSchema>(in, record.seq);
     } else if (number == kAtField) {
-      store_codec::Get(in, record.at);
+      codec::Get<StoreSchema>(in, record.at);
     } else if (found != fields.end()) {
       DecodeAlternative(static_cast<size_t>(found - fields.begin()), in, record.event);
       has_event = true;

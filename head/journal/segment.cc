@@ -5,17 +5,17 @@
 #include "common/base/check.h"
 #include "common/base/crc32c.h"
 #include "common/base/status.h"
+#include "common/wire/wire.h"
 #include "head/journal/chain_reader.h"
 #include "head/journal/codec.h"
 #include "head/journal/row_owners.h"
-#include "head/journal/wire.h"
 
 namespace rt {
 namespace {
 
-using store_codec::WireReader;
-using store_codec::WireType;
-using store_codec::WireWriter;
+using codec::WireReader;
+using codec::WireType;
+using codec::WireWriter;
 
 constexpr std::string_view kMagic = "rtseg1\n";
 constexpr size_t kHeaderBytes = kMagic.size() + 4;

@@ -69,9 +69,14 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
  public:
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
       : edge_(edge), owner_(owner), node_{request.node()},
-        rank_(request.rank()), exact_(node_.value == 0 ? request.attempt() : 0),
+        rank_(request.rank()),
+        exact_(node_.value == 0 && !request.with_later() ? request.attempt() : 0),
         stream_(request.stream()), follow_(request.follow()), offset_(request.offset()),
-        tail_lines_(request.tail_lines()) {}
+        tail_lines_(request.tail_lines()) {
+    if (!request.with_later() || request.attempt() == 0) return;
+    at_least_ = request.attempt();
+    in_order_ = true;
+  }
 
   void Start() {
     self_ = shared_from_this();
@@ -123,7 +128,9 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     {
       std::lock_guard lock(mutex_);
       if (ended_) return;
-      if (target.attempt != attempt_ && attempt_.number != 0) {
+      // Of an attempt that is not there any more nothing was read: it resumes in a later one.
+      const bool is_later = in_order_ && target.attempt.number > at_least_;
+      if (target.attempt != attempt_ && (attempt_.number != 0 || is_later)) {
         offset_ = 0;
         tail_lines_ = 0;
         final_ = absl::OkStatus();  // What was lost with an older attempt's node is not the end.
@@ -181,6 +188,11 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
 
   void NextAttempt(uint32_t after) {
     if (!follow_ || exact_ != 0 || node_.value != 0) return End(final_);
+    {
+      std::lock_guard lock(mutex_);
+      offset_ = 0;  // It was of the attempt before, also where nothing of that could be read.
+      tail_lines_ = 0;
+    }
     at_least_ = after + 1;
     in_order_ = true;
     Seek(0);

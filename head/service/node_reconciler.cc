@@ -5,7 +5,7 @@
 #include <future>
 
 #include "common/base/log.h"
-#include "common/base/scaling_limits.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/run/failpoint.h"
 

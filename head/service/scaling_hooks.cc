@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "common/base/log.h"
-#include "common/base/scaling_limits.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/subprocess.h"

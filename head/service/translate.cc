@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
+#include "common/rpc/launch_wire.h"
 
 namespace rt {
 namespace {
@@ -48,29 +49,22 @@ absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   return inventory;
 }
 
-absl::StatusOr<Observed> ObservedFromWire(const v1::Observed& wire) {
-  Observed observed;
-  RT_ASSIGN_OR_RETURN(observed.fence, FromWire(wire.fence()));
-  if (wire.phase() < 1 || wire.phase() > 3) return Invalid("unknown phase");
-  observed.phase = static_cast<Observed::Phase>(wire.phase());
-  observed.pid = wire.pid();
-  if (wire.port() > 65'535) return Invalid("no such port");
-  observed.port = wire.port();
-  observed.exit_code = wire.exit_code();
-  observed.signal = wire.signal();
-  observed.witnessed = wire.witnessed();
-  observed.launch_failed = wire.launch_failed();
-  observed.suspended = wire.suspended();
-  observed.orphaned = wire.orphaned();
-  observed.broken_checkpoint = wire.broken_checkpoint();
-  observed.hung = wire.hung();
-  observed.log_matches.insert(wire.log_matches().begin(), wire.log_matches().end());
-  observed.last_seq = wire.last_seq();
-  observed.acked_seq = wire.acked_seq();
-  observed.reason = ValidUtf8(wire.reason(), limits::kReasonBytesMax);
-  observed.error.kind = ValidUtf8(wire.error().kind(), limits::kNameBytesMax);
-  observed.error.message = ValidUtf8(wire.error().message(), limits::kErrorBytesMax);
-  observed.error.traceback = ValidUtf8(wire.error().traceback(), limits::kErrorBytesMax);
+absl::Status CheckOwner(const Owner& owner) {
+  if (!owner.is_trial() && !owner.is_job()) return Invalid("an owner is a trial or a job");
+  if (owner.group == 0) return Invalid("an owner needs its experiment's or job's number");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Observed> ObservedFromWire(std::string_view bytes) {
+  RT_ASSIGN_OR_RETURN(Observed observed, DecodeObserved(bytes));
+  RT_RETURN_IF_ERROR(CheckOwner(observed.fence.attempt.owner));
+  const auto phase = static_cast<int>(observed.phase);
+  if (phase < 1 || phase > 3) return Invalid("unknown phase");
+  if (observed.port > 65'535) return Invalid("no such port");
+  observed.reason = ValidUtf8(observed.reason, limits::kReasonBytesMax);
+  observed.error.kind = ValidUtf8(observed.error.kind, limits::kNameBytesMax);
+  observed.error.message = ValidUtf8(observed.error.message, limits::kErrorBytesMax);
+  observed.error.traceback = ValidUtf8(observed.error.traceback, limits::kErrorBytesMax);
   return observed;
 }
 
@@ -83,9 +77,10 @@ absl::Status CheckSize(std::string_view name, size_t bytes, size_t bytes_max) {
 }
 
 absl::StatusOr<Owner> FromWire(const v1::Owner& wire) {
-  if (wire.kind() != 1 && wire.kind() != 2) return Invalid("an owner is a trial or a job");
-  if (wire.group() == 0) return Invalid("an owner needs its experiment's or job's number");
-  return Owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
+  if (wire.kind() > 2) return Invalid("an owner is a trial or a job");
+  const Owner owner{static_cast<Owner::Kind>(wire.kind()), wire.group(), wire.number()};
+  RT_RETURN_IF_ERROR(CheckOwner(owner));
+  return owner;
 }
 
 absl::StatusOr<Fence> FromWire(const v1::Fence& wire) {
@@ -113,46 +108,6 @@ v1::Fence ToWire(const Fence& fence) {
   return wire;
 }
 
-v1::LaunchSpec ToWire(const LaunchSpec& spec) {
-  v1::LaunchSpec wire;
-  *wire.mutable_fence() = ToWire(spec.fence);
-  for (const auto& argument : spec.argv) wire.add_argv(argument);
-  for (const auto& [name, value] : spec.env) (*wire.mutable_env())[name] = value;
-  wire.set_bundle(spec.bundle);
-  wire.set_cwd(spec.cwd);
-  for (const auto& input : spec.inputs) {
-    auto* added = wire.add_inputs();
-    added->set_manifest(input.manifest);
-    added->set_env(input.env);
-  }
-  wire.set_checkpoint(spec.checkpoint);
-  for (const auto& part : spec.checkpoint_shards) wire.add_checkpoint_parts(part);
-  wire.set_params(spec.params);
-  auto* resources = wire.mutable_resources();
-  resources->set_cpu(spec.resources.cpu);
-  resources->set_gpu(spec.resources.gpu);
-  resources->set_memory(spec.resources.memory);
-  for (const auto& [name, units] : spec.resources.custom)
-    (*resources->mutable_custom())[name] = units;
-  for (const auto& uuid : spec.gpu_uuids) wire.add_gpu_uuids(uuid);
-  wire.set_world_size(spec.world_size);
-  wire.set_iteration_base(spec.iteration_base);
-  wire.set_time_total_base_s(spec.time_total_base_s);
-  wire.set_port(spec.port);
-  wire.set_keeps_port(spec.keeps_port);
-  wire.set_control(spec.control);
-  wire.set_name(spec.name);
-  wire.set_report_regex(spec.report_regex);
-  for (const auto& pattern : spec.log_patterns) wire.add_log_patterns(pattern);
-  wire.set_watchdog_factor(spec.watchdog.factor);
-  wire.set_watchdog_min_ms(spec.watchdog.min);
-  wire.set_watchdog_dump(spec.watchdog.dump);
-  wire.set_limit_cpu(spec.limit_cpu);
-  wire.set_checkpoint_held(spec.checkpoint_on_replicas);
-  wire.set_durable_after(static_cast<uint32_t>(spec.durable_after));
-  return wire;
-}
-
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node) {
   RT_RETURN_IF_ERROR(CheckSize("a Sync", request.ByteSizeLong(), limits::kMessageBytesMax));
   if (request.observed_size() > kObservedMax) return Invalid("too many ranks in one Sync");
@@ -164,8 +119,8 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   sync.sync_seq = request.sync_seq();
   RT_ASSIGN_OR_RETURN(sync.inventory, InventoryFromWire(request.inventory()));
   sync.inventory.incarnation = sync.incarnation;
-  for (const auto& wire : request.observed()) {
-    RT_ASSIGN_OR_RETURN(Observed observed, ObservedFromWire(wire));
+  for (const std::string& bytes : request.observed()) {
+    RT_ASSIGN_OR_RETURN(Observed observed, ObservedFromWire(bytes));
     sync.observed.push_back(std::move(observed));
   }
   sync.draining = request.draining();
@@ -264,8 +219,8 @@ void FillReply(const SyncReply& from, v1::SyncReply* reply) {
     // The worker asks again for an attempt that came without its body.
     auto body = bodies.find(desired.fence);
     if (body == bodies.end() || bytes > kBodiesBytesMax) continue;
-    *added->mutable_body() = ToWire(*body->second);
-    bytes += added->body().ByteSizeLong();
+    added->set_body(EncodeLaunch(*body->second));
+    bytes += added->body().size();
   }
 }
 

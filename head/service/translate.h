@@ -14,7 +14,6 @@ absl::StatusOr<Owner> FromWire(const v1::Owner& wire);
 absl::StatusOr<Fence> FromWire(const v1::Fence& wire);
 Row FromWire(const v1::Row& wire);
 v1::Fence ToWire(const Fence& fence);
-v1::LaunchSpec ToWire(const LaunchSpec& spec);
 
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node);
 absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, NodeId node);

@@ -2,7 +2,7 @@
 
 It is started like a trial (`python -m rt._trial`, with the same interpreter, flags, environment and
 import path) under a group's rt-shim. It talks to the shim over the socket RT_WARM_SERVER
-(worker/run/shim_group.h has the messages). A child is made to look like a new process before any
+(worker/shim/shim_group.h has the messages). A child is made to look like a new process before any
 user code runs. It then tells the shim that it started, and runs the trial as rt/_attempt.py does.
 
 The fork server refuses a trainable whose imports do not survive a fork. Its trials then start cold.

@@ -16,8 +16,8 @@
 #include "common/base/rng.h"
 #include "common/cas/dir_store.h"
 #include "common/cas/tree.h"
-#include "worker/run/tree_fetcher.h"
-#include "worker/run/tree_files.h"
+#include "worker/trees/tree_fetcher.h"
+#include "worker/trees/tree_files.h"
 
 namespace rt::bench {
 namespace {

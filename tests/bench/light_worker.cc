@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "common/rpc/channel.h"
+#include "common/rpc/launch_wire.h"
 #include "worker/link/wire.h"
 
 namespace rt::bench {
@@ -105,7 +106,7 @@ void LightWorker::SendIfDue() {
   inventory.set_boot_id("light");
   inventory.mutable_resources()->set_cpu(options_.slots * 10'000);
   for (const worker::Observed& observed : worker::ObservedList(state_)) {
-    worker::ToWire(observed, request.add_observed());
+    *request.add_observed() = EncodeObserved(observed);
   }
   ++open_;
   ++syncs_open_;
@@ -124,7 +125,7 @@ void LightWorker::OnReply(const std::shared_ptr<Call>& call, const grpc::Status&
     seen_version_ = call->reply.version();
     input::Desired desired{.epoch = seen_epoch_};
     for (const v1::Desired& one : call->reply.desired()) {
-      desired.attempts.push_back({worker::FromWire(one.fence()), one.stop(), one.has_body()});
+      desired.attempts.push_back({worker::FromWire(one.fence()), one.stop(), !one.body().empty()});
     }
     const double late = MillisSince(call->begin) - static_cast<double>(call->reply.hold_ms());
     if (late >= 0) latencies_.push_back(late);

@@ -8,5 +8,5 @@ target_link_libraries(bench_bare_transfer PRIVATE rt_flags rt_cas rt_rpc)
 rt_use_pch(bench_bare_transfer)
 # What a worker kept, restored there again.
 add_executable(bench_clone clone_bench.cc)
-target_link_libraries(bench_clone PRIVATE rt_flags rt_worker_run rt_cas)
+target_link_libraries(bench_clone PRIVATE rt_flags rt_worker_loop rt_cas)
 rt_use_pch(bench_clone)

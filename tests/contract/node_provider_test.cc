@@ -181,25 +181,7 @@ TEST_CASE("local provider: a machine that is being removed is not started again 
   CHECK(local.provider->List()->size() == 1);
 }
 
-TEST_CASE("provider registry: a provider is one line") {
-  struct Setup final : ProviderSetup {
-    absl::StatusOr<std::vector<Resources>> NodeSizes() const override {
-      return std::vector<Resources>{};
-    }
-    Resources SizeOf(const PoolSpec& pool) const override { return pool.each; }
-    bool SharesAccount() const override { return false; }
-    absl::StatusOr<std::unique_ptr<NodeProvider>> Start(const std::vector<PoolSpec>&,
-                                                        ProviderContext context) const override {
-      return std::make_unique<FakeCloud>(context.cluster_id, [] { return Millis{1}; });
-    }
-  };
-  const ProviderEntry table[] = {
-      {"fake", [](const Json&) -> absl::StatusOr<std::unique_ptr<ProviderSetup>> {
-         return std::make_unique<Setup>();
-       }}};
-  const auto setup = ReadProvider(Json::MakeObject({{"type", "fake"}}), table);
-  REQUIRE(setup.ok());
-  CHECK((*setup)->Start({}, {.cluster_id = "c"}).ok());
+TEST_CASE("provider registry: a provider that the head does not know is named") {
   const auto unknown = ReadProvider(Json::MakeObject({{"type", "nimbus"}}));
   CHECK(unknown.status().message() == "this head knows the provider 'local', not 'nimbus'");
   CHECK(ReadProvider(Json::MakeObject({{"type", "local"}})).ok());

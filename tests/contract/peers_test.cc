@@ -18,7 +18,7 @@
 #include "tests/temp_dir.h"
 #include "worker/link/peer_finder.h"
 #include "worker/link/peer_server.h"
-#include "worker/run/tree_files.h"
+#include "worker/trees/tree_files.h"
 
 using namespace rt;
 using namespace rt::worker;

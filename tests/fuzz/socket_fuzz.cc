@@ -13,7 +13,7 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
-#include "worker/run/trial_socket.h"
+#include "worker/session/trial_socket.h"
 
 namespace rt::worker {
 namespace {

@@ -49,7 +49,7 @@ def driver_python() -> str:
 
 
 def state_hash(state_dir: pathlib.Path) -> str:
-    """By which a worker's cgroup is named: worker/run/cgroup.cc."""
+    """By which a worker's cgroup is named: worker/limits/cgroup.cc."""
     mask, value = (1 << 64) - 1, 0
     for byte in str(state_dir).encode():  # common/base/rng.h
         value = ((value ^ byte) + 0x9e3779b97f4a7c15) & mask

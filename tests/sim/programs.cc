@@ -44,7 +44,7 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit && run.awaits_commit) return ProcessLater(fence, run.pid, 20);
   if (run.awaits_decision && run.decided_seq < run.seq) return ProcessLater(fence, run.pid, 20);
   if (run.hangs) return;
-  if (!sim_.calm && run.body.watchdog.factor > 0 && sim_.rng.Chance(sim_.plan.trial_hung))
+  if (!sim_.calm && run.body.watchdog_factor > 0 && sim_.rng.Chance(sim_.plan.trial_hung))
     return Hang(fence, run);
   // Who saves together with others waits until it is ended; who cannot save waits for rank 0.
   const bool ends_alone = !run.collective && fence.rank == 0;

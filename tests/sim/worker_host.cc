@@ -356,25 +356,7 @@ void WorkerHost::SendSync() {
     sync.drain_for = drain_until_ - sim_.now;
   }
   sync.away_for = away_for_;
-  for (const worker::Observed& seen : worker::ObservedList(core_)) {
-    Observed observed;
-    observed.fence = seen.fence;
-    observed.phase = static_cast<Observed::Phase>(seen.phase);
-    observed.pid = seen.pid;
-    observed.port = seen.port;
-    observed.exit_code = seen.exit.exit_code;
-    observed.signal = seen.exit.signal;
-    observed.witnessed = seen.exit.witnessed;
-    observed.launch_failed = seen.exit.launch_failed;
-    observed.suspended = seen.suspended;
-    observed.orphaned = seen.orphaned;
-    observed.broken_checkpoint = seen.exit.broken_checkpoint;
-    observed.hung = seen.exit.hung;
-    observed.log_matches.insert(seen.log_matches.begin(), seen.log_matches.end());
-    observed.last_seq = seen.last_seq;
-    observed.reason = seen.exit.reason;
-    sync.observed.push_back(std::move(observed));
-  }
+  sync.observed = worker::ObservedList(core_);
   sim_.Call([this, sync, seen = seen_version_, life = daemon_life_](const Sim::Reply& reply) {
     auto heard = [this, life, reply, seq = sync.sync_seq](const SyncReply& answer) {
       reply([this, life, seq, answer] {

@@ -1,7 +1,7 @@
 // Machines by demand: when they are asked for and released, and what the provider's answers mean.
 #include <catch2/catch.hpp>
 
-#include "common/base/scaling_limits.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
@@ -331,11 +331,63 @@ TEST_CASE("pools: a machine of a pool that is no longer configured is released")
   CHECK(head.Wishes().terminate.size() == 1);
 }
 
-TEST_CASE("pools: status counts machines that were asked for") {
+TEST_CASE("pools: lists and the status show machines that were asked for") {
+  Scaled head(0, 2);
+  head.Search(2);
+  const HeadFacts facts{.now = head.now};
+  const Json status = StatusView(head.core, facts);
+  CHECK(status.Find("nodes")->Find("by_state")->GetInt("REQUESTED") == 2);
+  Json first = NodeListView(head.core, facts).Find("items")->array().at(0);
+  CHECK(first.Find("id")->is_null());
+  CHECK(first.GetString("name") == "worker-1");
+  CHECK(first.GetString("state") == "REQUESTED");
+  CHECK(first.GetString("pool") == "cpu");
+  CHECK(first.GetString("requested_at") == FormatTime(head.now));
+  CHECK(first.GetString("reason") == "the provider is asked for it");
+  head.Do(input::MachinesFailed{1, ProviderError::kRetryLater, "no answer"});
+  first = NodeListView(head.core, facts).Find("items")->array().at(0);
+  CHECK(first.GetString("reason") ==
+        "the provider is asked for it; no answer: no answer; tried again in 1 s");
+  head.Create({1, 2});
+  first = NodeListView(head.core, facts).Find("items")->array().at(0);
+  CHECK(first.GetString("reason") == "the provider has it as i-1; it has not joined");
+  // Machine 1 joins, and a node that nobody asked for takes the name of machine 2.
+  head.Join(1, "t1");
+  REQUIRE(head.Do(input::CreateToken{"t2", "worker", 60'000, ""}).verdict.ok());
+  REQUIRE(head.Do(input::UseToken{"t2", "worker-2"}).verdict.ok());
+  for (const Json& node : NodeListView(head.core, facts).Find("items")->array())
+    CHECK(node.GetString("state") != "REQUESTED");
+  CHECK(StatusView(head.core, facts).Find("nodes")->Find("by_state")->Find("REQUESTED") == nullptr);
+}
+
+TEST_CASE("pools: of the nodes that left, the oldest are forgotten") {
+  Scaled head(0, 1);
+  auto join = [&] {
+    REQUIRE(head.Do(input::CreateToken{"t", "worker", 60'000, ""}).verdict.ok());
+    return head.Do(input::UseToken{"t", ""}).answer.node;
+  };
+  const NodeId stays = join(), first = join();
+  REQUIRE(head.Do(input::RemoveNode{first, "by hand"}).verdict.ok());
+  ++head.now;
+  for (size_t i = 1; i < limits::kGoneNodesKept; ++i)
+    REQUIRE(head.Do(input::RemoveNode{join(), "by hand"}).verdict.ok());
+  CHECK(head.state().nodes.size() == limits::kGoneNodesKept + 1);
+  const NodeId last = join();
+  ++head.now;
+  REQUIRE(head.Do(input::RemoveNode{last, "by hand"}).verdict.ok());
+  CHECK(head.state().nodes.size() == limits::kGoneNodesKept + 1);
+  CHECK(!head.state().nodes.contains(first));
+  CHECK(head.state().nodes.contains(stays));
+  CHECK(head.state().nodes.contains(last));
+  CHECK(absl::IsNotFound(head.Do(input::Sync{.node = first, .incarnation = 7}).verdict));
+  head.Restart();
+  CHECK(join().value == last.value + 1);
+}
+
+TEST_CASE("pools: the status names a pool and what it has") {
   Scaled head(0, 2);
   head.Search(2);
   const Json status = StatusView(head.core, HeadFacts{.now = head.now});
-  CHECK(status.Find("nodes")->Find("by_state")->GetInt("REQUESTED") == 2);
   const Json& pool = status.Find("pools")->array().at(0);
   CHECK(pool.GetString("name") == "cpu");
   CHECK(pool.GetInt("requested") == 2);

@@ -108,6 +108,22 @@ TEST_CASE("core: a silent node is lost and its trials go on elsewhere from the c
   CHECK(story.TrialOf(0).last.metrics == R"({"a":2})");
 }
 
+TEST_CASE("core: a trial whose command is too long with its parameters is refused") {
+  Story story;
+  std::string command = "\"x\"";
+  for (int i = 0; i < 20; ++i) command += ",\"${s}\"";
+  const Outcome outcome = story.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"e","space":{"s":{"choice":[")" + std::string(60'000, 'x') +
+              R"("]}},"command":[)" + command + "]}",
+      .request_key = "long", .drawn_seed = 9, .results_root = "/r"});
+  INFO(outcome.verdict.ToString());
+  REQUIRE(outcome.verdict.ok());
+  story.SyncTwice();
+  const LaunchSpec launch = LaunchSpecFor(story.core.world, story.FenceOf(0));
+  CHECK(launch.argv.empty());
+  CHECK(launch.refusal == "command: is longer than 1 MiB once its parameters are filled in");
+}
+
 TEST_CASE("core: a head that was stopped takes no node for lost") {
   Story story;
   story.Create("");

@@ -4,7 +4,7 @@
 #include "common/base/status.h"
 #include "head/journal/chain.h"
 #include "head/journal/codec.h"
-#include "head/journal/shape.h"
+#include "common/wire/shape.h"
 #include "rt/store/journal.pb.h"
 #include "rt/store/state.pb.h"
 
@@ -25,11 +25,11 @@ void Fill(V& value, Rng& rng) {
     value = static_cast<V>(rng.Next());
   } else if constexpr (std::same_as<V, double>) {
     value = rng.Normal();
-  } else if constexpr (store_codec::IsStruct<V>) {
-    store_codec::Shape<V>::Each(value, [&](const char*, auto& member) { Fill(member, rng); });
-  } else if constexpr (store_codec::IsId<V>) {
+  } else if constexpr (codec::IsStruct<V>) {
+    codec::Shape<V>::Each(value, [&](const char*, auto& member) { Fill(member, rng); });
+  } else if constexpr (codec::IsId<V>) {
     Fill(value.value, rng);
-  } else if constexpr (store_codec::IsMap<V>) {
+  } else if constexpr (codec::IsMap<V>) {
     for (uint64_t left = rng.Below(4); left > 0; --left) {
       typename V::key_type key{};
       Fill(key, rng);

@@ -2,12 +2,11 @@
 // that do as they are told, and a daemon's part in between.
 #pragma once
 
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <condition_variable>
 #include <filesystem>
 #include <mutex>
@@ -20,7 +19,7 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/checkpoint/pusher.h"
-#include "worker/run/tree_files.h"
+#include "worker/trees/tree_files.h"
 
 namespace rt::worker {
 
@@ -146,7 +145,7 @@ struct Daemon {
                                                           idle.notify_all();
                                                         },
                                                         peers) {
-    LaunchBody body{.fence = kFence, .durable_after = durable_after};
+    LaunchBody body{{.fence = kFence, .durable_after = durable_after}};
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/run"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
     pusher.Start();

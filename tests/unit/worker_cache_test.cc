@@ -1,6 +1,5 @@
 // The cache of unpacked trees, on a store in memory.
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include "common/cas/digest.h"
@@ -8,7 +7,7 @@
 #include "common/cas/tree.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/tree_cache.h"
+#include "worker/trees/tree_cache.h"
 
 namespace rt::worker {
 namespace {

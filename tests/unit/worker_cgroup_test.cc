@@ -1,13 +1,12 @@
 // What is written into the files of a cgroup: a plain directory stands for the kernel's.
 // tests/integration/test_memory.py and test_cpu_limit.py have the kernel, where it lets them.
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include "common/base/status.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/cgroup.h"
+#include "worker/limits/cgroup.h"
 
 namespace rt::worker {
 namespace {

@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <set>
 
@@ -10,7 +9,7 @@
 #include "common/base/strings.h"
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/snapshot.h"
-#include "worker/run/push_end.h"
+#include "worker/session/push_end.h"
 
 namespace rt::worker {
 
@@ -156,7 +155,7 @@ TEST_CASE("a push that waits for space blocks no thread, and is committed later"
   std::vector<std::shared_ptr<LiveAttempt>> attempts;
   for (uint32_t trial = 0; trial < 4; ++trial) {
     const std::string name = std::to_string(trial);
-    const LaunchBody body{.fence = {{Owner::Of(TrialId{{1}, trial}), 1, 1}, 0}};
+    const LaunchBody body{{.fence = {{Owner::Of(TrialId{{1}, trial}), 1, 1}, 0}}};
     attempts.push_back(*LiveAttempt::Open(body, RunDir{folder.path + "/run" + name},
                                           {.on_row = [](bool) {}, .on_closed = [] {}}));
     folder.Write("saved" + name + "/weights", (trial < 3 ? "large " : "small ") + name);
@@ -240,7 +239,7 @@ struct ManyAttempts {
   Fence Take(uint32_t row, const std::string& name, Bytes bytes) {
     const Fence fence{{Owner::Of(TrialId{{1}, row}), 1, 1}, 0};
     const std::string number = std::to_string(row);
-    attempts.push_back(*LiveAttempt::Open({.fence = fence}, RunDir{folder.path + "/run" + number},
+    attempts.push_back(*LiveAttempt::Open({{.fence = fence}}, RunDir{folder.path + "/run" + number},
                                           {.on_row = [](bool) {}, .on_closed = [] {}}));
     const std::string saved = folder.path + "/saved" + number;
     std::string text = number;

@@ -107,9 +107,9 @@ TEST_CASE("what begins with a broken checkpoint is not started, and says why") {
   Step(state, Wants(1, {{kOne, false, true}}), 0);
   Step(state, input::Prepared{kOne, false, false, "the checkpoint is broken", 0, true}, 1);
   REQUIRE(ObservedList(state).size() == 1);
-  CHECK(ObservedList(state)[0].exit.launch_failed);
-  CHECK(ObservedList(state)[0].exit.broken_checkpoint);
-  CHECK(ObservedList(state)[0].exit.reason == "the checkpoint is broken");
+  CHECK(ObservedList(state)[0].launch_failed);
+  CHECK(ObservedList(state)[0].broken_checkpoint);
+  CHECK(ObservedList(state)[0].reason == "the checkpoint is broken");
 }
 
 TEST_CASE("the reply of an older epoch is ignored") {
@@ -139,7 +139,7 @@ TEST_CASE("an exit is observed only once it is drained, and until the head lets 
         std::vector<Action>{action::SyncNow{}});
   Observed seen = ObservedList(state)[0];
   CHECK(seen.phase == Observed::Phase::kExited);
-  CHECK(seen.exit.exit_code == 3);
+  CHECK(seen.exit_code == 3);
   CHECK(seen.last_seq == 9);
   CHECK(seen.error.message == "boom");
   CHECK(Step(state, Wants(1, {{kOne, true, false}}), 7).empty());
@@ -154,7 +154,7 @@ TEST_CASE("stop before the launch means it never starts") {
   auto actions = Step(state, input::Prepared{kOne}, 2);
   CHECK(Count<action::Launch>(actions) == 0);
   CHECK(StageOf(state) == Stage::kExited);
-  CHECK_FALSE(ObservedList(state)[0].exit.launch_failed);
+  CHECK_FALSE(ObservedList(state)[0].launch_failed);
 }
 
 TEST_CASE("an attempt that is new and already stopped is not prepared") {
@@ -179,8 +179,8 @@ TEST_CASE("a transient failure is tried again after a pause, a final one is an e
   CHECK(Count<action::Prepare>(Step(state, input::Tick{}, 150)) == 1);
   Step(state, input::Prepared{kOne, false, false, "no such bundle"}, 151);
   Observed seen = ObservedList(state)[0];
-  CHECK(seen.exit.launch_failed);
-  CHECK(seen.exit.reason == "no such bundle");
+  CHECK(seen.launch_failed);
+  CHECK(seen.reason == "no such bundle");
 }
 
 TEST_CASE("an attempt that was evicted is ended by the next daemon, also after a false alarm") {
@@ -198,7 +198,7 @@ TEST_CASE("recovered attempts are listed, and go on where they were") {
   Step(state, input::Recovered{kTwo, 13, ExitFacts{.exit_code = 1, .witnessed = false}}, 0);
   CHECK(ObservedList(state).size() == 2);
   Step(state, input::Drained{kTwo, 4, {}}, 1);
-  CHECK_FALSE(ObservedList(state)[1].exit.witnessed);
+  CHECK_FALSE(ObservedList(state)[1].witnessed);
   auto actions = Step(state, Wants(1, {{kOne, false, false}}), 2);
   CHECK(actions == std::vector<Action>{action::Forget{kTwo}, action::SyncSoon{}});
 }

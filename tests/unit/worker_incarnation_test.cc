@@ -1,10 +1,9 @@
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/incarnation.h"
+#include "worker/launch/incarnation.h"
 
 namespace rt::worker {
 

@@ -1,19 +1,19 @@
 // Who may be blamed for an exit: real shims and programs, and launchers that take over from others
 // as a restarted daemon does.
-#include <catch2/catch.hpp>
-
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "common/base/status.h"
 #include "common/cas/mem_store.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/launcher.h"
-#include "worker/run/shim_file.h"
+#include "worker/launch/launcher.h"
+#include "worker/launch/shim_file.h"
 
 namespace rt::worker {
 namespace {
@@ -37,7 +37,7 @@ struct OneNode {
                                       fetcher);
   }
   static pid_t Start(Launcher& launcher, const std::vector<std::string>& argv) {
-    LaunchBody body{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}};
+    LaunchBody body{{.fence = kFence, .argv = argv, .env = {{"PATH", "/usr/bin:/bin"}}}};
     REQUIRE(launcher.Prepare(body).ok());
     auto started = launcher.Launch(body, true);
     REQUIRE(started.ok());
@@ -127,10 +127,19 @@ TEST_CASE("a program that was dead before the daemon came was seen by nobody, wh
   CHECK_FALSE(exit.witnessed);
 }
 
+TEST_CASE("a launch that the head refuses fails with its reason") {
+  OneNode node;
+  auto launcher = node.Daemon();
+  LaunchBody body{{.fence = kFence, .refusal = "too long"}};
+  const absl::Status refused = launcher->Prepare(body);
+  CHECK(absl::IsInvalidArgument(refused));
+  CHECK(MessageOf(refused) == "too long");
+}
+
 TEST_CASE("of what was about to start when its daemon died nothing is left, nor its socket") {
   OneNode node;
   auto first = node.Daemon();
-  LaunchBody body{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}};
+  LaunchBody body{{.fence = kFence, .argv = {"true"}, .env = {{"PATH", "/usr/bin:/bin"}}}};
   REQUIRE(first->Prepare(body).ok());
   REQUIRE(WriteFileAtomic(first->SocketOf(kFence), "").ok());
   REQUIRE(ArmFailpoints("worker.launch.after_body=error", "worker").ok());

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "worker/core/worker_core.h"
-#include "worker/run/loop_activity.h"
-#include "worker/run/loop_watch.h"
+#include "worker/loop/loop_activity.h"
+#include "worker/loop/loop_watch.h"
 
 namespace rt::worker {
 namespace {
@@ -109,8 +109,8 @@ TEST_CASE("an attempt whose daemon hung in it ends, and is not started again") {
   REQUIRE(ObservedList(state).size() == 1);
   const Observed seen = ObservedList(state)[0];
   CHECK(seen.phase == Observed::Phase::kExited);
-  CHECK(seen.exit.witnessed);
-  CHECK(seen.exit.reason == "hung");
+  CHECK(seen.witnessed);
+  CHECK(seen.reason == "hung");
   CHECK(seen.last_seq == 4);
   const std::vector<Action> forgotten = Step(state, input::Desired{1, {}}, 3);
   CHECK(std::count(forgotten.begin(), forgotten.end(), Action{action::Forget{kOne}}) == 1);

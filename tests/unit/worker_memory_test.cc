@@ -1,12 +1,11 @@
 // Who belongs to an attempt, and what they use together.
-#include <catch2/catch.hpp>
-
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <vector>
 
-#include "worker/run/memory_watch.h"
+#include "worker/limits/memory_watch.h"
 
 namespace rt::worker {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "worker/run/metric_keys.h"
+#include "worker/session/metric_keys.h"
 
 namespace rt::worker {
 namespace {

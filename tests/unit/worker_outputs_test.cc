@@ -1,17 +1,16 @@
 // The comparison of a working directory with its bundle, and the keeper of what it finds, with a
 // store in memory and a head that does as it is told.
-#include <catch2/catch.hpp>
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "tests/unit/push_doubles.h"
 #include "worker/checkpoint/output_keeper.h"
-#include "worker/run/run_dirs.h"
-#include "worker/run/work_dir.h"
+#include "worker/launch/run_dirs.h"
+#include "worker/launch/work_dir.h"
 
 namespace rt::worker {
 namespace {
@@ -31,7 +30,7 @@ struct Place {
   Place() {
     for (const char* name : {"a", "b", "sub/c"}) root.Write(std::string("tree/") + name, "text");
     fs::create_symlink("a", root.path + "/tree/link");
-    LaunchBody body{.bundle = "x"};
+    LaunchBody body{{.bundle = "x"}};
     REQUIRE(MakeWorkDir(body, root.path + "/tree", root.path + "/work").ok());
   }
   std::string At(const std::string& name) const { return root.path + "/work/" + name; }
@@ -146,7 +145,7 @@ TEST_CASE("written: beyond the bounds the larger files are left out, by name") {
 TEST_CASE("written: a directory of more entries than are looked at may hold something new") {
   const Folder root;
   for (int i = 0; i < 1'001; ++i) root.Write("tree/" + std::to_string(i), "");
-  REQUIRE(MakeWorkDir({.bundle = "x"}, root.path + "/tree", root.path + "/work").ok());
+  REQUIRE(MakeWorkDir(LaunchBody{{.bundle = "x"}}, root.path + "/tree", root.path + "/work").ok());
   const Baseline base{root.path + "/tree", kLater};
   CHECK(MayHaveWritten(root.path + "/work", base));
   CHECK(FindWritten(root.path, {{"work", base}}, {}).empty());
@@ -229,7 +228,8 @@ struct Node {
     keeper->Start();
   }
   LaunchBody Run(const Fence& fence, const std::string& text) {
-    LaunchBody body{.fence = fence, .started_at = kLater};
+    LaunchBody body{{.fence = fence}};
+    body.started_at = kLater;
     REQUIRE(dirs->Make(fence).ok());
     const RunDir dir = dirs->Of(fence);
     REQUIRE(RunDirs::Write(dir.body(), ToJson(body).Dump()).ok());

@@ -1,11 +1,11 @@
 // Ports for several ranks to meet at.
-#include <catch2/catch.hpp>
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "worker/run/port_keeper.h"
+#include <catch2/catch.hpp>
+
+#include "worker/launch/port_keeper.h"
 
 namespace rt::worker {
 namespace {

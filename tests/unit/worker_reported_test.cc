@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "tests/unit/push_doubles.h"
-#include "worker/run/reported_files.h"
-#include "worker/run/written.h"
+#include "worker/session/reported_files.h"
+#include "worker/session/written.h"
 
 namespace rt::worker {
 namespace {

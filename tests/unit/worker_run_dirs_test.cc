@@ -8,7 +8,7 @@
 #include "common/base/limits.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/run_dirs.h"
+#include "worker/launch/run_dirs.h"
 
 namespace rt::worker {
 namespace {

@@ -1,20 +1,19 @@
 // The real rt-shim with real processes.
-#include <catch2/catch.hpp>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/base/strings.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 #include "tests/temp_dir.h"
-#include "worker/run/launcher.h"
-#include "worker/run/log_reader.h"
-#include "worker/run/shim_file.h"
+#include "worker/launch/launcher.h"
+#include "worker/launch/shim_file.h"
+#include "worker/session/log_reader.h"
 
 namespace rt::worker {
 namespace {

@@ -1,5 +1,6 @@
 // What a program may do with its attempt's socket, and what it may not.
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -9,8 +10,8 @@
 #include <thread>
 
 #include "tests/unit/push_doubles.h"
-#include "worker/run/refusal_log.h"
-#include "worker/run/trial_socket.h"
+#include "worker/session/refusal_log.h"
+#include "worker/session/trial_socket.h"
 
 namespace rt::worker {
 namespace {
@@ -50,8 +51,9 @@ class HoldingHead : public SlowHead {
 
 class Client {
  public:
-  explicit Client(const std::string& path)
-      : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  Client() : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit Client(const std::string& path) : Client() { Connect(path); }
+  void Connect(const std::string& path) const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -122,6 +124,11 @@ struct Site {
     REQUIRE(EnsureDirectory(folder.path + "/job").ok());
     attempt = *LiveAttempt::Open(body, RunDir{folder.path + "/job"},
                                  {.on_row = [](bool) {}, .on_closed = [] {}});
+    socket.OnFull([this](const std::string& why) {
+      std::lock_guard lock(mutex);
+      told.push_back(why);
+      changed.notify_all();
+    });
     socket.Start();
     REQUIRE(socket.Listen(attempt, path).ok());
   }
@@ -130,6 +137,14 @@ struct Site {
     socket.Stop();
     pool.Stop();
   }
+  void AwaitTold(size_t count) {
+    std::unique_lock lock(mutex);
+    REQUIRE(changed.wait_for(lock, std::chrono::milliseconds(kPatienceMs),
+                             [&] { return told.size() >= count; }));
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> told;  // Why no trial can connect.
   Folder folder;
   const std::string path = folder.path + "/socket";
   HoldingHead head;
@@ -140,6 +155,27 @@ struct Site {
 };
 
 const std::string kCall = "{\"op\":\"driver\",\"id\":1,\"call\":{\"op\":\"experiment_wait\"}}\n";
+
+TEST_CASE("a daemon without free descriptors says so once, and when trials can connect again") {
+  Site site;
+  Client client;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int lowest = ::dup(0);
+  ::close(lowest);
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest);  // No other is free below it.
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  client.Connect(site.path);
+  site.AwaitTold(1);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  site.AwaitTold(2);
+  CHECK(client.Greet());
+  CHECK(site.told[0] == "trials cannot connect: all " + std::to_string(lowest) +
+                            " files that rt-worker may open are open; raise its limit (ulimit -n)");
+  CHECK(site.told[1].empty());
+  CHECK(site.told.size() == 2);
+}
 
 TEST_CASE("large answers that a driver does not read are not kept, and reach it once it reads") {
   constexpr size_t kCalls = 40;

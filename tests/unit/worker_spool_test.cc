@@ -1,11 +1,10 @@
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <fstream>
 
 #include "common/base/limits.h"
 #include "tests/temp_dir.h"
-#include "worker/run/spool.h"
+#include "worker/session/spool.h"
 
 namespace rt::worker {
 namespace {

@@ -1,6 +1,5 @@
 // What lies on a node: served while it arrives, kept within bounds, and never believed unread.
 #include <catch2/catch.hpp>
-
 #include <filesystem>
 #include <future>
 
@@ -9,8 +8,8 @@
 #include "common/cas/tree.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
-#include "worker/run/tree_fetcher.h"
-#include "worker/run/tree_files.h"
+#include "worker/trees/tree_fetcher.h"
+#include "worker/trees/tree_files.h"
 
 namespace rt::worker {
 namespace {

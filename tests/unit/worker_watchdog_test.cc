@@ -5,8 +5,8 @@
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "worker/core/worker_core.h"
-#include "worker/run/log_patterns.h"
-#include "worker/run/report_intervals.h"
+#include "worker/session/log_patterns.h"
+#include "worker/session/report_intervals.h"
 
 namespace rt::worker {
 namespace {
@@ -46,8 +46,8 @@ TEST_CASE("a program that hangs is asked for its stacks, then killed, and said t
   Step(state, input::Exited{kOne, {.signal = 9}}, 2'000);
   Step(state, input::Drained{kOne, 3, {}}, 2'001);
   REQUIRE(ObservedList(state).size() == 1);
-  CHECK(ObservedList(state)[0].exit.hung);
-  CHECK(ObservedList(state)[0].exit.reason == "it hangs");
+  CHECK(ObservedList(state)[0].hung);
+  CHECK(ObservedList(state)[0].reason == "it hangs");
 }
 
 TEST_CASE("a program that returns after all has not hung") {
@@ -58,7 +58,7 @@ TEST_CASE("a program that returns after all has not hung") {
   Step(state, input::Hung{kOne, "it hangs"}, 100);
   Step(state, input::Exited{kOne, {.exit_code = 0}}, 150);
   Step(state, input::Drained{kOne, 3, {}}, 151);
-  CHECK_FALSE(ObservedList(state)[0].exit.hung);
+  CHECK_FALSE(ObservedList(state)[0].hung);
 }
 
 TEST_CASE("patterns are found in a line of the last 64 KiB of either stream") {

@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
 #include "common/cas/blob_store.h"
-#include "worker/run/kept_outputs.h"
-#include "worker/run/tree_cache.h"
+#include "worker/loop/kept_outputs.h"
+#include "worker/trees/tree_cache.h"
 
 namespace rt::worker {
 

@@ -15,8 +15,8 @@
 #include "common/run/files.h"
 #include "worker/checkpoint/snapshot.h"
 #include "worker/checkpoint/taken.h"
-#include "worker/run/reported_files.h"
-#include "worker/run/tree_files.h"
+#include "worker/session/reported_files.h"
+#include "worker/trees/tree_files.h"
 
 namespace rt::worker {
 namespace fs = std::filesystem;

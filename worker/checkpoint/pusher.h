@@ -25,10 +25,10 @@
 #include "common/base/limits.h"
 #include "common/cas/tree.h"
 #include "worker/checkpoint/replica_uploader.h"
-#include "worker/run/checkpoint_pushes.h"
-#include "worker/run/head_calls.h"
-#include "worker/run/local_trees.h"
-#include "worker/run/peer_replicas.h"
+#include "worker/session/checkpoint_pushes.h"
+#include "worker/session/head_calls.h"
+#include "worker/session/peer_replicas.h"
+#include "worker/trees/local_trees.h"
 
 namespace rt::worker {
 

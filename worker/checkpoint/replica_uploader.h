@@ -17,8 +17,8 @@
 #include <utility>
 
 #include "common/cas/blob_store.h"
-#include "worker/run/head_calls.h"
-#include "worker/run/local_trees.h"
+#include "worker/session/head_calls.h"
+#include "worker/trees/local_trees.h"
 
 namespace rt::worker {
 

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/cas/tree.h"
-#include "worker/run/live_attempt.h"
+#include "worker/session/live_attempt.h"
 
 namespace rt::worker {
 

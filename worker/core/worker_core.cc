@@ -345,14 +345,21 @@ std::vector<Observed> ObservedList(const WorkerState& state) {
     Observed observed{.fence = fence, .phase = PhaseOf(attempt.stage), .pid = attempt.pid,
                       .port = attempt.port};
     if (attempt.stage == Stage::kExited) {
-      observed.exit = attempt.exit;
+      const ExitFacts& exit = attempt.exit;
+      observed.exit_code = exit.exit_code;
+      observed.signal = exit.signal;
+      observed.witnessed = exit.witnessed;
+      observed.launch_failed = exit.launch_failed;
+      observed.broken_checkpoint = exit.broken_checkpoint;
+      observed.hung = exit.hung;
+      observed.reason = exit.reason;
       const bool is_ended_for_it = (attempt.suspend || attempt.evicting) && attempt.term_at;
       observed.suspended = attempt.suspended || is_ended_for_it;
       observed.orphaned = observed.suspended && attempt.orphaned;
-      if (observed.orphaned) observed.exit.reason = kOrphaned;
+      if (observed.orphaned) observed.reason = kOrphaned;
       observed.last_seq = attempt.last_seq;
       observed.error = attempt.error;
-      observed.log_matches = attempt.log_matches;
+      observed.log_matches = {attempt.log_matches.begin(), attempt.log_matches.end()};
     }
     list.push_back(std::move(observed));
   }

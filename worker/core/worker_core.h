@@ -1,5 +1,5 @@
 // What a worker daemon decides: desired x observed -> actions. Pure: no clock, thread, file or
-// socket; the daemon (worker/run/worker_loop.h) and the simulator drive the same code.
+// socket; the daemon (worker/loop/worker_loop.h) and the simulator drive the same code.
 //
 // The driver of this core
 //   * gives every input to Step, in the order things happened, with the time it happened at;
@@ -34,16 +34,12 @@
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/observed.h"
 
 namespace rt::worker {
 
-// A user's exception, or the end of standard error.
-struct Error {
-  std::string kind;
-  std::string message;
-  std::string traceback;
-  friend bool operator==(const Error&, const Error&) = default;
-};
+using Error = ErrorInfo;
+using rt::Observed;
 
 // How a process ended; exit_code and signal are those of the user's process.
 struct ExitFacts {
@@ -55,23 +51,6 @@ struct ExitFacts {
   bool broken_checkpoint = false;  // It was not launched: that is not what was saved.
   bool hung = false;  // It was ended because it had not reported for too long.
   friend bool operator==(const ExitFacts&, const ExitFacts&) = default;
-};
-
-// What Sync says of one attempt; the values of Phase are those of rt.v1.Observed.
-struct Observed {
-  enum class Phase : uint8_t { kPreparing = 1, kRunning = 2, kExited = 3 };
-  Fence fence;
-  Phase phase = Phase::kPreparing;
-  uint64_t pid = 0;  // Of the user's process.
-  uint32_t port = 0;  // Kept for several ranks to meet at; 0: none.
-  ExitFacts exit;    // The rest only when exited.
-  bool suspended = false;  // It ended because it was asked to save and end.
-  bool orphaned = false;   // It was asked because no head answered.
-  uint64_t last_seq = 0;
-  uint64_t acked_seq = 0;             // Of its spool; filled in when it is sent.
-  std::vector<uint32_t> log_matches;  // Patterns, by their place, found at the end of its log.
-  Error error;
-  friend bool operator==(const Observed&, const Observed&) = default;
 };
 
 namespace input {

@@ -3,14 +3,14 @@
 // own: a connection carries a bounded number of calls, and Sync must not wait for one to end.
 #pragma once
 
-#include <memory>
-
 #include <grpcpp/channel.h>
 
+#include <memory>
+
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/head_calls.h"
-#include "worker/run/kept_outputs.h"
-#include "worker/run/live_attempt.h"
+#include "worker/loop/kept_outputs.h"
+#include "worker/session/head_calls.h"
+#include "worker/session/live_attempt.h"
 
 namespace rt::worker {
 

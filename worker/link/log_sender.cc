@@ -4,10 +4,10 @@
 
 #include "common/base/limits.h"
 #include "common/run/files.h"
+#include "worker/launch/shim_file.h"
 #include "worker/link/own_log.h"
 #include "worker/link/wire.h"
-#include "worker/run/shim_file.h"
-#include "worker/run/log_reader.h"
+#include "worker/session/log_reader.h"
 
 namespace rt::worker {
 namespace {

@@ -2,6 +2,8 @@
 // Thread-safe.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <atomic>
 #include <map>
 #include <memory>
@@ -9,10 +11,8 @@
 #include <set>
 #include <thread>
 
-#include <grpcpp/channel.h>
-
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/launcher.h"
+#include "worker/launch/launcher.h"
 
 namespace rt::worker {
 

@@ -16,8 +16,8 @@
 #include "common/rpc/identity.h"
 #include "rt/v1/checkpoint.pb.h"
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/peer_replicas.h"
-#include "worker/run/tree_fetcher.h"
+#include "worker/session/peer_replicas.h"
+#include "worker/trees/tree_fetcher.h"
 
 namespace rt::worker {
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/identity.h"
-#include "worker/run/local_trees.h"
+#include "worker/trees/local_trees.h"
 
 namespace rt::worker {
 

@@ -2,16 +2,16 @@
 // verdicts back. A row waits for company at most limits::kReportDelayMax. Owns one thread.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include <grpcpp/channel.h>
-
 #include "rt/v1/worker.grpc.pb.h"
-#include "worker/run/live_attempt.h"
+#include "worker/session/live_attempt.h"
 
 namespace rt::worker {
 

@@ -10,6 +10,7 @@
 #include "common/base/strings.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/identity.h"
+#include "common/rpc/launch_wire.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "worker/link/wire.h"
@@ -80,9 +81,10 @@ void SyncLoop::SetNotice(std::optional<Notice> notice) {
   changed_.notify_all();
 }
 
-void SyncLoop::SetFault(std::string why) {
+void SyncLoop::SetFault(FaultSource source, std::string why) {
   std::lock_guard lock(mutex_);
-  fault_ = std::move(why);
+  faults_.erase(source);
+  if (!why.empty()) faults_[source] = std::move(why);
   dirty_ = true;
   changed_.notify_all();
 }
@@ -176,8 +178,9 @@ void SyncLoop::Send() {
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
   request.set_away_for_ms(away_for_);
-  request.set_trouble(fault_);
-  for (const Observed& observed : loop_.observed()) ToWire(observed, request.add_observed());
+  if (!faults_.empty()) request.set_trouble(faults_.begin()->second);
+  for (const Observed& observed : loop_.observed())
+    *request.add_observed() = EncodeObserved(observed);
   for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());
   calls_.push_back(call);
   stub_->async()->Sync(&call->context, &call->request, &call->reply,
@@ -241,6 +244,18 @@ bool SyncLoop::IsNews(const v1::SyncReply& reply) const {
          (reply.epoch() == seen_epoch_ && reply.version() >= seen_version_);
 }
 
+// A body that cannot be read is asked for again, as one that did not come.
+bool SyncLoop::TakeBody(const std::string& bytes, const Fence& fence, LaunchBody& body) {
+  absl::StatusOr<LaunchSpec> spec = DecodeLaunch(bytes);
+  if (!spec.ok()) {
+    RT_LOG(kError) << rt::ToString(fence) << ": the head sent " << MessageOf(spec.status());
+    return false;
+  }
+  static_cast<LaunchSpec&>(body) = *std::move(spec);
+  body.fence = fence;
+  return true;
+}
+
 void SyncLoop::Take(const v1::SyncReply& reply) {
   ReachFailpoint("worker.sync.before_take");
   seen_epoch_ = reply.epoch();
@@ -251,11 +266,13 @@ void SyncLoop::Take(const v1::SyncReply& reply) {
   std::vector<LaunchBody> bodies;
   for (const v1::Desired& one : reply.desired()) {
     const Fence fence = FromWire(one.fence());
+    LaunchBody body;
+    const bool has_body = !one.body().empty() && TakeBody(one.body(), fence, body);
     desired.attempts.push_back(
-        {fence, one.stop(), one.has_body(), one.suspend(), one.judged_seq(), one.move(),
+        {fence, one.stop(), has_body, one.suspend(), one.judged_seq(), one.move(),
          one.move_for_ms() == 0 ? 0 : WallClock() + one.move_for_ms(), one.whole_seq(),
          one.has_after() ? std::optional(FromWire(one.after())) : std::nullopt});
-    if (one.has_body()) bodies.push_back(FromWire(one.body(), fence));
+    if (has_body) bodies.push_back(std::move(body));
   }
   loop_.PostDesired(std::move(desired), std::move(bodies));
 }

@@ -3,21 +3,26 @@
 // with growing pauses; a reply older than one that was taken is dropped. Owns one thread.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
-
-#include <grpcpp/channel.h>
 
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/link/log_sender.h"
+#include "worker/loop/worker_loop.h"
 #include "worker/notice/notice_source.h"
-#include "worker/run/worker_loop.h"
 
 namespace rt::worker {
+
+// Who says why the daemon can take no work; of several the first is reported.
+enum class FaultSource { kLoop, kSocket };
 
 class SyncLoop {
  public:
@@ -34,7 +39,8 @@ class SyncLoop {
   // The node was given notice, or the notice was withdrawn; the head hears of it at once.
   void SetNotice(std::optional<Notice> notice);
   // Why the node can take no work now; empty: it can.
-  void SetFault(std::string why);
+  // Of each source the newest; empty: none any more.
+  void SetFault(FaultSource source, std::string why);
   // The last Sync: this daemon stops, and one is back within `away_for`. Returns once the head has
   // heard it, or no head has within `wait`. A node that was given notice announces nothing.
   void Leave(Millis away_for, Millis wait);
@@ -51,6 +57,7 @@ class SyncLoop {
   void CatchUp(const v1::SyncReply& reply);
   bool IsNews(const v1::SyncReply& reply) const;
   void Take(const v1::SyncReply& reply);
+  static bool TakeBody(const std::string& bytes, const Fence& fence, LaunchBody& body);
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   WorkerLoop& loop_;
@@ -62,7 +69,7 @@ class SyncLoop {
   bool stopping_ = false;
   v1::Inventory inventory_;
   std::optional<Notice> notice_;
-  std::string fault_;
+  std::map<FaultSource, std::string> faults_;
   Millis away_for_ = 0;  // Announced from here on; 0: it stays.
   bool is_away_told_ = false, is_away_lost_ = false;  // A head has heard it, or none will.
   bool dirty_ = true;

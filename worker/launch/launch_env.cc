@@ -1,0 +1,79 @@
+#include "worker/launch/launch_env.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "common/base/strings.h"
+#include "common/run/files.h"
+#include "common/run/open_files.h"
+
+namespace rt::worker {
+namespace {
+
+// Ours alone: what tunes gRPC in this daemon, and what another attempt's process left to us.
+bool IsPrivate(std::string_view name) {
+  return name.starts_with("GRPC_") || name == "RT_TOKEN" || name == "RT_SOCKET" ||
+         name == "RT_TRIAL_ID" || name == "RT_JOB_ID" || name == "RT_CHECKPOINT_DIR" ||
+         name == "RT_EXPERIMENT_ID" || name == "RT_CONFIG" || name == "RT_BUNDLE" ||
+         name == "RT_FAILPOINTS" || name == kFoundOpenFiles;
+}
+
+}  // namespace
+
+std::string FindPythonDir(const std::string& bin_dir) {
+  const char* told = std::getenv("RT_PYTHON_DIR");
+  if (told != nullptr && *told != 0) return told;
+  for (const char* below : {"/../../../python", "/../share/rt/python"}) {
+    std::string candidate = bin_dir + below;
+    if (!Exists(candidate + "/rt/__init__.py")) continue;
+    char resolved[4096];
+    return ::realpath(candidate.c_str(), resolved) != nullptr ? std::string(resolved) : candidate;
+  }
+  return "";
+}
+
+std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
+                                   const std::string& socket, const NodeFacts& node,
+                                   const std::vector<std::string>& inputs) {
+  std::map<std::string, std::string> env;
+  for (char** at = environ; *at != nullptr; ++at) {
+    std::string_view entry = *at;
+    size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || IsPrivate(entry.substr(0, equals))) continue;
+    env[std::string(entry.substr(0, equals))] = entry.substr(equals + 1);
+  }
+  // A trial sees the gpus that it holds and no others; a driver that holds none sees them all.
+  if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
+    env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
+  for (const auto& [name, value] : body.env) env[name] = value;
+  if (body.port != 0) env["MASTER_PORT"] = std::to_string(body.port);
+  const Owner& owner = body.fence.attempt.owner;
+  if (owner.is_trial()) {
+    env["RT_EXPERIMENT_ID"] = std::to_string(owner.group);
+    env["RT_TRIAL_ID"] = rt::ToString(owner.trial());
+  } else {
+    env["RT_JOB_ID"] = std::to_string(owner.group);
+  }
+  env["RT_ATTEMPT"] = std::to_string(body.fence.attempt.number);
+  env["RT_CONFIG"] = dir.config();
+  env["RT_SOCKET"] = socket;
+  env["RT_TOKEN"] = body.token;
+  env["RT_TRIAL_DIR"] = dir.trial();
+  env["RT_BIN"] = node.bin_dir;
+  // Last, so that `rt report` is found where nothing else is called so.
+  std::string& programs = env["PATH"];
+  programs = (programs.empty() ? "/usr/local/bin:/usr/bin:/bin" : programs) + ":" + node.bin_dir;
+  if (!body.bundle.empty()) env["RT_BUNDLE"] = body.bundle;  // A driver's experiments inherit it.
+  if (!body.checkpoint.empty()) env["RT_CHECKPOINT_DIR"] = dir.checkpoint();
+  for (size_t i = 0; i < inputs.size(); ++i) env[body.inputs[i].env] = inputs[i];
+  if (!node.python_dir.empty()) {
+    std::string& path = env["PYTHONPATH"];
+    path = path.empty() ? node.python_dir : node.python_dir + ":" + path;
+  }
+  std::vector<std::string> list;
+  for (const auto& [name, value] : env) list.push_back(name + "=" + value);
+  return list;
+}
+
+}  // namespace rt::worker
