@@ -355,7 +355,8 @@ TEST_CASE("pools: lists and the status show machines that were asked for") {
   head.Join(1, "t1");
   REQUIRE(head.Do(input::CreateToken{"t2", "worker", 60'000, ""}).verdict.ok());
   REQUIRE(head.Do(input::UseToken{"t2", "worker-2"}).verdict.ok());
-  for (const Json& node : NodeListView(head.core, facts).Find("items")->array())
+  const Json nodes = NodeListView(head.core, facts);
+  for (const Json& node : nodes.Find("items")->array())
     CHECK(node.GetString("state") != "REQUESTED");
   CHECK(StatusView(head.core, facts).Find("nodes")->Find("by_state")->Find("REQUESTED") == nullptr);
 }
