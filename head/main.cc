@@ -13,8 +13,8 @@
 #include <future>
 
 #include "common/base/check.h"
-#include "common/base/log.h"
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/self_probe.h"

@@ -280,7 +280,7 @@ inline constexpr Millis kReconcileEvery = 100;
 // Of autoscaling.hooks: commands at a time, those that wait, and the bytes kept of what one says.
 inline constexpr size_t kHooksQueuedMax = 1'024;
 inline constexpr size_t kHookOutputMax = 4'096;
-// Nodes that have left the cluster, which lists of nodes still show. Each spot machine that came and
+// Nodes that left the cluster, which lists of nodes still show. Each spot machine that came and
 // went is one. Apply drops the oldest beyond it, so that the number is part of the meaning of
 // NodeGone: it never changes.
 inline constexpr size_t kGoneNodesKept = 1'000;

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <future>
 
-#include "common/base/log.h"
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/failpoint.h"
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
 #include "common/base/limits.h"
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/subprocess.h"

@@ -1,5 +1,5 @@
-// A provider of tests: machines with given names lie on a shelf, and are switched on and off. What a
-// provider needs besides its own files is one line in a registry.
+// A provider of tests: machines with given names lie on a shelf, and are switched on and off. What
+// a provider needs besides its own files is one line in a registry.
 #pragma once
 
 #include <memory>
