@@ -14,10 +14,13 @@ const std::vector<std::string> kHookNames = {"scale_up", "scale_down", "node_rea
 absl::Status CheckScalingKeys(const Json& json, const std::vector<std::string>& known,
                               const std::string& what) {
   if (!json.is_object()) return Invalid(what + " must be an object");
-  for (const auto& [key, value] : json.object())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return Invalid("unknown key '" + key + "' in " + what, DidYouMean(key, known));
-  return absl::OkStatus();
+  const auto& object = json.object();
+  const auto unknown = std::find_if(object.begin(), object.end(), [&](const auto& item) {
+    return std::find(known.begin(), known.end(), item.first) == known.end();
+  });
+  if (unknown == object.end()) return absl::OkStatus();
+  return Invalid("unknown key '" + unknown->first + "' in " + what,
+                 DidYouMean(unknown->first, known));
 }
 
 absl::StatusOr<PoolSpec> ReadPool(const Json& json) {

@@ -70,10 +70,10 @@ void WaitForExit(const WorkerProcess& process, milliseconds span) {
 }
 
 // SIGTERM to all, SIGKILL to those that are still there after 10 s.
-void EndProcesses(std::vector<std::pair<std::string, WorkerProcess>> processes) {
-  for (auto& [name, process] : processes) process.Kill(SIGTERM);
+void EndProcesses(const std::vector<std::pair<std::string, WorkerProcess>>& processes) {
+  for (const auto& [name, process] : processes) process.Kill(SIGTERM);
   const auto until = Clock::now() + kTerminateMax;
-  for (auto& [name, process] : processes) {
+  for (const auto& [name, process] : processes) {
     WaitForExit(process, std::chrono::duration_cast<milliseconds>(until - Clock::now()));
     if (process.running()) {
       RT_LOG(kWarning) << name << " does not end; killing it";
@@ -177,7 +177,7 @@ class LocalProviderImpl final : public LocalProvider {
       }
     }
     Wake();  // It watches their descriptors.
-    EndProcesses(std::move(processes));
+    EndProcesses(processes);
     for (const std::string& name : names) {
       RT_RETURN_IF_ERROR(RemoveDirectory(DirectoryOf(name)));
       std::lock_guard lock(mutex_);
@@ -195,7 +195,7 @@ class LocalProviderImpl final : public LocalProvider {
       if (kept.up) processes.emplace_back(name, std::move(kept.process));
       kept.up = false;
     }
-    EndProcesses(std::move(processes));
+    EndProcesses(processes);
     for (auto& [name, kept] : kept_) {
       unlink((kept.directory + "/pid").c_str());
       unlink((kept.directory + "/pid.start").c_str());
@@ -236,7 +236,9 @@ class LocalProviderImpl final : public LocalProvider {
     for (const auto& entry :
          std::filesystem::directory_iterator(options_.context.cluster_dir, error)) {
       std::optional<Kept> kept = ReadMachine(entry.path().string());
-      if (kept.has_value()) kept_.emplace(kept->worker.name, *std::move(kept));
+      if (!kept.has_value()) continue;
+      const std::string name = kept->worker.name;
+      kept_.emplace(name, *std::move(kept));
     }
   }
   // Nothing when the directory is no machine, or one of another cluster.

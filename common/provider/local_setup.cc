@@ -24,10 +24,13 @@ Bytes MemoryOfMachine() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PA
 absl::Status CheckLocalKeys(const Json& json, const std::vector<std::string>& known,
                             const std::string& what) {
   if (!json.is_object()) return Invalid(what + " must be an object");
-  for (const auto& [key, value] : json.object())
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return Invalid("unknown key '" + key + "' in " + what, DidYouMean(key, known));
-  return absl::OkStatus();
+  const auto& object = json.object();
+  const auto unknown = std::find_if(object.begin(), object.end(), [&](const auto& item) {
+    return std::find(known.begin(), known.end(), item.first) == known.end();
+  });
+  if (unknown == object.end()) return absl::OkStatus();
+  return Invalid("unknown key '" + unknown->first + "' in " + what,
+                 DidYouMean(unknown->first, known));
 }
 
 class LocalSetup final : public ProviderSetup {
