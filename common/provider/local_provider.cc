@@ -70,10 +70,10 @@ void WaitForExit(const WorkerProcess& process, milliseconds span) {
 }
 
 // SIGTERM to all, SIGKILL to those that are still there after 10 s.
-void EndProcesses(const std::vector<std::pair<std::string, WorkerProcess>>& processes) {
-  for (const auto& [name, process] : processes) process.Kill(SIGTERM);
+void EndProcesses(std::vector<std::pair<std::string, WorkerProcess>>& processes) {
+  for (auto& [name, process] : processes) process.Kill(SIGTERM);
   const auto until = Clock::now() + kTerminateMax;
-  for (const auto& [name, process] : processes) {
+  for (auto& [name, process] : processes) {
     WaitForExit(process, std::chrono::duration_cast<milliseconds>(until - Clock::now()));
     if (process.running()) {
       RT_LOG(kWarning) << name << " does not end; killing it";
