@@ -62,7 +62,7 @@ struct Dumper {
   }
   template <HasFields T>
   void Put(const T& value) {
-    ForEachField(value, [this](const char*, const auto& field) { Put(field); });
+    ForEachField(value, [this](const char*, const auto& field) { this->Put(field); });
   }
 };
 

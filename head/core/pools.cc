@@ -68,6 +68,7 @@ std::vector<Demand> DemandOf(const Index& index) {
   std::sort(queues.begin(), queues.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Demand> demands;
+  demands.reserve(queues.size());
   for (auto& [order, demand] : queues) demands.push_back(std::move(demand));
   return demands;
 }
@@ -284,7 +285,10 @@ std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis 
     } else {
       what = "a machine is about to be requested";
     }
-    said.push_back("pool " + name + ": " + what);
+    std::string& text = said.emplace_back("pool ");
+    text += name;
+    text += ": ";
+    text += what;
   }
   return Join(said, "; ");
 }
