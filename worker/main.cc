@@ -29,6 +29,7 @@
 #include "worker/gpu/gpu_watch.h"
 #include "worker/launch/incarnation.h"
 #include "worker/link/away.h"
+#include "worker/link/barrier_link.h"
 #include "worker/link/head_link.h"
 #include "worker/link/join.h"
 #include "worker/link/local_address.h"
@@ -100,17 +101,17 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
                                        LocalTrees& trees, PeerMembers& members,
-                                       PeerServerOptions::Replicate replicate) {
+                                       PeerServerOptions::Replicate replicate, Barriers& barriers) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
-  auto server = PeerServer::Start({.host = host,
-                                   .port = flags.peer_port,
-                                   .bytes_per_second = flags.peer_bandwidth,
-                                   .replicate = std::move(replicate),
-                                   .check_member = [&members](uint64_t node) {
-                                     return members.Check(node);
-                                   }},
-                                  credentials, trees);
+  auto server =
+      PeerServer::Start({.host = host,
+                         .port = flags.peer_port,
+                         .bytes_per_second = flags.peer_bandwidth,
+                         .replicate = std::move(replicate),
+                         .check_member = [&members](uint64_t node) { return members.Check(node); },
+                         .barriers = &barriers},
+                        credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
   return nullptr;
@@ -127,7 +128,7 @@ struct Trees {
         fetcher(store, local, &peers) {}
   // `pushes`: keeps the replicas that other nodes request here.
   void Serve(const Flags& flags, const Credentials& credentials, CheckpointPusher& pushes,
-             std::function<uint64_t()> head_epoch) {
+             Barriers& barriers, std::function<uint64_t()> head_epoch) {
     auto replicate = [this, &pushes](const PeerServerOptions::ReplicaRequest& asked) {
       auto from = peers.At(asked.manifest, asked.node, asked.address);
       pushes.uploader().Expect(asked.fence, asked.manifest);
@@ -138,7 +139,7 @@ struct Trees {
       else pushes.uploader().AddUnsure(asked.fence, asked.manifest, asked.row);
       return taken;
     };
-    server = ServePeers(flags, credentials, local, members, std::move(replicate));
+    server = ServePeers(flags, credentials, local, members, std::move(replicate), barriers);
     peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
@@ -244,7 +245,9 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
-void Start(TrialSocket& socket, SyncLoop& sync) {
+void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
+  socket.barriers().SetEvents({[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); }});
+  barriers.Start();
   socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
   socket.Start();
 }
@@ -307,19 +310,19 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
-  Start(socket, sync);
+  BarrierLink barriers(socket.barriers(),
+                       [&](uint64_t other) { return trees.peers.ChannelTo(other); });
+  Start(socket, sync, barriers);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();
-  trees.Serve(flags, credentials, pushes, [&] { return attempts.head_epoch(); });
+  trees.Serve(flags, credentials, pushes, socket.barriers(), [&] { return attempts.head_epoch(); });
   outputs.Start();
   reports.Start();
   sync.Start(flags.disconnect_stop, attempts.head_epoch());
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   SayReady(manager, identity.name, flags);
-  const Heartbeat heartbeat(manager, [&loop](std::function<void()> alive) {
-    loop.Ask(std::move(alive));
-  });
+  const Heartbeat heartbeat(manager, [&](std::function<void()> ok) { loop.Ask(std::move(ok)); });
   const int signal =
       ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.uploader()); });
   manager.Stopping();

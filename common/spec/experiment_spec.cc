@@ -131,9 +131,10 @@ absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {
 }
 
 // Names of variables: those that begin with RT_ are set by rt, but for `allowed`.
-absl::Status CheckEnvName(const std::string& name, std::string_view allowed,
+absl::Status CheckEnvName(const std::string& name, std::initializer_list<std::string_view> allowed,
                           const std::string& path) {
-  const bool is_ours = name.starts_with("RT_") && name != allowed;
+  const bool is_allowed = std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+  const bool is_ours = name.starts_with("RT_") && !is_allowed;
   const bool is_plain = !name.empty() && name.find_first_of(std::string_view("=\0", 2)) ==
                                              std::string::npos;
   if (is_plain && !is_ours) return absl::OkStatus();
@@ -146,7 +147,7 @@ absl::Status ReadEnv(const Json& json, std::map<std::string, std::string>& env) 
   if (!value->is_object()) return SpecError("env", "must be a map of names to text");
   for (const auto& [name, text] : value->object()) {
     std::string path = "env/" + name;
-    RT_RETURN_IF_ERROR(CheckEnvName(name, "RT_WARM_START", path));
+    RT_RETURN_IF_ERROR(CheckEnvName(name, {"RT_WARM_START", "RT_TRAIN_BARRIER_TIMEOUT_S"}, path));
     if (!text.is_string() && !text.is_number()) return SpecError(path, "must be text");
     env[name] = text.is_string() ? text.AsString() : text.Dump();
     if (env[name].find('\0') != std::string::npos) return SpecError(path, "contains NUL");
@@ -178,7 +179,7 @@ absl::Status ReadInputs(const Json& json, std::vector<InputFile>& inputs) {
       return SpecError("inputs", "each needs 'manifest' and 'env'");
     // RT_TRAINABLE: what a search in Python pickles for its trials.
     const std::string path = "inputs/" + std::to_string(inputs.size()) + "/env";
-    RT_RETURN_IF_ERROR(CheckEnvName(input.env, "RT_TRAINABLE", path));
+    RT_RETURN_IF_ERROR(CheckEnvName(input.env, {"RT_TRAINABLE"}, path));
     inputs.push_back(std::move(input));
   }
   return absl::OkStatus();

@@ -48,12 +48,14 @@ struct LaunchSpec {
   double watchdog_factor = 0;  // Of its median interval between reports; 0: nobody watches.
   Millis watchdog_min = 0;
   bool watchdog_dump = false;  // SIGQUIT first, whether it said that it handles that or not.
+  uint64_t rank0_node = 0;     // Of several ranks: where rank 0 runs.
   std::string refusal;  // Why it cannot be started at all; its argv is empty. Empty: it can.
 
   RT_FIELDS(LaunchSpec, fence, argv, env, bundle, cwd, inputs, checkpoint, checkpoint_shards,
             checkpoint_on_replicas, durable_after, params, resources, limit_cpu, gpu_uuids,
             world_size, port, keeps_port, iteration_base, time_total_base_s, control, name,
-            report_regex, log_patterns, watchdog_factor, watchdog_min, watchdog_dump, refusal);
+            report_regex, log_patterns, watchdog_factor, watchdog_min, watchdog_dump, rank0_node,
+            refusal);
   // The names of earlier releases in the proto and in launch files.
   static constexpr FieldAlias kWireNames[] = {{"checkpoint_shards", "checkpoint_parts"},
                                               {"checkpoint_on_replicas", "checkpoint_held"},

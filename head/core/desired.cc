@@ -125,6 +125,7 @@ void FillRank(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.env["MASTER_ADDR"] = nodes.size() == 1 || address.empty() ? "127.0.0.1" : address;
   launch.port = attempt.port;
   launch.keeps_port = rank == 0;
+  launch.rank0_node = nodes.front().value;
 }
 
 // The devices that the attempt holds on the rank's node, by rank: each program sees those of its

@@ -67,16 +67,18 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"WorkerService/KeepCheckpoint", {kWorker, "keep checkpoints on nodes"}},
       {"WorkerService/FindHolder", {kWorker, "find who holds a checkpoint"}},
       {"WorkerService/CheckMember", {kWorker, "ask about other nodes"}},
+      {"WorkerService/FindPeer", {kWorker, "ask about other nodes"}},
       {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
       {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/PullChunks", {kPeople | kWorker,
-        "read checkpoints and bundles from the store"}},
+      {"BlobService/PullChunks",
+       {kPeople | kWorker, "read checkpoints and bundles from the store"}},
       {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/GetManifest", {kPeople | kWorker,
-        "read checkpoints and bundles from the store"}},
+      {"BlobService/GetManifest",
+       {kPeople | kWorker, "read checkpoints and bundles from the store"}},
       {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
       {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
+      {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
   };
   return table;
 }

@@ -65,6 +65,13 @@ std::optional<PeerBook::Source> PeerBook::FindHolder(NodeId asker, const std::st
   return Source{node, nodes_.at(node).address};
 }
 
+std::optional<PeerBook::Source> PeerBook::AddressOf(NodeId node) {
+  std::lock_guard lock(mutex_);
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end() || found->second.address.empty()) return std::nullopt;
+  return Source{node, found->second.address};
+}
+
 void PeerBook::Announce(NodeId node, const Announced& announced, Millis now) {
   std::lock_guard lock(mutex_);
   for (NodeId failed : announced.failed) Forget(failed);

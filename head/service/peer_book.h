@@ -38,6 +38,8 @@ class PeerBook {
   // has: on another machine, with few trees.
   std::optional<Source> FindHolder(NodeId asker, const std::string& address,
                                    const std::set<NodeId>& alive, Millis now);
+  // Where the node serves, if it has said so and does.
+  std::optional<Source> AddressOf(NodeId node);
   struct Announced {
     std::string address;
     std::vector<std::string> whole;

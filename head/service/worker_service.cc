@@ -198,6 +198,15 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       reactor->Finish(grpc::Status::OK);
     });
   }
+  Reactor* FindPeer(Context* context, const v1::FindPeerRequest* request,
+                    v1::FindPeerReply* reply) override {
+    return AsNode(context, "WorkerService/FindPeer", [&](NodeId, Reactor* reactor) {
+      const auto found = edge_.book.AddressOf(NodeId{request->node()});
+      if (found) FillSource(*found, reply->mutable_peer());
+      reactor->Finish(found ? grpc::Status::OK
+                            : ToGrpc(absl::NotFoundError("that node serves no others")));
+    });
+  }
   Reactor* HoldTrees(Context* context, const v1::HoldTreesRequest* request, v1::Empty*) override {
     return AsNode(context, "WorkerService/HoldTrees", [&](NodeId node, Reactor* reactor) {
       absl::Status checked = CheckPeer(request->address());

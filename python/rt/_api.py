@@ -35,7 +35,7 @@ def report_together(
     checkpoint: Optional[Checkpoint] = None,
     **named: Any,
 ) -> None:
-    """`train.report`: like `report`, but every rank must call it equally often.
+    """Like `report`, but every rank must call it equally often.
 
     The checkpoints that ranks pass with their n-th report are the shards of one checkpoint. It is
     committed once all ranks have reported and all shards are stored. It contains the files of all
@@ -44,11 +44,21 @@ def report_together(
     _report(metrics, checkpoint, named, together=True)
 
 
+def report_at_barrier(
+    metrics: Optional[dict[str, Any]] = None,
+    checkpoint: Optional[Checkpoint] = None,
+    **named: Any,
+) -> None:
+    """`train.report`: like report_together, and returns once every rank has reported this row."""
+    _report(metrics, checkpoint, named, together=True, barrier=True)
+
+
 def _report(
     metrics: Optional[dict[str, Any]],
     checkpoint: Optional[Checkpoint],
     named: dict[str, Any],
     together: bool,
+    barrier: bool = False,
 ) -> None:
     if metrics is not None and not isinstance(metrics, dict):
         raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
@@ -64,7 +74,7 @@ def _report(
         checkpoint = Checkpoint(filled)
         checkpoint.is_given = True
     try:
-        session.report({**(metrics or {}), **named}, checkpoint, together)
+        session.report({**(metrics or {}), **named}, checkpoint, together, barrier)
     finally:
         if filled is not None:
             shutil.rmtree(filled, ignore_errors=True)

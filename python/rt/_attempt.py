@@ -18,7 +18,7 @@ import traceback
 from types import GeneratorType
 from typing import Any, Callable, Optional
 
-from rt import _api, _main, _session, _sources
+from rt import _api, _main, _session, _signals, _sources
 from rt._checkpoint import Checkpoint
 from rt._json import numbers
 from rt._session import Session, TrialStopped
@@ -266,5 +266,5 @@ def main(loaded: Optional[dict[str, Any]] = None) -> int:
         code = EXIT_FAILED
     # The outcome is known: a stop that arrives while the interpreter ends must not change it. (The
     # interpreter restores SIGTERM's default; an ignored signal stays ignored.)
-    _session.set_handler(signal.SIGTERM, _session.SIG_IGN)
+    _signals.set_handler(signal.SIGTERM, _signals.SIG_IGN)
     return code

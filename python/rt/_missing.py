@@ -52,12 +52,11 @@ GAPS = [
     ),
     Gap(
         "a trainer",
-        "tune.with_resources(function, train.ScalingConfig(num_workers=N)): it runs the function "
-        "on N ranks with the variables of torchrun, so that torch.distributed works as it is",
+        "train.torch.TorchTrainer for PyTorch; or train.DataParallelTrainer, which runs a function "
+        "on N ranks with the variables of torchrun",
         {
-            "train": "torch lightning huggingface tensorflow horovod backend base_trainer "
-            "data_parallel_trainer trainer collective BackendConfig TrainingIterator "
-            "get_all_reported_checkpoints v2"
+            "train": "lightning huggingface tensorflow horovod backend trainer collective "
+            "BackendConfig TrainingIterator get_all_reported_checkpoints v2"
         },
     ),
     Gap(
@@ -70,7 +69,7 @@ GAPS = [
         "a part of Ray Data",
         "a loader of PyTorch or of any other library, made in the trainable; "
         "tune.with_parameters(train, data=...) gives every trial an object that the script has",
-        {"": "data", "train": "DataConfig get_dataset_shard", "air": "DatasetConfig"},
+        {"": "data", "train": "DataConfig", "air": "DatasetConfig"},
     ),
     Gap(
         "a part of Ray Core",

@@ -8,7 +8,6 @@ met, or when UNACKNOWLEDGED_MAX reports wait. One report at a time: a lock is he
 
 from __future__ import annotations
 
-import _signal
 import faulthandler
 import os
 import signal
@@ -19,17 +18,16 @@ import time
 from collections import deque
 from typing import Any, NoReturn, Optional
 
+from rt._barrier import Barrier
 from rt._checkpoint import Checkpoint
 from rt._json import clean, dump, flatten, number_at, numbers
+from rt._signals import leave_to_children, set_handler
 from rt._wire import Wire, refusal
-
-# Without the wrapper of signal.signal, whose enums cost a forked trial dozens of page faults.
-set_handler: Any = _signal.signal
-SIG_IGN: Any = _signal.SIG_IGN
 
 UNACKNOWLEDGED_MAX = 4096  # Reports kept for a resend; beyond it report() blocks.
 RECONNECT_DEADLINE_S = 600.0  # A daemon may be away for an upgrade.
 BARRIER_ROUNDS_MAX = 5
+BARRIER_LOOK_S = 0.2  # How often a waiting rank looks whether it was asked to end.
 ACKS_WAIT_S = 5.0  # At the end, before the daemon is asked for its progress.
 NOTICE_DEFAULT_S = 30.0  # The deadline of SIGUSR2, which carries none.
 RANKS_WAIT_S = 30.0  # For the shards of other ranks; a rank that saved ends after it.
@@ -66,6 +64,7 @@ class Session:
         self._told_more = False  # Messages other than reports, which are not acknowledged.
         self._saves = False  # It reports checkpoints, or asks whether one is requested.
         self._awaited: Optional[tuple[int, bytes]] = None  # The report that waits for its answer.
+        self._rank_barrier = Barrier()
         self._wire = wire or Wire.dial(path, deadline_s)
         self.world_size = int(os.environ.get("WORLD_SIZE") or 1)
         self.rank = int(os.environ.get("RANK") or 0) if self.world_size > 1 else 0
@@ -144,11 +143,13 @@ class Session:
         metrics: dict[str, Any],
         checkpoint: Optional[Checkpoint] = None,
         together: bool = False,
+        barrier: bool = False,
     ) -> None:
         """Sends one row. Raises TrialStopped when the trial ends here; ValueError on bad input.
 
         `together`: the checkpoint is collective. The other ranks report the row of the same number,
-        and the checkpoints that ranks save there are its shards.
+        and the checkpoints that ranks save there are its shards. `barrier`: it returns once the
+        other ranks have called it as often; raises RuntimeError when one never will.
         """
         if not isinstance(metrics, dict):
             raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
@@ -158,6 +159,8 @@ class Session:
             self.busy = True
             try:
                 stop = self._report(clean(metrics), checkpoint, together)
+                if barrier and self.world_size > 1:
+                    self._await_barrier()
             finally:
                 self.busy = False
         self._saves = self._saves or checkpoint is not None
@@ -243,6 +246,19 @@ class Session:
             self._handle(self._receive())
         return ends
 
+    def _await_barrier(self) -> None:
+        self._send(self._rank_barrier.arrive())
+        while not self._rank_barrier.is_passed and not self._terminated:
+            question = self._rank_barrier.overdue()
+            if question is not None:
+                self._send(question)
+            try:
+                message = self._wire.receive(BARRIER_LOOK_S)
+                if message is not None:
+                    self._handle(message)
+            except ConnectionError:
+                self._reconnect()
+
     def _filled(self, metrics: dict[str, Any]) -> dict[str, Any]:
         now = time.monotonic()
         elapsed, self._last = now - self._last, now
@@ -323,6 +339,8 @@ class Session:
         elif op == "checkpoint_lost":
             line = f"rt: the checkpoint of report {seq} is lost: {message.get('message')}"
             print(line, file=sys.stderr, flush=True)
+        elif op in ("passed", "missing"):
+            self._rank_barrier.take(message)
         elif op == "stop":
             self._stop_told = True
         elif op == "pause":
@@ -390,6 +408,8 @@ class Session:
                 self._wire.send(line)
         if self._awaited is not None and self._awaited[0] <= spooled:
             self._wire.send(self._awaited[1])
+        if not self._rank_barrier.is_passed:
+            self._wire.send(self._rank_barrier.message())
 
     def _all_acked(self) -> bool:
         end = time.monotonic() + ACKS_WAIT_S
@@ -468,32 +488,10 @@ class Session:
 
         self.defers_stop = not raises
         set_handler(signal.SIGTERM, terminate)
-        _leave_to_children(signal.SIGTERM, terminate)
+        leave_to_children(signal.SIGTERM, terminate)
         # A trial that hangs is asked for its stacks before it is ended.
         faulthandler.register(signal.SIGQUIT, file=2, all_threads=True, chain=False)
         set_handler(signal.SIGUSR2, notice)
-
-
-def _leave_to_children(number: int, handler: Any) -> None:
-    """Gives forked children the signal's default handler, from their first moment on.
-
-    Python runs handlers between two steps of its interpreter. Right after a fork it forgets those
-    that are due: a pool that is terminated would wait without end for a child without its signal.
-    """
-    masks = threading.local()
-
-    def before() -> None:
-        masks.old = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-
-    def in_parent() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masks.old)
-
-    def in_child() -> None:
-        if signal.getsignal(number) is handler:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, masks.old)
-
-    os.register_at_fork(before=before, after_in_parent=in_parent, after_in_child=in_child)
 
 
 current: Optional[Session] = None  # The session of this process, if it is a trial.

@@ -215,6 +215,10 @@ class TorchTest(Examples):
         best = self.best(self.run_example("listings/function_mnist.py"))
         self.assertEqual(set(best), {"lr", "momentum"})
 
+    def test_a_trainer_of_two_processes(self) -> None:
+        text = self.run_example("ddp/ddp_digits.py")
+        self.assertGreater(float(re.search(r"accuracy ([\d.]+)", text)[1]), 0.88)
+
     def test_digits_in_pytorch(self) -> None:
         text = self.run_example("digits_torch/digits_torch.py", "--samples", "4", "--epochs", "6")
         self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)

@@ -28,6 +28,9 @@ class FakeWorker:
         self.paused = False
         self.drop_at: set[int] = set()  # Close the connection instead of answering these, once.
         self.refused: dict[int, dict[str, Any]] = {}  # Reports, and the error of each.
+        self.barrier: Callable[[dict[str, Any]], list[Any]] = lambda message: [
+            {"op": "passed", "number": message["number"]}
+        ]
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(self.path)
         self._listener.listen(8)
@@ -76,6 +79,8 @@ class FakeWorker:
         if op == "paused":
             self.paused = True
             return []
+        if op in ("arrive", "missing"):
+            return self.barrier(message)
         if op == "error":
             self.errors.append(message)
             return [{"op": "ok"}]

@@ -180,7 +180,7 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.tune.schedulers.pb2 import PB2",
         "from rt.tune.integration.pytorch_lightning import TuneReportCallback",
         "from rt.air.integrations.wandb import WandbLoggerCallback",
-        "from rt.train.torch import TorchTrainer, prepare_model",
+        "from rt.train.lightning import prepare_trainer",
         "from rt.train import DataConfig",
         "from rt.train.xgboost import XGBoostTrainer",
         "from rt.tune.utils import wait_for_gpu",
@@ -195,7 +195,7 @@ def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
 def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
-    for module, name in [(rt, "remote"), (rt, "data"), (rt.train, "torch"), (tune, "utils"),
+    for module, name in [(rt, "remote"), (rt, "data"), (rt.train, "lightning"), (tune, "utils"),
                          (tune.schedulers, "PopulationBasedTraining"),
                          (tune.search, "optuna"), (rt.air, "integrations")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None

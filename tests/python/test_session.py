@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from fake_worker import FakeWorker, wait_until
-from rt import _session, train, tune
+from rt import _barrier, _session, train, tune
 from rt._session import Session, TrialStopped
 
 
@@ -217,6 +217,62 @@ def test_train_report_is_of_all_ranks_and_tune_report_of_one(
     train.report({"a": 2})
     tune.report({"a": 3}, checkpoint=checkpoint)
     assert [report.get("together") for report in worker.reports] == [True, None, None]
+
+
+def test_train_report_waits_for_the_other_ranks_and_says_for_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr(_barrier, "WARN_S", 0.0)
+    worker, _ = open_session(tmp_path)
+    asked: list[dict[str, Any]] = []
+
+    def barrier(message: dict[str, Any]) -> list[Any]:
+        asked.append(message)
+        if len(asked) < 4:
+            return [{"op": "missing", "number": 1, "missing": [{"rank": 1, "node": 7}]}]
+        return [{"op": "passed", "number": 1}]
+
+    worker.barrier = barrier
+    train.report({"a": 1})
+    assert [message["op"] for message in asked[:4]] == ["arrive", "missing", "missing", "missing"]
+    assert "at its call 1 for rank 1 (node 7)" in capfd.readouterr().err
+
+
+def test_a_barrier_that_is_never_passed_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    worker, _ = open_session(tmp_path)
+    ended = {"op": "missing", "number": 1, "missing": [{"rank": 1}], "ended": [{"rank": 1}]}
+    worker.barrier = lambda message: [ended]
+    with pytest.raises(RuntimeError, match="called 1 times here, and rank 1 has ended"):
+        train.report({"a": 1})
+    monkeypatch.setenv("RT_TRAIN_BARRIER_TIMEOUT_S", "0.01")
+    worker.barrier = lambda message: [
+        {"op": "missing", "number": message["number"], "missing": [{"rank": 1}]}
+    ]
+    with pytest.raises(RuntimeError, match="longer than RT_TRAIN_BARRIER_TIMEOUT_S"):
+        train.report({"a": 2})
+    monkeypatch.setenv("RT_TRAIN_BARRIER_TIMEOUT_S", "soon")
+    with pytest.raises(ValueError, match="must be a number of seconds, not 'soon'"):
+        train.report({"a": 3})
+
+
+def test_a_rank_that_waits_arrives_again_over_a_new_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    worker, _ = open_session(tmp_path)
+    asked: list[int] = []
+
+    def barrier(message: dict[str, Any]) -> list[Any]:
+        asked.append(message["number"])
+        return [None] if len(asked) == 1 else [{"op": "passed", "number": 1}]
+
+    worker.barrier = barrier
+    train.report({"a": 1})
+    assert asked == [1, 1] and worker.hellos == 2
 
 
 def test_a_rank_that_has_saved_waits_for_the_others_to_pause(

@@ -29,9 +29,13 @@ namespace {
 
 constexpr Millis kStopWait = 2'000;
 // Of one attempt, not of a trainable; the child sets them.
-constexpr const char* kOfAttempt[] = {"RT_TRIAL_ID",   "RT_ATTEMPT",        "RT_CONFIG",
-                                      "RT_SOCKET",     "RT_TOKEN",          "RT_TRIAL_DIR",
-                                      "RT_TRIAL_NAME", "RT_CHECKPOINT_DIR", "RT_RESOURCES"};
+constexpr const char* kOfAttempt[] = {
+    "RT_EXPERIMENT_ID",  "RT_EXPERIMENT_NAME", "RT_TRIAL_ID",  "RT_ATTEMPT",       "RT_CONFIG",
+    "RT_SOCKET",         "RT_TOKEN",           "RT_TRIAL_DIR", "RT_TRIAL_NAME",    "RT_RESOURCES",
+    "RT_CHECKPOINT_DIR", "RT_MAX_T",           "RANK",         "WORLD_SIZE",       "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",  "NODE_RANK",          "GROUP_RANK",   "GROUP_WORLD_SIZE", "MASTER_ADDR",
+    "MASTER_PORT"};
+constexpr const char* kGpus = "CUDA_VISIBLE_DEVICES";
 // The server's environment must have room for that of an attempt: the child writes it there, so
 // that /proc shows it as it would for a fresh process.
 constexpr size_t kReservedEnvBytes = 4'096;
@@ -42,10 +46,13 @@ std::string Fields(const std::vector<std::string>& texts) {
   return message;
 }
 
-bool IsOfAttempt(std::string_view entry) {
-  return std::any_of(std::begin(kOfAttempt), std::end(kOfAttempt), [&](std::string_view name) {
-    return entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
-  });
+// What an import sees of gpus differs only by whether the attempt has any: a server of attempts
+// with gpus sees all of the node's.
+bool IsOfAttempt(const LaunchBody& body, std::string_view entry) {
+  const std::string_view name = entry.substr(0, entry.find('='));
+  if (name == kGpus) return !body.gpu_uuids.empty();
+  return std::any_of(std::begin(kOfAttempt), std::end(kOfAttempt),
+                     [&](std::string_view one) { return one == name; });
 }
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
@@ -87,7 +94,7 @@ std::string ServerSpec(const LaunchBody& body, const std::string& cwd,
   const size_t count = std::strtoull(fields.at(body.argv.size() + 1).c_str(), nullptr, 10);
   for (size_t i = 0; i < count; ++i) {
     const std::string& entry = fields.at(body.argv.size() + 2 + i);
-    if (!IsOfAttempt(entry)) env.push_back(entry);
+    if (!IsOfAttempt(body, entry)) env.push_back(entry);
   }
   env.push_back("RT_RUN_DIR=" + directory);  // By this strays of the cluster are known.
   env.push_back("RT_WARM_SERVER=3");
@@ -132,8 +139,9 @@ std::string WarmServers::KeyOf(const LaunchBody& body) {
   for (const InputFile& input : body.inputs) parts.push_back(input.env + "=" + input.manifest);
   for (const auto& [name, value] : body.env) {
     const std::string entry = name + "=" + value;
-    if (!IsOfAttempt(entry)) parts.push_back(entry);
+    if (!IsOfAttempt(body, entry)) parts.push_back(entry);
   }
+  parts.push_back(body.gpu_uuids.empty() ? "" : kGpus);
   return Fields(parts);
 }
 
@@ -151,8 +159,6 @@ bool WarmServers::Wants(const LaunchBody& body) {
   const std::string chosen = theirs != body.env.end() ? theirs->second : ours ? ours : "";
   std::string why;
   if (chosen == "0") why = "RT_WARM_START=0";
-  if (!body.gpu_uuids.empty()) why = "it asks for gpus";
-  if (body.world_size > 1) why = "it has several ranks";
   if (!why.empty()) Refuse(body, why);
   return why.empty();
 }

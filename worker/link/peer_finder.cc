@@ -152,6 +152,16 @@ std::shared_ptr<grpc::Channel> PeerFinder::ChannelTo(const v1::Source& peer) con
   return MakeNamedChannel(peer.address(), credentials_, name, true);
 }
 
+absl::StatusOr<std::shared_ptr<grpc::Channel>> PeerFinder::ChannelTo(uint64_t node) const {
+  grpc::ClientContext context;
+  context.set_deadline(In(kFindDeadline));
+  v1::FindPeerRequest request;
+  request.set_node(node);
+  v1::FindPeerReply found;
+  RT_RETURN_IF_ERROR(FromGrpc(stub_->FindPeer(&context, request, &found)));
+  return ChannelTo(found.peer());
+}
+
 absl::StatusOr<v1::FindSourcesReply> PeerFinder::Ask(v1::FindSourcesRequest request) {
   grpc::ClientContext context;
   context.set_deadline(In(kFindDeadline));

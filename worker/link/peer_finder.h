@@ -34,6 +34,8 @@ class PeerFinder : public PeerSources, public PeerReplicas {
   std::unique_ptr<BlobSource> Find(const std::string& manifest) override;
   absl::StatusOr<ReplicaSource> FindReplicas(const std::string& manifest,
                                              const Fence& fence) override;
+  // The port for peers of that node. NotFound: it has none, or the head does not know it yet.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(uint64_t node) const;
   // That node alone.
   std::unique_ptr<BlobSource> At(const std::string& manifest, uint64_t node,
                                  const std::string& address);

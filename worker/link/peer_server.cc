@@ -17,9 +17,11 @@
 #include "common/cas/digest.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_port.h"
+#include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "common/run/io_pool.h"
 #include "rt/v1/checkpoint.grpc.pb.h"
+#include "worker/link/barrier_link.h"
 
 namespace rt::worker {
 namespace {
@@ -147,7 +149,8 @@ class Service final : public v1::PeerService::CallbackService {
   Service(const PeerServerOptions& options, std::string cluster_id, LocalTrees& trees)
       : gate_(options.bytes_per_second), places_max_(options.streams_max),
         cluster_id_(std::move(cluster_id)), trees_(trees), replicate_(options.replicate),
-        check_member_(options.check_member), pool_(places_max_, places_max_) {}
+        check_member_(options.check_member), barriers_(options.barriers),
+        pool_(places_max_, places_max_) {}
   // After the server's shutdown: nothing new comes to the pool.
   void Stop() { pool_.Stop(); }
 
@@ -177,6 +180,26 @@ class Service final : public v1::PeerService::CallbackService {
                  reactor->Finish(ToGrpc(Replicate(node, *request)));
                })) {
       reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
+    }
+    return reactor;
+  }
+  // Never waits: the answer is given by whoever settles the barrier.
+  grpc::ServerUnaryReactor* Arrive(grpc::CallbackServerContext* context,
+                                   const v1::ArriveRequest* request,
+                                   v1::ArriveReply* reply) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    const absl::StatusOr<uint64_t> node = Admit(*context);
+    const std::optional<BarrierQuestion> question = QuestionFrom(*request);
+    if (!node.ok()) {
+      reactor->Finish(ToGrpc(node.status()));
+    } else if (!question || barriers_ == nullptr) {
+      reactor->Finish(ToGrpc(Invalid("not an attempt with several ranks")));
+    } else {
+      barriers_->Answer(*question, *node, SteadyClock(),
+                        [reactor, reply](const BarrierState& state) {
+                          ToWire(state, *reply);
+                          reactor->Finish(grpc::Status::OK);
+                        });
     }
     return reactor;
   }
@@ -211,6 +234,7 @@ class Service final : public v1::PeerService::CallbackService {
   LocalTrees& trees_;
   const PeerServerOptions::Replicate replicate_;
   const std::function<absl::Status(uint64_t)> check_member_;
+  Barriers* const barriers_;
   KnownPeers peers_;
   std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;

@@ -1,7 +1,8 @@
 // Serves the trees on this node to the other workers of its cluster, chunks and manifests by their
 // digests, and makes replicas here on their request, over mutual TLS with the cluster's CA, to
-// certificates of the role worker only. Bounded in streams and, if asked for, in bytes a second.
-// A chunk of a tree that is still on its way here is waited for. gRPC's own threads.
+// certificates of the role worker only. The other nodes of an attempt whose rank 0 is here arrive
+// at its barriers here. Bounded in streams and, if asked for, in bytes a second. A chunk of a tree
+// that is still on its way here is waited for. gRPC's own threads.
 #pragma once
 
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/identity.h"
+#include "worker/session/barriers.h"
 #include "worker/trees/local_trees.h"
 
 namespace rt::worker {
@@ -31,6 +33,7 @@ struct PeerServerOptions {
   Replicate replicate;
   // Whether a node that asks may be served; blocks. If it is not set, every node may.
   std::function<absl::Status(uint64_t node)> check_member = {};
+  Barriers* barriers = nullptr;  // Where ranks of other nodes arrive; null: nowhere.
 };
 
 class PeerServer {

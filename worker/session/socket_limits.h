@@ -34,4 +34,18 @@ inline constexpr size_t kTrialHelloLinesMax = 16;
 // The daemon's log names refused reports of an attempt, and refused connections, this often.
 inline constexpr Millis kRefusalLogInterval = 60'000;
 
+// A barrier whose rank's program ended is said to be impossible after this: when the program
+// failed, the head ends the other ranks before.
+inline constexpr Millis kBarrierEndGrace = 5'000;
+// The daemon of rank 0's node answers another daemon after this at the latest.
+inline constexpr Millis kBarrierHold = 5'000;
+// A daemon tells that of rank 0's node that some of its ranks wait for others there.
+inline constexpr Millis kBarrierTellAfter = 1'000;
+// A daemon that could not be asked is asked again.
+inline constexpr Millis kBarrierAskAgain = 200;
+// Groups of attempts that other nodes ask about, and how long one is kept without a running rank
+// here.
+inline constexpr size_t kBarrierGroupsMax = 4'096;
+inline constexpr Millis kBarrierUnusedMax = 60'000;
+
 }  // namespace rt::limits

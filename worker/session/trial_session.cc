@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/tree.h"
+#include "common/run/clock.h"
 #include "worker/session/socket_limits.h"
 #include "worker/session/trial_socket.h"
 
@@ -84,6 +85,8 @@ void TrialSocket::Dispatch(Connection& connection, const Json& message) {
   if (!connection.greeted) return Refuse(connection, Invalid("say hello first"), 0);
   if (op == "report") return Report(connection, message);
   if (op == "driver") return Driver(connection, message);
+  if (op == "arrive") return Arrive(connection, message);
+  if (op == "missing") return SayMissing(connection, message);
   if (op == "should_stop") {
     const Standing standing = connection.attempt->standing();
     return Send(connection, Json::MakeObject({{"op", "should_stop"},
@@ -156,6 +159,27 @@ void TrialSocket::Report(Connection& connection, const Json& message) {
   } else {
     connection.ack = answer.reply_seq;
   }
+}
+
+// The other ranks here that wait for this one hear of it at once.
+void TrialSocket::Arrive(Connection& connection, const Json& message) {
+  const int64_t number = message.GetInt("number");
+  if (number <= 0) return Refuse(connection, Invalid("number counts barriers from 1"), 0);
+  connection.barrier = static_cast<uint64_t>(number);
+  const AttemptId attempt = connection.attempt->fence().attempt;
+  barriers_.Arrive(connection.attempt->body(), connection.barrier);
+  for (auto& [id, other] : connections_) {
+    if (other.barrier == 0 || other.attempt->fence().attempt != attempt) continue;
+    AnswerBarrier(other);
+    Flush(other);
+  }
+}
+
+void TrialSocket::SayMissing(Connection& connection, const Json& message) {
+  const auto number = static_cast<uint64_t>(std::max<int64_t>(0, message.GetInt("number")));
+  const AttemptId attempt = connection.attempt->fence().attempt;
+  const BarrierState state = barriers_.StateOf(attempt, number, SteadyClock());
+  Send(connection, BarrierMessage("missing", number, state));
 }
 
 // With `commit` the trial hears of the commit, else as soon as the files are its own again.

@@ -138,6 +138,7 @@ void TrialSocket::Recycle(const Listener& listener) {
 
 void TrialSocket::Finish(const Fence& fence) {
   Post([this, fence] {
+    barriers_.NoteEnd(fence, SteadyClock());
     CloseListener(fence);
     std::vector<uint64_t> mine;
     for (auto& [id, connection] : connections_) {
@@ -347,10 +348,12 @@ void TrialSocket::Process(uint64_t id) {
 
 void TrialSocket::Visit() {
   LookForDescriptors();
+  barriers_.Tick(SteadyClock());
   std::vector<uint64_t> resumed;
   for (auto& [id, connection] : connections_) {
     TakeIfSpace(connection);
     AnswerWaits(connection);
+    AnswerBarrier(connection);
     Flush(connection);
     AskAgain(connection);
     if (!connection.polled && !IsBlocked(connection)) resumed.push_back(id);
@@ -394,6 +397,16 @@ void TrialSocket::AnswerAcks(Connection& connection) {
   if (connection.ack == 0) return;
   Send(connection, Json::MakeObject({{"op", "ack"}, {"seq", connection.ack}}));
   connection.ack = 0;
+}
+
+void TrialSocket::AnswerBarrier(Connection& connection) {
+  if (connection.barrier == 0) return;
+  const BarrierState state =
+      barriers_.StateOf(connection.attempt->fence().attempt, connection.barrier, SteadyClock());
+  const bool is_passed = state.passed >= connection.barrier;
+  if (!is_passed && state.ended.empty()) return;
+  Send(connection, BarrierMessage(is_passed ? "passed" : "missing", connection.barrier, state));
+  connection.barrier = 0;
 }
 
 void TrialSocket::SendEvict(Connection& connection, const Standing& standing) {

@@ -18,6 +18,7 @@
 #include "common/base/json.h"
 #include "common/cas/blob_store.h"
 #include "common/run/io_pool.h"
+#include "worker/session/barriers.h"
 #include "worker/session/checkpoint_pushes.h"
 #include "worker/session/head_calls.h"
 #include "worker/session/live_attempt.h"
@@ -40,8 +41,9 @@ class TrialSocket {
   void Finish(const Fence& fence);
   // Forgets the attempt, whatever is open.
   void Close(const Fence& fence);
-  // What the head said of some attempt changed, or a spool has room again.
+  // What the head said of some attempt changed, a barrier was passed, or a spool has room again.
   void Wake();
+  Barriers& barriers() { return barriers_; }
 
  private:
   struct Wait {
@@ -72,6 +74,7 @@ class TrialSocket {
     bool suspend_sent = false;
     std::optional<Millis> evict_sent;  // By when.
     uint64_t ack = 0;                  // Of a row that is spooled and not yet acknowledged.
+    uint64_t barrier = 0;              // That it waits to pass; 0: none.
     std::vector<Wait> waits;
     std::deque<DriverAsk> to_repeat;
     bool repeats = false;  // One of them is under way.
@@ -117,12 +120,16 @@ class TrialSocket {
   void AnswerWaits(Connection& connection);
   void SendEvict(Connection& connection, const Standing& standing);
   void AnswerAcks(Connection& connection);
+  // Tells a rank that waits at a barrier when that is passed or never will be.
+  void AnswerBarrier(Connection& connection);
 
   // trial_session.cc: one message.
   void HandleLine(Connection& connection, std::string_view line);
   void Dispatch(Connection& connection, const Json& message);
   void Hello(Connection& connection, const Json& message);
   void Report(Connection& connection, const Json& message);
+  void Arrive(Connection& connection, const Json& message);
+  void SayMissing(Connection& connection, const Json& message);
   void TakeCheckpoint(Connection& connection, const Json& message, const SpoolRow& row,
                       const Wait& wait);
   void TakeIfSpace(Connection& connection);
@@ -143,6 +150,7 @@ class TrialSocket {
   BlobStore& store_;
   CheckpointPushes& pushes_;
   IoPool& pool_;
+  Barriers barriers_;
   int epoll_ = -1;
   int wake_ = -1;
   std::thread thread_;

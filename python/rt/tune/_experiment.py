@@ -65,6 +65,7 @@ class Request:
     resources: Any = None  # One request, or a function from a configuration to it.
     restore: Optional[str] = None  # Directory of the checkpoint from which every trial starts.
     place: Optional[Place] = None  # The place of the call in the script.
+    is_search: bool = True  # Not one training run, whose configuration is no space.
 
 
 def trainable_name(trainable: Any) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from rt import _driver, _identity, _runtime
+from rt._barrier import BARRIER_VARIABLES
 from rt._driver import Driver
 from rt._encode import encode_space
 from rt._errors import RtError, hide_own_frames
@@ -147,7 +148,7 @@ def run_search(request: Request) -> TrialSet:
         if refused is None:
             raise
         raise refused from None
-    if request.run.verbose != 0 and refused is None:
+    if request.is_search and request.run.verbose != 0 and refused is None:
         _say_notes(notes_of(request.space))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
@@ -155,11 +156,13 @@ def run_search(request: Request) -> TrialSet:
     # As in Ray: otherwise each of several concurrent trials would start a thread per core.
     threads = os.environ.get("OMP_NUM_THREADS")
     if threads is None and ready.advice.resources_of is None:  # Else the head knows.
-        threads = str(threads_of(spec["resources"]))
+        own = getattr(request.trainable, "omp_threads", None)
+        threads = str(own or threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
-    if "RT_WARM_START" in os.environ:
-        spec["env"].setdefault("RT_WARM_START", os.environ["RT_WARM_START"])
+    for name in ("RT_WARM_START", *BARRIER_VARIABLES):
+        if name in os.environ:
+            spec["env"].setdefault(name, os.environ[name])
     path = import_path(outside_job=not driver.inside_job)
     if path:
         spec["env"].setdefault("PYTHONPATH", path)

@@ -46,8 +46,13 @@ class Tuner:
     ) -> None:
         _check_kind("tune_config", tune_config, TuneConfig)
         _check_kind("run_config", run_config, RunConfig)
+        if run_config is None:
+            run_config = getattr(trainable, "run_config", None)  # A trainer's.
+        runs = lookup(trainable)
+        if hasattr(runs, "check_space"):
+            runs.check_space(param_space)
         self._request = Request(
-            trainable=lookup(trainable),
+            trainable=runs,
             space=param_space,
             tune=tune_config or TuneConfig(),
             run=run_config or RunConfig(),

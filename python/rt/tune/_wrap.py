@@ -27,6 +27,8 @@ def lookup(trainable: Any) -> Any:
             known = ", ".join(sorted(_registry)) or "none"
             raise ValueError(f"no trainable is registered as {trainable!r}; registered: {known}")
         return _registry[trainable]
+    if hasattr(trainable, "as_trainable"):  # A trainer.
+        return trainable.as_trainable()
     _check(trainable)
     return trainable
 

@@ -1,0 +1,259 @@
+"""Training on several ranks with real daemons: rt.train's trainers and the barrier of report()."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+from harness import ROOT, Cluster, driver_python, wait_until
+
+PYTHON = ROOT / "build/venv/bin/python"
+HAS_TORCH = PYTHON.exists() and subprocess.run(
+    [str(PYTHON), "-c", "import torch"], capture_output=True, check=False).returncode == 0
+
+# Each rank writes a line before and after each report; rank 1 waits for a file before its second.
+BARRIER = """
+import os, pathlib, sys, time
+from rt import train
+from rt.train import DataParallelTrainer, RunConfig, ScalingConfig
+
+files = pathlib.Path(sys.argv[1])
+
+def loop(config):
+    files, rank = pathlib.Path(config["files"]), train.get_context().get_world_rank()
+    for step in range(1, config["steps"][rank] + 1):
+        (files / f"before-{rank}-{step}").touch()
+        while rank == 1 and step == 2 and not (files / "go").exists():
+            time.sleep(0.01)
+        (files / f"arrives-{rank}-{step}").touch()
+        train.report({"step": step, "rank": rank})
+        (files / f"after-{rank}-{step}").touch()
+
+steps = [int(text) for text in sys.argv[2].split(",")]
+result = DataParallelTrainer(
+    loop, train_loop_config={"files": str(files), "steps": steps},
+    scaling_config=ScalingConfig(num_workers=len(steps), placement_strategy=sys.argv[3]),
+).fit()
+print("result", result.metrics["step"], result.metrics["rank"], result.error)
+"""
+
+# DDP on shuffled data. The weights at the end must not depend on what was killed meanwhile.
+WEIGHTS = """
+import hashlib, os, pathlib, sys, tempfile, time
+import torch
+from torch import nn
+from rt import train
+from rt.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
+from rt.train.torch import TorchTrainer, prepare_data_loader, prepare_model
+
+def digest(model):
+    state = getattr(model, "module", model).state_dict()
+    parts = [state[key].numpy().tobytes() for key in sorted(state)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+def loop(config):
+    files, context = pathlib.Path(config["files"]), train.get_context()
+    torch.manual_seed(1)
+    model = prepare_model(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    generator = torch.Generator().manual_seed(2)
+    data = torch.utils.data.TensorDataset(torch.randn(96, 8, generator=generator),
+                                          torch.randn(96, 1, generator=generator))
+    loader = prepare_data_loader(torch.utils.data.DataLoader(data, batch_size=4, shuffle=True))
+    first, checkpoint = 0, train.get_checkpoint()
+    if checkpoint is not None:
+        saved = torch.load(os.path.join(checkpoint.path, "state.pt"))
+        model.module.load_state_dict(saved["model"])
+        optimizer.load_state_dict(saved["optimizer"])
+        first = saved["epoch"] + 1
+    for epoch in range(first, 6):
+        loader.sampler.set_epoch(epoch)
+        for inputs, targets in loader:
+            loss = nn.functional.mse_loss(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        if epoch == config["hold"] and context.get_world_rank() == 0:
+            (files / f"held-{os.getpid()}").touch()
+            while not (files / "go").exists():
+                time.sleep(0.01)
+        with tempfile.TemporaryDirectory() as directory:
+            checkpoint = None
+            if context.get_world_rank() == 0:
+                torch.save({"model": model.module.state_dict(), "epoch": epoch,
+                            "optimizer": optimizer.state_dict()},
+                           os.path.join(directory, "state.pt"))
+                checkpoint = Checkpoint.from_directory(directory)
+            train.report({"epoch": epoch, "weights": digest(model)}, checkpoint=checkpoint)
+
+if "TORCHELASTIC_RUN_ID" in os.environ:  # The same function under torchrun.
+    torch.distributed.init_process_group("gloo")
+    import rt.train as plain
+    plain.report = lambda metrics, checkpoint=None: print("weights", metrics["weights"]) if (
+        torch.distributed.get_rank() == 0 and metrics["epoch"] == 5) else None
+    loop({"files": ".", "hold": -1})
+    sys.exit()
+result = TorchTrainer(
+    loop, train_loop_config={"files": sys.argv[1], "hold": int(sys.argv[2])},
+    scaling_config=ScalingConfig(num_workers=int(sys.argv[3])),
+    run_config=RunConfig(name=sys.argv[4], failure_config=FailureConfig(max_failures=1)),
+).fit()
+print("weights", result.metrics["weights"], sorted(os.listdir(result.checkpoint.path)))
+"""
+
+
+class TrainCase(unittest.TestCase):
+    workers = 2
+
+    def setUp(self) -> None:
+        self.cluster = Cluster(workers=self.workers, cpus=2)
+        self.addCleanup(self.cluster.close)
+        self.cluster.up()
+        self.cluster.env.update(PYTHONPATH=str(ROOT / "python"), RT_CLUSTER="it")
+        self.files = self.cluster.home / "files"
+        self.files.mkdir()
+
+    def start(self, text: str, *words: object, **env: str) -> "subprocess.Popen[str]":
+        script = self.cluster.work / "script.py"
+        script.write_text(text)
+        driver = subprocess.Popen([driver_python(), str(script), *map(str, words)], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  stdin=subprocess.DEVNULL, cwd=self.cluster.work,
+                                  env={**self.cluster.env, **env})
+        self.addCleanup(driver.communicate)
+        self.addCleanup(driver.kill)
+        return driver
+
+    def finish(self, driver: "subprocess.Popen[str]", code: int = 0) -> str:
+        out, err = driver.communicate(timeout=150)
+        self.assertEqual(driver.returncode, code, out + err)
+        return out + err
+
+    def there(self, name: str) -> bool:
+        return (self.files / name).exists()
+
+
+class BarrierTest(TrainCase):
+    def meets(self, strategy: str) -> None:
+        driver = self.start(BARRIER, self.files, "3,3", strategy)
+        wait_until("rank 0 arrives", lambda: self.there("arrives-0-2"))
+        wait_until("rank 1 is before its second report", lambda: self.there("before-1-2"))
+        self.assertTrue(self.there("after-0-1") and self.there("after-1-1"))
+        self.assertFalse(self.there("after-0-2"))
+        (self.files / "go").touch()
+        self.assertIn("result 3 0 None", self.finish(driver))
+
+    def test_ranks_of_one_node_wait_for_each_other(self) -> None:
+        self.meets("STRICT_PACK")
+
+    def test_ranks_of_two_nodes_wait_for_each_other(self) -> None:
+        self.meets("STRICT_SPREAD")
+
+    def test_daemons_that_are_killed_at_a_barrier(self) -> None:
+        driver = self.start(BARRIER, self.files, "3,3", "STRICT_SPREAD")
+        wait_until("rank 0 arrives", lambda: self.there("arrives-0-2"))
+        wait_until("rank 1 is before its second report", lambda: self.there("before-1-2"))
+        for name in ("worker-1", "worker-2"):
+            pid = self.cluster.kill(name)
+            wait_until(f"{name} is back", lambda n=name, p=pid: self.cluster.pid(n) != p)
+        self.assertFalse(self.there("after-0-2"))
+        (self.files / "go").touch()
+        self.assertIn("result 3 0 None", self.finish(driver))
+
+    def test_a_rank_that_ended_too_early_is_named(self) -> None:
+        for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
+            with self.subTest(strategy=strategy):
+                driver = self.start(BARRIER, self.files, "2,1", strategy)
+                said = self.finish(driver, 1)
+                self.assertIn("train.report() was called 2 times here, and rank 1 has ended "
+                              "without doing so", said)
+
+    def test_a_rank_that_is_missing_for_too_long_is_named(self) -> None:
+        for strategy in ("STRICT_PACK", "STRICT_SPREAD"):
+            with self.subTest(strategy=strategy):
+                driver = self.start(BARRIER, self.files, "2,2", strategy,
+                                    RT_TRAIN_BARRIER_TIMEOUT_S="1")
+                said = self.finish(driver, 1)
+                self.assertRegex(said, r"train\.report\(\) has waited \d+ s at its call 2 for "
+                                       r"rank 1")
+                self.assertIn("longer than RT_TRAIN_BARRIER_TIMEOUT_S", said)
+
+
+@unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
+class TorchTrainerTest(TrainCase):
+    def torchrun(self, ranks: int) -> str:
+        script = self.cluster.work / "script.py"
+        script.write_text(WEIGHTS)
+        done = subprocess.run(
+            [str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+             str(ranks), str(script)], text=True, capture_output=True, check=True, timeout=150,
+            env={**self.cluster.env, "OMP_NUM_THREADS": "1"})
+        return done.stdout.split("weights ")[1].split()[0]
+
+    def members(self) -> list:
+        return self.cluster.json("trial", "show", "1/0")["attempts"][-1]["members"]
+
+    def test_weights_are_those_of_torchrun_whatever_is_killed(self) -> None:
+        expected = self.torchrun(2)
+        driver = self.start(WEIGHTS, self.files, 3, 2, "killed")
+        wait_until("rank 0 is at epoch 3", lambda: any(self.files.glob("held-*")))
+        os.kill(self.members()[1]["pid"], signal.SIGKILL)
+        wait_until("rank 0 is there again", lambda: len(list(self.files.glob("held-*"))) == 2)
+        self.cluster.kill("head")
+        driver.kill()  # Another run of the script with the same name follows the training.
+        again = self.start(WEIGHTS, self.files, 3, 2, "killed")
+        (self.files / "go").touch()
+        said = self.finish(again)
+        self.assertIn(f"weights {expected} ['state.pt']", said)
+        outcomes = [each["outcome"] for each in
+                    self.cluster.json("trial", "show", "1/0")["attempts"]]
+        self.assertEqual(outcomes, ["FAILED", "SUCCEEDED"])
+        said = self.finish(self.start(WEIGHTS, self.files, 3, 2, "killed"))
+        self.assertIn("has completed, and its result is returned", said)
+        self.assertIn(f"weights {expected}", said)
+
+    def test_a_trainer_is_searched(self) -> None:
+        said = self.finish(self.start("""
+from rt import train, tune
+from rt.train import RunConfig, ScalingConfig
+from rt.train.torch import TorchTrainer
+import torch
+
+def loop(config):
+    value = torch.tensor([float(train.get_context().get_world_rank() + 1)])
+    torch.distributed.all_reduce(value)
+    train.report({"score": value.item() * config["lr"] + config["base"]})
+
+trainer = TorchTrainer(loop, train_loop_config={"base": 0.5, "lr": 0.0},
+                       scaling_config=ScalingConfig(num_workers=2))
+results = tune.Tuner(trainer, param_space={"train_loop_config": {
+    "lr": tune.grid_search([1.0, 2.0])}}, tune_config=tune.TuneConfig(metric="score", mode="max")
+).fit()
+print("scores", [each.metrics["score"] for each in results],
+      results.get_best_result().config)
+try:
+    tune.Tuner(trainer, param_space={"train_lop_config": {}})
+except ValueError as error:
+    print(error)
+try:
+    TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2, use_gpu=True)).fit()
+except ValueError as error:
+    print("gpu:", error)
+def fails(config):
+    raise KeyError("nothing here")
+try:
+    TorchTrainer(fails, scaling_config=ScalingConfig(num_workers=2)).fit()
+except train.TrainingFailedError as error:
+    print("failed:", error.__cause__.kind, "nothing here" in str(error))
+"""))
+        self.assertIn("scores [3.5, 6.5] {'train_loop_config': {'lr': 2.0}}", said)
+        self.assertIn("'train_lop_config' is not known; did you mean 'train_loop_config'?", said)
+        self.assertIn("gpu: ", said)
+        self.assertIn("failed: KeyError True", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
