@@ -1,8 +1,6 @@
 #include "head/config.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,8 +10,8 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/open_objects.h"
+#include "common/provider/provider_registry.h"
 #include "common/run/files.h"
-#include "head/core/places.h"
 #include "head/journal/postgres_journal.h"
 
 namespace rt {
@@ -33,28 +31,6 @@ absl::Status CheckConfigKeys(const Json& json, const std::vector<std::string>& k
   for (const auto& [key, value] : json.object()) {
     if (std::find(known.begin(), known.end(), key) == known.end())
       return Invalid("unknown key '" + key + "' in " + what, DidYouMean(key, known));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadProvider(const Json& provider, HeadConfig& config) {
-  RT_RETURN_IF_ERROR(CheckConfigKeys(provider, {"type", "workers"}, "provider"));
-  if (std::string type = provider.GetString("type"); type != "local")
-    return Invalid("this head knows the provider 'local', not '" + type + "'");
-  const Json* workers = provider.Find("workers");
-  if (workers == nullptr) return absl::OkStatus();
-  if (!workers->is_array()) return Invalid("provider/workers must be a list");
-  for (const Json& worker : workers->array()) {
-    RT_RETURN_IF_ERROR(
-        CheckConfigKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
-    LocalWorker added{worker.GetString("name"), worker.GetString("resources"),
-                      worker.GetString("labels")};
-    bool plain = !added.name.empty() && added.name[0] != '.' &&
-                 added.name.find('/') == std::string::npos;
-    if (!plain) return Invalid("a worker needs a name that can name a directory");
-    for (const LocalWorker& other : config.workers)
-      if (other.name == added.name) return Invalid("two workers are called '" + added.name + "'");
-    config.workers.push_back(std::move(added));
   }
   return absl::OkStatus();
 }
@@ -138,13 +114,6 @@ absl::Status ReadStore(const Json& json, StoreConfig& store) {
   return absl::OkStatus();
 }
 
-// Whether a worker of this machine may find gpus: only it will know how many.
-bool MayHaveGpus() {
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (library != nullptr) ::dlclose(library);
-  return library != nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir) {
@@ -153,10 +122,11 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckConfigKeys(
-      *json,
-      {"cluster_name", "results_root", "results_roots", "provider", "journal", "checkpoint_store"},
-      "the file");
+  absl::Status status =
+      CheckConfigKeys(*json,
+                      {"cluster_name", "results_root", "results_roots", "provider", "pools",
+                       "autoscaling", "journal", "checkpoint_store"},
+                      "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);
@@ -164,11 +134,17 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
       status = Invalid("results_root must be an absolute path");
   }
   const Json* provider = json->Find("provider");
-  if (status.ok() && provider != nullptr && !provider->is_null())
-    status = ReadProvider(*provider, config);
+  if (status.ok() && provider != nullptr && !provider->is_null()) {
+    absl::StatusOr<std::unique_ptr<ProviderSetup>> setup = ReadProvider(*provider);
+    status = setup.status();
+    if (setup.ok()) config.provider = *std::move(setup);
+  }
+  if (status.ok()) status = ReadScaling(*json, config.scaling);
+  if (status.ok() && !config.scaling.pools.empty() && config.provider == nullptr)
+    status = Invalid("pools need a provider that makes their nodes");
   if (const Json* roots = json->Find("results_roots"); status.ok() && roots != nullptr) {
     status = ReadRoots(*roots, config.results_roots);
-  } else if (provider != nullptr && !provider->is_null()) {
+  } else if (config.provider != nullptr && config.provider->SharesAccount()) {
     // Trials run under this head's account, and may write wherever it may.
     config.results_roots = {"/"};
   }
@@ -204,18 +180,11 @@ absl::StatusOr<ResultRoots> ResultRootsOf(const HeadConfig& config, const std::s
 }
 
 absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config) {
-  std::vector<Resources> types;
-  for (const LocalWorker& worker : config.workers) {
-    absl::StatusOr<Resources> resources = ParseResourcesFlag(worker.resources);
-    if (!resources.ok()) return Annotate(resources.status(), "provider/workers/" + worker.name);
-    if (resources->cpu == 0) return std::vector<Resources>{};
-    // As the worker itself does; it runs on this machine.
-    if (resources->memory == 0)
-      resources->memory = Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-    if (("," + worker.resources).find(",gpu=") == std::string::npos && MayHaveGpus())
-      resources->gpu = kAnyGpus;
-    types.push_back(*std::move(resources));
-  }
+  if (config.provider == nullptr) return std::vector<Resources>{};
+  RT_ASSIGN_OR_RETURN(std::vector<Resources> types, config.provider->NodeSizes());
+  for (const PoolSpec& pool : config.scaling.pools)
+    types.insert(types.end(), std::min(pool.max_workers, limits::kPlannedNodesMax),
+                 config.provider->SizeOf(pool));
   return types;
 }
 

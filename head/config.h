@@ -1,7 +1,7 @@
 // The head's configuration file, JSON that `rt up` writes:
 //   {"cluster_name": "demo", "results_root": "/abs/path", "results_roots": ["/srv/results"],
-//    "provider": {"type": "local", "workers": [{"name": "worker-1", "resources": "cpu=2",
-//     "labels": "k=v"}]},
+//    "provider": {"type": "local", …}, as the provider reads it (common/provider),
+//    "pools": […], "autoscaling": {…} (head/scaling_config.h),
 //    "journal": {"url": "postgres://rt@db.lan/rt?passfile=/etc/rt/pgpass"}   or
 //    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
 //     and in any of them "snapshot_every": 100000, a number of events
@@ -9,14 +9,16 @@
 //     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"}}
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/limits.h"
+#include "common/provider/node_provider.h"
 #include "common/run/result_roots.h"
 #include "common/spec/resources.h"
-#include "head/providers/local_provider.h"
+#include "head/scaling_config.h"
 
 namespace rt {
 
@@ -42,7 +44,8 @@ struct HeadConfig {
   // Where else users may have results written. When nothing is said: "/", which is every directory,
   // for a head that starts workers under its own account, and else none.
   std::vector<std::string> results_roots;
-  std::vector<LocalWorker> workers;
+  std::unique_ptr<ProviderSetup> provider;  // Null: workers are started by hand.
+  ScalingConfig scaling;
   JournalConfig journal;
   StoreConfig store;
 };
@@ -53,8 +56,8 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
 // directories of stores.
 absl::StatusOr<ResultRoots> ResultRootsOf(const HeadConfig& config, const std::string& state_dir);
 
-// What the workers of the configuration have, kAnyGpus where they will look for gpus themselves;
-// empty when one of them takes the cpus that it finds.
+// What the nodes of the configuration have, kAnyGpus where they will look for gpus themselves; a
+// pool counts as often as it may grow. Empty when one of them takes the cpus that it finds.
 absl::StatusOr<std::vector<Resources>> NodeTypes(const HeadConfig& config);
 
 }  // namespace rt

@@ -1,4 +1,4 @@
-// rt-head: wires the journal, the loop, the services, the sinks and the local workers together, and
+// rt-head: wires the journal, the loop, the services, the sinks and the provider together, and
 // waits for the end. SIGTERM and SIGINT end the head and leave workers and trials alone; a Shutdown
 // call and the end of the lifeline stop everything first.
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <future>
-#include <set>
 
 #include "common/base/check.h"
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -30,6 +30,7 @@
 #include "head/options.h"
 #include "head/service/head_server.h"
 #include "head/service/metrics_server.h"
+#include "head/service/node_reconciler.h"
 #include "head/service/shutdown.h"
 #include "head/service/sweeper.h"
 #include "head/service/tokens.h"
@@ -106,7 +107,9 @@ struct Head {
   std::unique_ptr<HeadServer> server;
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<SelfProbe> probe;
-  std::unique_ptr<LocalProvider> provider;
+  std::unique_ptr<NodeProvider> provider;
+  std::unique_ptr<ScalingNews> news;
+  std::unique_ptr<NodeReconciler> reconciler;
   std::unique_ptr<BlobSweeper> sweeper;
   Reached reached;
 
@@ -131,6 +134,10 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
   input::StartHead start{ca.cluster_id, config.cluster_name, RT_VERSION};
   RT_ASSIGN_OR_RETURN(start.node_types, NodeTypes(config));
   start.restored = WasRestored(options.state_dir);
+  for (PoolSpec pool : config.scaling.pools) {
+    pool.each = config.provider->SizeOf(pool);
+    start.pools.push_back(std::move(pool));
+  }
   HeadLoop::Options loop;
   loop.on_fatal = end;
   loop.snapshot_every_events = config.journal.snapshot_every;
@@ -220,16 +227,12 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
   return ServeMetrics(options, credentials, head);
 }
 
-// Workers of this machine that the configuration no longer names: `rt up` has ended them.
-void RemoveUnnamedWorkers(const std::string& cluster_dir, const HeadConfig& config, Head& head) {
-  std::set<std::string> named;
-  for (const LocalWorker& worker : config.workers) named.insert(cluster_dir + "/" + worker.name);
+// Nodes that the provider started for an earlier configuration: `rt up` has ended them.
+void RemoveDisownedNodes(Head& head) {
   auto read = [&](const Core& core, std::vector<NodeId>& gone) {
-    for (const auto& [id, node] : core.world.state.nodes) {
-      const std::string& place = node.inventory.state_dir;
-      if (!node.gone && place.starts_with(cluster_dir + "/") && !named.contains(place))
+    for (const auto& [id, node] : core.world.state.nodes)
+      if (!node.gone && node.machine == 0 && head.provider->Disowns(node.inventory.state_dir))
         gone.push_back(id);
-    }
   };
   std::vector<NodeId> gone;
   std::promise<void> known;
@@ -246,25 +249,43 @@ std::string WithPeers(const HeadOptions& options, const HostPort& own) {
   return ToString(own) + (options.peers.empty() ? "" : "," + options.peers);
 }
 
-void StartWorkers(const HeadOptions& options, const HeadConfig& config, Head& head) {
-  if (config.workers.empty()) return;
-  std::string cluster_dir = std::filesystem::path(options.state_dir).parent_path().string();
-  RemoveUnnamedWorkers(cluster_dir, config, head);
-  const HostPort local = OnThisMachine(head.reached.listen);
-  auto make_token = [&head]() -> absl::StatusOr<std::string> {
-    std::promise<absl::StatusOr<NewToken>> made;
-    CreateToken(*head.loop, head.io(), *head.settings, {.role = "worker"},
-                [&made](absl::StatusOr<NewToken> token) { made.set_value(std::move(token)); });
-    absl::StatusOr<NewToken> token = made.get_future().get();
-    if (!token.ok()) return token.status();
-    return token->text;
-  };
-  head.provider = LocalProvider::Start(
-      {.cluster_dir = cluster_dir,
-       .program = BesideUs("rt-worker"),
-       .head_address = WithPeers(options, local),
-       .workers = config.workers,
-       .make_token = make_token});
+// A join token for a worker of the provider; waits for it.
+absl::StatusOr<std::string> MakeWorkerToken(Head& head, uint64_t machine, const std::string& name) {
+  TokenRequest request{.role = "worker"};
+  if (machine != 0) {
+    request.ttl = limits::kMachineJoinMax;
+    request.name = name;
+    request.machine = machine;
+  }
+  std::promise<absl::StatusOr<NewToken>> made;
+  CreateToken(*head.loop, head.io(), *head.settings, request,
+              [&made](absl::StatusOr<NewToken> token) { made.set_value(std::move(token)); });
+  absl::StatusOr<NewToken> token = made.get_future().get();
+  if (!token.ok()) return token.status();
+  return token->text;
+}
+
+absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
+                           const std::string& cluster_id, Head& head) {
+  if (config.provider == nullptr) return absl::OkStatus();
+  ProviderContext context{
+      .cluster_id = cluster_id,
+      .cluster_dir = std::filesystem::path(options.state_dir).parent_path().string(),
+      .worker_program = BesideUs("rt-worker"),
+      .head_address = WithPeers(options, OnThisMachine(head.reached.listen)),
+      .make_token = [&head](uint64_t machine, const std::string& name) {
+        return MakeWorkerToken(head, machine, name);
+      }};
+  RT_ASSIGN_OR_RETURN(head.provider,
+                      config.provider->Start(config.scaling.pools, std::move(context)));
+  RemoveDisownedNodes(head);
+  if (config.scaling.pools.empty()) return absl::OkStatus();
+  head.news = std::make_unique<ScalingNews>(config.scaling.hooks);
+  head.settings->set_hook_problem([news = head.news.get()] { return news->problem(); });
+  head.reconciler = std::make_unique<NodeReconciler>(
+      NodeReconciler::Parts{*head.loop, *head.provider, head.io(), *head.news},
+      config.scaling.pools);
+  return absl::OkStatus();
 }
 
 // Stops what runs (bounded, see shutdown.h) without a call from outside.
@@ -326,7 +347,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   RT_RETURN_IF_ERROR(WriteAdminContext(options.state_dir, ca, config.cluster_name,
                                        WithPeers(options, head.reached.advertise)));
   RT_RETURN_IF_ERROR(head.home->Announce(ToString(head.reached.advertise)));
-  StartWorkers(options, config, head);
+  RT_RETURN_IF_ERROR(StartProvider(options, config, ca.cluster_id, head));
   const Millis grace = config.store.keep_garbage;
   head.sweeper = std::make_unique<BlobSweeper>(
       *head.loop, *head.blobs.store,
@@ -346,7 +367,8 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);
-  if (end != End::kSignal && head.provider) head.provider->Terminate();
+  head.reconciler.reset();  // From here on nothing new is made.
+  if (end != End::kSignal && head.provider) head.provider->EndAll();
   head.provider.reset();
   head.server->Stop(end == End::kSignal ? kCallsGrace : kLastCallsGrace);
   head.pool->Stop();

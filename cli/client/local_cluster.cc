@@ -13,6 +13,7 @@
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/provider/strays.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/runtime_dir.h"
@@ -45,23 +46,6 @@ std::string LastLines(const std::string& path) {
   return Join({lines.begin() + static_cast<std::ptrdiff_t>(first), lines.end()}, "\n");
 }
 
-// Whether the process belongs to the cluster: one of our programs, or a trial or job that they
-// started, with a path of the cluster in its arguments or its environment.
-bool BelongsTo(const std::string& process, const std::string& directory) {
-  absl::StatusOr<std::string> comm = ReadFile(process + "/comm");
-  absl::StatusOr<std::string> arguments = ReadFile(process + "/cmdline");
-  absl::StatusOr<std::string> environment = ReadFile(process + "/environ");
-  std::string inside = directory + "/";
-  if (comm.ok() && arguments.ok() && comm->starts_with("rt-") &&
-      arguments->find(inside) != std::string::npos)
-    return true;
-  if (!environment.ok()) return false;
-  for (const std::string& variable : Split(*environment, '\0'))
-    for (const char* name : {"RT_TRIAL_DIR=", "RT_CONFIG=", "RT_RUN_DIR="})
-      if (variable.starts_with(name + inside)) return true;
-  return false;
-}
-
 // Whether the process is one of our daemons, with this state directory in its arguments: whoever
 // wrote its pid file must not have us end another process.
 bool IsDaemonOf(pid_t pid, const std::filesystem::path& state) {
@@ -83,15 +67,6 @@ StartLock::StartLock(const std::string& path)
 }
 StartLock::~StartLock() {
   if (fd_ >= 0) close(fd_);
-}
-
-void KillStrays(const std::string& directory) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    pid_t pid = static_cast<pid_t>(std::atoi(entry.path().filename().c_str()));
-    if (pid > 1 && pid != getpid() && BelongsTo(entry.path().string(), directory))
-      kill(pid, SIGKILL);
-  }
 }
 
 absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path) {

@@ -25,9 +25,9 @@ class LocalCluster {
   // Writes config.json for the head. When it changes under a living head, that ends (the next
   // EnsureHead starts it anew), and so do the daemons of workers that change; those that are no
   // longer wanted go with all they run.
-  // `stores`: an object of `journal` and `checkpoint_store` as in cluster.yaml; nulls are left out.
+  // `more`: what else the head's configuration has, such as `journal`; nulls are left out.
   absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers,
-                         const Json& stores) const;
+                         const Json& more) const;
   bool HeadIsAlive() const;
   // Starts the head unless it is alive, and waits until it has written its address.
   absl::Status EnsureHead() const;
@@ -38,6 +38,7 @@ class LocalCluster {
 
  private:
   absl::Status Retire(const std::string& old_config, const std::string& new_config) const;
+  absl::Status RetirePools(const std::string& old_config, const std::string& new_config) const;
   absl::Status StartHead() const;
   void RemoveRuntimeDirs() const;
   std::vector<ProcessIdentity> Daemons() const;
@@ -51,8 +52,6 @@ class LocalCluster {
 absl::StatusOr<ProcessIdentity> ReadPidFile(const std::string& path);
 // SIGTERM, SIGKILL after 10 s; returns when it is gone.
 absl::Status EndDaemon(const std::string& pid_file);
-// Kills what the cluster's daemons started below `directory`, and the daemons themselves.
-void KillStrays(const std::string& directory);
 
 // Closed, and with it unlocked, at the end of the scope.
 class StartLock {

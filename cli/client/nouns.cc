@@ -15,8 +15,9 @@ std::vector<Selectable> SelectablesOf(const Json& reply) {
   std::vector<Selectable> known;
   const Json* items = reply.Find("items");
   if (items == nullptr || !items->is_array()) return known;
-  for (const Json& item : items->array())
-    known.push_back({static_cast<uint64_t>(item.GetInt("id")), item.GetString("name")});
+  for (const Json& item : items->array())  // A node that is on its way has no id.
+    if (const int64_t id = item.GetInt("id"); id != 0)
+      known.push_back({static_cast<uint64_t>(id), item.GetString("name")});
   return known;
 }
 

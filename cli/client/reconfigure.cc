@@ -1,13 +1,16 @@
 // The configuration of a local cluster, and what has to end when it changes.
 #include <signal.h>
 
+#include <filesystem>
 #include <map>
 
 #include "cli/client/local_cluster.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
+#include "common/provider/strays.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
+#include "common/run/runtime_dir.h"
 
 namespace rt {
 namespace {
@@ -25,6 +28,24 @@ std::map<std::string, std::string> WorkersOf(const std::string& config) {
   if (list == nullptr || !list->is_array()) return workers;
   for (const Json& worker : list->array()) workers[worker.GetString("name")] = worker.Dump();
   return workers;
+}
+
+// Name -> the shape of its workers, which cannot change while they run.
+std::map<std::string, std::string> PoolsOf(const std::string& config) {
+  std::map<std::string, std::string> pools;
+  absl::StatusOr<Json> json = Json::Parse(config);
+  const Json* list = json.ok() ? json->Find("pools") : nullptr;
+  if (list == nullptr || !list->is_array()) return pools;
+  for (const Json& pool : list->array())
+    pools[pool.GetString("name")] = pool.GetString("resources");
+  return pools;
+}
+
+// The pool of the worker in this directory; empty: it was not started by demand.
+std::string PoolOfWorker(const std::string& directory) {
+  absl::StatusOr<std::string> text = ReadFile(directory + "/machine", kConfigMax);
+  absl::StatusOr<Json> json = text.ok() ? Json::Parse(*text) : text.status();
+  return json.ok() ? json->GetString("pool") : "";
 }
 
 }  // namespace
@@ -45,7 +66,7 @@ absl::Status EndDaemon(const std::string& pid_file) {
 
 absl::Status LocalCluster::Configure(const std::string& name,
                                      const std::vector<WorkerShape>& workers,
-                                     const Json& stores) const {
+                                     const Json& more) const {
   Json list = Json::MakeArray();
   for (const WorkerShape& worker : workers)
     list.Append(Json::MakeObject({{"name", worker.name}, {"resources", worker.resources}}));
@@ -53,7 +74,7 @@ absl::Status LocalCluster::Configure(const std::string& name,
       {{"cluster_name", name},
        {"results_root", ResultsRoot()},
        {"provider", Json::MakeObject({{"type", "local"}, {"workers", std::move(list)}})}});
-  for (const auto& [key, value] : stores.object())
+  for (const auto& [key, value] : more.object())
     if (!value.is_null()) config.Set(key, value);
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_ + "/head"));
   StartLock lock(directory_ + "/start-lock");
@@ -76,6 +97,25 @@ absl::Status LocalCluster::Retire(const std::string& old_config,
     RT_RETURN_IF_ERROR(EndDaemon(directory + "/pid"));
     if (kept != wanted.end()) continue;
     KillStrays(directory);
+    RT_RETURN_IF_ERROR(RemoveTree(directory));
+  }
+  return RetirePools(old_config, new_config);
+}
+
+// Workers by demand whose pool is no longer in the configuration, or has another shape.
+absl::Status LocalCluster::RetirePools(const std::string& old_config,
+                                       const std::string& new_config) const {
+  const std::map<std::string, std::string> before = PoolsOf(old_config),
+                                           after = PoolsOf(new_config);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    const std::string directory = entry.path().string(), pool = PoolOfWorker(directory);
+    const auto was = before.find(pool), is = after.find(pool);
+    const bool stays = was != before.end() && is != after.end() && was->second == is->second;
+    if (pool.empty() || stays) continue;
+    RT_RETURN_IF_ERROR(EndDaemon(directory + "/pid"));
+    KillStrays(directory);
+    if (const auto sockets = FindRuntimeDir(directory)) RemoveTree(*sockets).IgnoreError();
     RT_RETURN_IF_ERROR(RemoveTree(directory));
   }
   return absl::OkStatus();

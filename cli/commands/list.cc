@@ -57,7 +57,8 @@ class Page {
     Json next;
     if (IsFull()) {
       items_.resize(limit_);
-      next = Json(CellText(items_.back().Find("id")));
+      const Json* id = items_.back().Find("id");  // Null: it is on its way, as those after it.
+      if (!id->is_null()) next = Json(CellText(id));
     }
     return Json::MakeObject({{"schema", 1}, {"items", Json(std::move(items_))}, {"next", next}});
   }

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "cli/client/archive.h"
 #include "cli/client/local_cluster.h"
@@ -33,22 +34,23 @@ absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
 }
 
 // What a worker daemon of the cluster said when it ended instead of serving; OK: none has.
-absl::Status WhyNotReady(const std::string& directory, const std::vector<WorkerShape>& workers) {
-  for (const WorkerShape& worker : workers) {
-    absl::Status why = ReadStartFailure(directory + "/" + worker.name);
-    if (!why.ok()) return Annotate(why, worker.name + " does not start");
+absl::Status WhyNotReady(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("worker-")) continue;
+    absl::Status why = ReadStartFailure(entry.path().string());
+    if (!why.ok()) return Annotate(why, name + " does not start");
   }
   return absl::OkStatus();
 }
 
-absl::Status WaitReady(HeadClient& client, const std::string& directory,
-                       const std::vector<WorkerShape>& workers) {
-  const size_t wanted = workers.size();
+absl::Status WaitReady(HeadClient& client, const std::string& directory, size_t wanted) {
   Millis deadline = SteadyClock() + kReadyMax, failing_since = 0;
   while (true) {
     RT_ASSIGN_OR_RETURN(size_t ready, ReadyNodes(client));
     if (ready >= wanted) return absl::OkStatus();
-    absl::Status why = WhyNotReady(directory, workers);
+    absl::Status why = WhyNotReady(directory);
     if (why.ok()) failing_since = 0;
     else if (failing_since == 0) failing_since = SteadyClock();
     else if (SteadyClock() - failing_since > kFailingMax) return why;
@@ -62,6 +64,24 @@ absl::Status WaitReady(HeadClient& client, const std::string& directory,
 }
 
 }  // namespace
+
+// What of the head's configuration the provider does not read: as cluster.yaml has it.
+static Json ConfigOf(const ClusterSpec& spec, const std::optional<PoolShape>& pool) {
+  Json config =
+      Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}});
+  if (!pool.has_value()) return config;
+  Json shape = Json::MakeObject({{"name", pool->name},
+                                 {"resources", pool->resources},
+                                 {"min_workers", pool->min_workers},
+                                 {"max_workers", pool->max_workers},
+                                 {"idle_timeout_s", pool->idle_timeout_s},
+                                 {"upscaling_speed", pool->upscaling_speed}});
+  Json pools = Json::MakeArray();
+  pools.Append(std::move(shape));
+  config.Set("pools", std::move(pools));
+  config.Set("autoscaling", spec.autoscaling);
+  return config;
+}
 
 int CpuCount() {
   cpu_set_t set;
@@ -84,19 +104,21 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
         ToAbsl("'" + spec.cluster_name + "' is the context of a cluster elsewhere"));
   LocalCluster cluster(directory);
   RT_ASSIGN_OR_RETURN(const bool continues, TakeFromArchive(home, spec.cluster_name));
-  std::vector<WorkerShape> workers = LocalWorkers(spec, CpuCount());
-  UpResult result{.started = !home.IsUp(spec.cluster_name), .workers = workers.size(),
-                  .continues = continues};
-  RT_RETURN_IF_ERROR(cluster.Configure(
-      spec.cluster_name, workers,
-      Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}})));
+  const std::optional<PoolShape> pool = LocalPool(spec, CpuCount());
+  std::vector<WorkerShape> workers;
+  if (!pool.has_value()) workers = LocalWorkers(spec, CpuCount());
+  const size_t wanted = pool.has_value() ? static_cast<size_t>(pool->min_workers) : workers.size();
+  UpResult result{
+      .started = !home.IsUp(spec.cluster_name), .workers = wanted, .continues = continues};
+  if (pool.has_value()) result.workers_max = static_cast<size_t>(pool->max_workers);
+  RT_RETURN_IF_ERROR(cluster.Configure(spec.cluster_name, workers, ConfigOf(spec, pool)));
   for (const WorkerShape& worker : workers)  // What an earlier daemon failed of.
     ClearStartFailure(directory + "/" + worker.name);
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/up", "", {}));
   if (make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
   auto ready = [&]() -> absl::Status {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, spec.cluster_name));
-    return WaitReady(*client, directory, workers);
+    return WaitReady(*client, directory, wanted);
   };
   absl::Status status = ready();
   if (status.ok()) return result;
@@ -124,8 +146,11 @@ ExitCode RunUp(const Invocation& invocation) {
   PrintCluster(invocation, spec.cluster_name, "UP", Json::MakeArray());
   if (result.continues) SayContinues(spec.cluster_name);
   if (invocation.output == Output::kTable)
-    std::fprintf(stderr, "cluster '%s' is up: %s READY\n", spec.cluster_name.c_str(),
-                 Counted(result.workers, "worker is", "workers are").c_str());
+    std::fprintf(stderr, "cluster '%s' is up: %s READY%s\n", spec.cluster_name.c_str(),
+                 Counted(result.workers, "worker is", "workers are").c_str(),
+                 result.workers_max == 0
+                     ? ""
+                     : (", up to " + std::to_string(result.workers_max) + " by demand").c_str());
   return kExitOk;
 }
 

@@ -195,6 +195,27 @@ std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocat
   return table.Render(kColumns, invocation.color_out);
 }
 
+// A line for each pool whose nodes come and go, and one for a hook that fails.
+static std::string PoolsText(const Json& status) {
+  std::string text;
+  const Json* pools = status.Find("pools");
+  if (pools != nullptr && pools->is_array())
+    for (const Json& pool : pools->array()) {
+      text += "pool    " + CellText(pool.Find("name")) + ": " + CellText(pool.Find("nodes")) +
+              " of at most " + CellText(pool.Find("max_workers")) + " nodes";
+      if (pool.GetInt("requested") > 0)
+        text += ", " + CellText(pool.Find("requested")) + " requested";
+      if (pool.GetInt("releasing") > 0)
+        text += ", " + CellText(pool.Find("releasing")) + " being removed";
+      if (const std::string reason = pool.GetString("reason"); !reason.empty())
+        text += "; " + reason;
+      text += "\n";
+    }
+  if (const std::string problem = status.GetString("hook_problem"); !problem.empty())
+    text += "hooks   " + problem + "\n";
+  return text;
+}
+
 std::string RenderStatus(const Json& status, const Invocation& invocation) {
   if (invocation.output == Output::kQuiet)
     return CellText(Deep(status, "cluster", "name")) + "\n";
@@ -207,6 +228,7 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
       if (const Json* amount = resources->Find(kind))
         text += std::string(kind) + "     " + CellText(amount->Find("used")) + " of " +
                 CellText(amount->Find("total")) + " used\n";
+  text += PoolsText(status);
   const std::string history = HistoryText(status);
   if (!history.empty()) text += "head    " + history + "\n";
   const std::string store = StoreText(status);

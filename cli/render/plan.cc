@@ -90,6 +90,10 @@ std::string TextOfCluster(const Json& plan) {
   for (const Json& node : nodes->array())
     table.Add({node.GetString("name"), CellText(node.Find("type")), node.GetString("resources")});
   text += nodes->array().empty() ? "" : table.Render();
+  if (plan.GetBool("by_demand"))
+    text += "by demand     " + CellText(plan.Find("min_workers")) + " to " +
+            std::to_string(nodes->array().size()) + " of these run; an idle one ends after " +
+            CellText(plan.Find("idle_timeout_s")) + " s\n";
   const Json* cost = plan.Find("cost_per_hour");
   text += cost->is_null() ? "cost          not known: no prices of this provider are known\n"
                           : "cost          nothing: it is this machine\n";
@@ -136,6 +140,7 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
   bool local = spec.provider_type == "local";
   Json nodes = Json::MakeArray(), warnings = Json::MakeArray();
   Json type = spec.worker_type ? Json(spec.worker_type->name) : Json();
+  const std::optional<PoolShape> pool = local ? LocalPool(spec, cpus) : std::nullopt;
   if (local)
     for (const WorkerShape& worker : LocalWorkers(spec, cpus))
       nodes.Append(Json::MakeObject(
@@ -147,8 +152,10 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
   return Json::MakeObject({{"kind", "cluster"},
                            {"cluster_name", spec.cluster_name},
                            {"provider", spec.provider_type},
-                           {"min_workers", spec.min_workers},
+                           {"min_workers", pool ? pool->min_workers : spec.min_workers},
                            {"max_workers", spec.max_workers},
+                           {"by_demand", pool.has_value()},
+                           {"idle_timeout_s", pool ? Json(pool->idle_timeout_s) : Json()},
                            {"nodes", std::move(nodes)},
                            {"cost_per_hour", local ? Json(0) : Json()},
                            {"warnings", std::move(warnings)}});

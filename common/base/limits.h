@@ -255,4 +255,34 @@ inline constexpr size_t kWarmRefusalsMax = 256;
 inline constexpr Bytes kLogFileBytesMax = 32 << 20;
 inline constexpr int kLogFilesKept = 4;
 
+// --- nodes by demand ---------------------------------------------------------------------------
+
+// Of a pool, as many nodes as the check of a request looks at: more are never needed by one gang.
+inline constexpr uint32_t kPlannedNodesMax = 1'024;
+// Machines that one call asks a provider for: EC2 and others take more, but what fails, fails for
+// all of a call.
+inline constexpr uint32_t kMachinesPerRequest = 100;
+// A machine whose node has not joined by then is released: its join token has expired.
+inline constexpr Millis kMachineJoinMax = 900'000;
+// A machine whose node was lost comes back by then, or is released: a reboot takes less.
+inline constexpr Millis kMachineLostMax = 300'000;
+// Between two attempts to get machines of a pool: doubled from the first to the last. A request
+// whose answer is missing may have made machines, and is looked after sooner.
+inline constexpr Millis kMachineRetryFirst = 5'000;
+inline constexpr Millis kMachineRetryMax = 300'000;
+inline constexpr Millis kMachineLookFirst = 500;
+inline constexpr Millis kMachineLookMax = 60'000;
+// Between two looks at what the provider has: a machine that vanished without a word is found by
+// its node's silence long before that.
+inline constexpr Millis kMachineListEvery = 30'000;
+// Between two comparisons of the provider's machines with the state.
+inline constexpr Millis kReconcileEvery = 100;
+// Of autoscaling.hooks: commands at a time, those that wait, and the bytes kept of what one says.
+inline constexpr size_t kHooksQueuedMax = 1'024;
+inline constexpr size_t kHookOutputMax = 4'096;
+// Nodes that left the cluster, which lists of nodes still show. Each spot machine that came and
+// went is one. Apply drops the oldest beyond it, so that the number is part of the meaning of
+// NodeGone: it never changes.
+inline constexpr size_t kGoneNodesKept = 1'000;
+
 }  // namespace rt::limits

@@ -25,10 +25,10 @@ struct FailpointInfo {
 inline constexpr bool kCanFail = true;
 inline constexpr FailpointInfo kFailpoints[] = {
     {"head.start.before_replay"},
-    {"head.start.after_replay"},          // Before its first record.
-    {"head.port.before_accept"},          // A connection, or several, that ask for it.
-    {"head.loop.before_append"},          // Decided and applied; the journal has not seen it.
-    {"head.loop.before_answer"},          // Durable; nobody was told.
+    {"head.start.after_replay"},  // Before its first record.
+    {"head.port.before_accept"},  // A connection, or several, that ask for it.
+    {"head.loop.before_append"},  // Decided and applied; the journal has not seen it.
+    {"head.loop.before_answer"},  // Durable; nobody was told.
     {"head.loop.after_answer"},
     {"head.journal.before_write", kCanFail},   // Of a group of batches.
     {"head.journal.before_commit", kCanFail},  // All written, in an open transaction.
@@ -52,6 +52,10 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"head.checkpoint.after_commit"},   // Durable; the worker was not told.
     {"head.outputs.before_kept"},  // What an attempt wrote is in the store; the core has not heard.
     {"head.outputs.after_kept"},   // Durable; the worker was not told.
+    {"head.provider.before_create"},     // Machines are requested in the journal.
+    {"head.provider.after_create"},      // The provider has made them; the core has not heard.
+    {"head.provider.before_terminate"},  // They are released in the journal.
+    {"head.provider.after_terminate"},
     {"head.sweep.after_mark", kCanFail},        // What lives is known.
     {"head.sweep.before_unlink"},               // A file of the store in the state directory.
     {"head.sweep.before_tombstone", kCanFail},  // Of an object that nothing names.
@@ -64,23 +68,23 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.outputs.before_push", kCanFail},
     {"worker.outputs.after_push", kCanFail},  // The store has them; the head has not heard.
     {"worker.outputs.after_told"},            // The head knows; they are still on this disk.
-    {"worker.start.before_adopt"},           // An attempt that an earlier daemon left running.
+    {"worker.start.before_adopt"},            // An attempt that an earlier daemon left running.
     {"worker.start.after_adopt"},
-    {"worker.sync.before_take"},  // The head has said what should run.
+    {"worker.sync.before_take"},                    // The head has said what should run.
     {"worker.prepare.before_directory", kCanFail},  // Of a run.
     {"worker.prepare.after_directory", kCanFail},
     {"worker.launch.before_body", kCanFail},  // What a later daemon would know the attempt by.
     {"worker.launch.after_body", kCanFail},
     {"worker.launch.after_start"},  // The program runs; the head does not know.
     {"worker.spool.before_append", kCanFail},
-    {"worker.spool.after_append"},   // The trial was not told.
-    {"worker.report.before_send"},   // Rows, to the head.
-    {"worker.report.after_send"},    // The head has them; the spool does not know.
-    {"worker.checkpoint.before_snapshot"},         // Its row is noted.
+    {"worker.spool.after_append"},                  // The trial was not told.
+    {"worker.report.before_send"},                  // Rows, to the head.
+    {"worker.report.after_send"},                   // The head has them; the spool does not know.
+    {"worker.checkpoint.before_snapshot"},          // Its row is noted.
     {"worker.checkpoint.before_rename", kCanFail},  // All is staged, under a name that says so.
     {"worker.checkpoint.after_rename"},             // The trial was not told.
     {"worker.checkpoint.before_push", kCanFail},
-    {"worker.checkpoint.mid_push"},                  // Between two chunks.
+    {"worker.checkpoint.mid_push"},                   // Between two chunks.
     {"worker.checkpoint.before_manifest", kCanFail},  // All chunks are there.
     {"worker.checkpoint.after_push", kCanFail},       // So is the manifest; nothing is committed.
     {"worker.checkpoint.before_hold", kCanFail},      // Its name is noted; it is not moved yet.
@@ -90,17 +94,17 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.checkpoint.after_commit"},               // This node has not noted it.
     {"worker.checkpoint.before_forget"},              // Noted; the staged files are still there.
     {"worker.restore.before_pull", kCanFail},
-    {"worker.restore.mid_pull"},                  // Between two chunks.
-    {"worker.restore.before_rename", kCanFail},   // All is there, beside its place.
-    {"worker.peer.before_serve", kCanFail},       // Another worker asks for chunks.
-    {"worker.peer.mid_serve", kCanFail},          // It got one.
-    {"worker.output.before_search"},              // For a pattern, in what a program wrote.
-    {"worker.exit.after_seen"},                   // A program's exit is read; nobody was told.
-    {"worker.exit.before_report"},                // Its rows and checkpoints are out.
-    {"worker.forget.before_close"},               // The head wants nothing of the attempt any more.
-    {"worker.forget.before_retire"},              // Its run directory is still there.
-    {"worker.signal.before_signal"},              // What runs is to end.
-    {"worker.fence.before_end"},                  // No head for --disconnect-stop.
+    {"worker.restore.mid_pull"},                 // Between two chunks.
+    {"worker.restore.before_rename", kCanFail},  // All is there, beside its place.
+    {"worker.peer.before_serve", kCanFail},      // Another worker asks for chunks.
+    {"worker.peer.mid_serve", kCanFail},         // It got one.
+    {"worker.output.before_search"},             // For a pattern, in what a program wrote.
+    {"worker.exit.after_seen"},                  // A program's exit is read; nobody was told.
+    {"worker.exit.before_report"},               // Its rows and checkpoints are out.
+    {"worker.forget.before_close"},              // The head wants nothing of the attempt any more.
+    {"worker.forget.before_retire"},             // Its run directory is still there.
+    {"worker.signal.before_signal"},             // What runs is to end.
+    {"worker.fence.before_end"},                 // No head for --disconnect-stop.
 };
 
 // The name of a point, checked when it is compiled.

@@ -159,6 +159,15 @@ absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text) {
   return out;
 }
 
+std::string ToFlag(const Resources& resources) {
+  std::vector<std::string> parts = {"cpu=" + FormatUnits(resources.cpu)};
+  if (resources.gpu > 0) parts.push_back("gpu=" + FormatUnits(resources.gpu));
+  if (resources.memory > 0) parts.push_back("memory=" + std::to_string(resources.memory));
+  for (const auto& [name, units] : resources.custom)
+    parts.push_back(name + "=" + FormatUnits(units));
+  return Join(parts, ",");
+}
+
 std::string Describe(const Resources& resources) {
   std::vector<std::string> parts;
   auto count = [&](int64_t units, const std::string& name) {

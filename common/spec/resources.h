@@ -38,6 +38,8 @@ absl::StatusOr<Resources> ParseResources(const Json& json, std::string_view path
 // "cpu=2,gpu=1,memory=8GiB,fpga=1": the flag of rt-worker. Every name but cpu, gpu and memory is
 // that of a resource of one's own, also "custom".
 absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text);
+// The same of resources; kinds of which there is nothing are left out, but for cpu.
+std::string ToFlag(const Resources& resources);
 // "2 cpus, 1 gpu, 8 GiB memory": for sentences. "nothing" when zero.
 std::string Describe(const Resources& resources);
 // "0 of 4 cpu free, 1 of 2 gpu free": the parts of `wanted` that `available` lacks, of a node that

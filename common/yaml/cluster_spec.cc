@@ -30,8 +30,13 @@ const Keys kJournalKeys = {"url", "ship", "key_file"};
 const Keys kShipKeys = {"to", "mode"};
 const Keys kStoreKeys = {"url", "endpoint", "region", "keep_garbage", "max_bandwidth",
     "quota"};
+const Keys kAutoscalingKeys = {"hooks", "hook_timeout"};
+const Keys kHookKeys = {"scale_up", "scale_down", "node_ready", "preempted"};
 const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "kuberay", "slurm",
     "command", "external", "vsphere", "aliyun", "fake_multinode", "spark", "readonly"};
+
+constexpr double kNumberMax = 1e7;
+constexpr double kHookTimeoutMax = 86'400;
 
 class Reader {
  public:
@@ -47,11 +52,13 @@ class Reader {
     RT_ASSIGN_OR_RETURN(std::optional<int> least, ReadCount(json, "", "min_workers"));
     spec.max_workers = most.value_or(std::max(2, least.value_or(0)));
     spec.min_workers = least.value_or(0);
+    spec.says_min_workers = least.has_value();
     if (spec.min_workers > spec.max_workers)
       return document_.At(Invalid("min_workers is " + std::to_string(spec.min_workers) +
                                   ", above max_workers " + std::to_string(spec.max_workers)),
                           "min_workers");
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
+    RT_RETURN_IF_ERROR(ReadScaling(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
     RT_RETURN_IF_ERROR(ReadStore(spec));
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
@@ -128,6 +135,65 @@ class Reader {
                    key + " must be a whole number, 0 or more");
     return std::optional<int>(static_cast<int>(value->AsInt()));
   }
+  absl::StatusOr<double> ReadNumber(const Json& json, const std::string& path,
+                                    const std::string& key, double otherwise) const {
+    const Json* value = json.Find(key);
+    if (value == nullptr || value->is_null()) return otherwise;
+    if (!value->is_number() || !(value->AsDouble() >= 0 && value->AsDouble() <= kNumberMax))
+      return Wrong(path.empty() ? key : path + "/" + key, key + " must be a number, 0 or more");
+    return value->AsDouble();
+  }
+  // A command is executed as it is written, without a shell.
+  absl::Status CheckHook(const std::string& name, const Json& argv) const {
+    const bool is_list = argv.is_array() && !argv.array().empty() &&
+                         std::all_of(argv.array().begin(), argv.array().end(),
+                                     [](const Json& argument) { return argument.is_string(); });
+    if (is_list) return absl::OkStatus();
+    return Wrong("autoscaling/hooks/" + name,
+                 "a hook must be a list of texts: the program and its arguments",
+                 "write " + name + ": [/usr/local/bin/notify, --quiet]");
+  }
+  absl::Status ReadHooks(const Json& autoscaling, ClusterSpec& spec) const {
+    RT_RETURN_IF_ERROR(CheckKeys(autoscaling, "autoscaling", kAutoscalingKeys));
+    Json hooks = Json::MakeObject();
+    if (const Json* found = autoscaling.Find("hooks"); found != nullptr && !found->is_null()) {
+      RT_RETURN_IF_ERROR(CheckKeys(*found, "autoscaling/hooks", kHookKeys));
+      for (const auto& [name, argv] : found->object()) RT_RETURN_IF_ERROR(CheckHook(name, argv));
+      hooks = *found;
+    }
+    const Json* timeout = autoscaling.Find("hook_timeout");
+    const std::optional<double> seconds =
+        timeout == nullptr || timeout->is_null() ? 30 : SecondsOf(*timeout);
+    if (!seconds.has_value() || *seconds <= 0 || *seconds > kHookTimeoutMax)
+      return Wrong("autoscaling/hook_timeout",
+                   "hook_timeout must be a time above 0, at most a day, as in 30s");
+    spec.autoscaling =
+        Json::MakeObject({{"hooks", std::move(hooks)}, {"hook_timeout_s", *seconds}});
+    return absl::OkStatus();
+  }
+  absl::Status ReadScaling(ClusterSpec& spec) const {
+    const Json& json = document_.value;
+    RT_ASSIGN_OR_RETURN(double minutes, ReadNumber(json, "", "idle_timeout_minutes", 5));
+    spec.idle_timeout_s = minutes * 60;
+    RT_ASSIGN_OR_RETURN(spec.upscaling_speed, ReadNumber(json, "", "upscaling_speed", 1));
+    if (spec.worker_type && spec.worker_type->min_workers) {
+      const int most =
+          std::min(spec.max_workers, spec.worker_type->max_workers.value_or(spec.max_workers));
+      if (*spec.worker_type->min_workers > most)
+        return Wrong("available_node_types/" + spec.worker_type->name + "/min_workers",
+                     "min_workers is " + std::to_string(*spec.worker_type->min_workers) +
+                         ", above max_workers " + std::to_string(most));
+    }
+    const Json* autoscaling = json.Find("autoscaling");
+    if (autoscaling == nullptr || autoscaling->is_null()) return absl::OkStatus();
+    RT_RETURN_IF_ERROR(ReadHooks(*autoscaling, spec));
+    const bool has_hooks = !spec.autoscaling.Find("hooks")->object().empty();
+    if (has_hooks && spec.provider_type == "local" && !LocalPool(spec, 1).has_value())
+      spec.warnings.emplace_back(
+          "autoscaling.hooks are never called: all workers run all the time. Set min_workers below "
+          "max_workers to have them come and go");
+    return absl::OkStatus();
+  }
   absl::StatusOr<NodeType> ReadNodeType(const std::string& name, const Json& json) const {
     std::string path = "available_node_types/" + name;
     RT_RETURN_IF_ERROR(CheckKeys(json, path, kNodeTypeKeys));
@@ -135,6 +201,9 @@ class Reader {
     type.name = name;
     RT_ASSIGN_OR_RETURN(type.min_workers, ReadCount(json, path, "min_workers"));
     RT_ASSIGN_OR_RETURN(type.max_workers, ReadCount(json, path, "max_workers"));
+    if (json.Find("idle_timeout_s") != nullptr) {
+      RT_ASSIGN_OR_RETURN(type.idle_timeout_s, ReadNumber(json, path, "idle_timeout_s", 0));
+    }
     const Json* resources = json.Find("resources");
     if (resources == nullptr || resources->is_null()) return type;
     absl::StatusOr<Resources> parsed = ParseResources(*resources, path + "/resources");
@@ -222,15 +291,6 @@ class Reader {
   const YamlDocument& document_;
 };
 
-std::string FlagText(const Resources& resources) {
-  std::vector<std::string> parts = {"cpu=" + FormatUnits(resources.cpu)};
-  if (resources.gpu > 0) parts.push_back("gpu=" + FormatUnits(resources.gpu));
-  if (resources.memory > 0) parts.push_back("memory=" + std::to_string(resources.memory));
-  for (const auto& [name, units] : resources.custom)
-    parts.push_back(name + "=" + FormatUnits(units));
-  return Join(parts, ",");
-}
-
 }  // namespace
 
 absl::StatusOr<ClusterSpec> LoadCluster(const YamlDocument& document) {
@@ -242,7 +302,8 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& filename) {
   return LoadCluster(document);
 }
 
-std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus) {
+// The most workers, and what each of them has.
+static std::pair<int, Resources> LocalShape(const ClusterSpec& spec, int cpus) {
   int count = spec.max_workers;
   Resources each;
   if (spec.worker_type.has_value()) {
@@ -251,10 +312,30 @@ std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus) {
   }
   bool says_cpu = spec.worker_type.has_value() && spec.worker_type->says_cpu;
   if (!says_cpu) each.cpu = std::max(1, cpus / std::max(1, count)) * kUnit;
+  return {count, std::move(each)};
+}
+
+std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus) {
+  const auto [count, each] = LocalShape(spec, cpus);
   std::vector<WorkerShape> workers;
-  for (int i = 1; i <= count; ++i)
-    workers.push_back({"worker-" + std::to_string(i), FlagText(each)});
+  for (int i = 1; i <= count; ++i) workers.push_back({"worker-" + std::to_string(i), ToFlag(each)});
   return workers;
+}
+
+std::optional<PoolShape> LocalPool(const ClusterSpec& spec, int cpus) {
+  const auto [count, each] = LocalShape(spec, cpus);
+  std::optional<int> least;
+  if (spec.says_min_workers) least = spec.min_workers;
+  if (spec.worker_type && spec.worker_type->min_workers) least = spec.worker_type->min_workers;
+  if (!least.has_value() || *least >= count) return std::nullopt;
+  const std::optional<double> idle_timeout_s =
+      spec.worker_type ? spec.worker_type->idle_timeout_s : std::nullopt;
+  return PoolShape{.name = spec.worker_type ? spec.worker_type->name : "worker",
+                   .resources = ToFlag(each),
+                   .min_workers = *least,
+                   .max_workers = count,
+                   .idle_timeout_s = idle_timeout_s.value_or(spec.idle_timeout_s),
+                   .upscaling_speed = spec.upscaling_speed};
 }
 
 }  // namespace rt

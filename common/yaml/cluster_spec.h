@@ -18,6 +18,7 @@ struct NodeType {
   std::optional<Resources> resources;  // Absent: not said.
   bool says_cpu = false;               // Whether `resources` names a number of cpus.
   std::optional<int> min_workers, max_workers;
+  std::optional<double> idle_timeout_s;
 };
 
 struct ClusterSpec {
@@ -25,6 +26,10 @@ struct ClusterSpec {
   std::string provider_type;  // local, ssh, aws, …; local with addresses is ssh.
   int max_workers = 2;
   int min_workers = 0;
+  bool says_min_workers = false;  // In the file, also as 0.
+  double idle_timeout_s = 300;
+  double upscaling_speed = 1;
+  Json autoscaling;  // {"hooks": {…}, "hook_timeout_s": 30}, as the head takes it; null: not said.
   std::optional<NodeType> worker_type;  // The first that is not the head's.
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
   Json checkpoint_store;  // The same (docs/checkpoint-format.md).
@@ -38,6 +43,17 @@ struct WorkerShape {
   std::string name;       // worker-1, …
   std::string resources;  // As the flag of rt-worker: "cpu=2,gpu=1".
 };
+// The pool of a local cluster whose workers come and go by demand.
+struct PoolShape {
+  std::string name;       // That of the node type.
+  std::string resources;  // Of each worker, as in WorkerShape.
+  int min_workers = 0;
+  int max_workers = 0;
+  double idle_timeout_s = 300;
+  double upscaling_speed = 1;
+};
+// Nothing when all workers run all the time: min_workers is not said, or is max_workers.
+std::optional<PoolShape> LocalPool(const ClusterSpec& spec, int cpus);
 // The workers of a local cluster on a machine with `cpus` cores: floor(cpus / max_workers) cpus
 // each, at least 1, unless the node type says otherwise.
 std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus);

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
+#include "head/core/apply_machines.h"
 #include "head/core/apply_runs.h"
 #include "head/core/core.h"
 #include "head/core/driver_records.h"
@@ -64,6 +65,7 @@ struct Applier {
     state().next_experiment += kNumbersSkipped;
     state().next_job += kNumbersSkipped;
     state().next_node += kNumbersSkipped;
+    state().last_machine += kNumbersSkipped;
     for (auto& [id, job] : state().jobs)
       if (job.end == JobEnd::kNone) job.runs.next_attempt += kNumbersSkipped;
     for (auto& [id, experiment] : state().experiments)
@@ -71,13 +73,19 @@ struct Applier {
         if (trial.end == TrialEnd::kNone) trial.runs.next_attempt += kNumbersSkipped;
   }
   void operator()(const event::TokenCreated& e) {
-    state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at, e.name};
+    state().tokens[e.token] = {e.token, e.role, e.pool, e.expires_at, e.name, e.machine};
   }
   void operator()(const event::TokenUsed& e) { state().tokens.erase(e.token); }
   void operator()(const event::TokenRevoked& e) { state().tokens.erase(e.token); }
 
   void operator()(const event::NodeJoined& e) {
-    Node node{.id = e.node, .name = e.name, .pool = e.pool, .joined_at = at, .changed_at = at};
+    Node node{.id = e.node,
+              .name = e.name,
+              .pool = e.pool,
+              .joined_at = at,
+              .changed_at = at,
+              .machine = e.machine};
+    NoteJoined(state(), e);
     state().nodes[e.node] = std::move(node);
     state().next_node = std::max(state().next_node, e.node.value + 1);
     RefreshFree(world, e.node);
@@ -132,7 +140,14 @@ struct Applier {
     node.away_until = 0;
     node.reason = e.reason;
     RefreshFree(world, e.node);
+    DropOldestGone(world);
   }
+
+  void operator()(const event::MachinesRequested& e) { AddMachines(state(), e, at); }
+  void operator()(const event::MachinesCreated& e) { ConfirmMachines(state(), e, at); }
+  void operator()(const event::MachinesFailed& e) { FailMachines(state(), e); }
+  void operator()(const event::MachineReleased& e) { ReleaseMachine(state(), e, at); }
+  void operator()(const event::MachineDeleted& e) { state().machines.erase(e.machine); }
 
   void operator()(const event::JobSubmitted& e) {
     Job job{.id = e.job, .owner = e.owner, .spec_text = e.spec, .request_key = e.request_key,

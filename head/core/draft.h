@@ -48,6 +48,14 @@ absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input);
 absl::Status OnRevokeToken(Draft& draft, const input::RevokeToken& input);
 absl::Status OnUseToken(Draft& draft, const input::UseToken& input);
 
+// pools.cc
+absl::Status OnMachinesCreated(Draft& draft, const input::MachinesCreated& input);
+absl::Status OnMachinesFailed(Draft& draft, const input::MachinesFailed& input);
+absl::Status OnMachinesListed(Draft& draft, const input::MachinesListed& input);
+absl::Status OnMachinesTerminated(Draft& draft, const input::MachinesTerminated& input);
+// Releases machines that are not needed, and asks for those that are.
+void ReviewPools(Draft& draft);
+
 // jobs.cc
 absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input);
 absl::Status OnStopJob(Draft& draft, const input::StopJob& input);

@@ -49,6 +49,14 @@ const auto kCluster = Overloaded{
     [](const event::NodeGone&) { return M{.invites_placement = true}; },
 };
 
+const auto kMachines = Overloaded{
+    [](const event::MachinesRequested&) { return M{}; },
+    [](const event::MachinesCreated&) { return M{}; },
+    [](const event::MachinesFailed&) { return M{}; },
+    [](const event::MachineReleased&) { return M{}; },
+    [](const event::MachineDeleted&) { return M{}; },
+};
+
 const auto kExperiments = Overloaded{
     [](const event::ExperimentCreated&) { return M{}; },
     [](const event::ExperimentStopRequested&) { return M{}; },
@@ -109,7 +117,7 @@ const auto kAttempts = Overloaded{
 }  // namespace
 
 EventMeaning MeaningOf(const Event& event) {
-  return std::visit(Overloaded{kCluster, kExperiments, kTrials, kAttempts}, event);
+  return std::visit(Overloaded{kCluster, kMachines, kExperiments, kTrials, kAttempts}, event);
 }
 
 }  // namespace rt

@@ -12,6 +12,7 @@
 #include "common/base/fields.h"
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/pool.h"
 #include "head/core/facts.h"
 
 namespace rt {
@@ -42,7 +43,8 @@ struct TokenCreated {
   Millis expires_at = 0;
   std::string pool;
   std::string name = {};  // Of the person or node that joins with it; empty: a node chooses.
-  RT_FIELDS(TokenCreated, token, role, expires_at, pool, name);
+  uint64_t machine = 0;   // That joins with it; 0: none that the head has asked for.
+  RT_FIELDS(TokenCreated, token, role, expires_at, pool, name, machine);
 };
 struct TokenUsed {
   std::string token;
@@ -58,7 +60,8 @@ struct NodeJoined {
   NodeId node;
   std::string name;
   std::string pool;
-  RT_FIELDS(NodeJoined, node, name, pool);
+  uint64_t machine = 0;  // As in its token.
+  RT_FIELDS(NodeJoined, node, name, pool, machine);
 };
 // Its daemon said hello for the first time, or again after it was LOST, or with another inventory.
 struct NodeReady {
@@ -97,6 +100,45 @@ struct NodeGone {  // Removed for good: its identity is void.
   NodeId node;
   std::string reason;
   RT_FIELDS(NodeGone, node, reason);
+};
+
+// --- machines: docs/adr/0025 ---
+
+// The provider will be asked for the machines `request` to `request` + `count` - 1 of the pool.
+struct MachinesRequested {
+  uint64_t request = 0;
+  std::string pool;
+  uint32_t count = 0;
+  RT_FIELDS(MachinesRequested, request, pool, count);
+};
+// The provider has made these machines of the request.
+struct MachinesCreated {
+  uint64_t request = 0;
+  std::vector<CreatedMachine> machines;
+  RT_FIELDS(MachinesCreated, request, machines);
+};
+// The provider has not made the other machines of the request, and never will, or, with
+// kRetryLater, its answer is missing. The pool is not asked again before `retry_at`.
+struct MachinesFailed {
+  uint64_t request = 0;
+  std::string pool;
+  ProviderError error = ProviderError::kNone;
+  std::string reason;
+  Millis retry_at = 0;
+  RT_FIELDS(MachinesFailed, request, pool, error, reason, retry_at);
+};
+// The machine is not needed any more, or is none that the journal knows; it will be removed.
+struct MachineReleased {
+  uint64_t machine = 0;
+  std::string pool;
+  std::string id;  // Empty: not known.
+  std::string reason;
+  RT_FIELDS(MachineReleased, machine, pool, id, reason);
+};
+struct MachineDeleted {  // The provider does not have it any more.
+  uint64_t machine = 0;
+  std::string reason;
+  RT_FIELDS(MachineDeleted, machine, reason);
 };
 
 struct JobSubmitted {
@@ -440,7 +482,9 @@ using Event = std::variant<
     event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
     event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
-    event::Answered>;
+    event::Answered,
+    event::MachinesRequested, event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
+    event::MachineDeleted>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

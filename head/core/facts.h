@@ -50,6 +50,13 @@ struct Member {
   RT_FIELDS(Member, rank, node, gpus);
 };
 
+// A machine that a provider has made.
+struct CreatedMachine {
+  uint64_t machine = 0;
+  std::string id;  // The provider's name for it.
+  RT_FIELDS(CreatedMachine, machine, id);
+};
+
 // Why an attempt is over.
 enum class AttemptOutcome : uint32_t {
   kNone = 0,

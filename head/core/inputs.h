@@ -26,6 +26,8 @@ struct StartHead {
   // What the nodes that the configuration can bring have, one entry per kind; empty: unknown.
   std::vector<Resources> node_types = {};
   bool restored = false;  // The journal is an older copy: later heads than the last one in it led.
+  // Of which nodes are made by demand; with the sizes that are to be counted on.
+  std::vector<PoolSpec> pools = {};
 };
 struct CreateToken {
   std::string token;
@@ -33,6 +35,7 @@ struct CreateToken {
   Millis ttl = 0;
   std::string pool;
   std::string name = {};  // Empty: a person's is made from the token's id, a node chooses its own.
+  uint64_t machine = 0;   // It will join with the token; 0: none that the head has asked for.
 };
 struct RevokeToken {
   std::string token;
@@ -230,19 +233,43 @@ struct SinksFlushed {
   std::set<ExperimentId> behind = {};
   std::map<ExperimentId, std::string> problems = {};  // Why files are missing or incomplete.
 };
+// What the provider answered to a call of Create; the machines may be fewer than asked for.
+struct MachinesCreated {
+  uint64_t request = 0;
+  std::vector<CreatedMachine> machines;
+};
+struct MachinesFailed {
+  uint64_t request = 0;
+  ProviderError error = ProviderError::kNone;
+  std::string reason;
+};
+// All machines with this cluster's tag. Those of calls that had ended before `complete_before` are
+// all in it; later ones may be missing.
+struct MachinesListed {
+  struct Item {
+    uint64_t machine = 0;
+    std::string id;
+    std::string pool;
+  };
+  std::vector<Item> machines;
+  Millis complete_before = 0;
+};
+struct MachinesTerminated {  // They are gone.
+  std::vector<uint64_t> machines;
+};
 struct Tick {};
 
 }  // namespace input
 
-using Input =
-    std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
-                 input::Sync, input::Disconnected, input::RemoveNode, input::DrainNode,
-                 input::UndrainNode, input::ForgetNode, input::Report, input::CommitCheckpoint,
-                 input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
-                 input::CreateExperiment, input::StopExperiment, input::StopTrial,
-                 input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
-                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
-                 input::DriverListens, input::AnswerQuestions, input::SinksFlushed, input::Tick>;
+using Input = std::variant<
+    input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken, input::Sync,
+    input::Disconnected, input::RemoveNode, input::DrainNode, input::UndrainNode, input::ForgetNode,
+    input::Report, input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs,
+    input::SubmitJob, input::StopJob, input::CreateExperiment, input::StopExperiment,
+    input::StopTrial, input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
+    input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
+    input::DriverListens, input::AnswerQuestions, input::SinksFlushed, input::MachinesCreated,
+    input::MachinesFailed, input::MachinesListed, input::MachinesTerminated, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

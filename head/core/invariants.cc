@@ -62,7 +62,7 @@ struct Dumper {
   }
   template <HasFields T>
   void Put(const T& value) {
-    ForEachField(value, [this](const char*, const auto& field) { Put(field); });
+    ForEachField(value, [this](const char*, const auto& field) { this->Put(field); });
   }
 };
 
@@ -83,6 +83,17 @@ void CheckRuns(const Runs& runs, bool over) {
   for (size_t i = 0; i < runs.outputs.size(); ++i) {
     RT_CHECK(runs.outputs[i].attempt == runs.outputs.front().attempt);
     if (i > 0) RT_CHECK(runs.outputs[i].rank > runs.outputs[i - 1].rank);
+  }
+}
+
+void CheckMachines(const State& state) {
+  for (const auto& [number, machine] : state.machines) {
+    RT_CHECK(number != 0 && machine.number == number && number <= state.last_machine);
+    RT_CHECK(machine.request != 0 && machine.request <= number);
+    if (machine.node.value == 0) continue;
+    RT_CHECK(state.nodes.at(machine.node).machine == number);
+    // A node whose machine is to be removed has left the cluster.
+    RT_CHECK(machine.is_live() || state.nodes.at(machine.node).gone);
   }
 }
 
@@ -176,6 +187,7 @@ void CheckInvariants(const Core& core) {
     RT_CHECK(index.replica_count == checkpoints[id]);
   }
   RT_CHECK(members == placed_members);
+  CheckMachines(world.state);
   CheckNodes(world);
 }
 

@@ -14,6 +14,7 @@
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
 #include "head/core/places.h"
+#include "head/core/pools.h"
 #include "head/core/priorities.h"
 
 namespace rt {
@@ -71,7 +72,9 @@ std::vector<Resources> SizesWithout(const World& world, const std::set<NodeId>& 
 
 std::string NamesOf(const State& state, const std::set<NodeId>& nodes) {
   std::vector<std::string> names;
-  for (NodeId id : nodes) names.push_back(state.nodes.at(id).name);
+  for (NodeId id : nodes)  // One that left long ago is forgotten.
+    if (const auto node = state.nodes.find(id); node != state.nodes.end())
+      names.push_back(node->second.name);
   return Join(names, ", ");
 }
 
@@ -297,7 +300,7 @@ static std::string HowMany(const Resources& wanted) {
   return wanted.cpu == kUnit ? "one" : "that many";
 }
 
-Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+static Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   const World& world = core.world;
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
@@ -311,8 +314,9 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   const ResourceRequest& wanted = RequestOf(world, owner);
   const Resources& one = wanted.one();
   const std::set<NodeId> avoided = AvoidedBy(world, owner);
-  const std::string but = avoided.empty() ? "" : ", and not on " + NamesOf(world.state, avoided) +
-                                                     ", which was excluded for it";
+  const std::string excluded = NamesOf(world.state, avoided);
+  const std::string but =
+      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
   size_t usable = 0, known = 0;
   Closest closest;
   std::vector<std::string> draining;
@@ -355,6 +359,15 @@ Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
               " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
           frees};
+}
+
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+  Waiting waiting = WhyNotPlaced(core, owner, now);
+  const bool is_ready = core.world.index.ready_order.contains(owner);
+  if (core.soft.pools.empty() || waiting.reason.empty() || !is_ready) return waiting;
+  const std::string pools = WhatPoolsDo(core, RequestOf(core.world, owner), now);
+  if (!pools.empty()) waiting.reason += "; " + pools;
+  return waiting;
 }
 
 }  // namespace rt

@@ -92,6 +92,16 @@ std::vector<FreeCapacity> CapacitiesNow(const Core& core, Millis now) {
   return capacities;
 }
 
+std::vector<FreeCapacity> CapacitiesSoon(const Core& core, Millis now) {
+  std::vector<FreeCapacity> capacities;
+  for (const auto& [gpu, cpu, id] : core.world.index.free) {
+    const auto soft = core.soft.nodes.find(id);
+    const bool is_well = soft == core.soft.nodes.end() || soft->second.fault.empty();
+    if (is_well && !MayTakeWork(core, id, now)) capacities.push_back(CapacityOn(core.world, id));
+  }
+  return capacities;
+}
+
 void TakeCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
                   const std::vector<Member>& members) {
   Change(capacities, request, members, -1);

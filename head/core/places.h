@@ -7,14 +7,11 @@
 #include <set>
 #include <vector>
 
+#include "common/spec/pool.h"
 #include "head/core/core.h"
 #include "head/core/devices.h"
 
 namespace rt {
-
-// The gpus of a node that the configuration will bring and of which only itself will know how many
-// it has: as many as a node may ever have.
-inline constexpr int64_t kAnyGpus = 1'024 * kUnit;
 
 // One member for each bundle, by rank; nullopt while the nodes that are not avoided lack capacity.
 std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRequest& wanted,
@@ -25,6 +22,8 @@ size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
 // Those of the nodes that may take work.
 std::vector<FreeCapacity> CapacitiesNow(const Core& core, Millis now);
+// Those of nodes that are only silent for now: they may take work again without anybody's doing.
+std::vector<FreeCapacity> CapacitiesSoon(const Core& core, Millis now);
 // As if an attempt with these members had been placed there, or had ended.
 void TakeCapacity(std::vector<FreeCapacity>& capacities, const ResourceRequest& request,
                   const std::vector<Member>& members);

@@ -17,6 +17,8 @@
 #include "common/spec/job_spec.h"
 #include "head/core/events.h"
 #include "head/core/inputs.h"
+#include "head/core/machine.h"
+#include "head/core/token.h"
 
 namespace rt {
 
@@ -304,26 +306,12 @@ struct Node {
   Millis changed_at = 0;
   Millis away_until = 0;  // Its daemon is stopped, and announced to be back by then; 0: it is not.
   Millis seen_at = 0;     // Of a lost node: when it was heard last; 0: unknown.
+  uint64_t machine = 0;   // That it runs on; 0: none that the head has asked for.
   RT_FIELDS(Node, id, name, pool, inventory, ready, lost, gone, draining, drain_until, reason,
-            joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at);
+            joined_at, changed_at, drained_by_hand, drain_reason, away_until, seen_at, machine);
 
   // Its attempts and replicas count: it is neither lost nor removed.
   bool counts() const { return !lost && !gone; }
-};
-
-struct Token {
-  std::string id;
-  std::string role;
-  std::string pool;
-  Millis expires_at = 0;
-  std::string name = {};
-  RT_FIELDS(Token, id, role, pool, expires_at, name);
-
-  // The name that whoever joins with it gets; empty: the node chooses. Releases before names were
-  // bound made tokens of people without one.
-  std::string bound_name() const {
-    return name.empty() && role != "worker" ? "user-" + id : name;
-  }
 };
 
 // The answer given to a request key, so that a retry gets the same one.
@@ -403,8 +391,12 @@ struct State {
   std::map<NodeId, Node> nodes;
   std::map<std::string, Token> tokens;  // Usable ones.
   std::map<std::string, Request> requests;
+  uint64_t last_machine = 0;  // The greatest number that a machine was given.
+  std::map<uint64_t, Machine> machines;
+  std::map<std::string, Pool> pools;  // Those whose last request failed, by name.
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
-            next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests);
+            next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
+            last_machine, machines, pools);
 };
 
 // A State with its index: what Step works on.
@@ -457,6 +449,8 @@ struct Soft {
   }
   std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
   bool try_place = false;  // Something changed since the last placement round.
+  std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
+  std::map<NodeId, Millis> idle_since;    // Of nodes by demand that have nothing to do.
 };
 
 // Whether the trial would run if it had nodes.

@@ -13,56 +13,60 @@ namespace rt {
 namespace {
 
 absl::Status Dispatch(Draft& d, const Input& input) {
-  return std::visit(Overloaded{
-                        [&](const input::StartHead& m) {
-                          OnStartHead(d, m);
-                          return absl::OkStatus();
-                        },
-                        [&](const input::CreateToken& m) { return OnCreateToken(d, m); },
-                        [&](const input::RevokeToken& m) { return OnRevokeToken(d, m); },
-                        [&](const input::UseToken& m) { return OnUseToken(d, m); },
-                        [&](const input::Sync& m) { return OnSync(d, m); },
-                        [&](const input::Disconnected& m) {
-                          OnDisconnected(d, m);
-                          return absl::OkStatus();
-                        },
-                        [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
-                        [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
-                        [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
-                        [&](const input::ForgetNode& m) { return OnForgetNode(d, m); },
-                        [&](const input::Report& m) { return OnReport(d, m); },
-                        [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
-                        [&](const input::RenewReplica& m) { return OnRenewReplica(d, m); },
-                        [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
-                        [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
-                        [&](const input::StopJob& m) { return OnStopJob(d, m); },
-                        [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
-                        [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
-                        [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
-                        [&](const input::PauseExperiment& m) { return OnPauseExperiment(d, m); },
-                        [&](const input::ResumeExperiment& m) { return OnResumeExperiment(d, m); },
-                        [&](const input::ExtendExperiment& m) { return OnExtendExperiment(d, m); },
-                        [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
-                        [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
-                        [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
-                        [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
-                        [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
-                        [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
-                        [&](const input::SinksFlushed& m) {
-                          OnSinksFlushed(d, m);
-                          return absl::OkStatus();
-                        },
-                        [&](const input::Tick&) {
-                          CheckBudgets(d);
-                          ExpireDrains(d);
-                          ReviewBackfills(d);
-                          const std::set<ExperimentId> open =
-                              d.index().open_experiments;  // Copy: edited below.
-                          for (ExperimentId id : open) ProposeTrials(d, id);
-                          return absl::OkStatus();
-                        },
-                    },
-                    input);
+  return std::visit(
+      Overloaded{
+          [&](const input::StartHead& m) {
+            OnStartHead(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::CreateToken& m) { return OnCreateToken(d, m); },
+          [&](const input::RevokeToken& m) { return OnRevokeToken(d, m); },
+          [&](const input::UseToken& m) { return OnUseToken(d, m); },
+          [&](const input::Sync& m) { return OnSync(d, m); },
+          [&](const input::Disconnected& m) {
+            OnDisconnected(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
+          [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
+          [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },
+          [&](const input::ForgetNode& m) { return OnForgetNode(d, m); },
+          [&](const input::Report& m) { return OnReport(d, m); },
+          [&](const input::CommitCheckpoint& m) { return OnCommitCheckpoint(d, m); },
+          [&](const input::RenewReplica& m) { return OnRenewReplica(d, m); },
+          [&](const input::KeepOutputs& m) { return OnKeepOutputs(d, m); },
+          [&](const input::SubmitJob& m) { return OnSubmitJob(d, m); },
+          [&](const input::StopJob& m) { return OnStopJob(d, m); },
+          [&](const input::CreateExperiment& m) { return OnCreateExperiment(d, m); },
+          [&](const input::StopExperiment& m) { return OnStopExperiment(d, m); },
+          [&](const input::StopTrial& m) { return OnStopTrial(d, m); },
+          [&](const input::PauseExperiment& m) { return OnPauseExperiment(d, m); },
+          [&](const input::ResumeExperiment& m) { return OnResumeExperiment(d, m); },
+          [&](const input::ExtendExperiment& m) { return OnExtendExperiment(d, m); },
+          [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
+          [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
+          [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
+          [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
+          [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
+          [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
+          [&](const input::SinksFlushed& m) {
+            OnSinksFlushed(d, m);
+            return absl::OkStatus();
+          },
+          [&](const input::MachinesCreated& m) { return OnMachinesCreated(d, m); },
+          [&](const input::MachinesFailed& m) { return OnMachinesFailed(d, m); },
+          [&](const input::MachinesListed& m) { return OnMachinesListed(d, m); },
+          [&](const input::MachinesTerminated& m) { return OnMachinesTerminated(d, m); },
+          [&](const input::Tick&) {
+            CheckBudgets(d);
+            ExpireDrains(d);
+            ReviewBackfills(d);
+            const std::set<ExperimentId> open = d.index().open_experiments;  // Copy: edited below.
+            for (ExperimentId id : open) ProposeTrials(d, id);
+            return absl::OkStatus();
+          },
+      },
+      input);
 }
 
 }  // namespace
@@ -96,6 +100,7 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
   ExpireLeases(draft);
   if (core.soft.try_place) Place(draft);
+  if (std::holds_alternative<input::Tick>(input)) ReviewPools(draft);  // Of what is still waiting.
   return std::move(draft.out);
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "head/core/core.h"
 #include "head/core/draft.h"
+#include "head/core/pools.h"
 
 namespace rt {
 namespace {
@@ -22,10 +23,18 @@ absl::Status CheckBound(const Token& token, const std::string& asked) {
           token.role + " --name " + asked);
 }
 
-bool IsTaken(const State& state, const std::string& node_name) {
+// `except`: a node that leaves the cluster.
+bool IsTaken(const State& state, const std::string& node_name, NodeId except) {
   return std::any_of(state.nodes.begin(), state.nodes.end(), [&](const auto& one) {
-    return one.second.name == node_name && !one.second.gone;
+    return one.second.name == node_name && !one.second.gone && one.first != except;
   });
+}
+
+// The node of a machine that joined before and could not keep its certificate; 0: there is none.
+NodeId NodeBefore(const State& state, uint64_t machine) {
+  if (machine == 0) return {};
+  const auto node = state.nodes.find(state.machines.at(machine).node);
+  return node == state.nodes.end() || node->second.gone ? NodeId{} : node->first;
 }
 
 }  // namespace
@@ -52,10 +61,12 @@ absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input) {
     if (token.expires_at <= draft.now) expired.push_back(id);
   if (state.tokens.size() - expired.size() >= limits::kTokensMax)
     return absl::ResourceExhaustedError("too many unused tokens: revoke some");
+  if (input.machine != 0) RT_RETURN_IF_ERROR(CheckMayJoin(state, input.machine));
   for (const std::string& id : expired) draft.Emit(event::TokenRevoked{id});
   Token made{.id = input.token, .role = input.role, .name = input.name};
-  draft.Emit(event::TokenCreated{input.token, input.role, draft.now + input.ttl, input.pool,
-                                 made.bound_name()});
+  const std::string pool = input.machine == 0 ? input.pool : state.machines.at(input.machine).pool;
+  draft.Emit(event::TokenCreated{input.token, input.role, draft.now + input.ttl, pool,
+                                 made.bound_name(), input.machine});
   return absl::OkStatus();
 }
 
@@ -69,7 +80,9 @@ absl::Status OnUseToken(Draft& draft, const input::UseToken& input) {
   const State& state = draft.state();
   RT_ASSIGN_OR_RETURN(const Token token, FindTokenFor(state, input, draft.now));
   const bool is_worker = token.role == "worker";
-  if (is_worker && !token.name.empty() && IsTaken(state, token.name)) {
+  if (token.machine != 0) RT_RETURN_IF_ERROR(CheckMayJoin(state, token.machine));
+  const NodeId before = NodeBefore(state, token.machine);
+  if (is_worker && !token.name.empty() && IsTaken(state, token.name, before)) {
     return WithHint(absl::FailedPreconditionError("this token is for the node '" + token.name +
                                                   "', and the cluster has a node of that name"),
                     "once that node is LOST: rt node forget " + token.name +
@@ -77,11 +90,13 @@ absl::Status OnUseToken(Draft& draft, const input::UseToken& input) {
   }
   draft.Emit(event::TokenUsed{input.token});
   if (!is_worker) return absl::OkStatus();
+  if (before.value != 0)
+    RT_RETURN_IF_ERROR(OnRemoveNode(draft, {before, "its machine joined again"}));
   NodeId id{state.next_node};
   std::string name = token.name.empty() ? input.name : token.name;
   if (name.empty()) name = "node-" + std::to_string(id.value);
-  if (IsTaken(state, name)) name += "-" + std::to_string(id.value);
-  draft.Emit(event::NodeJoined{id, name, token.pool});
+  if (IsTaken(state, name, {})) name += "-" + std::to_string(id.value);
+  draft.Emit(event::NodeJoined{id, name, token.pool, token.machine});
   draft.out.answer.node = id;
   return absl::OkStatus();
 }

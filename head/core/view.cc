@@ -346,6 +346,8 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
     Json& count = by_state[NodeStateName(core, node)];
     count = Json(count.is_null() ? 1 : count.AsInt() + 1);
   }
+  if (const size_t requested = RequestedMachines(state).size(); requested > 0)
+    by_state.Set("REQUESTED", Json(requested));
   Json cluster = Json::MakeObject({{"name", state.cluster_name},
                                    {"id", state.cluster_id},
                                    {"head_address", facts.address},
@@ -366,9 +368,11 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
-       {"nodes", Json::MakeObject({{"total", Json(state.nodes.size())},
-                                   {"by_state", std::move(by_state)}})},
+       {"nodes",
+        Json::MakeObject({{"total", Json(state.nodes.size())}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
+       {"pools", PoolListView(core, facts)},
+       {"hook_problem", TextOrNull(facts.hook_problem)},
        {"experiments", std::move(experiments.items)},
        {"experiments_left_out", Json(experiments.left_out)},
        {"jobs", std::move(jobs.items)},
@@ -377,12 +381,12 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
        {"waiting", std::move(waits.waiting)},
        {"outputs_pending", OutputsPending(core)},
        {"checkpoint_store", StoreOf(facts.store)},
-       {"journal", Json::MakeObject({{"seq", Json(state.seq)},
-                                     {"durable_seq", Json(facts.durable_seq)},
-                                     {"bytes_synced", Json(facts.bytes_synced)},
-                                     {"shipped_seq", facts.shipped_seq.has_value()
-                                                         ? Json(*facts.shipped_seq)
-                                                         : Json()}})}});
+       {"journal",
+        Json::MakeObject({{"seq", Json(state.seq)},
+                          {"durable_seq", Json(facts.durable_seq)},
+                          {"bytes_synced", Json(facts.bytes_synced)},
+                          {"shipped_seq",
+                           facts.shipped_seq.has_value() ? Json(*facts.shipped_seq) : Json()}})}});
 }
 
 Json ExperimentListView(const Core& core, const HeadFacts& facts) {

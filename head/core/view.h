@@ -27,6 +27,7 @@ struct HeadFacts {  // What the core does not know of itself.
   uint64_t bytes_synced = 0;
   Millis now = 0;
   StoreFacts store;
+  std::string hook_problem;  // Of autoscaling.hooks: the newest failure; empty: none.
 };
 
 // `whole`: every experiment and job is listed, however many there are.
@@ -44,6 +45,8 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
 Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);
+// [{"name", "min_workers", "max_workers", "nodes", "requested", "releasing", "reason"}]
+Json PoolListView(const Core& core, const HeadFacts& facts);
 Json NodeListView(const Core& core, const HeadFacts& facts);
 // The unused and unexpired ones, by expiry.
 Json TokenListView(const Core& core, const HeadFacts& facts);

@@ -3,6 +3,7 @@
 
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/pools.h"
 #include "head/core/view.h"
 #include "head/core/view_parts.h"
 
@@ -65,6 +66,35 @@ Json NodeItem(const Core& core, const Node& node) {
                            {"last_seen_at", TimeOrNull(seen)}});
 }
 
+// A node that is on its way: it has no number before it joins.
+Json RequestedItem(const Core& core, const Machine& machine, Millis now) {
+  const std::string trouble = TroubleOf(core.world.state, machine.pool, now);
+  std::string reason = "the provider is asked for it";
+  if (!machine.id.empty()) reason = "the provider has it as " + machine.id + "; it has not joined";
+  else if (!trouble.empty()) reason += "; " + trouble;
+  const auto pool = core.soft.pools.find(machine.pool);
+  const Resources each = pool == core.soft.pools.end() ? Resources{} : pool->second.each;
+  return Json::MakeObject({{"id", Json()},
+                           {"name", MachineName(machine.number)},
+                           {"pool", machine.pool},
+                           {"address", Json()},
+                           {"state", "REQUESTED"},
+                           {"reason", reason},
+                           {"requested_at", TimeOrNull(machine.requested_at)},
+                           {"drain_until", Json()},
+                           {"labels", Json::MakeObject()},
+                           {"resources_total", each.gpu == kAnyGpus ? Json() : ToJson(each)},
+                           {"resources_used", ToJson(Resources{})},
+                           {"gpus", Json::MakeArray()},
+                           {"attempts", Json::MakeArray()},
+                           {"held_checkpoints", Json(0)},
+                           {"pid", Json()},
+                           {"version", Json()},
+                           {"boot_id", Json()},
+                           {"joined_at", Json()},
+                           {"last_seen_at", Json()}});
+}
+
 }  // namespace
 
 const char* NodeStateName(const Core& core, const Node& node) {
@@ -79,8 +109,11 @@ const char* NodeStateName(const Core& core, const Node& node) {
              : "SUSPECT";
 }
 
-Json NodeListView(const Core& core, const HeadFacts&) {
+Json NodeListView(const Core& core, const HeadFacts& facts) {
   Json items = Json::MakeArray();
+  // First, because they have no number by which the next page of a list could begin.
+  for (const Machine* machine : RequestedMachines(core.world.state))
+    items.Append(RequestedItem(core, *machine, facts.now));
   for (const auto& [id, node] : core.world.state.nodes) items.Append(NodeItem(core, node));
   return Listing(std::move(items));
 }

@@ -44,4 +44,10 @@ inline double LostGpuSeconds(const ResourceRequest& request, const Trial& trial)
   return ToSeconds(trial.runs.lost_for) * static_cast<double>(units) / static_cast<double>(kUnit);
 }
 
+// Machines that have not joined yet, as nodes in the state REQUESTED. One whose name a present node
+// has is left out: that node is another one, which joined without having been asked for.
+std::vector<const Machine*> RequestedMachines(const State& state);
+// What the provider last said of the pool, when that was no success; empty otherwise.
+std::string TroubleOf(const State& state, const std::string& pool, Millis now);
+
 }  // namespace rt

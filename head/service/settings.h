@@ -53,18 +53,26 @@ class Settings {
     const absl::Status checked = CheckBundle(*store, bundle);
     return absl::IsNotFound(checked) ? absl::OkStatus() : checked;
   }
+  void set_hook_problem(std::function<std::string()> hook_problem) {
+    std::lock_guard lock(mutex_);
+    hook_problem_ = std::move(hook_problem);
+  }
   HeadFacts FactsNow(const HeadLoop& loop) const {
     std::lock_guard lock(mutex_);
     StoreUse use = store_ == nullptr ? StoreUse{} : store_->use();
-    return {.address = address_, .durable_seq = loop.durable_seq(),
-            .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(),
+    return {.address = address_,
+            .durable_seq = loop.durable_seq(),
+            .shipped_seq = loop.shipped_seq(),
+            .bytes_synced = loop.bytes_synced(),
             .now = WallClock(),
-            .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)}};
+            .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)},
+            .hook_problem = hook_problem_ ? hook_problem_() : ""};
   }
 
  private:
   mutable std::mutex mutex_;
   std::string address_;
+  std::function<std::string()> hook_problem_;
   SweptStore* store_ = nullptr;
 };
 

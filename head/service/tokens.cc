@@ -69,8 +69,9 @@ void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
     if (!status.ok()) return done(status);
     io([&settings, token, ttl, done] { done(IssueToken(settings, token, ttl)); });
   };
-  loop.Post(input::CreateToken{token.id, token.role, ttl, request.pool, token.name},
-            std::move(created));
+  loop.Post(
+      input::CreateToken{token.id, token.role, ttl, request.pool, token.name, request.machine},
+      std::move(created));
 }
 
 void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const JoinAsk& ask,

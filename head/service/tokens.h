@@ -12,6 +12,7 @@ struct TokenRequest {
   Millis ttl = 0;    // 0: one hour.
   std::string pool = {};
   std::string name = {};  // Of the person or node; empty: a person's is made from the token's id.
+  uint64_t machine = 0;   // That joins with it; 0: none that the head has asked for.
 };
 struct NewToken {
   std::string id;

@@ -29,6 +29,8 @@ from harness import BIN, wait_until  # noqa: E402
 from plain_cluster import PlainCluster  # noqa: E402
 from search import ChainSearch  # noqa: E402
 
+# Points of clusters by demand: tests/integration/test_demand.py reaches each of them.
+ELSEWHERE = ("head.provider.",)
 ALL = ["kill", "kill:300", "stop:1000", "error"]
 FIRE_S, END_S = 40.0, 90.0  # On a machine that does other things as well.
 SHIPPED = {"journal": {"ship": {"to": "@HOME@/shipped", "mode": "sync"},
@@ -206,12 +208,13 @@ def case_of(point: str) -> Case:
 
 
 def listed() -> list[tuple[str, list[str]]]:
-    """Every point of both daemons, with what can be done there."""
+    """Every point of both daemons that is played here, with what can be done there."""
     points = []
     for program in ("rt-head", "rt-worker"):
         text = subprocess.run([str(BIN / program), "--failpoints"], text=True, check=True,
                               capture_output=True).stdout
-        points += [(line.split()[0], line.split()[1:]) for line in text.splitlines()]
+        points += [(line.split()[0], line.split()[1:]) for line in text.splitlines()
+                   if not line.startswith(ELSEWHERE)]
     return points
 
 

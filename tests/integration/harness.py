@@ -83,6 +83,7 @@ class Cluster:
         self.env = {**os.environ, "RT_HOME": str(self.home / "home"), "NO_COLOR": "1",
                     "RT_RESULTS": str(self.home / "results")}
         self.env.pop("RT_CLUSTER", None)
+        self.by_demand = False  # It may have no worker at its end.
         self.work = self.home / "work"
         self.work.mkdir()
         self.yaml = self.work / "cluster.yaml"
@@ -210,7 +211,7 @@ class Cluster:
         """`rt down`; fails when a process or a directory of the cluster is left."""
         try:
             sockets = self.runtime_dirs()
-            if (self.home / "home/clusters/it/up").exists():
+            if (self.home / "home/clusters/it/up").exists() and not self.by_demand:
                 assert sockets and all(path.is_dir() for path in sockets), sockets
             self.rt("down", str(self.yaml), "--purge", "--no-download")
             left = {pid: text[:200] for pid, text in self.leftovers().items()}

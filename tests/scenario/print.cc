@@ -1,5 +1,6 @@
 #include "tests/scenario/print.h"
 
+#include <cstdio>
 #include <map>
 #include <set>
 #include <string_view>
@@ -108,6 +109,16 @@ std::string Print(const std::vector<DesiredAttempt>& desired) {
         (wanted.decided_seq > 0 ? " (judged " + std::to_string(wanted.decided_seq) + ")" : "");
   }
   return desired.empty() ? "desired: nothing" : text;
+}
+
+void ExplainDifference(const std::string& path, const std::string& expected,
+                       const std::string& real) {
+  const std::vector<std::string> old = Split(expected, '\n'), now = Split(real, '\n');
+  size_t line = 0;
+  while (line < old.size() && line < now.size() && old[line] == now[line]) ++line;
+  std::fprintf(stderr, "%s:%zu:\n  expected %s\n  got      %s\n", path.c_str(), line + 1,
+               line < old.size() ? old[line].c_str() : "(the end)",
+               line < now.size() ? now[line].c_str() : "(the end)");
 }
 
 }  // namespace rt::scenario

@@ -11,5 +11,8 @@ namespace rt::scenario {
 
 std::string Print(const Record& record);
 std::string Print(const std::vector<DesiredAttempt>& desired);
+// Prints the first line that differs from what the story's file expects.
+void ExplainDifference(const std::string& path, const std::string& expected,
+                       const std::string& real);
 
 }  // namespace rt::scenario

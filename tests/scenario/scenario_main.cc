@@ -1,7 +1,7 @@
 // scenario FILE…: plays stories and compares. A story is made of blocks: commands, "----", and what
 // follows from them, up to an empty line. RT_BLESS=1 writes what really follows into the files.
 //
-//   join NAME cpu=4 [gpu=1]          a token, an identity, the first Sync
+//   join NAME cpu=4 [gpu=1] [machine=N]   a token, an identity, the first Sync
 //   experiment KEY [job=ID] JSON | job KEY JSON
 //   run NAME FENCE PID               the node says that it runs; also: sync NAME
 //   port NAME FENCE PORT             the node keeps a port for the ranks to meet at
@@ -26,6 +26,7 @@
 //   flush                            the sinks are durable
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
+//   pool | wishes | created | failed | listed | terminated   see provider_commands.h
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -37,6 +38,8 @@
 #include "head/core/draft.h"
 #include "head/core/view.h"
 #include "tests/scenario/print.h"
+#include "tests/scenario/provider_commands.h"
+#include "tests/scenario/words.h"
 
 namespace rt::scenario {
 namespace {
@@ -58,9 +61,15 @@ class Story {
  public:
   // The lines that follow from one command.
   std::vector<std::string> Play(const std::string& line);
-  Story() { Give(input::StartHead{"cluster-1", "story", "0.1.0"}); }
+  Story() { StartHead(); }
 
  private:
+  void StartHead() {
+    Give(input::StartHead{.cluster_id = "cluster-1",
+                          .cluster_name = "story",
+                          .version = "0.1.0",
+                          .pools = pools_});
+  }
   Answer Give(const Input& input) {
     Outcome outcome = Step(core_, input, now_);
     for (const Record& record : outcome.records) {
@@ -101,6 +110,7 @@ class Story {
   void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
   bool Drain(const std::string& verb, std::istream& words);
+  bool Provide(const std::string& verb, std::istream& words);
   void Why(std::istream& words);
   void Submit(const std::string& verb, std::istream& words);
 
@@ -108,39 +118,23 @@ class Story {
   Millis now_ = kStart;
   std::vector<Record> log_;
   std::vector<std::string> out_;
+  std::vector<PoolSpec> pools_;
   std::map<std::string, NodeSide> nodes_;
   uint64_t answered_from_ = 0, answered_through_ = 0;  // The span of the last answer.
 };
 
-std::string Rest(std::istream& words) {
-  std::string rest;
-  std::getline(words >> std::ws, rest);
-  return rest;
-}
-template <class T>
-T Next(std::istream& words) {
-  T value{};
-  words >> value;
-  return value;
-}
-Fence NextFence(std::istream& words) {
-  const std::string text = Next<std::string>(words);
-  auto fence = ParseFence(text);
-  if (!fence) std::fprintf(stderr, "scenario: '%s' is no fence\n", text.c_str());
-  return fence.value_or(Fence{});
-}
-
 void Story::Join(std::istream& words) {
   const std::string name = Next<std::string>(words);
-  Give(input::CreateToken{"token-" + name, "worker", 60'000, ""});
+  input::CreateToken token{.token = "token-" + name, .role = "worker", .ttl = 60'000};
   NodeSide& node = nodes_[name];
-  node.id = Give(input::UseToken{"token-" + name, name}).node;
-  std::string flag;
-  while (words >> flag) {
-    const int64_t units = std::stoll(flag.substr(4)) * kUnit;
+  for (std::string flag; words >> flag;) {
+    const int64_t value = std::stoll(flag.substr(flag.find('=') + 1));
     Resources& size = node.inventory.resources;
-    (flag.starts_with("cpu=") ? size.cpu : size.gpu) = units;
+    if (flag.starts_with("machine=")) token.machine = static_cast<uint64_t>(value);
+    else (flag.starts_with("cpu=") ? size.cpu : size.gpu) = value * kUnit;
   }
+  Give(token);
+  node.id = Give(input::UseToken{token.token, name}).node;
   Sync(node);
 }
 
@@ -160,7 +154,7 @@ void Story::Crash() {
   const bool same = CanonicalDump(fresh.world.state) == CanonicalDump(core_.world.state);
   out_.push_back(same ? "replayed: the same state" : "replayed: ANOTHER STATE");
   core_ = std::move(fresh);
-  Give(input::StartHead{"cluster-1", "story", "0.1.0"});
+  StartHead();
 }
 
 void Story::Report(std::istream& words) {
@@ -366,6 +360,20 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
   return true;
 }
 
+bool Story::Provide(const std::string& verb, std::istream& words) {
+  if (verb == "pool") {
+    pools_ = {ReadPool(words)};
+    StartHead();
+  } else if (verb == "wishes") {
+    out_.push_back(PrintWishes(core_, now_));
+  } else if (const std::optional<Input> answer = ProviderAnswer(verb, words, now_)) {
+    Give(*answer);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Story::Why(std::istream& words) {
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
   const Owner owner = noun == "job" ? Owner::Of(JobId{std::stoull(id)})
@@ -434,7 +442,7 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Crash();
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
-  } else if (!OnNode(verb, words) && !Drain(verb, words)) {
+  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});
@@ -466,16 +474,6 @@ std::string Replay(const std::string& text) {
   return result;
 }
 
-// The first line that differs, for a person.
-void Explain(const std::string& path, const std::string& expected, const std::string& real) {
-  const std::vector<std::string> old = Split(expected, '\n'), now = Split(real, '\n');
-  size_t line = 0;
-  while (line < old.size() && line < now.size() && old[line] == now[line]) ++line;
-  std::fprintf(stderr, "%s:%zu:\n  expected %s\n  got      %s\n", path.c_str(), line + 1,
-               line < old.size() ? old[line].c_str() : "(the end)",
-               line < now.size() ? now[line].c_str() : "(the end)");
-}
-
 }  // namespace
 }  // namespace rt::scenario
 
@@ -492,7 +490,7 @@ int main(int argc, char** argv) {
       std::ofstream(argv[i]) << real;
       continue;
     }
-    rt::scenario::Explain(argv[i], text.str(), real);
+    rt::scenario::ExplainDifference(argv[i], text.str(), real);
     ++failed;
   }
   if (failed > 0) std::fprintf(stderr, "RT_BLESS=1 rewrites the files; read the diff.\n");

@@ -1,6 +1,7 @@
 #include "tests/sim/auditor.h"
 
 #include <cmath>
+#include <utility>
 
 namespace rt::sim {
 namespace {
@@ -88,6 +89,9 @@ void Auditor::On(const event::TokenUsed& e) {
   Must(tokens_.contains(e.token), "only a usable token is used, and once");
   Must(tokens_[e.token].expires_at > at_, "an expired token is not used");
   joining_as_ = tokens_[e.token].name;
+  joining_machine_ = tokens_[e.token].machine;
+  Must(joining_machine_ == 0 || IsLiveMachine(joining_machine_),
+       "only a machine that is wanted joins");
   tokens_.erase(e.token);
 }
 void Auditor::On(const event::TokenRevoked& e) {
@@ -96,8 +100,13 @@ void Auditor::On(const event::TokenRevoked& e) {
 void Auditor::On(const event::NodeJoined& e) {
   Must(e.node.value > newest_node_, "node numbers grow");
   Must(joining_as_.empty() || e.name == joining_as_, "a node gets the name of its token");
+  Must(e.machine == joining_machine_, "a node is the machine of its token");
   newest_node_ = e.node.value;
-  nodes_[e.node] = {};
+  nodes_[e.node] = {.machine = e.machine, .busy_at = at_};
+  joining_machine_ = 0;
+  if (e.machine == 0) return;
+  const NodeId before = std::exchange(machines_.at(e.machine).node, e.node);
+  Must(before.value == 0 || nodes_.at(before).gone, "a machine is one node at a time");
 }
 void Auditor::On(const event::NodeReady& e) {
   NodeBook& node = NodeOf(e.node);
@@ -127,8 +136,9 @@ void Auditor::On(const event::NodeGone& e) {
   Must(!node.gone, "a node goes once");
   const std::string id = std::to_string(e.node.value);
   Must(truth_->asked.contains("remove " + id) ||
-           (node.lost && truth_->asked.contains("forget " + id)),
-       "a node goes because it was removed, or because a person forgot it while it was lost");
+           (node.lost && truth_->asked.contains("forget " + id)) || MayLeave(e.node, node),
+       "a node goes because it or its machine was removed, or because a person forgot it while it "
+       "was lost");
   Must(node.live.empty(), "a gone node's attempts have ended before");
   lost_nodes_.insert(e.node);
   node.gone = true;

@@ -96,6 +96,11 @@ class Auditor {
   std::string Awaited(const Truth& truth) const;
   // What the head answered that it keeps, it does, unless a later attempt wrote something as well.
   bool KeepsOutputs(const Fence& fence, const std::string& manifest) const;
+  // Of the durable book: what a cloud may have.
+  bool IsLiveMachine(uint64_t machine) const {
+    return machines_.contains(machine) && !machines_.at(machine).released;
+  }
+  size_t LiveMachines() const;
   // At the end.
   void ExpectOutputs(const State& state) const;
   std::string Unfinished() const;  // For the message when a run is stuck.
@@ -111,6 +116,15 @@ class Auditor {
     Resources used;
     std::map<uint32_t, int64_t> gpus;  // By index: units that are promised.
     std::set<AttemptId> live;
+    uint64_t machine = 0;
+    Millis busy_at = 0;  // When an attempt ended here last, or it joined.
+  };
+  struct MachineBook {
+    std::string pool;
+    uint64_t request = 0;
+    std::string id;
+    NodeId node;
+    bool released = false;
   };
   struct CheckpointBook {
     uint64_t id = 0;
@@ -207,6 +221,11 @@ class Auditor {
   void On(const event::NodeDraining& e);
   void On(const event::NodeResumed& e);
   void On(const event::NodeGone& e);
+  void On(const event::MachinesRequested& e);
+  void On(const event::MachinesCreated& e);
+  void On(const event::MachinesFailed& e);
+  void On(const event::MachineReleased& e);
+  void On(const event::MachineDeleted& e);
   void On(const event::JobSubmitted& e);
   void On(const event::JobStopRequested& e);
   void On(const event::JobEnded& e);
@@ -287,6 +306,9 @@ class Auditor {
   void EndTransaction();
   void CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner) const;
 
+  bool MayLeave(NodeId id, const NodeBook& node) const;
+  void CheckIdle(const MachineBook& machine) const;
+  bool HasOnlyCopy(NodeId id) const;
   NodeBook& NodeOf(NodeId id);
   ExperimentBook& ExperimentOf(ExperimentId id);
   TrialBook& TrialOf(TrialId id);
@@ -303,7 +325,10 @@ class Auditor {
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
   Millis at_ = 0;
   std::map<std::string, event::TokenCreated> tokens_;
-  std::string joining_as_;  // The name of the token used last.
+  std::string joining_as_;        // The name of the token used last,
+  uint64_t joining_machine_ = 0;  // and its machine.
+  std::map<uint64_t, MachineBook> machines_;
+  uint64_t newest_machine_ = 0;
   std::set<std::string> tokens_seen_, results_dirs_;
   std::set<std::pair<std::string, std::string>> keys_;  // Request keys, by their users.
   std::map<NodeId, NodeBook> nodes_;

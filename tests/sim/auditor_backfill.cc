@@ -27,6 +27,7 @@ void Auditor::CheckBackfill(const event::AttemptPlaced& e, const OwnerBook& owne
 void Auditor::DropBackfill(const AttemptId& attempt, const Member& member) {
   const AttemptId before = backfill_before_.at(attempt);
   NodeOf(member.node).live.erase(attempt);
+  NodeOf(member.node).busy_at = at_;
   backfill_before_.erase(attempt);
   backfill_next_.erase(before);
   const auto next = backfill_next_.find(attempt);

@@ -97,6 +97,7 @@ void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
     const Resources& asks = owner.asks.bundles.at(member.rank);
     NodeBook& node = NodeOf(member.node);
     node.live.erase(attempt);
+    node.busy_at = at_;
     node.used.cpu -= asks.cpu;
     node.used.memory -= asks.memory;
     for (uint32_t gpu : member.gpus) {

@@ -22,7 +22,9 @@ void HeadHost::Start() {
   stopped_until_ = 0;
   drain_scheduled_ = false;
   versions_.clear();
-  Enqueue({input::StartHead{"cluster-1", "sim", "0.1.0"}, [](const auto&, const auto&) {}, {}});
+  input::StartHead start{"cluster-1", "sim", "0.1.0"};
+  start.pools = pools_;
+  Enqueue({std::move(start), [](const auto&, const auto&) {}, {}});
   TickLater();
   FlushSinksLater();
 }

@@ -37,6 +37,7 @@ class HeadHost {
   HeadHost(Sim& sim, Auditor& auditor) : sim_(sim), auditor_(auditor) {}
 
   void Start();
+  void SetPools(std::vector<PoolSpec> pools) { pools_ = std::move(pools); }
   // Dropped when the head is down.
   void Post(Input input, AnswerFn done);
   // `seen`: the version of the last reply that the worker took.
@@ -107,6 +108,7 @@ class HeadHost {
   Auditor& auditor_;
   AnswerChecker answers_;  // Of the durable records.
   Core core_;
+  std::vector<PoolSpec> pools_;
   bool up_ = false;
   uint64_t life_ = 0;
   Millis started_at_ = 0;

@@ -67,6 +67,11 @@ struct Truth {
   std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
+  // Of the cloud: how its one pool is configured, and what was ever made, by machine.
+  uint32_t machines_min = 0, machines_max = 0;
+  Millis machines_idle = 0;
+  std::map<uint64_t, std::string> machine_ids;
+  std::set<std::string> machines_gone;  // Ids of what is not there any more.
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.
 
   // What became of the node's bytes; nullopt: it never had them.

@@ -12,7 +12,8 @@ constexpr Millis kCleanupLimit = 30'000;
 
 }  // namespace
 
-Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
+Simulation::Simulation(uint64_t seed)
+    : sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed) {
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
   };
@@ -31,6 +32,7 @@ Simulation::Simulation(uint64_t seed) : sim_(seed), head_(sim_, auditor_) {
 
 std::string Simulation::Run() {
   const Millis started = sim_.now;
+  cloud_.Start();
   head_.Start();
   for (auto& host : hosts_) {
     sim_.At(sim_.Between(1, 2'000), [&host] {
@@ -66,6 +68,11 @@ void Simulation::ExpectNothingLeft() {
   while (!std::all_of(hosts_.begin(), hosts_.end(), is_clean)) {
     Require(sim_.RunNext(), "nothing is left to do");
     if (sim_.now > until) Fail("programs are left after the end" + Unanswered());
+  }
+  const Millis gone_by = sim_.now + CloudHost::kSettles;
+  while (!cloud_.IsSettled()) {
+    Require(sim_.RunNext(), "nothing is left to do");
+    if (sim_.now > gone_by) Fail("machines are left after the end" + cloud_.Describe());
   }
 }
 
@@ -104,6 +111,7 @@ void Simulation::CalamitiesLater() {
     }
     AskForMore();
     for (size_t i = 0; i < hosts_.size(); ++i) StrikeNode(*hosts_[i], i > (two_stay_ ? 1 : 0));
+    cloud_.Strike();
     for (auto& driver : drivers_)
       if (sim_.rng.Chance(sim_.plan.driver_killed)) driver->Kill();
     if (sim_.rng.Chance(0.1)) Submit();

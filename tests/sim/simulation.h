@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/sim/auditor.h"
+#include "tests/sim/cloud_host.h"
 #include "tests/sim/driver_host.h"
 #include "tests/sim/head_host.h"
 #include "tests/sim/sim.h"
@@ -68,6 +69,7 @@ class Simulation {
   HeadHost head_;
   bool two_stay_ = false;  // Two nodes never leave, so that STRICT_SPREAD of two is possible.
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
+  CloudHost cloud_;
   std::vector<std::unique_ptr<Request>> requests_;
   bool closing_ = false;  // Nobody asks for anything any more.
   std::vector<std::unique_ptr<DriverHost>> drivers_;  // Of the experiments that ask.

@@ -8,10 +8,6 @@
 
 namespace rt::sim {
 
-WorkerHost::WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name,
-                       Resources size)
-    : sim_(sim), head_(head), auditor_(auditor), name_(std::move(name)), size_(std::move(size)) {}
-
 void WorkerHost::Boot() {
   ++boots_;
   StartDaemon();
@@ -325,7 +321,7 @@ void WorkerHost::Join() {
   sim_.Call([this, use](const Sim::Reply& reply) {
     // The edge draws the token, so a call that is made twice makes two.
     const std::string token = name_ + "-" + std::to_string(++tokens_);
-    head_.Post(input::CreateToken{token, "worker", 60'000, ""},
+    head_.Post(input::CreateToken{token, "worker", 60'000, "", TokenName(), machine_},
                [reply, use, token](const absl::Status&, const Answer&) {
                  reply([use, token] { use(token); });
                });

@@ -16,7 +16,10 @@ namespace rt::sim {
 
 class WorkerHost {
  public:
-  WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name, Resources size);
+  WorkerHost(Sim& sim, HeadHost& head, const Auditor& auditor, std::string name, Resources size,
+             uint64_t machine = 0)
+      : sim_(sim), head_(head), auditor_(auditor), name_(std::move(name)), size_(std::move(size)),
+        machine_(machine) {}
 
   void Boot();
   void KillDaemon();
@@ -102,6 +105,7 @@ class WorkerHost {
   void EvictRun(const Fence& fence, bool moving);
 
   void Join();
+  std::string TokenName() const { return machine_ == 0 ? "" : name_; }
   void SendSync();
   void TakeReply(uint64_t sync_seq, const SyncReply& reply);
   void ReportLater();
@@ -142,6 +146,7 @@ class WorkerHost {
   const Auditor& auditor_;
   std::string name_;
   Resources size_;
+  const uint64_t machine_;  // Of the cloud; 0: it was always there.
   bool present_ = true;
   // The machine and its disk.
   NodeId node_;

@@ -1,6 +1,6 @@
-#include <catch2/catch.hpp>
 #include <signal.h>
 
+#include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -10,10 +10,10 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/provider/local_provider.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 #include "head/options.h"
-#include "head/providers/local_provider.h"
 #include "head/service/auth.h"
 #include "head/service/log_hub.h"
 #include "rt/v1/checkpoint.pb.h"
@@ -208,11 +208,13 @@ TEST_CASE("local provider: a dead worker is started again, an orphan is adopted,
   const std::string program = directory + "/worker.sh";
   const char* script = "#!/bin/sh\necho up >&2\nexec sleep 600\n";
   REQUIRE(WriteFileAtomic(program, script, {.mode = 0700}).ok());
-  LocalProvider::Options options{.cluster_dir = directory,
-                                 .program = program,
-                                 .head_address = "127.0.0.1:1",
-                                 .workers = {{.name = "worker-1"}},
-                                 .make_token = [] { return std::string("token"); }};
+  LocalProvider::Options options{
+      .context = {.cluster_id = "c",
+                  .cluster_dir = directory,
+                  .worker_program = program,
+                  .head_address = "127.0.0.1:1",
+                  .make_token = [](uint64_t, const std::string&) { return std::string("token"); }},
+      .workers = {{.name = "worker-1", .resources = "", .labels = ""}}};
   const std::string pid_file = directory + "/worker-1/pid";
   auto provider = LocalProvider::Start(options);
   REQUIRE(Within(5'000, [&] { return Running(pid_file).pid != 0; }));
@@ -227,11 +229,11 @@ TEST_CASE("local provider: a dead worker is started again, an orphan is adopted,
   provider.reset();  // The head ends; its worker stays.
   CHECK(IsAlive(second));
   // The second worker is started after the first one was looked for.
-  options.workers.push_back({.name = "worker-2"});
+  options.workers.push_back({.name = "worker-2", .resources = "", .labels = ""});
   provider = LocalProvider::Start(options);
   REQUIRE(Within(5'000, [&] { return Running(directory + "/worker-2/pid").pid != 0; }));
   CHECK(Running(pid_file) == second);
-  provider->Terminate();
+  provider->EndAll();
   CHECK(!IsAlive(second));
   CHECK(ReadFile(directory + "/worker-1/token").value() == "token\n");
 }

@@ -67,6 +67,55 @@ TEST_CASE("cluster: a journal is a URL or a map, and never holds a password") {
   }
 }
 
+TEST_CASE("cluster: workers come by demand where min_workers is said and below max_workers") {
+  const std::string head = "cluster_name: demo\nprovider: {type: local}\nmax_workers: 4\n";
+  CHECK(!LocalPool(*Load(head.c_str()), 8).has_value());
+  CHECK(!LocalPool(*Load((head + "min_workers: 4\n").c_str()), 8).has_value());
+  const auto pool = LocalPool(
+      *Load((head + "min_workers: 0\nidle_timeout_minutes: 0.5\nupscaling_speed: 2\n").c_str()), 8);
+  REQUIRE(pool.has_value());
+  CHECK(pool->name == "worker");
+  CHECK(pool->resources == "cpu=2");
+  CHECK(pool->min_workers == 0);
+  CHECK(pool->max_workers == 4);
+  CHECK(pool->idle_timeout_s == 30);
+  CHECK(pool->upscaling_speed == 2);
+  const auto typed = LocalPool(*Load((head + "available_node_types:\n  big: {node_config: {}, "
+                                             "resources: {CPU: 3}, min_workers: 1, max_workers: 3, "
+                                             "idle_timeout_s: 7}\n")
+                                         .c_str()),
+                               8);
+  REQUIRE(typed.has_value());
+  CHECK(typed->name == "big");
+  CHECK(typed->resources == "cpu=3");
+  CHECK(typed->min_workers == 1);
+  CHECK(typed->max_workers == 3);
+  CHECK(typed->idle_timeout_s == 7);
+}
+
+TEST_CASE("cluster: hooks are lists, and mistakes in them have a position") {
+  const std::string head =
+      "cluster_name: demo\nprovider: {type: local}\nmax_workers: 4\nmin_workers: 0\nautoscaling:\n";
+  const auto spec =
+      Load((head + "  hook_timeout: 1m\n  hooks: {scale_up: [/bin/echo, '$x']}\n").c_str());
+  REQUIRE(spec.ok());
+  CHECK(spec->warnings.empty());
+  CHECK(spec->autoscaling.GetDouble("hook_timeout_s") == 60);
+  CHECK(spec->autoscaling.Find("hooks")->Find("scale_up")->array().size() == 2);
+  for (const char* wrong :
+       {"  hooks: {scale_up: 'echo x'}", "  hooks: {scale_up: []}", "  hooks: {scale: [x]}",
+        "  hook_timeout: soon", "  hook_timeout: -1", "  hook: {}"}) {
+    const auto refused = Load((head + wrong + "\n").c_str());
+    CHECK(absl::IsInvalidArgument(refused.status()));
+    CHECK(PositionOf(refused.status()).line == 6);
+  }
+  const auto fixed =
+      Load(("cluster_name: demo\nprovider: {type: local}\nautoscaling:\n"
+            "  hooks: {scale_up: [x]}\n"));
+  REQUIRE(fixed.ok());
+  CHECK(fixed->warnings.size() == 1);
+}
+
 TEST_CASE("cluster: a checkpoint store is a directory, a bucket or a map") {
   const std::string cluster = "cluster_name: demo\nprovider: {type: local}\ncheckpoint_store: ";
   CHECK(Load((cluster + "/mnt/shared\n").c_str())->checkpoint_store.GetString("url") ==

@@ -1,4 +1,4 @@
-#include "head/providers/worker_process.h"
+#include "common/provider/worker_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -55,9 +55,9 @@ absl::StatusOr<WorkerProcess> WorkerProcess::Spawn(const std::string& directory,
   int log = open((directory + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   SpawnOptions options{.argv = argv, .fds = {{null, 0}, {log, 1}, {log, 2}}, .setsid = true};
   options.cwd = directory;
-  absl::StatusOr<Subprocess> child =
-      null < 0 || log < 0 ? ErrnoStatus(errno, "open " + directory + "/log")
-                          : Subprocess::Spawn(options);
+  absl::StatusOr<Subprocess> child = null < 0 || log < 0
+                                         ? ErrnoStatus(errno, "open " + directory + "/log")
+                                         : Subprocess::Spawn(options);
   if (null >= 0) close(null);
   if (log >= 0) close(log);
   if (!child.ok()) return child.status();

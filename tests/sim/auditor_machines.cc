@@ -1,0 +1,90 @@
+// The auditor's part about machines by demand: what may be asked for, what may be released, and
+// that nothing is said of the cloud that is not so.
+#include <algorithm>
+
+#include "tests/sim/auditor.h"
+
+namespace rt::sim {
+
+size_t Auditor::LiveMachines() const {
+  return static_cast<size_t>(std::count_if(machines_.begin(), machines_.end(),
+                                           [](const auto& one) { return !one.second.released; }));
+}
+
+void Auditor::On(const event::MachinesRequested& e) {
+  Must(e.request > newest_machine_ && e.count > 0, "a machine number is used once");
+  for (const auto& [number, machine] : machines_)
+    Must(machine.released || !machine.id.empty(), "one request of a pool is open at a time");
+  Must(LiveMachines() + e.count <= truth_->machines_max, "max_workers is never exceeded");
+  for (uint64_t number = e.request; number < e.request + e.count; ++number)
+    machines_[number] = {.pool = e.pool, .request = e.request};
+  newest_machine_ = e.request + e.count - 1;
+}
+
+void Auditor::On(const event::MachinesCreated& e) {
+  for (const CreatedMachine& created : e.machines) {
+    Must(machines_.contains(created.machine), "only a machine that was asked for is confirmed");
+    MachineBook& machine = machines_.at(created.machine);
+    Must(machine.id.empty() && machine.request == e.request, "a machine is confirmed once");
+    const auto made = truth_->machine_ids.find(created.machine);
+    Must(made != truth_->machine_ids.end() && made->second == created.id,
+         "a machine is confirmed that the cloud has made");
+    machine.id = created.id;
+  }
+}
+
+void Auditor::On(const event::MachinesFailed& e) {
+  Must(e.error != ProviderError::kNone && e.retry_at > at_, "a failure has a class and a time");
+  if (e.error == ProviderError::kRetryLater) return;
+  std::erase_if(machines_, [&](const auto& one) {
+    return one.second.request == e.request && one.second.id.empty();
+  });
+}
+
+// Nothing runs there, nothing is there that exists nowhere else, and it was so for long enough.
+void Auditor::CheckIdle(const MachineBook& machine) const {
+  const NodeBook& node = nodes_.at(machine.node);
+  Must(node.live.empty(), "a node with an attempt is not idle");
+  Must(!HasOnlyCopy(machine.node), "a node with the only copy of a checkpoint is not idle");
+  Must(at_ - node.busy_at >= truth_->machines_idle, "a node is released after the idle timeout");
+  Must(LiveMachines() > truth_->machines_min, "min_workers stay");
+}
+
+bool Auditor::HasOnlyCopy(NodeId id) const {
+  for (const auto& [experiment, book] : experiments_)
+    for (const TrialBook& trial : book.trials)
+      for (const CheckpointBook& checkpoint : trial.runs.checkpoints)
+        if (!checkpoint.retired && checkpoint.replicas.contains(id)) return true;
+  return false;
+}
+
+void Auditor::On(const event::MachineReleased& e) {
+  newest_machine_ = std::max(newest_machine_, e.machine);
+  const auto known = machines_.find(e.machine);
+  if (known == machines_.end()) {
+    Must(truth_->machine_ids.contains(e.machine) && truth_->machine_ids.at(e.machine) == e.id,
+         "only what carries the cluster's tag is removed");
+    machines_[e.machine] = {.pool = e.pool, .request = e.machine, .id = e.id, .released = true};
+    return;
+  }
+  Must(!known->second.released, "a machine is released once");
+  if (e.reason == "it was idle") CheckIdle(known->second);
+  known->second.released = true;
+}
+
+void Auditor::On(const event::MachineDeleted& e) {
+  Must(machines_.contains(e.machine), "only a machine that is known is deleted");
+  const auto made = truth_->machine_ids.find(e.machine);
+  Must(made == truth_->machine_ids.end() || truth_->machines_gone.contains(made->second),
+       "a machine is forgotten once the cloud does not have it");
+  machines_.erase(e.machine);
+}
+
+// With its machine, or because that has joined again.
+bool Auditor::MayLeave(NodeId, const NodeBook& node) const {
+  if (node.machine == 0) return false;
+  const auto machine = machines_.find(node.machine);
+  return machine == machines_.end() || machine->second.released || joining_machine_ == node.machine;
+}
+
+}  // namespace rt::sim

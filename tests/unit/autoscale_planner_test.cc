@@ -1,0 +1,83 @@
+#include <catch2/catch.hpp>
+
+#include "head/autoscale/planner.h"
+
+namespace rt {
+namespace {
+
+Resources Cpus(int64_t count) { return {.cpu = count * kUnit}; }
+Demand Want(Resources each, size_t count) { return {{.bundles = {std::move(each)}}, count}; }
+
+PoolNow Make(const std::string& name, Resources each, uint32_t least, uint32_t most) {
+  return {.spec = {.name = name, .each = each, .min_workers = least, .max_workers = most},
+          .each = each};
+}
+using Counts = std::vector<size_t>;
+
+TEST_CASE("planner: what waits is packed into as few nodes as hold it") {
+  const std::vector<PoolNow> pools = {Make("cpu", Cpus(4), 0, 10)};
+  CHECK(PlanNewNodes(pools, {}, {}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 4)}) == Counts{1});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(3), 2), Want(Cpus(1), 2)}) == Counts{2});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(5), 3)}) == Counts{0});  // It never fits.
+}
+
+TEST_CASE("planner: what will be free soon is used first") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(4), 0, 10)};
+  pools[0].live = pools[0].pending = 1;
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 4)}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 5)}) == Counts{1});
+}
+
+TEST_CASE("planner: min_workers are asked for without demand, max_workers never exceeded") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 2, 4)};
+  CHECK(PlanNewNodes(pools, {}, {}) == Counts{2});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 100)}) == Counts{4});
+  pools[0].live = 3;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 100)}) == Counts{1});
+  pools[0].live = 5;  // The configuration has changed.
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 100)}) == Counts{0});
+}
+
+TEST_CASE("planner: a pool with an open request, or one that failed, is not asked again") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 2, 4)};
+  pools[0].may_request = false;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 3)}) == Counts{0});
+}
+
+TEST_CASE("planner: the upscaling speed bounds what is on its way, but not min_workers") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 0, 1'000)};
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 500)}) == Counts{5});
+  pools[0].live = 40;  // All of them ready.
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 500)}) == Counts{40});
+  pools[0].spec.upscaling_speed = 2.5;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 500)}) == Counts{100});
+  pools[0].pending = 10;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 500)}) == Counts{65});
+  pools[0] = Make("cpu", Cpus(1), 50, 1'000);
+  CHECK(PlanNewNodes(pools, {}, {}) == Counts{50});
+}
+
+TEST_CASE("planner: cpu work stays off pools with gpus while another pool can hold it") {
+  const Resources gpu{.cpu = 8 * kUnit, .gpu = 2 * kUnit};
+  const std::vector<PoolNow> pools = {Make("gpu", gpu, 0, 10), Make("cpu", Cpus(2), 0, 1)};
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 2)}) == Counts{0, 1});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 3)}) == Counts{1, 1});
+  CHECK(PlanNewNodes(pools, {}, {Want({.cpu = kUnit, .gpu = kUnit}, 3)}) == Counts{2, 0});
+}
+
+TEST_CASE("planner: a gang gets all of its nodes or none") {
+  const std::vector<PoolNow> pools = {Make("cpu", Cpus(2), 0, 3)};
+  const ResourceRequest four{.bundles = std::vector<Resources>(4, Cpus(1)), .ranks = 4};
+  CHECK(PlanNewNodes(pools, {}, {{four, 1}}) == Counts{2});
+  CHECK(PlanNewNodes(pools, {}, {{four, 2}}) == Counts{2});
+  ResourceRequest spread = four;
+  spread.strategy = Strategy::kStrictSpread;
+  CHECK(PlanNewNodes(pools, {}, {{spread, 1}}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {}, {{spread, 1}, Want(Cpus(2), 1)}) == Counts{1});
+  CHECK(!PoolCouldHold(pools[0], spread));
+  CHECK(PoolCouldHold(pools[0], four));
+}
+
+}  // namespace
+}  // namespace rt
