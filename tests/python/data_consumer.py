@@ -1,8 +1,8 @@
 """Ranks that take batches and save their positions: data_consumer.py SPEC, a JSON text.
 
-A process plays all ranks of a training in turn, step by step. Each step's rows are appended to the
-log of the attempt. Every few steps the positions of all ranks are committed together with the
-number of steps of the log that they cover, by rename, as a checkpoint is. It is killed from outside.
+A process plays all ranks of a training in turn, step by step. The rows of each step are appended
+to a log. Every few steps the log and the positions of the ranks are committed together, by rename,
+as a checkpoint is. The process is killed from outside.
 """
 
 from __future__ import annotations

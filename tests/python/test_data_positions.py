@@ -243,6 +243,7 @@ def test_ranges_of_rows_are_split_without_loss(seed: int) -> None:
     assert all(0 <= each <= size + 1 for rank in batches for each in rank)
 
 
+@pytest.mark.filterwarnings("ignore:rank . gets an empty batch")
 @pytest.mark.parametrize("world_size", [2, 3])
 @pytest.mark.parametrize("batches", range(9))
 def test_a_local_shuffle_resumes_inside_its_window(batches: int, world_size: int) -> None:
@@ -252,7 +253,7 @@ def test_a_local_shuffle_resumes_inside_its_window(batches: int, world_size: int
 
     shards = data.range(50).streaming_split(2)
     undisturbed = [[b["id"].tolist() for b in loader(shard)] for shard in shards]
-    assert sorted(sum(undisturbed[0], [])) != sum(undisturbed[0], [])
+    assert [sorted(batch) for batch in undisturbed[0]] != undisturbed[0]
     shards = data.range(50).streaming_split(2)
     loaders = [loader(shard) for shard in shards]
     found = [[next(each)["id"].tolist() for _ in range(batches)] for each in loaders]
@@ -263,4 +264,5 @@ def test_a_local_shuffle_resumes_inside_its_window(batches: int, world_size: int
     rest = [[b["id"].tolist() for b in loader(each)] for each in others]
     if world_size == 2:
         assert [a + b for a, b in zip(found, rest)] == undisturbed
-    assert sorted(sum(sum(found + rest, []), [])) == list(range(50))
+    rows = [row for rank in found + rest for batch in rank for row in batch]
+    assert sorted(rows) == list(range(50))

@@ -119,7 +119,9 @@ class DataIterator:
         state, self._to_resume = self._to_resume, None
         if state is None:
             epoch = 0 if self._pass is None or self._one_epoch else self._pass.epoch + 1
-            state = Pass(epoch=epoch, window=window)
+            state = Pass(epoch=epoch)
+        if state.taken == 0:
+            state.window = window
         self._pass = state
         return state
 
