@@ -10,7 +10,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Optional, Protocol
 
 from rt.data._arrow import BLOCK_BYTES_MAX, Table, table_bytes
 from rt.data._operators import Operator
@@ -75,8 +75,8 @@ class ThreadExecutor:
     and needs no function is given without a thread.
     """
 
-    def __init__(self, ahead_bytes_max: int = AHEAD_BYTES_MAX) -> None:
-        self.ahead_bytes_max = ahead_bytes_max
+    def __init__(self, ahead_bytes_max: Optional[int] = None) -> None:
+        self.ahead_bytes_max = AHEAD_BYTES_MAX if ahead_bytes_max is None else ahead_bytes_max
 
     def run(
         self, source: Source, first: int, stop: int, operators: Sequence[Operator]
@@ -101,7 +101,7 @@ class _Channel:
         self._pieces: deque[Piece] = deque()
         self._changed = threading.Condition()
         self._finished = False
-        self._error: BaseException | None = None
+        self._error: Optional[BaseException] = None
         self._stopped = False
 
     def put(self, piece: Piece) -> bool:
@@ -123,7 +123,7 @@ class _Channel:
         full = len(self._pieces) >= _AHEAD_PIECES_MAX
         return full or self._bytes + size > self._bytes_max
 
-    def finish(self, error: BaseException | None) -> None:
+    def finish(self, error: Optional[BaseException]) -> None:
         with self._changed:
             self._finished, self._error = True, error
             self._changed.notify_all()
@@ -134,7 +134,7 @@ class _Channel:
             self._pieces.clear()
             self._changed.notify_all()
 
-    def get(self) -> Piece | None:
+    def get(self) -> Optional[Piece]:
         """The next piece, or None at the end; raises the producer's error."""
         with self._changed:
             while not self._pieces and not self._finished:
@@ -157,7 +157,7 @@ def ahead(pieces: Iterator[Piece], bytes_max: int) -> Iterator[Piece]:
     channel = _Channel(bytes_max)
 
     def produce() -> None:
-        error: BaseException | None = None
+        error: Optional[BaseException] = None
         try:
             for piece in pieces:
                 if not channel.put(piece):

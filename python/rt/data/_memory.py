@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from rt.data._arrow import BLOCK_BYTES_MAX, Table, cut, np, pa, rows_per_block, table_bytes
+from rt.data._arrow import Table, np, pa, rows_per_block, table_bytes
 from rt.data._plan import Source
 
 _RANGE_ROWS = 1 << 20  # 8 MB of numbers in a block.
@@ -23,6 +23,14 @@ class TableSource(Source):
         self.title = title
         self._blocks: list[tuple[int, int, int]] = []  # (table, first row, rows)
         self._cut()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Arrow's stream has only the rows of a slice; its pickle has all of what was sliced.
+        return {**self.__dict__, "tables": [_stream_of(each) for each in self.tables]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        streams = state["tables"]
+        self.__dict__ = {**state, "tables": [pa.ipc.open_stream(s).read_all() for s in streams]}
 
     def _cut(self) -> None:
         for number, table in enumerate(self.tables):
@@ -86,6 +94,8 @@ class RangeSource(Source):
         return f"range {self.n}"
 
 
-def cut_blocks(tables: Sequence[Table]) -> list[Table]:
-    """The tables cut into blocks."""
-    return [part for table in tables for part in cut(table, BLOCK_BYTES_MAX)]
+def _stream_of(table: Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
