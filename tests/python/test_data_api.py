@@ -25,7 +25,7 @@ PYTHON = str(Path(__file__).resolve().parents[2] / "python")
 
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": PYTHON},
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+                          check=False, capture_output=True, text=True, timeout=120)  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -192,7 +192,7 @@ def test_what_is_left_out_says_so_by_name() -> None:
         dataset.train_test_split(1, stratify="id")
     with pytest.raises(TypeError, match=r"argument 'num_cpu'; did you mean 'num_cpus'\?"):
         dataset.map_batches(dict, num_cpu=1)
-    with pytest.raises(AttributeError, match="has no rt.data.DataContext yet|rt.data.read_images"):
+    with pytest.raises(AttributeError, match=r"rt has no rt\.data\.read_images yet"):
         data.read_images  # noqa: B018
     with pytest.raises(TypeError, match="use iter_rows"):
         iter(dataset)

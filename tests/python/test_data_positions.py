@@ -21,7 +21,7 @@ from rt import data
 from rt.data import _memory, _ranges
 
 HERE = Path(__file__).resolve().parent
-SEEDS = [int(each) for each in os.environ.get("RT_TEST_SEEDS", "").split()] or range(6)
+SEEDS = [int(each) for each in os.environ.get("RT_TEST_SEEDS", "").split()] or range(4)
 ROWS = 400
 
 

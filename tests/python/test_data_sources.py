@@ -71,7 +71,8 @@ def test_options_of_pyarrow_apply_to_every_range(
     path = tmp_path / "t.csv"
     path.write_text("a comment\na;b;c\n" + "".join(f"{n};{n * 2};x\n" for n in range(50)))
     dataset = data.read_csv(
-        path, read_options=pc.ReadOptions(skip_rows=1), parse_options=pc.ParseOptions(delimiter=";"),
+        path, read_options=pc.ReadOptions(skip_rows=1),
+        parse_options=pc.ParseOptions(delimiter=";"),
         convert_options=pc.ConvertOptions(include_columns=["b", "a"]),
     )  # fmt: skip
     assert dataset.take_all() == [{"b": n * 2, "a": n} for n in range(50)]
@@ -128,7 +129,7 @@ def test_a_large_row_group_is_read_in_parts(
 
 
 def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no file or directory .*/nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file or directory .*/nowhere"):
         data.read_csv(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"no file named \*\.parquet in "):
         data.read_parquet(tmp_path)
