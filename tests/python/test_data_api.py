@@ -70,7 +70,7 @@ def test_results_that_ray_gives() -> None:
         dataset.limit(0).take_batch()
     with pytest.raises(ValueError, match="has more than the given limit of 3 records"):
         dataset.take_all(3)
-    assert dataset.schema().names == ["id"] and dataset.columns() == ["id"]  # type: ignore[union-attr]
+    assert dataset.schema().names == dataset.columns() == ["id"]  # type: ignore[union-attr]
     assert repr(dataset.schema()) == "Column  Type\n------  ----\nid      int64"
     assert data.from_items([]).schema() is None
     assert repr(dataset) == "Dataset(num_rows=10, schema={id: int64})"

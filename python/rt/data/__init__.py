@@ -6,8 +6,7 @@ Needs pyarrow and NumPy: `pip install 'rt[data]'`. Functions run in the process 
 import sys
 
 from rt._paths import announce_missing
-from rt.data._dataset import Dataset, MaterializedDataset
-from rt.data._iterator import DataIterator, shard
+from rt.data._dataset import DataIterator, Dataset, MaterializedDataset, shard
 from rt.data._position import read_positions, write_positions
 from rt.data._read import (
     from_arrow,

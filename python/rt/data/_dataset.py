@@ -17,7 +17,7 @@ from rt.data._formats import (
     pandas_of,
     rows_of,
 )
-from rt.data._iterator import DataIterator
+from rt.data._iterator import Passes
 from rt.data._left_out import refuse
 from rt.data._memory import TableSource
 from rt.data._operators import (
@@ -367,11 +367,11 @@ class Dataset:
         return self._own_passes().iter_rows()
 
     def iter_batches(self, **options: Any) -> Iterable[Batch]:
-        """Batches in a format: see DataIterator.iter_batches."""
+        """Batches in a format: see Passes.iter_batches."""
         return self._own_passes().iter_batches(**options)
 
     def iter_torch_batches(self, **options: Any) -> Iterable[Any]:
-        """Batches as dicts of tensors: see DataIterator.iter_torch_batches."""
+        """Batches as dicts of tensors: see Passes.iter_torch_batches."""
         return self._own_passes().iter_torch_batches(**options)
 
 
@@ -388,6 +388,28 @@ class MaterializedDataset(Dataset):
 def materialized(tables: Sequence[Table], title: str = "Materialized") -> MaterializedDataset:
     """The data set of tables in memory."""
     return MaterializedDataset(Leaf(TableSource(tables, title)))
+
+
+class DataIterator(Passes):
+    """The share of a rank of a data set. A Dataset's streaming_split and iterator make them."""
+
+    def materialize(self) -> MaterializedDataset:
+        """The share's rows of the next epoch in memory. It counts as a pass."""
+        state = self._begin(None)
+        with state.counted_as_ended():
+            tables = list(self._source(state))
+            state.taken += sum(each.num_rows for each in tables)
+            return materialized(tables)
+
+
+def shard(dataset: Any, rank: int, world_size: int) -> DataIterator:
+    """What rank `rank` of `world_size` takes of a Dataset, or of anything that has its plan."""
+    plan = getattr(dataset, "_plan", None)
+    if not isinstance(plan, Node):
+        raise ValueError(
+            f"a data set of a training must be an rt.data.Dataset, not {type(dataset).__name__}"
+        )
+    return DataIterator(plan, rank, world_size)
 
 
 def _function(

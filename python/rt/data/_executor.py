@@ -10,13 +10,11 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Optional, Protocol
+from typing import Optional, Protocol
 
 from rt.data._arrow import BLOCK_BYTES_MAX, Table, table_bytes
 from rt.data._operators import Operator
-
-if TYPE_CHECKING:
-    from rt.data._plan import Source
+from rt.data._source import Source
 
 Piece = tuple[int, Table]  # The index of a block, and some of its rows; pieces come in order.
 

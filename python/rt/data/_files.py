@@ -16,7 +16,7 @@ from typing import Any, Optional
 from rt.data._arrow import BLOCK_BYTES_MAX, Table, cut, pa
 from rt.data._formats import table_of_rows
 from rt.data._paths import File, read_lines, with_partitions
-from rt.data._plan import Source
+from rt.data._source import Source
 
 _RANGE_BYTES = 16 << 20  # Of text; the rows need up to twice that in memory.
 _TEXT_GROWTH = 2

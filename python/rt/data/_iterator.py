@@ -1,4 +1,4 @@
-"""DataIterator: what one consumer takes of a data set, pass after pass, and its position.
+"""Passes: what one consumer takes of a data set, pass after pass, and its position.
 
 It can be pickled to the process of a rank, which rebuilds the plan from it; nothing else is shared
 between the ranks. One pass is one epoch. It belongs to one thread.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Callable, NoReturn, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 from rt._seeds import draw_seed
 from rt.data import _position, _ranges
@@ -21,16 +21,13 @@ from rt.data._formats import Batch, check_format, rows_of
 from rt.data._left_out import refuse
 from rt.data._plan import Node
 from rt.data._position import Pass, Window
-
-if TYPE_CHECKING:
-    from rt.data._dataset import MaterializedDataset
-    from rt.data._schema import Schema
+from rt.data._schema import Schema, schema_of
 
 _ROWS_AT_ONCE = 1024  # Rows that iter_rows has as Python dicts at the same time.
 Make = Callable[[Table, list[int]], Iterator[Batch]]
 
 
-class DataIterator:
+class Passes:
     """The share of rank `rank` of `world_size`. Ray's methods, and `position` and `resume`.
 
     With `one_epoch` every pass is epoch 0: a Dataset whose order is fixed by the user's seeds.
@@ -59,7 +56,7 @@ class DataIterator:
         return f"DataIterator({self._plan.title()}, rank {self._rank} of {self._world_size})"
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse("DataIterator", name)
+        refuse(type(self).__name__, name)
 
     # ---- positions
 
@@ -319,20 +316,8 @@ class DataIterator:
             yield table.slice(0, 0), [0]
             return
 
-    def materialize(self) -> MaterializedDataset:
-        """The share's rows of the next epoch in memory. It counts as a pass."""
-        from rt.data._dataset import materialized
-
-        state = self._begin(None)
-        with state.counted_as_ended():
-            tables = list(self._source(state))
-            state.taken += sum(each.num_rows for each in tables)
-            return materialized(tables)
-
     def schema(self) -> Optional[Schema]:
         """Names and types of the columns."""
-        from rt.data._schema import schema_of
-
         return schema_of(self._plan)
 
 
@@ -400,13 +385,3 @@ def _window(rows: Optional[int], seed: Optional[int]) -> Optional[Window]:
     if not isinstance(rows, int) or rows < 1:
         raise ValueError(f"local_shuffle_buffer_size must be 1 or more, or None, not {rows!r}")
     return Window(draw_seed() if seed is None else seed, rows)
-
-
-def shard(dataset: Any, rank: int, world_size: int) -> DataIterator:
-    """What rank `rank` of `world_size` takes of a Dataset, or of anything that has its plan."""
-    plan = getattr(dataset, "_plan", None)
-    if not isinstance(plan, Node):
-        raise ValueError(
-            f"a data set of a training must be an rt.data.Dataset, not {type(dataset).__name__}"
-        )
-    return DataIterator(plan, rank, world_size)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 from rt.data._arrow import Table, np, pa, rows_per_block, table_bytes
-from rt.data._plan import Source
+from rt.data._source import Source
 
 _RANGE_ROWS = 1 << 20  # 8 MB of numbers in a block.
 _IDENTITY_ROWS = 3  # Of each table, from its begin and its end.

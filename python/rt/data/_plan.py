@@ -11,42 +11,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
-from rt.data._arrow import Table, np
+from rt.data._arrow import np
 from rt.data._executor import Executor, InlineExecutor, Piece
 from rt.data._operators import Operator
+from rt.data._source import Source
 
 _COUNTS_KEPT = 4  # Epochs whose counts are remembered; a pass needs one, a split the next.
-
-
-class Source:
-    """Where rows come from. Every process that has the source must be able to read every block."""
-
-    in_memory = False  # Reading takes no time worth a thread.
-    title = ""
-
-    def block_count(self) -> int:
-        """The number of blocks. Raises FileNotFoundError when there is nothing to read."""
-        raise NotImplementedError
-
-    def read(self, block: int) -> Iterator[Table]:
-        """The tables of a block, in order; each is at most about a block in size."""
-        raise NotImplementedError
-
-    def counts(self) -> Optional[list[int]]:
-        """Rows per block if that is known without reading them."""
-        return None
-
-    def schema(self) -> Optional[Any]:
-        """The Arrow schema if that is known without reading rows."""
-        return None
-
-    def bytes_estimate(self) -> int:
-        """About the size of all rows in memory. It must be the same in every process."""
-        raise NotImplementedError
-
-    def identity(self) -> str:
-        """What a position refers to: another text means other rows."""
-        raise NotImplementedError
 
 
 class Node:
