@@ -1,4 +1,4 @@
-"""Positions: what the consumer of a shard took. They are JSON, and part of a checkpoint (adr/0027).
+"""Positions: what the consumer of a share took. They are JSON, and part of a checkpoint (adr/0027).
 
 The file .rt_data.RANK.json of a checkpoint holds the positions of one rank, by name of data set.
 """
@@ -166,7 +166,7 @@ def rest(state: Pass, rows: int, rank: int, world_size: int) -> Ranges:
 
 
 class HasPosition(Protocol):
-    """A shard."""
+    """The iterator of a share."""
 
     def position(self) -> dict[str, Any]:
         """What its consumer took."""
