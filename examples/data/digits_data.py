@@ -2,8 +2,8 @@
 
     python3 examples/data/digits_data.py [--epochs 20] [--batch 64]
 
-Needs scikit-learn and `pip install 'rt[data]'`. The training is a softmax regression in NumPy. It is
-stopped in the middle of an epoch; a second process would continue as the second call does here.
+Needs scikit-learn and `pip install 'rt[data]'`. The training is a softmax regression in NumPy.
+It is stopped in the middle of an epoch and resumed, as another process would resume it.
 """
 
 import argparse

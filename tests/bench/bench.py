@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import checkpoints
+import data_sets
 import digits
 import light
 import loss
@@ -44,6 +45,8 @@ BENCHES = {
     "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,
     "clone": spread.clone,
+    "data_torch": data_sets.data_torch,
+    "data_map": data_sets.data_map,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store"}  # They print their own lines.

@@ -149,6 +149,22 @@ def test_a_missing_position_is_that_of_rank_0() -> None:
         assert sorted(rows) == list(range(31)), world_size
 
 
+def test_files_of_earlier_ranks_in_a_directory_are_left_out(tmp_path: Path) -> None:
+    for ranks in (4, 2):
+        shards = data.range(40).streaming_split(ranks)
+        for rank, shard in enumerate(shards):
+            rows = taken(shard, 1)
+            data.write_positions(str(tmp_path), rank, {"train": shard})
+    assert rows == [20, 21, 22, 23]
+    positions = data.read_positions(str(tmp_path))["train"]
+    assert len(positions) == 4
+    others = data.range(40).streaming_split(3)
+    for each in others:
+        each.resume(positions)
+    found = sorted(row["id"] for each in others for row in each.iter_rows())
+    assert found == [*range(4, 20), *range(24, 40)]
+
+
 def test_fewer_rows_than_ranks_give_an_empty_batch_only_after_a_resize() -> None:
     with pytest.raises(ValueError, match="has 3 rows, too few for 4 ranks"):
         list(data.range(3).streaming_split(4)[0].iter_batches())

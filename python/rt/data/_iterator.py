@@ -76,6 +76,8 @@ class Passes:
             return
         known = {each["rank"]: each for each in positions}
         first = known[min(known)]
+        # A directory that is used again may hold files of ranks that there were once.
+        known = {r: each for r, each in known.items() if each["world_size"] == first["world_size"]}
         _position.adopt(self._plan, first)
         before = first["world_size"]
         if before == self._world_size:
