@@ -150,19 +150,18 @@ def test_a_missing_position_is_that_of_rank_0() -> None:
 
 
 def test_files_of_earlier_ranks_in_a_directory_are_left_out(tmp_path: Path) -> None:
-    for ranks in (4, 2):
+    for ranks, savers in ((2, 2), (4, 1)):
         shards = data.range(40).streaming_split(ranks)
-        for rank, shard in enumerate(shards):
-            rows = taken(shard, 1)
-            data.write_positions(str(tmp_path), rank, {"train": shard})
-    assert rows == [20, 21, 22, 23]
+        rows = [row for shard in shards for row in taken(shard, 1)]
+        for rank in range(savers):
+            data.write_positions(str(tmp_path), rank, {"train": shards[rank]})
     positions = data.read_positions(str(tmp_path))["train"]
-    assert len(positions) == 4
+    assert [each["world_size"] for each in positions] == [4, 2]
     others = data.range(40).streaming_split(3)
     for each in others:
         each.resume(positions)
-    found = sorted(row["id"] for each in others for row in each.iter_rows())
-    assert found == [*range(4, 20), *range(24, 40)]
+    rows += [row["id"] for each in others for row in each.iter_rows()]
+    assert sorted(rows) == list(range(40))
 
 
 def test_fewer_rows_than_ranks_give_an_empty_batch_only_after_a_resize() -> None:
