@@ -150,9 +150,9 @@ def test_a_missing_position_is_that_of_rank_0() -> None:
 
 
 def test_files_of_earlier_ranks_in_a_directory_are_left_out(tmp_path: Path) -> None:
-    for ranks, savers in ((2, 2), (4, 1)):
+    for ranks, savers, batches in ((2, 2, 3), (4, 1, 1)):
         shards = data.range(40).streaming_split(ranks)
-        rows = [row for shard in shards for row in taken(shard, 1)]
+        rows = [row for shard in shards for row in taken(shard, batches)]
         for rank in range(savers):
             data.write_positions(str(tmp_path), rank, {"train": shards[rank]})
     positions = data.read_positions(str(tmp_path))["train"]
