@@ -43,7 +43,7 @@ def test_lines_are_read_once_wherever_a_file_is_cut(
         text = text.replace("\n", ending)
         text = text if final else text.rstrip()
         path = tmp_path / f"t.{kind}"
-        path.write_text(text, newline="")
+        path.write_bytes(text.encode())
         read = {"csv": data.read_csv, "json": data.read_json}[kind]
         dataset = read(str(path))
         assert dataset.num_blocks() == -(-path.stat().st_size // range_bytes)
