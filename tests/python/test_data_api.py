@@ -11,12 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
 from rt import data
 from rt.data import _executor
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
 HERE = Path(__file__).resolve().parent
 LIMIT_MB = 48
 

@@ -7,11 +7,9 @@ import random
 from pathlib import Path
 from typing import Any, Callable
 
-import pytest
-
-pytest.importorskip("pyarrow")
 import numpy as np
 import pandas as pd
+import pytest
 from rt import data
 from rt.data import _files, _memory, _shuffle
 

@@ -12,11 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from rt import data
 from rt.data import _memory, _ranges
 

@@ -9,14 +9,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
+import pytest
 from rt import data
 from rt.data import _files
 

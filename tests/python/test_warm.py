@@ -170,7 +170,6 @@ def test_a_process_without_obstacles_and_one_with_a_thread() -> None:
 
 
 def test_pyarrow_is_no_obstacle() -> None:
-    pytest.importorskip("pyarrow")
     code = (
         "from rt import _warm\n_warm.keep_libraries_without_threads()\n"
         "import os, pickle, sys\nfrom rt import data\n"
