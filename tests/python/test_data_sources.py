@@ -84,10 +84,30 @@ def test_compressed_files_and_values_with_line_ends(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "t.json.gz", "wt") as file:
         file.write('{"a": 1}\n{"a": 2}\n')
     assert data.read_json(tmp_path / "t.json.gz").take_all() == [{"a": 1}, {"a": 2}]
+    with gzip.open(tmp_path / "list.json.gz", "wt") as file:
+        file.write('[{"a": 1},\n {"a": 2}]')
+    assert data.read_json(tmp_path / "list.json.gz").take_all() == [{"a": 1}, {"a": 2}]
     (tmp_path / "v.csv").write_text('a,b\n"x\ny",1\n')
     options = pc.ParseOptions(newlines_in_values=True)
     rows = data.read_csv(tmp_path / "v.csv", parse_options=options).take_all()
     assert rows == [{"a": "x\ny", "b": 1}]
+
+
+@pytest.mark.parametrize("step", [1, 7, 40, 10_000])
+def test_compressed_lines_are_read_in_parts(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_files, "_RANGE_BYTES", step)
+    with gzip.open(tmp_path / "t.json.gz", "wt") as file:
+        file.write("\n".join(json.dumps({"a": at}) for at in range(100)))
+    assert data.read_json(tmp_path / "t.json.gz").take_batch(100)["a"].tolist() == list(range(100))
+
+
+def test_rows_are_counted_without_functions_that_keep_them(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n2\n3\n")
+    calls: list[Any] = []
+    dataset = data.read_csv(tmp_path / "t.csv").map(lambda row: calls.append(row) or row)
+    assert dataset.count() == 3 and calls == []
 
 
 def test_json_lists_and_lines_with_other_keys(tmp_path: Path) -> None:
@@ -203,6 +223,7 @@ def test_frames_and_tables_keep_their_rows() -> None:
         (lambda: data.range(-1), "range() takes a number of rows, 0 or more, not -1"),
         (lambda: data.from_items([{"a": 1}, {"a": "x"}]), "column 'a' has values of the types int"),
         (lambda: data.from_items([{"a": object()}]), "column 'a' has values of the types object"),
+        (lambda: data.from_items([{}]), "a row must have at least one column"),
         (lambda: data.from_items([{1: 2}]), "a row's keys must be text, not 1"),
         (lambda: data.from_numpy([3]), "from_numpy() takes ndarrays"),
         (lambda: data.from_pandas([3]), "from_pandas() takes DataFrames, not int"),

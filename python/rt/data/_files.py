@@ -162,22 +162,37 @@ class JsonSource(FileSource):
             return bytes(stream.read(64)).lstrip()[:1] == b"["
 
     def tables(self, number: int, start: int, stop: int) -> Iterator[Table]:
+        file = self.files[number]
+        if not file.is_compressed() and not self._is_list(number):
+            text = read_lines(self.filesystem, file.path, start, stop)
+            if text.strip():
+                yield self._lines(text)
+            return
+        with self.filesystem.open_input_stream(file.path) as stream:
+            text = bytes(stream.read(_RANGE_BYTES))
+            if text.lstrip()[:1] == b"[":
+                yield _table_of_list(text + bytes(stream.read()))
+                return
+            for lines in _whole_lines(text, stream):
+                yield self._lines(lines)
+
+    def _lines(self, text: bytes) -> Table:
         from pyarrow import json as arrow_json
 
-        file = self.files[number]
-        if file.is_compressed():
-            with self.filesystem.open_input_stream(file.path) as stream:
-                text = bytes(stream.read())
-        elif start == 0 and self._is_list(number):
-            with self.filesystem.open_input_file(file.path) as stream:
-                text = bytes(stream.read())
-        else:
-            text = read_lines(self.filesystem, file.path, start, stop)
-        if text.lstrip()[:1] == b"[":
-            yield _table_of_list(text)
-        elif text.strip():
-            options = {"read_options": arrow_json.ReadOptions(block_size=len(text) + 1)}
-            yield arrow_json.read_json(io.BytesIO(text), **{**options, **self.options})
+        options = {"read_options": arrow_json.ReadOptions(block_size=len(text) + 1)}
+        return arrow_json.read_json(io.BytesIO(text), **{**options, **self.options})
+
+
+def _whole_lines(text: bytes, stream: Any) -> Iterator[bytes]:
+    """The lines of `text` and of the rest of the stream, about 16 MB of them at a time."""
+    while True:
+        more = bytes(stream.read(_RANGE_BYTES))
+        end = text.rfind(b"\n") + 1 if more else len(text)
+        if text[:end].strip():
+            yield text[:end]
+        text = text[end:] + more
+        if not more:
+            return
 
 
 def _table_of_list(text: bytes) -> Table:

@@ -92,8 +92,8 @@ def table_of_rows(rows: list[Any]) -> Table:
         if not isinstance(name, str):
             raise ValueError(f"a row's keys must be text, not {name!r}")
     columns = {name: column_of_values([row.get(name) for row in rows], name) for name in names}
-    if not columns:
-        return pa.table({})
+    if rows and not columns:
+        raise ValueError("a row must have at least one column; it is an empty dict")
     return pa.table(columns)
 
 

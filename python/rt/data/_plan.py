@@ -146,12 +146,16 @@ class Apply(Node):
     def block_count(self) -> int:
         return self.below.block_count()
 
+    def _keeps_rows(self) -> bool:
+        return all(each.keeps_rows for each in self.operators)
+
     def known_counts(self, epoch: int) -> Optional[Any]:
-        if all(each.keeps_rows for each in self.operators):
-            found = self.below.known_counts(epoch)
-            if found is not None:
-                return found
-        return super().known_counts(epoch)
+        found = self.below.known_counts(epoch) if self._keeps_rows() else None
+        return super().known_counts(epoch) if found is None else found
+
+    def counts(self, epoch: int) -> Any:
+        """Calls no function when none of them changes the number of rows."""
+        return self.below.counts(epoch) if self._keeps_rows() else super().counts(epoch)
 
     def stream(self, epoch: int, first: int, stop: int, executor: Executor) -> Iterator[Piece]:
         if isinstance(self.below, Leaf):
