@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import pickle
 import re
 import subprocess
 import sys
@@ -99,6 +101,13 @@ def test_columns_are_chosen_renamed_and_added() -> None:
     for wrong in (lambda: dataset.select_columns(["z"]), lambda: dataset.drop_columns(["z"])):
         with pytest.raises(ValueError, match="there is no column 'z'; the columns are 'a', 'b'"):
             wrong().take()
+
+
+def test_changes_of_columns_need_no_cloudpickle() -> None:
+    dataset = data.from_items([{"a": 1, "b": 2}]).map_batches(copy.copy)
+    dataset = dataset.rename_columns({"a": "z"}).select_columns(["z", "b"]).drop_columns("b")
+    (shard,) = pickle.loads(pickle.dumps(dataset.streaming_split(1)))
+    assert list(shard.iter_rows()) == [{"z": 1}]
 
 
 def test_batch_functions_may_be_classes_generators_and_have_arguments() -> None:

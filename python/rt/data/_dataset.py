@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, NoReturn, Optional, Union
 
 from rt._seeds import as_seed, draw_seed
+from rt.data import _columns as columns
 from rt.data import _ranges
 from rt.data._arrow import Table, concat, contiguous, pa
 from rt.data._executor import ThreadExecutor
 from rt.data._formats import (
     Batch,
     check_format,
-    column_of,
     format_of,
     pandas_of,
     rows_of,
@@ -136,56 +137,32 @@ class Dataset:
     ) -> Dataset:  # fmt: skip
         """A column with the values that `fn(batch)` gives, in place of one of that name."""
         check_options("add_column", options)
+        check_format(batch_format)
         if not isinstance(col, str) or not callable(fn):
             raise ValueError("add_column() takes a name and a function of a batch")
-        title, make = f"AddColumn({col})", format_of(batch_format)
-
-        def change(table: Table) -> Table:
-            column = column_of(fn(make(table)), col, title)
-            if len(column) != table.num_rows:
-                raise ValueError(f"{title}: {len(column)} values for {table.num_rows} rows")
-            if col in table.column_names:
-                return table.set_column(table.column_names.index(col), col, column)
-            return table.append_column(col, column)
-
-        return self._with(MapColumns(title, change))
+        change = functools.partial(columns.added, name=col, fn=fn, batch_format=batch_format)
+        return self._with(MapColumns(f"AddColumn({col})", change))
 
     def select_columns(self, cols: Union[str, Sequence[str]], **options: Any) -> Dataset:
         """These columns, in this order."""
         check_options("select_columns", options)
-        names = _names(cols)
-        return self._with(
-            MapColumns(f"Select({', '.join(names)})", lambda table: _selected(table, names))
-        )
+        names = columns.names_of(cols)
+        change = functools.partial(columns.selected, names=names)
+        return self._with(MapColumns(f"Select({', '.join(names)})", change))
 
     def drop_columns(self, cols: Union[str, Sequence[str]], **options: Any) -> Dataset:
         """All columns but these."""
         check_options("drop_columns", options)
-        names = _names(cols)
-        return self._with(
-            MapColumns(
-                f"Drop({', '.join(names)})",
-                lambda table: table.drop_columns(_selected(table, names).column_names),
-            )
-        )
+        names = columns.names_of(cols)
+        change = functools.partial(columns.dropped, names=names)
+        return self._with(MapColumns(f"Drop({', '.join(names)})", change))
 
     def rename_columns(
         self, names: Union[dict[str, str], Sequence[str]], **options: Any
     ) -> Dataset:
         """New names: a dict old -> new, or all names in order."""
         check_options("rename_columns", options)
-
-        def change(table: Table) -> Table:
-            if isinstance(names, dict):
-                _selected(table, list(names))
-                return table.rename_columns([names.get(each, each) for each in table.column_names])
-            if len(names) != table.num_columns:
-                raise ValueError(
-                    f"rename_columns() got {len(names)} names for {table.num_columns} columns"
-                )
-            return table.rename_columns(list(names))
-
-        return self._with(MapColumns("Rename", change))
+        return self._with(MapColumns("Rename", functools.partial(columns.renamed, names=names)))
 
     # ---- rows
 
@@ -420,22 +397,3 @@ def _function(
     return Function(
         fn, tuple(args or ()), dict(kwargs or {}), tuple(made_args or ()), dict(made_kwargs or {})
     )
-
-
-def _names(cols: Union[str, Sequence[str]]) -> list[str]:
-    names = [cols] if isinstance(cols, str) else list(cols)
-    if not names or not all(isinstance(each, str) for each in names):
-        raise ValueError(f"columns are named by a text or a list of texts, not {cols!r}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"a column is named twice: {', '.join(names)}")
-    return names
-
-
-def _selected(table: Table, names: list[str]) -> Table:
-    missing = [each for each in names if each not in table.column_names]
-    if missing:
-        raise ValueError(
-            f"there is no column {', '.join(map(repr, missing))}; the columns are "
-            f"{', '.join(map(repr, table.column_names))}"
-        )
-    return table.select(names)
