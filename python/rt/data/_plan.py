@@ -125,6 +125,10 @@ class Leaf(Node):
             return super().known_counts(epoch)
         return np.asarray(found, dtype=np.int64)
 
+    def remember_counts(self, epoch: int, counts: Any) -> None:
+        if self.of.counts() is None:
+            super().remember_counts(epoch, counts)
+
     def stream(self, epoch: int, first: int, stop: int, executor: Executor) -> Iterator[Piece]:
         return executor.run(self.of, first, stop, ())
 
