@@ -1,7 +1,8 @@
 """rt: hyperparameter search on one machine or many, under the names of Ray.
 
-Most scripts need only `from rt import tune, train`. Scripts that call `ray.init(...)` first use
-`import rt as ray`. Importing this package starts no process; the first search does.
+Most scripts need only `from rt import tune, train`, and `from rt import data` for data sets.
+Scripts that call `ray.init(...)` first use `import rt as ray`. Importing this package starts no
+process; the first search does.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from rt._runtime import (
 )
 
 if TYPE_CHECKING:
-    from rt import air, train, tune
+    from rt import air, data, train, tune
 
 __version__ = "0.1.0"
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "air",
     "available_resources",
     "cluster_resources",
+    "data",
     "init",
     "is_initialized",
     "shutdown",
@@ -40,8 +42,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Imports `rt.tune`, `rt.train` and `rt.air` when they are first used."""
-    if name in ("air", "train", "tune"):
+    """Imports `rt.tune`, `rt.train`, `rt.data` and `rt.air` when they are first used."""
+    if name in ("air", "data", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
     no_attribute(__name__, name)
 

@@ -67,9 +67,32 @@ GAPS = [
     ),
     Gap(
         "a part of Ray Data",
-        "a loader of PyTorch or of any other library, made in the trainable; "
-        "tune.with_parameters(train, data=...) gives every trial an object that the script has",
-        {"": "data", "train": "DataConfig", "air": "DatasetConfig"},
+        "datasets={...} of the trainer, all of which are split without loss; or read in each rank",
+        {"train": "DataConfig", "air": "DatasetConfig"},
+    ),
+    Gap(
+        "a source of Ray Data",
+        "rt.data.read_csv, read_json, read_parquet, from_items, from_pandas, from_numpy and "
+        "from_arrow; another library reads the values, and from_items or map takes them",
+        {
+            "data": "read_images read_text read_binary_files read_numpy read_sql read_tfrecords "
+            "read_webdataset read_mongo read_bigquery read_avro read_databricks_tables read_delta "
+            "read_hudi read_iceberg read_lance read_clickhouse read_snowflake read_audio "
+            "read_videos read_datasource read_parquet_bulk read_delta_sharing_tables read_kafka "
+            "read_mcap read_unity_catalog from_huggingface from_torch from_tf from_spark from_dask "
+            "from_modin from_mars from_daft from_blocks from_arrow_refs from_numpy_refs "
+            "from_pandas_refs range_tensor"
+        },
+    ),
+    Gap(
+        "a part of Ray Data",
+        "functions on batches (map_batches), which run in the process that takes the rows",
+        {
+            "data": "DataContext DatasetContext ActorPoolStrategy TaskPoolStrategy Datasource "
+            "ExecutionOptions ExecutionResources Datasink Preprocessor preprocessors aggregate "
+            "datasource llm grouped_data expressions FileShuffleConfig RandomSeedConfig "
+            "set_progress_bars"
+        },
     ),
     Gap(
         "a part of Ray Core",

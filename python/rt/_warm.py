@@ -64,6 +64,14 @@ def obstacle() -> Optional[str]:
     return None
 
 
+def keep_libraries_without_threads() -> None:
+    """Before imports: pyarrow's allocator (jemalloc) must not start its background thread.
+
+    pandas imports pyarrow, too. Unused pages are then returned by the threads that free memory.
+    """
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+
+
 def _open_files() -> list[str]:
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -302,6 +310,7 @@ def serve() -> NoReturn:
     control.set_inheritable(False)
     for name in _OWN_VARIABLES:
         os.environ.pop(name, None)
+    keep_libraries_without_threads()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # User code may block us meanwhile.
     why: Optional[str] = None

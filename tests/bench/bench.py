@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import checkpoints
+import data_sets
 import digits
 import light
 import loss
@@ -46,6 +47,8 @@ BENCHES = {
     "fanout": spread.fanout,
     "clone": spread.clone,
     "train": train.train,
+    "data_torch": data_sets.data_torch,
+    "data_map": data_sets.data_map,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
             "store": "bench_store"}  # They print their own lines.

@@ -45,6 +45,15 @@ class AdvisorsTest(Examples):
         self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.9)
 
 
+class DataTest(Examples):
+    def test_a_training_resumes_inside_an_epoch(self) -> None:
+        text = self.run_example("data/digits_data.py", "--epochs", "20")
+        self.assertGreater(float(re.search(r"accuracy: ([\d.]+)", text)[1]), 0.9)
+        taken, rows = re.search(r"rows taken: (\d+) of (\d+)", text).groups()
+        self.assertEqual(taken, rows)
+        self.assertIn("without the stop: True", text)
+
+
 class DigitsTest(Examples):
     def search(self, *args: str) -> tuple[dict, float, int]:
         """The best configuration, its accuracy, and the reports of all trials."""

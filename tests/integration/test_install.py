@@ -27,6 +27,14 @@ analysis = tune.run(train, config={"x": tune.grid_search([1, 2, 3])}, metric="lo
 print(json.dumps({"best": analysis.best_config["x"], "package": os.path.dirname(rt.__file__),
                   "rt": _driver.find_binary(), "version": sys.version.split()[0]}))
 """
+DATA = """
+import sys
+try:
+    from rt import data
+except ImportError as error:
+    sys.exit(str(error))
+print(data.range(9).map_batches(lambda batch: {"x": batch["id"] * 2}).take_all()[-1])
+"""
 IN_CELL = """
 from rt import tune
 
@@ -90,12 +98,12 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, f"{argv}\n{done.stdout}\n{done.stderr}")
         return done.stdout
 
-    def install(self, python: str) -> pathlib.Path:
+    def install(self, python: str, extra: str = "") -> pathlib.Path:
         """A new environment with nothing but the wheel and what it asks for."""
         venv = self.place.root / "venv"
         self.run_clean(python, "-m", "venv", str(venv))
         self.run_clean(str(venv / "bin/python"), "-m", "pip", "install", "--quiet",
-                       "--disable-pip-version-check", str(self.wheel))
+                       "--disable-pip-version-check", f"{self.wheel}{extra}")
         return venv
 
     def test_every_python_of_this_machine(self) -> None:
@@ -112,6 +120,17 @@ class InstallTest(unittest.TestCase):
                 self.assertEqual(said["rt"], str(venv / "bin/rt"))
                 self.place.wait_gone()
                 shutil.rmtree(venv)
+
+    def test_data_sets_need_an_extra_and_say_so(self) -> None:
+        venv = self.install(str(PYTHON))
+        script = self.place.write(DATA)
+        done = subprocess.run([str(venv / "bin/python"), str(script)], env=self.place.env,
+                              cwd=self.place.work, text=True, capture_output=True, timeout=60)
+        self.assertIn("pip install 'rt[data]'", done.stderr)
+        shutil.rmtree(venv)
+        venv = self.install(str(PYTHON), "[data]")
+        said = self.run_clean(str(venv / "bin/python"), str(script))
+        self.assertEqual(said, "{'x': 16}\n")
 
     def test_the_programs_and_their_libraries_come_along(self) -> None:
         venv = self.install(str(PYTHON))

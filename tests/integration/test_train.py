@@ -116,10 +116,14 @@ class TrainCase(unittest.TestCase):
         self.files = self.cluster.home / "files"
         self.files.mkdir()
 
+    def python(self) -> str:
+        """The interpreter of the driver and its ranks."""
+        return driver_python()
+
     def start(self, text: str, *words: object, **env: str) -> "subprocess.Popen[str]":
         script = self.cluster.work / "script.py"
         script.write_text(text)
-        driver = subprocess.Popen([driver_python(), str(script), *map(str, words)], text=True,
+        driver = subprocess.Popen([self.python(), str(script), *map(str, words)], text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   stdin=subprocess.DEVNULL, cwd=self.cluster.work,
                                   env={**self.cluster.env, **env})

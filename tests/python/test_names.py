@@ -167,9 +167,8 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "import rt.data",
-        "from rt import data",
-        "from rt.data import from_items",
+        "import rt.data.preprocessors",
+        "from rt.data import read_images",
         "import rt.serve as serve",
         "from rt import rllib",
         "from rt import get, put",
@@ -195,7 +194,7 @@ def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
 def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
-    for module, name in [(rt, "remote"), (rt, "data"), (rt.train, "lightning"), (tune, "utils"),
+    for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "lightning"), (tune, "utils"),
                          (tune.schedulers, "PopulationBasedTraining"),
                          (tune.search, "optuna"), (rt.air, "integrations")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None
@@ -239,7 +238,7 @@ def test_a_slip_in_a_name_or_an_argument_gets_a_suggestion() -> None:
 def test_whether_a_module_is_there_can_be_asked() -> None:
     from importlib.util import find_spec
 
-    assert find_spec("rt.data") is None and find_spec("rt.tune.search.optuna") is None
+    assert find_spec("rt.serve") is None and find_spec("rt.tune.search.optuna") is None
     assert find_spec("rt.tune") is not None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -166,3 +167,15 @@ def test_a_process_without_obstacles_and_one_with_a_thread() -> None:
         os.killpg(process.pid, 9)
         process.wait()
         process.stdout.close()
+
+
+def test_pyarrow_is_no_obstacle() -> None:
+    code = (
+        "from rt import _warm\n_warm.keep_libraries_without_threads()\n"
+        "import os, pickle, sys\nfrom rt import data\n"
+        "pickle.loads(pickle.dumps(data.from_items([{'a': 1}] * 1000)))\nprint(_warm.obstacle())"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(_warm.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True,
+                          text=True, timeout=120)  # fmt: skip
+    assert done.stdout.strip() == "None"
