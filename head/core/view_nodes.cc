@@ -9,12 +9,20 @@
 namespace rt {
 namespace {
 
-std::string ReasonOf(const Core& core, const Node& node) {
+std::string StateReasonOf(const Core& core, const Node& node) {
   if (node.reason.empty() && node.draining) return node.drain_reason;
   if (node.away_until != 0)
     return "away until " + FormatTime(node.away_until) + ": its worker was stopped in order";
   auto soft = core.soft.nodes.find(node.id);
   return node.reason.empty() && soft != core.soft.nodes.end() ? soft->second.fault : node.reason;
+}
+
+std::string ReasonOf(const Core& core, const Node& node) {
+  std::string reason = StateReasonOf(core, node);
+  if (node.gone || !HasRival(core, node.id, core.soft.last_step_at)) return reason;
+  if (!reason.empty()) reason += "; ";
+  return reason + "two programs have this node's certificate: an older daemon still calls, and only "
+                  "the later one is listened to";
 }
 
 Json NodeItem(const Core& core, const Node& node) {
@@ -79,10 +87,13 @@ const char* NodeStateName(const Core& core, const Node& node) {
              : "SUSPECT";
 }
 
+Json NodePageView(const Core& core, const HeadFacts&, const ListSpan& span) {
+  return PageOf(core.world.state.nodes, span,
+                [&](const Node& node) { return NodeItem(core, node); });
+}
+
 Json NodeListView(const Core& core, const HeadFacts&) {
-  Json items = Json::MakeArray();
-  for (const auto& [id, node] : core.world.state.nodes) items.Append(NodeItem(core, node));
-  return Listing(std::move(items));
+  return ListOf(core.world.state.nodes, [&](const Node& node) { return NodeItem(core, node); });
 }
 
 absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {

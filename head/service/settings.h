@@ -41,6 +41,11 @@ class Settings {
     std::lock_guard lock(mutex_);
     store_ = &store;
   }
+  // Why the head's port closed connections lately; "": it did not. Thread-safe, outlives its calls.
+  void set_port_fault(std::function<std::string()> fault) {
+    std::lock_guard lock(mutex_);
+    port_fault_ = std::move(fault);
+  }
   // Whether the bundle of a submission is accepted, by its size when it is unpacked. One that the
   // store lacks (yet) is checked by the workers. Blocks.
   absl::Status CheckSubmitted(const std::string& bundle) const {
@@ -59,13 +64,15 @@ class Settings {
     return {.address = address_, .durable_seq = loop.durable_seq(),
             .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(),
             .now = WallClock(),
-            .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)}};
+            .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)},
+            .port_fault = port_fault_ ? port_fault_() : ""};
   }
 
  private:
   mutable std::mutex mutex_;
   std::string address_;
   SweptStore* store_ = nullptr;
+  std::function<std::string()> port_fault_;
 };
 
 }  // namespace rt
