@@ -121,8 +121,7 @@ Finding JudgeNode(const Json& node, const std::string& version) {
   if (state != "READY")
     return {check, Grade::kWarn, state + (reason.empty() ? reason : ": " + reason),
             "rt node why " + name};
-  if (!reason.empty())
-    return {check, Grade::kWarn, state + ": " + reason, "rt node why " + name};
+  if (!reason.empty()) return {check, Grade::kWarn, state + ": " + reason, "rt node why " + name};
   if (std::string theirs = node.GetString("version"); !theirs.empty() && theirs != version)
     return {check, Grade::kWarn, "is rt " + theirs + ", the head is rt " + version,
             "install the same version, and restart its daemon: its trials go on"};

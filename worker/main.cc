@@ -253,10 +253,14 @@ void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
   socket.Start();
 }
 
-absl::StatusOr<uint64_t> Renumber(const Flags& flags, uint64_t newest, AttemptTable& attempts) {
-  RT_ASSIGN_OR_RETURN(const uint64_t next, NextIncarnation(flags.state_dir, newest));
-  attempts.set_incarnation(next);
-  return next;
+void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts) {
+  sync.AskFault([&trees] { return trees.port_fault(); });
+  sync.OnSuperseded([&flags, &attempts](uint64_t newest) -> absl::StatusOr<uint64_t> {
+    RT_ASSIGN_OR_RETURN(const uint64_t next, NextIncarnation(flags.state_dir, newest));
+    attempts.set_incarnation(next);
+    return next;
+  });
+  sync.Start(flags.disconnect_stop, attempts.head_epoch());
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -326,9 +330,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   trees.Serve(flags, credentials, pushes, socket.barriers(), [&] { return attempts.head_epoch(); });
   outputs.Start();
   reports.Start();
-  sync.AskFault([&] { return trees.port_fault(); });
-  sync.OnSuperseded([&](uint64_t newest) { return Renumber(flags, newest, attempts); });
-  sync.Start(flags.disconnect_stop, attempts.head_epoch());
+  Start(sync, flags, trees, attempts);
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   SayReady(manager, identity.name, flags);
   const Heartbeat heartbeat(manager, [&](std::function<void()> ok) { loop.Ask(std::move(ok)); });

@@ -47,8 +47,7 @@ absl::StatusOr<Json> AskPage(HeadClient& client, const v1::ListRequest& request,
 
 template <class Service>
 absl::Status EachPage(HeadClient& client, const PageStart& start, const TakePage& take,
-                      JsonCall<Service, v1::ListRequest> page,
-                      JsonCall<Service, v1::Empty> whole) {
+                      JsonCall<Service, v1::ListRequest> page, JsonCall<Service, v1::Empty> whole) {
   v1::ListRequest request;
   request.set_from(start.from);
   request.set_limit(start.limit);

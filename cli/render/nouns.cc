@@ -136,8 +136,9 @@ std::string WaitsOf(const Json& status, const Invocation& invocation) {
   for (const WaitGroup& group : groups)
     table.Add({WhoWaits(group), group.reason, CellText(&group.needs), AgeText(&group.since)});
   const int64_t more = status.GetInt("waiting_left_out");
-  const std::string rest =
-      more == 0 ? "" : "and " + std::to_string(more) + " more that wait: rt exp list, rt job list\n";
+  std::string rest;
+  if (more > 0)
+    rest = "and " + std::to_string(more) + " more that wait: rt exp list, rt job list\n";
   return "\n" + table.Render(kColumns, invocation.color_out) + rest;
 }
 

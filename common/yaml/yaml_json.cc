@@ -147,7 +147,8 @@ class Builder : public YAML::EventHandler {
   }
   void TakeKey(const YAML::Mark& mark, const std::string& key) {
     Frame& frame = stack_.back();
-    if (frame.value.Find(key) != nullptr) throw Refusal{mark, "duplicate key '" + Excerpt(key) + "'"};
+    if (frame.value.Find(key) != nullptr)
+      throw Refusal{mark, "duplicate key '" + Excerpt(key) + "'"};
     frame.key = key;
     frame.has_key = true;
     frame.key_mark = mark;

@@ -375,8 +375,8 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
-       {"nodes", Json::MakeObject({{"total", Json(state.nodes.size())},
-                                   {"by_state", std::move(by_state)}})},
+       {"nodes",
+        Json::MakeObject({{"total", Json(state.nodes.size())}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
        {"experiments", std::move(experiments.items)},
        {"experiments_left_out", Json(experiments.left_out)},
@@ -387,12 +387,12 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
        {"waiting_left_out", Json(waits.left_out)},
        {"outputs_pending", OutputsPending(core)},
        {"checkpoint_store", StoreOf(facts.store)},
-       {"journal", Json::MakeObject({{"seq", Json(state.seq)},
-                                     {"durable_seq", Json(facts.durable_seq)},
-                                     {"bytes_synced", Json(facts.bytes_synced)},
-                                     {"shipped_seq", facts.shipped_seq.has_value()
-                                                         ? Json(*facts.shipped_seq)
-                                                         : Json()}})}});
+       {"journal",
+        Json::MakeObject({{"seq", Json(state.seq)},
+                          {"durable_seq", Json(facts.durable_seq)},
+                          {"bytes_synced", Json(facts.bytes_synced)},
+                          {"shipped_seq",
+                           facts.shipped_seq.has_value() ? Json(*facts.shipped_seq) : Json()}})}});
 }
 
 Json ExperimentPageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {

@@ -21,8 +21,9 @@ std::string ReasonOf(const Core& core, const Node& node) {
   std::string reason = StateReasonOf(core, node);
   if (node.gone || !HasRival(core, node.id, core.soft.last_step_at)) return reason;
   if (!reason.empty()) reason += "; ";
-  return reason + "two programs have this node's certificate: an older daemon still calls, and only "
-                  "the later one is listened to";
+  return reason +
+         "two programs have this node's certificate: an older daemon still calls, and "
+         "only the later one is listened to";
 }
 
 Json NodeItem(const Core& core, const Node& node) {

@@ -38,8 +38,8 @@ size_t TextBytesOf(const Json& json);
 // A page of `items`, a map by id: at least one item, if there is one from `span.from` on.
 template <class Map, class Make>
 Json PageOf(const Map& items, const ListSpan& span, Make&& make) {
-  const size_t most = span.limit == 0 ? limits::kListItemsMax
-                                      : std::min(span.limit, limits::kListItemsMax);
+  const size_t most =
+      span.limit == 0 ? limits::kListItemsMax : std::min(span.limit, limits::kListItemsMax);
   Json list = Json::MakeArray(), next;
   size_t bytes = 0;
   for (auto at = items.lower_bound({span.from}); at != items.end(); ++at) {

@@ -61,8 +61,10 @@ class Settings {
   HeadFacts FactsNow(const HeadLoop& loop) const {
     std::lock_guard lock(mutex_);
     StoreUse use = store_ == nullptr ? StoreUse{} : store_->use();
-    return {.address = address_, .durable_seq = loop.durable_seq(),
-            .shipped_seq = loop.shipped_seq(), .bytes_synced = loop.bytes_synced(),
+    return {.address = address_,
+            .durable_seq = loop.durable_seq(),
+            .shipped_seq = loop.shipped_seq(),
+            .bytes_synced = loop.bytes_synced(),
             .now = WallClock(),
             .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)},
             .port_fault = port_fault_ ? port_fault_() : ""};

@@ -1,4 +1,4 @@
-"""A daemon without a descriptor for a connection: it is said where people look, until it is over."""
+"""A daemon without a descriptor for a connection says so where people look, until it has one."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ TEST_CASE("doctor: a head that lacks what its workers know") {
 }
 
 TEST_CASE("doctor: a head that has no descriptor left for connections fails") {
-  const auto judge = [](const char* cluster) { return JudgePort(*Json::Parse(cluster), "answers"); };
+  const auto judge = [](const char* text) { return JudgePort(*Json::Parse(text), "answers"); };
   CHECK(judge("{}").grade == Grade::kOk);  // An older head.
   CHECK(judge(R"({"port_problem":null})").message == "answers");
   const Finding full = judge(R"({"port_problem":"connections were closed"})");

@@ -39,7 +39,8 @@ TEST_CASE("error: the line is quoted of a spec, and of no other file") {
   };
   const std::string quoted = path + ":2:3: bad\n  secret: [x\n    ^\n";
   CHECK(shown("a: 1\nsecret: [x\nexperiment: e\n") == quoted);
-  CHECK(shown("\xef\xbb\xbf" "cluster_name: c\nsecret: [x\n") == quoted);
+  CHECK(shown("\xef\xbb\xbf"
+              "cluster_name: c\nsecret: [x\n") == quoted);
   CHECK(shown("{\"experiment\": e,\nsecret: [x\n") == quoted);
   CHECK(shown("-----BEGIN PRIVATE KEY-----\nsecret: [x\n") == path + ":2:3: bad\n");
   CHECK(shown("a: 1\nsecret: [x\nexperimental: e\n") == path + ":2:3: bad\n");

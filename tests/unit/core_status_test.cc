@@ -65,8 +65,8 @@ TEST_CASE("status: also the whole one fits in a message, and says what it leaves
 
 TEST_CASE("status: of large jobs it lists those that fit in a message") {
   Story story;
-  const std::string large = R"({"name":"j","resources":{"cpu":9},"argv":[")" +
-                            std::string(300'000, 'x') + R"("]})";
+  const std::string large =
+      R"({"name":"j","resources":{"cpu":9},"argv":[")" + std::string(300'000, 'x') + R"("]})";
   for (int i = 0; i < 30; ++i) {
     const Outcome made = Step(story.core, input::SubmitJob{"me", large, ""}, story.now);
     REQUIRE(made.verdict.ok());

@@ -50,7 +50,8 @@ TEST_CASE("yaml: a quote that is not closed is an error where it was opened") {
   CHECK(place("a: \"abc\n") == "a \" is not closed 1:4");
   CHECK(place("a: \"abc") == "a \" is not closed 1:4");
   CHECK(place("a: 1\r\nüü: 'abc\r\nb: 2\r\n") == "a ' is not closed 2:5");
-  CHECK(place("\xef\xbb\xbf" "a: &x 'it''s\n") == "a ' is not closed 1:7");
+  CHECK(place("\xef\xbb\xbf"
+              "a: &x 'it''s\n") == "a ' is not closed 1:7");
   CHECK(place("a:\n  - \"x\\\"\n") == "a \" is not closed 2:5");
   CHECK(place("'abc\n") == "a ' is not closed 1:1");
   CHECK(place("x: [1, \"a\n") == "a \" is not closed 1:8");

@@ -95,7 +95,7 @@ class SyncLoop {
   Millis pause_ = 0;        // Before the next try; 0 after a success.
   Millis not_before_ = 0;
   bool reachable_ = true;
-  struct Later {  // The daemon for which the head ignores this one.
+  struct Later {               // The daemon for which the head ignores this one.
     uint64_t incarnation = 0;  // 0: there is none.
     uint64_t seq = 0;
     Millis moved_at = 0;  // When its last call was seen.
