@@ -30,6 +30,8 @@ Finding JudgeDisk(const std::string& path, double free_bytes, double total_bytes
 Finding JudgeClock(double ahead_s, double round_trip_s);
 Finding JudgeCertificate(const std::string& whose, double seconds_left);
 Finding JudgeNode(const Json& node, const std::string& version);
+// `answered`: what is said of a port that is well.
+Finding JudgePort(const Json& cluster, const std::string& answered);
 Finding JudgeStore(const Json& status);
 Finding JudgeHistory(const Json& status);
 

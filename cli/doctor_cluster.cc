@@ -53,7 +53,7 @@ absl::StatusOr<Json> AskHead(HeadClient& client, std::vector<Finding>& findings)
   if (cluster == nullptr) return absl::InternalError("the head's answer has no cluster");
   char text[64];
   std::snprintf(text, sizeof text, " answers in %.0f ms", (after - before) * 1000);
-  findings.push_back({"port", Grade::kOk, client.context().address + text, ""});
+  findings.push_back(JudgePort(*cluster, client.context().address + text));
   findings.push_back(Version(cluster->GetString("version")));
   double theirs = SecondsOf(cluster->GetString("started_at")) + cluster->GetDouble("uptime_s");
   findings.push_back(JudgeClock(theirs - (before + after) / 2, after - before));
@@ -121,6 +121,7 @@ Finding JudgeNode(const Json& node, const std::string& version) {
   if (state != "READY")
     return {check, Grade::kWarn, state + (reason.empty() ? reason : ": " + reason),
             "rt node why " + name};
+  if (!reason.empty()) return {check, Grade::kWarn, state + ": " + reason, "rt node why " + name};
   if (std::string theirs = node.GetString("version"); !theirs.empty() && theirs != version)
     return {check, Grade::kWarn, "is rt " + theirs + ", the head is rt " + version,
             "install the same version, and restart its daemon: its trials go on"};
@@ -131,6 +132,13 @@ Finding JudgeNode(const Json& node, const std::string& version) {
                                          gpu.GetString("state"),
                 "nvidia-smi -q -i " + gpu.GetString("uuid")};
   return {check, Grade::kOk, "READY", ""};
+}
+
+Finding JudgePort(const Json& cluster, const std::string& answered) {
+  const std::string problem = cluster.GetString("port_problem");
+  if (problem.empty()) return {"port", Grade::kOk, answered, ""};
+  return {"port", Grade::kFail, answered + ", but " + problem,
+          "see what holds them: ls -l /proc/PID/fd on the head's machine"};
 }
 
 Finding JudgeStore(const Json& status) {

@@ -215,6 +215,7 @@ absl::Status Serve(const HeadOptions& options, const ClusterCa& ca, Head& head,
     server = HeadServer::Start(parts, credentials, ToString(wanted), end_head);
   if (!server.ok()) return server.status();
   head.server = std::move(*server);
+  head.settings->set_port_fault([server = head.server.get()] { return server->port_fault(); });
   head.reached.listen = {wanted.host, head.server->port()};
   if (advertise.host.empty()) {
     bool any = wanted.host == "0.0.0.0" || wanted.host == "[::]";
@@ -377,6 +378,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
   head.metrics.reset();
+  head.settings->set_port_fault(nullptr);
   head.server.reset();
   std::fflush(nullptr);
   _exit(0);

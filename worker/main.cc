@@ -143,6 +143,7 @@ struct Trees {
     peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
   }
   ~Trees() { peers.Stop(); }
+  std::string port_fault() const { return server == nullptr ? "" : server->fault(); }
   PeerFinder peers;
   PeerMembers members;
   LocalTrees local;
@@ -252,6 +253,16 @@ void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
   socket.Start();
 }
 
+void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts) {
+  sync.AskFault([&trees] { return trees.port_fault(); });
+  sync.OnSuperseded([&flags, &attempts](uint64_t newest) -> absl::StatusOr<uint64_t> {
+    RT_ASSIGN_OR_RETURN(const uint64_t next, NextIncarnation(flags.state_dir, newest));
+    attempts.set_incarnation(next);
+    return next;
+  });
+  sync.Start(flags.disconnect_stop, attempts.head_epoch());
+}
+
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
   return ReadOrJoin({.head = flags.head,
                      .token_file = flags.token_file,
@@ -319,7 +330,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   trees.Serve(flags, credentials, pushes, socket.barriers(), [&] { return attempts.head_epoch(); });
   outputs.Start();
   reports.Start();
-  sync.Start(flags.disconnect_stop, attempts.head_epoch());
+  Start(sync, flags, trees, attempts);
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   SayReady(manager, identity.name, flags);
   const Heartbeat heartbeat(manager, [&](std::function<void()> ok) { loop.Ask(std::move(ok)); });

@@ -11,6 +11,10 @@ namespace {
 
 constexpr size_t kNamesMax = 1'000;  // Of trials, from which one is suggested.
 
+template <class Service, class Request>
+using JsonCall = grpc::Status (Service::Stub::*)(grpc::ClientContext*, const Request&,
+                                                 v1::JsonReply*);
+
 std::vector<Selectable> SelectablesOf(const Json& reply) {
   std::vector<Selectable> known;
   const Json* items = reply.Find("items");
@@ -19,6 +23,51 @@ std::vector<Selectable> SelectablesOf(const Json& reply) {
     if (const int64_t id = item.GetInt("id"); id != 0)
       known.push_back({static_cast<uint64_t>(id), item.GetString("name")});
   return known;
+}
+
+// The page from `request.from` on. A head of a release without pages gives the whole list.
+template <class Service>
+absl::StatusOr<Json> AskPage(HeadClient& client, const v1::ListRequest& request,
+                             JsonCall<Service, v1::ListRequest> page,
+                             JsonCall<Service, v1::Empty> whole) {
+  absl::StatusOr<Json> reply = client.Ask<Service>(page, request);
+  if (absl::IsUnimplemented(reply.status())) reply = client.Ask<Service>(whole, v1::Empty());
+  if (!reply.ok()) return reply;
+  Json* items = reply->Find("items");
+  if (items == nullptr || !items->is_array())
+    return absl::InternalError("the head's list has no items");
+  std::erase_if(items->array(), [&](const Json& item) {
+    return static_cast<uint64_t>(item.GetInt("id")) < request.from();
+  });
+  const Json* next = reply->Find("next");
+  const bool ends = next == nullptr || next->is_null();
+  if (!ends && static_cast<uint64_t>(reply->GetInt("next")) <= request.from())
+    return absl::InternalError("the head's list does not advance");
+  return reply;
+}
+
+template <class Service>
+absl::Status EachPage(HeadClient& client, const PageStart& start, const TakePage& take,
+                      JsonCall<Service, v1::ListRequest> page, JsonCall<Service, v1::Empty> whole) {
+  v1::ListRequest request;
+  request.set_from(start.from);
+  request.set_limit(start.limit);
+  while (true) {
+    RT_ASSIGN_OR_RETURN(Json reply, AskPage<Service>(client, request, page, whole));
+    const int64_t next = reply.GetInt("next");
+    if (!take(reply["items"].array()) || next == 0) return absl::OkStatus();
+    request.set_from(static_cast<uint64_t>(next));
+  }
+}
+
+using EachPageFn = absl::Status (*)(HeadClient&, const PageStart&, const TakePage&);
+absl::StatusOr<Json> WholeList(HeadClient& client, EachPageFn each) {
+  Json all = Json::MakeArray();
+  RT_RETURN_IF_ERROR(each(client, {}, [&](Json::Array& items) {
+    for (Json& item : items) all.Append(std::move(item));
+    return true;
+  }));
+  return Json::MakeObject({{"schema", 1}, {"items", std::move(all)}, {"next", Json()}});
 }
 
 std::string OrLast(std::string selector) { return selector.empty() ? "last" : selector; }
@@ -68,12 +117,22 @@ absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocati
   return client;
 }
 
+absl::Status EachExperimentPage(HeadClient& client, const PageStart& start, const TakePage& take) {
+  using Stub = v1::ExperimentService::Stub;
+  return EachPage<v1::ExperimentService>(client, start, take, &Stub::ListPage, &Stub::List);
+}
+absl::Status EachJobPage(HeadClient& client, const PageStart& start, const TakePage& take) {
+  using Stub = v1::JobService::Stub;
+  return EachPage<v1::JobService>(client, start, take, &Stub::ListPage, &Stub::List);
+}
+absl::Status EachNodePage(HeadClient& client, const PageStart& start, const TakePage& take) {
+  using Stub = v1::ClusterService::Stub;
+  return EachPage<v1::ClusterService>(client, start, take, &Stub::ListNodePage, &Stub::ListNodes);
+}
 absl::StatusOr<Json> ListExperiments(HeadClient& client) {
-  return client.Ask<v1::ExperimentService>(&v1::ExperimentService::Stub::List, v1::Empty());
+  return WholeList(client, EachExperimentPage);
 }
-absl::StatusOr<Json> ListJobs(HeadClient& client) {
-  return client.Ask<v1::JobService>(&v1::JobService::Stub::List, v1::Empty());
-}
+absl::StatusOr<Json> ListJobs(HeadClient& client) { return WholeList(client, EachJobPage); }
 absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
                            const std::function<absl::Status(Json::Array& items)>& take) {
   v1::ListTrialsRequest request;
@@ -100,9 +159,7 @@ absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(all)}, {"next", Json()}});
 }
 
-absl::StatusOr<Json> ListNodes(HeadClient& client) {
-  return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::ListNodes, v1::Empty());
-}
+absl::StatusOr<Json> ListNodes(HeadClient& client) { return WholeList(client, EachNodePage); }
 absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id) {
   v1::GetNodeRequest request;
   request.set_name_or_id(std::to_string(id));

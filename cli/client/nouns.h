@@ -17,6 +17,17 @@ namespace rt {
 
 // A connected client of the cluster that the invocation chooses.
 absl::StatusOr<std::unique_ptr<HeadClient>> ClientFor(const Invocation& invocation);
+// A list by ascending id, in pages of at most `limit` items (0: as many as the head gives at once)
+// from the id `from` on, until `take` wants no more.
+struct PageStart {
+  uint64_t from = 0;
+  uint32_t limit = 0;
+};
+using TakePage = std::function<bool(Json::Array& items)>;
+absl::Status EachExperimentPage(HeadClient& client, const PageStart& start, const TakePage& take);
+absl::Status EachJobPage(HeadClient& client, const PageStart& start, const TakePage& take);
+absl::Status EachNodePage(HeadClient& client, const PageStart& start, const TakePage& take);
+// All of them.
 absl::StatusOr<Json> ListExperiments(HeadClient& client);
 absl::StatusOr<Json> ListJobs(HeadClient& client);
 // The trials of an experiment (0: of all), a page at a time; an error of `take` ends it.

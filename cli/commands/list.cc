@@ -13,6 +13,8 @@
 namespace rt {
 namespace {
 
+constexpr int64_t kWholePage = 1'000;  // More than the head gives at once anyway.
+
 const std::vector<std::string> kExperimentStates = {"PENDING",   "RUNNING", "PAUSED", "STOPPING",
                                                     "COMPLETED", "STOPPED", "FAILED"};
 const std::vector<std::string> kTrialStates = {"PENDING",  "STARTING",  "RUNNING", "PAUSED",
@@ -72,17 +74,21 @@ class Page {
 
 ExitCode ListNumbered(const Invocation& invocation, Noun noun, const char* example,
                       const std::vector<std::string>& states,
-                      absl::StatusOr<Json> (*ask)(HeadClient&)) {
+                      absl::Status (*each)(HeadClient&, const PageStart&, const TakePage&)) {
   RT_ASSIGN_OR_RETURN(std::set<std::string> wanted, WantedStates(invocation, states));
   const std::string& after = invocation.after;
   if (after.size() > 18 || after.find_first_not_of("0123456789") != std::string::npos)
     return Invalid("--after: '" + after + "' is not an id", example);
-  const int64_t last_seen = after.empty() ? -1 : std::stoll(after);
+  PageStart start{.from = after.empty() ? 0 : std::stoull(after) + 1};
+  // One more shows whether others follow. With --state the head cannot know how many it takes.
+  if (wanted.empty() && invocation.limit > 0 && invocation.limit < kWholePage)
+    start.limit = static_cast<uint32_t>(invocation.limit) + 1;
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(Json reply, ask(*client));
   Page page(std::move(wanted), invocation.limit);
-  for (Json& item : reply["items"].array())
-    if (item.GetInt("id") > last_seen) page.Take(std::move(item));
+  RT_RETURN_IF_ERROR(each(*client, start, [&](Json::Array& items) {
+    for (Json& item : items) page.Take(std::move(item));
+    return !page.IsFull();
+  }));
   return PrintList(invocation, noun, page.Finish());
 }
 
@@ -131,11 +137,11 @@ absl::Status TakeTrials(HeadClient& client, uint64_t experiment, std::optional<T
 
 ExitCode RunExperimentList(const Invocation& invocation) {
   return ListNumbered(invocation, Noun::kExperiment, "rt exp list --after 3", kExperimentStates,
-                      ListExperiments);
+                      EachExperimentPage);
 }
 
 ExitCode RunJobList(const Invocation& invocation) {
-  return ListNumbered(invocation, Noun::kJob, "rt job list --after 3", kJobStates, ListJobs);
+  return ListNumbered(invocation, Noun::kJob, "rt job list --after 3", kJobStates, EachJobPage);
 }
 
 // Nodes that left the cluster are history: unless they are asked for, only the JSON lists them.
@@ -143,7 +149,7 @@ ExitCode RunNodeList(const Invocation& invocation) {
   Invocation present = invocation;
   if (invocation.output != Output::kJson && invocation.state_filter.empty())
     present.state_filter = "REQUESTED,STARTING,READY,SUSPECT,DRAINING,LOST";
-  return ListNumbered(present, Noun::kNode, "rt node list --after 3", kNodeStates, ListNodes);
+  return ListNumbered(present, Noun::kNode, "rt node list --after 3", kNodeStates, EachNodePage);
 }
 
 ExitCode RunTrialList(const Invocation& invocation) {

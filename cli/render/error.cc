@@ -9,12 +9,30 @@
 namespace rt {
 namespace {
 
+// Whether the line has one of the two keys by which a file of ours is known.
+bool NamesSpec(std::string_view line) {
+  const size_t start = line.find_first_not_of(" \t{\"'\xef\xbb\xbf");
+  if (start == std::string_view::npos) return false;
+  line.remove_prefix(start);
+  for (const std::string_view key : {"cluster_name", "experiment"}) {
+    if (!line.starts_with(key)) continue;
+    const size_t next = line.find_first_not_of(" \"'", key.size());
+    if (next != std::string_view::npos && line[next] == ':') return true;
+  }
+  return false;
+}
+
+// The line at the position, of a cluster's or an experiment's file. Others are not quoted: `rt
+// submit` may have been given a private key by mistake, or a file that only sudo can read.
 std::string LineOf(const Position& position) {
   std::ifstream file(position.file);
-  std::string line;
-  for (int i = 0; i < position.line; ++i)
-    if (!std::getline(file, line)) return "";
-  return line;
+  std::string line, wanted;
+  bool is_spec = false;
+  for (int i = 1; (i <= position.line || !is_spec) && std::getline(file, line); ++i) {
+    if (i == position.line) wanted = line;
+    is_spec = is_spec || NamesSpec(line);
+  }
+  return is_spec ? wanted : "";
 }
 
 std::string CodeText(const absl::Status& status) {

@@ -135,7 +135,11 @@ std::string WaitsOf(const Json& status, const Invocation& invocation) {
   Table table({"WAITS", "REASON", "NEEDS", "SINCE"});
   for (const WaitGroup& group : groups)
     table.Add({WhoWaits(group), group.reason, CellText(&group.needs), AgeText(&group.since)});
-  return "\n" + table.Render(kColumns, invocation.color_out);
+  const int64_t more = status.GetInt("waiting_left_out");
+  std::string rest;
+  if (more > 0)
+    rest = "and " + std::to_string(more) + " more that wait: rt exp list, rt job list\n";
+  return "\n" + table.Render(kColumns, invocation.color_out) + rest;
 }
 
 }  // namespace
@@ -231,6 +235,8 @@ std::string RenderStatus(const Json& status, const Invocation& invocation) {
   text += PoolsText(status);
   const std::string history = HistoryText(status);
   if (!history.empty()) text += "head    " + history + "\n";
+  const Json* port = Deep(status, "cluster", "port_problem");
+  if (port != nullptr && port->is_string()) text += "port    " + port->AsString() + "\n";
   const std::string store = StoreText(status);
   if (!store.empty()) text += "store   " + store + "\n";
   text += Titled("experiments", ItemsOf(status, "experiments", Noun::kExperiment, invocation));

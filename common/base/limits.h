@@ -116,6 +116,21 @@ inline constexpr Millis kDriverAwayAfter = 5'000;
 // was more than a megabyte, and whoever looks asks for it every few seconds.
 inline constexpr size_t kStatusOverMax = 100;
 inline constexpr size_t kStatusOpenMax = 1'000;
+// Of those that are over, for drivers of releases without pages.
+inline constexpr size_t kStatusWholeMax = 1'000;
+// Bytes of either as text, so that Status fits in a message whatever the items hold; and what waits
+// by experiment and needs.
+inline constexpr size_t kStatusPartBytes = 1u << 20;
+inline constexpr size_t kStatusWaitingMax = 500;
+// Items in one page of a list, which the core thread makes: some milliseconds of its time.
+inline constexpr size_t kListItemsMax = 500;
+// An older daemon of a node that is still heard so long after a later one has not just been
+// replaced: two programs have the node's identity. It is said for kRivalSaid after its last call.
+inline constexpr Millis kRivalAfter = 5'000;
+inline constexpr Millis kRivalSaid = 30'000;
+// A daemon that the head ignores for a later one takes a later number itself once that one was
+// silent for so long: longer than a machine or a network stands still that works.
+inline constexpr Millis kRivalSilent = 10'000;
 inline constexpr size_t kTokensMax = 4'096;
 
 // Sync is held this long when nothing changes (up to 1 000 workers; the head stretches it beyond).

@@ -160,6 +160,11 @@ std::string EscapeControl(std::string_view text) {
   return out;
 }
 
+std::string Excerpt(std::string_view text) {
+  constexpr size_t kBytesMax = 60;
+  return EscapeControl(ValidUtf8(text, kBytesMax)) + (text.size() > kBytesMax ? "..." : "");
+}
+
 std::string ToHex(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size() * 2);

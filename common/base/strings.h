@@ -22,6 +22,8 @@ std::string ValidUtf8(std::string_view text, size_t bytes_max = std::string_view
 // bytes that are no UTF-8 become \xNN; C1 controls and characters that change the direction of the
 // text become \uNNNN. Nothing in the result can drive a terminal or show a line as another one.
 std::string EscapeControl(std::string_view text);
+// The same for a value that a message quotes: of a long one the first 60 bytes and "...".
+std::string Excerpt(std::string_view text);
 std::string ToHex(std::string_view bytes);
 std::optional<std::string> FromHex(std::string_view text);
 std::string Base64Encode(std::string_view bytes);

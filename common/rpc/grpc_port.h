@@ -22,6 +22,7 @@ class GrpcPort {
   void Stop() { listener_->Stop(); }
   int port() const { return listener_->port(); }
   PortCounters counters() const { return listener_->counters(); }
+  std::string fault() const { return listener_->fault(); }
 
  private:
   explicit GrpcPort(std::unique_ptr<PortListener> listener)

@@ -15,6 +15,9 @@ namespace rt::limits {
 inline constexpr size_t kPendingMax = 4'096;
 inline constexpr size_t kHandshakesMax = 256;
 inline constexpr Millis kHandshakeMax = 5'000;
+// How long it is said that connections were closed for lack of descriptors, after the last one: a
+// person whose own connection was closed has the time to ask again.
+inline constexpr Millis kShortageSaid = 20'000;
 // Descriptors that connections leave for everything else: the journal, the store, logs.
 inline constexpr size_t kFilesReserved = 256;
 

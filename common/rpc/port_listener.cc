@@ -92,6 +92,7 @@ class PortListener::Impl {
   PortCounters counters() const {
     return {open_, pending_now_, accepted_, refused_, timed_out_, cut_off_};
   }
+  std::string fault() const;
   std::shared_ptr<PeerConnection> Find(const std::string& peer) const {
     std::lock_guard lock(mutex_);
     auto found = by_peer_.find(peer);
@@ -158,9 +159,20 @@ class PortListener::Impl {
   std::atomic<uint64_t> open_ = 0, pending_now_ = 0, accepted_ = 0, refused_ = 0, timed_out_ = 0,
                         cut_off_ = 0;
   std::atomic<Millis> warned_at_ = 0;
+  std::atomic<Millis> shortage_at_ = 0;  // When a descriptor was last missing; 0: never.
   mutable std::mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<PeerConnection>> by_peer_;
 };
+
+std::string PortListener::Impl::fault() const {
+  const Millis at = shortage_at_;
+  if (at == 0 || SteadyClock() - at > options_.shortage_said) return "";
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return "connections were closed, because no file descriptor was left: this process may have " +
+         std::to_string(limit.rlim_cur) +
+         " open files; raise the limit (LimitNOFILE= of its systemd unit, or ulimit -Hn)";
+}
 
 void PortListener::Impl::CutOff(PeerConnection& connection, const std::string& why) {
   ++cut_off_;
@@ -203,7 +215,9 @@ void PortListener::Impl::Run() {
   Millis looked_at = 0;
   while (!stopping_) {
     const bool is_idle = handed_.empty() && freed_.is_quiet();
-    const Millis wait = pending_.size() > 0 ? kLookAtPendingEvery : is_idle ? -1 : kLookEvery;
+    const Millis wait = pending_.size() > 0 ? kLookAtPendingEvery
+                        : is_idle           ? FreedMemory::kLookAtGrowthEvery
+                                            : kLookEvery;
     epoll_event events[kEventsMax];
     const int count = ::epoll_wait(epoll_, events, kEventsMax, static_cast<int>(wait));
     if (stopping_) return;
@@ -240,6 +254,7 @@ void PortListener::Impl::AcceptAll(int listener) {
     }
     if (errno == ECONNABORTED || errno == EINTR) continue;
     if (errno != EMFILE && errno != ENFILE) return;
+    shortage_at_ = SteadyClock();
     const std::optional<Number> oldest = pending_.Oldest();
     if (!oldest) return RefuseOne(listener);
     DropWaiting(*oldest, refused_);
@@ -407,6 +422,7 @@ void PortListener::Stop() { impl_->Stop(); }
 int PortListener::port() const { return impl_->port(); }
 size_t PortListener::connections_max() const { return impl_->connections_max(); }
 PortCounters PortListener::counters() const { return impl_->counters(); }
+std::string PortListener::fault() const { return impl_->fault(); }
 std::shared_ptr<PeerConnection> PortListener::Find(const std::string& peer) const {
   return impl_->Find(peer);
 }

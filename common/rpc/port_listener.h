@@ -37,6 +37,7 @@ struct PortListenerOptions {
   size_t handshakes_max = limits::kHandshakesMax;  // Pending connections that were handed over.
   Millis handshake_timeout = limits::kHandshakeMax;
   Millis user_timeout = 0;  // TCP_USER_TIMEOUT, ms; 0: the kernel's.
+  Millis shortage_said = limits::kShortageSaid;  // How long fault() names a lack of descriptors.
   // Called by the listener's thread before it accepts: a test makes it stand still.
   std::function<void()> before_accept;
 };
@@ -66,6 +67,9 @@ class PortListener {
   int port() const;
   size_t connections_max() const;
   PortCounters counters() const;
+  // That connections were closed lately because the process had no descriptor left; empty: none
+  // was for `shortage_said`.
+  std::string fault() const;
   // Null when the connection is over.
   std::shared_ptr<PeerConnection> Find(const std::string& peer) const;
   // Ends it and logs the reason, at most once a second; an empty reason is not logged.

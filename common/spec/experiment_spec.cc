@@ -348,7 +348,7 @@ absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string where = path.empty() ? key : std::string(path) + "/" + key;
     const std::string hint = DidYouMean(key, known);
-    return SpecError(where, "unknown key '" + EscapeControl(key) + "'",
+    return SpecError(where, "unknown key '" + Excerpt(key) + "'",
                      hint.empty() ? "known keys: " + Join(known, ", ") : hint);
   }
   return absl::OkStatus();

@@ -9,7 +9,6 @@ namespace rt {
 namespace {
 
 constexpr size_t kNamesShown = 10;
-constexpr size_t kNameBytesShown = 60;
 
 // What clients add to each row, and what they and Ray name in a row without reporting it.
 bool IsFilledIn(std::string_view name) {
@@ -33,11 +32,6 @@ std::vector<std::string> NamesOf(const Json& metrics) {
   return names;
 }
 
-std::string Shown(std::string_view name) {
-  return EscapeControl(ValidUtf8(name, kNameBytesShown)) +
-         (name.size() > kNameBytesShown ? "..." : "");
-}
-
 // A name that ends with the wanted one after a '/' is nearer than any misspelling.
 std::string Nearest(std::string_view wanted, const std::vector<std::string>& names) {
   const std::string suffix = "/" + std::string(wanted);
@@ -56,12 +50,12 @@ std::string ReportedText(const Json& metrics, std::string_view wanted) {
   const std::vector<std::string> names = NamesOf(metrics);
   std::string text = "reported: ";
   for (size_t i = 0; i < std::min(names.size(), kNamesShown); ++i)
-    text += (i == 0 ? "" : ", ") + Shown(names[i]);
+    text += (i == 0 ? "" : ", ") + Excerpt(names[i]);
   if (names.empty()) text += "nothing";
   if (names.size() > kNamesShown)
     text += " and " + std::to_string(names.size() - kNamesShown) + " more";
   const std::string near = Nearest(wanted, names);
-  return near.empty() ? text : text + "; did you mean '" + Shown(near) + "'?";
+  return near.empty() ? text : text + "; did you mean '" + Excerpt(near) + "'?";
 }
 
 std::optional<std::string> MetricProblem(const RowView& row, std::string_view metric) {
@@ -69,9 +63,9 @@ std::optional<std::string> MetricProblem(const RowView& row, std::string_view me
   const Json* value = FindFlat(row.metrics, metric);
   if (value != nullptr && value->is_null()) return std::nullopt;
   if (value != nullptr && !value->is_object())
-    return "a row's metric '" + Shown(metric) + "' is not a number: " + Shown(value->Dump());
+    return "a row's metric '" + Excerpt(metric) + "' is not a number: " + Excerpt(value->Dump());
   if (value == nullptr && NamesOf(row.metrics).empty()) return std::nullopt;
-  return "a report does not have the metric '" + Shown(metric) + "'; " +
+  return "a report does not have the metric '" + Excerpt(metric) + "'; " +
          ReportedText(row.metrics, metric);
 }
 

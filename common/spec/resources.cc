@@ -151,7 +151,7 @@ absl::StatusOr<Resources> ParseResourcesFlag(std::string_view text) {
     if (equals == std::string::npos || name.empty())
       return Invalid("resources: '" + part + "' is not of the form NAME=AMOUNT", kHint);
     if (!seen.insert(Lower(name)).second)
-      return Invalid("resources: '" + name + "' is there twice", kHint);
+      return Invalid("resources: '" + Excerpt(name) + "' is there twice", kHint);
     const Json amount = AmountOf(Trim(std::string_view(part).substr(equals + 1)));
     if (absl::Status set = SetOne(out, name, amount, ""); !set.ok())
       return Invalid("resources: " + std::string(Trim(part)) + ": " + MessageOf(set), kHint);

@@ -74,10 +74,10 @@ class Reader {
   }
   absl::Status CheckKeys(const Json& json, const std::string& path, const Keys& known) const {
     if (json.is_null()) return absl::OkStatus();
-    if (!json.is_object()) return Wrong(path, "'" + path + "' must be a map of keys");
+    if (!json.is_object()) return Wrong(path, "'" + Excerpt(path) + "' must be a map of keys");
     for (const auto& [key, value] : json.object()) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      return document_.At(Invalid("unknown key '" + key + "'", DidYouMean(key, known)),
+      return document_.At(Invalid("unknown key '" + Excerpt(key) + "'", DidYouMean(key, known)),
                           path.empty() ? key : path + "/" + key, true);
     }
     return absl::OkStatus();

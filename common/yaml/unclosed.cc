@@ -1,7 +1,10 @@
 #include "common/yaml/unclosed.h"
 
+#include <algorithm>
 #include <cctype>
 #include <vector>
+
+#include "common/base/strings.h"
 
 namespace rt {
 namespace {
@@ -39,6 +42,26 @@ std::optional<Unclosed> FindUnclosed(std::string_view text) {
     if (!IsSpace(c) || c == '\n') before = c;
   }
   return open.empty() ? std::nullopt : std::optional<Unclosed>(open.back());
+}
+
+std::optional<Unclosed> FindUnclosedQuote(std::string_view text, size_t at) {
+  while (at < text.size() && (text[at] == '&' || text[at] == '!')) {
+    while (at < text.size() && !IsSpace(text[at])) ++at;
+    while (at < text.size() && IsSpace(text[at])) ++at;
+  }
+  const char quote = at < text.size() ? text[at] : '\0';
+  if (quote != '"' && quote != '\'') return std::nullopt;
+  for (size_t i = at + 1; i < text.size(); ++i) {
+    const bool doubled = quote == '\'' && text.substr(i, 2) == "''";
+    if (doubled || (quote == '"' && text[i] == '\\')) ++i;
+    else if (text[i] == quote) return std::nullopt;
+  }
+  const std::string_view before = text.substr(0, at);
+  const size_t newline = before.rfind('\n');
+  const std::string_view line =
+      newline == std::string_view::npos ? before : before.substr(newline + 1);
+  return Unclosed{quote, static_cast<int>(std::count(before.begin(), before.end(), '\n')) + 1,
+                  static_cast<int>(CountCharacters(line)) + 1};
 }
 
 }  // namespace rt

@@ -16,4 +16,8 @@ struct Unclosed {
 // parser has refused.
 std::optional<Unclosed> FindUnclosed(std::string_view text);
 
+// The quote that opens a scalar, when nothing closes it. `at`: where the scalar begins, or the
+// anchor and the tag before it.
+std::optional<Unclosed> FindUnclosedQuote(std::string_view text, size_t at);
+
 }  // namespace rt

@@ -106,6 +106,7 @@ class Builder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     if (tag != "?" && tag != "!" && !tag.empty()) RefuseTag(mark, tag);
+    last_quoted_ = tag == "!" ? mark : YAML::Mark::null_mark();
     if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key) {
       TakeKey(mark, value);
       return;
@@ -124,6 +125,9 @@ class Builder : public YAML::EventHandler {
   void OnSequenceEnd() override { Close(); }
   void OnMapEnd() override { Close(); }
 
+  // Of the document's last scalar, if it is quoted or has a tag "!"; else null.
+  const YAML::Mark& last_quoted() const { return last_quoted_; }
+
  private:
   struct Frame {
     Json value;
@@ -135,7 +139,7 @@ class Builder : public YAML::EventHandler {
   };
 
   [[noreturn]] static void RefuseTag(const YAML::Mark& mark, const std::string& tag) {
-    throw Refusal{mark, "tags are not supported: " + tag};
+    throw Refusal{mark, "tags are not supported: " + Excerpt(tag)};
   }
   void RequireValue(const YAML::Mark& mark) const {
     if (!stack_.empty() && stack_.back().value.is_object() && !stack_.back().has_key)
@@ -143,7 +147,8 @@ class Builder : public YAML::EventHandler {
   }
   void TakeKey(const YAML::Mark& mark, const std::string& key) {
     Frame& frame = stack_.back();
-    if (frame.value.Find(key) != nullptr) throw Refusal{mark, "duplicate key '" + key + "'"};
+    if (frame.value.Find(key) != nullptr)
+      throw Refusal{mark, "duplicate key '" + Excerpt(key) + "'"};
     frame.key = key;
     frame.has_key = true;
     frame.key_mark = mark;
@@ -199,12 +204,27 @@ class Builder : public YAML::EventHandler {
   std::vector<Frame> stack_;
   std::map<YAML::anchor_t, Json> anchors_;
   size_t values_ = 0;
+  YAML::Mark last_quoted_ = YAML::Mark::null_mark();
 };
 
 absl::Status Refused(const std::string& filename, const YAML::Mark& mark,
                      const std::string& message) {
   return WithPosition(Invalid(message),
                       {.file = filename, .line = mark.line + 1, .column = mark.column + 1});
+}
+
+absl::Status NotClosed(const std::string& filename, const Unclosed& open) {
+  return WithPosition(Invalid(std::string("a ") + open.opener + " is not closed"),
+                      {.file = filename, .line = open.line, .column = open.column});
+}
+
+// yaml-cpp takes the end of the text for the end of a quoted scalar, if a line ends there. `mark`:
+// of the last scalar; it does not count a byte order mark.
+std::optional<Unclosed> UnclosedAt(std::string_view text, const YAML::Mark& mark) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (mark.is_null()) return std::nullopt;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return FindUnclosedQuote(text, static_cast<size_t>(mark.pos));
 }
 
 // The first byte that no text in UTF-8 has, with its line and column (in characters).
@@ -281,16 +301,18 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     parser.HandleNextDocument(builder);
+    if (const auto open = UnclosedAt(text, builder.last_quoted()))
+      return NotClosed(filename, *open);
     YamlDocument second;
     Builder rest(second);
     if (parser.HandleNextDocument(rest)) return Invalid(filename + ": more than one document");
   } catch (const Refusal& refusal) {
     return Refused(filename, refusal.mark, refusal.message);
   } catch (const YAML::Exception& error) {
-    const bool breaks_off = error.msg.find("flow not found") != std::string::npos;
+    const bool breaks_off = error.msg.find("flow not found") != std::string::npos ||
+                            error.msg.find("EOF in scalar") != std::string::npos;
     if (const std::optional<Unclosed> open = breaks_off ? FindUnclosed(text) : std::nullopt)
-      return WithPosition(Invalid(std::string("a ") + open->opener + " is not closed"),
-                          {.file = filename, .line = open->line, .column = open->column});
+      return NotClosed(filename, *open);
     return Refused(filename, error.mark, error.msg);
   }
   return document;

@@ -38,6 +38,8 @@ void ExpireLeases(Draft& draft);
 void ForgiveStall(Draft& draft, Millis stall);  // The head itself was stopped.
 // Whether the node may take new work now.
 bool MayTakeWork(const Core& core, NodeId node, Millis now);
+// Whether an older daemon of the node calls as well as the newest one.
+bool HasRival(const Core& core, NodeId node, Millis now);
 
 // history.cc
 void OnStartHead(Draft& draft, const input::StartHead& input);

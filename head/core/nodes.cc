@@ -159,7 +159,24 @@ absl::Status CheckSyncSeq(const Core& core, const input::Sync& sync) {
       ": it is to number its calls from 1 again");
 }
 
+// A call of a daemon that has a successor. Its last calls may arrive late; when later and later
+// ones keep coming, two programs have the node's certificate.
+void NoteRival(Draft& draft, const input::Sync& sync) {
+  Rival& rival = draft.soft().rivals[sync.node];
+  if (rival.incarnation != sync.incarnation)
+    rival = {sync.incarnation, sync.sync_seq, draft.now, draft.now};
+  if (sync.sync_seq <= rival.sync_seq) return;
+  rival.sync_seq = sync.sync_seq;
+  rival.heard_at = draft.now;
+}
+
 }  // namespace
+
+bool HasRival(const Core& core, NodeId id, Millis now) {
+  auto rival = core.soft.rivals.find(id);
+  return rival != core.soft.rivals.end() && now - rival->second.heard_at <= limits::kRivalSaid &&
+         rival->second.heard_at - rival->second.first_at >= limits::kRivalAfter;
+}
 
 bool MayTakeWork(const Core& core, NodeId id, Millis now) {
   auto node = core.soft.nodes.find(id);
@@ -177,7 +194,10 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   RT_RETURN_IF_ERROR(CheckIncarnation(sync.inventory.incarnation, draft.now));
   RT_RETURN_IF_ERROR(CheckSyncSeq(draft.core, sync));
   // A late Sync of a daemon that has a successor would undo what the successor reported.
-  if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) return absl::OkStatus();
+  if (sync.inventory.incarnation < KnownIncarnation(draft.state(), node)) {
+    NoteRival(draft, sync);
+    return absl::OkStatus();
+  }
   SoftNode& soft = draft.soft().nodes[sync.node];
   bool same_daemon = soft.seen && soft.incarnation == sync.incarnation;
   if (same_daemon && sync.sync_seq <= soft.sync_seq) return absl::OkStatus();  // Overtaken.
@@ -225,6 +245,7 @@ absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input) {
   LoseAttempts(draft, input.node, "node " + found->second.name + " was removed");
   draft.Emit(event::NodeGone{input.node, input.reason});
   Forget(draft.soft(), input.node);
+  draft.soft().rivals.erase(input.node);
   return absl::OkStatus();
 }
 

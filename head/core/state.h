@@ -431,12 +431,20 @@ struct OtherHead {
   NodeId node;
   uint64_t epoch = 0;
 };
+// A daemon of a node that calls although a later one was heard. Its last calls may arrive late; it
+// is said once such calls have come for a while.
+struct Rival {
+  uint64_t incarnation = 0;
+  uint64_t sync_seq = 0;
+  Millis first_at = 0, heard_at = 0;
+};
 struct Soft {
   std::vector<Resources> node_types;  // As StartHead said.
   Millis last_step_at = 0;
   std::map<NodeId, SoftNode> nodes;
   std::set<NodeId> dirty;  // Their desired state changed: the loop answers their Sync and clears.
   std::set<std::pair<Millis, NodeId>> deadlines;  // lost_at of the nodes.
+  std::map<NodeId, Rival> rivals;
   Millis frozen_at = 0;  // Since then many nodes are silent, and none is called lost; 0: no freeze.
   std::map<ExperimentId, Millis> drivers;  // When each experiment's driver was last heard.
   std::map<ExperimentId, BackfillState> backfill_states;

@@ -171,19 +171,28 @@ Json StoreOf(const StoreFacts& store) {
        {"reason", store.refuses ? Json(store.reason) : Json()}});
 }
 
+// What waits: the first hundred one by one, and counted by experiment (or job) and needs.
+struct WaitLists {
+  Json pending = Json::MakeArray(), waiting = Json::MakeArray();
+  uint64_t left_out = 0;  // Of what waits, beyond limits::kStatusWaitingMax of these counts.
+};
 // Of an experiment that asks its driver in vain.
-void AddAsking(const Core& core, Millis now, Json& list) {
+void AddAsking(const Core& core, Millis now, WaitLists& waits) {
   for (ExperimentId id : core.world.index.open_experiments) {
     const std::string reason = WhyAsking(core, id, now);
     if (reason.empty()) continue;
+    if (waits.waiting.array().size() >= limits::kStatusWaitingMax) {
+      ++waits.left_out;
+      continue;
+    }
     auto heard = core.soft.drivers.find(id);
     const Millis since = heard == core.soft.drivers.end()
                              ? core.world.state.experiments.at(id).created_at
                              : heard->second;
-    list.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
-                                  {"reason", reason},
-                                  {"needs", Json()},
-                                  {"since", TimeOrNull(since)}}));
+    waits.waiting.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
+                                           {"reason", reason},
+                                           {"needs", Json()},
+                                           {"since", TimeOrNull(since)}}));
   }
 }
 
@@ -199,10 +208,7 @@ Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& re
        {"since", TimeOrNull(since)}});
 }
 
-// What waits: the first hundred one by one, and all of it counted by experiment (or job) and needs.
-struct WaitLists {
-  Json pending = Json::MakeArray(), waiting = Json::MakeArray();
-};
+using WaitKey = std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>;
 struct WaitGroup {
   Json first;
   uint64_t count = 0;
@@ -210,14 +216,19 @@ struct WaitGroup {
 WaitLists WaitsOf(const Core& core, const HeadFacts& facts, WaitReasons& reasons) {
   constexpr size_t kShownMax = 100;
   WaitLists waits;
-  AddAsking(core, facts.now, waits.pending);
-  waits.waiting = waits.pending;
+  AddAsking(core, facts.now, waits);
+  waits.pending = waits.waiting;
   for (Json& item : waits.waiting.array()) item.Set("count", 1);
   for (const auto& [resources, queue] : core.world.index.ready) {
-    std::map<std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>, WaitGroup> groups;
+    std::map<WaitKey, WaitGroup> groups;
     for (const auto& [order, owner] : queue.by_order) {
-      WaitGroup& group =
-          groups[{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded}];
+      const WaitKey key{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded};
+      const size_t listed = waits.waiting.array().size() + groups.size();
+      if (listed >= limits::kStatusWaitingMax && !groups.contains(key)) {
+        ++waits.left_out;
+        continue;
+      }
+      WaitGroup& group = groups[key];
       if (group.count++ == 0)
         group.first = PendingItem(core, owner, resources, reasons.Of(owner).reason);
       if (waits.pending.array().size() < kShownMax)
@@ -267,28 +278,24 @@ struct Part {
   uint64_t left_out = 0;
 };
 template <class Map, class IsOver, class Make>
-Part PartOf(const Map& all, bool whole, const IsOver& is_over, const Make& make) {
-  const auto over = static_cast<size_t>(std::count_if(
-      all.begin(), all.end(), [&](const auto& item) { return is_over(item.second); }));
-  size_t old = whole || over <= limits::kStatusOverMax ? 0 : over - limits::kStatusOverMax;
-  size_t room = whole ? all.size() : limits::kStatusOpenMax;
-  Part part;
-  for (const auto& [id, item] : all) {
-    const bool is_old = is_over(item) && old > 0;
-    const bool is_beyond = !is_over(item) && room == 0;
-    if (is_old) --old;
-    if (!is_over(item) && room > 0) --room;
-    if (is_old || is_beyond) ++part.left_out;
-    else part.items.Append(make(item));
-  }
+Part PartOf(const Map& all, size_t over_max, const IsOver& is_over, const Make& make) {
+  using Item = typename Map::const_pointer;
+  std::vector<Item> open, over;
+  for (const auto& item : all) (is_over(item.second) ? over : open).push_back(&item);
+  std::map<typename Map::key_type, Json> made;
+  size_t bytes = 0;
+  auto take = [&](Item item) {
+    Json json = make(item->second);
+    const size_t size = TextBytesOf(json);
+    if (bytes + size > limits::kStatusPartBytes) return;
+    bytes += size;
+    made.emplace(item->first, std::move(json));
+  };
+  for (size_t i = 0; i < std::min(open.size(), limits::kStatusOpenMax); ++i) take(open[i]);
+  for (size_t i = 0; i < std::min(over.size(), over_max); ++i) take(over[over.size() - 1 - i]);
+  Part part{.left_out = all.size() - made.size()};
+  for (auto& [id, json] : made) part.items.Append(std::move(json));
   return part;
-}
-
-template <class Map, class F>
-Json ListOf(const Map& items, F&& make) {
-  Json list = Json::MakeArray();
-  for (const auto& [id, item] : items) list.Append(make(item));
-  return Listing(std::move(list));
 }
 
 }  // namespace
@@ -355,15 +362,17 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
                                    {"epoch", Json(state.epoch)},
                                    {"other_head", OtherHeadOf(core)},
                                    {"rolled_back", RolledBackOf(core)},
+                                   {"port_problem", TextOrNull(facts.port_fault)},
                                    {"started_at", TimeOrNull(state.started_at)},
                                    {"uptime_s", ToSeconds(facts.now - state.started_at)}});
   WaitReasons reasons(core, facts.now);
   WaitLists waits = WaitsOf(core, facts, reasons);
+  const size_t over_max = whole ? limits::kStatusWholeMax : limits::kStatusOverMax;
   Part experiments = PartOf(
-      state.experiments, whole, [](const Experiment& one) { return one.finished; },
+      state.experiments, over_max, [](const Experiment& one) { return one.finished; },
       [&](const Experiment& one) { return ExperimentItem(core, facts, one); });
   Part jobs = PartOf(
-      state.jobs, whole, [](const Job& one) { return one.end != JobEnd::kNone; },
+      state.jobs, over_max, [](const Job& one) { return one.end != JobEnd::kNone; },
       [&](const Job& one) { return JobItem(core, facts, one, reasons); });
   return Json::MakeObject(
       {{"schema", 1},
@@ -379,6 +388,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
        {"jobs_left_out", Json(jobs.left_out)},
        {"pending", std::move(waits.pending)},
        {"waiting", std::move(waits.waiting)},
+       {"waiting_left_out", Json(waits.left_out)},
        {"outputs_pending", OutputsPending(core)},
        {"checkpoint_store", StoreOf(facts.store)},
        {"journal",
@@ -387,6 +397,11 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
                           {"bytes_synced", Json(facts.bytes_synced)},
                           {"shipped_seq",
                            facts.shipped_seq.has_value() ? Json(*facts.shipped_seq) : Json()}})}});
+}
+
+Json ExperimentPageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {
+  return PageOf(core.world.state.experiments, span,
+                [&](const Experiment& item) { return ExperimentItem(core, facts, item); });
 }
 
 Json ExperimentListView(const Core& core, const HeadFacts& facts) {
@@ -430,6 +445,12 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("trials_never_started", NeverStarted(core, experiment));
   item.Set("warnings", TextsJson(WarningsOf(core.world, experiment)));
   return item;
+}
+
+Json JobPageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {
+  WaitReasons reasons(core, facts.now);
+  return PageOf(core.world.state.jobs, span,
+                [&](const Job& item) { return JobItem(core, facts, item, reasons); });
 }
 
 Json JobListView(const Core& core, const HeadFacts& facts) {

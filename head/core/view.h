@@ -28,10 +28,19 @@ struct HeadFacts {  // What the core does not know of itself.
   Millis now = 0;
   StoreFacts store;
   std::string hook_problem;  // Of autoscaling.hooks: the newest failure; empty: none.
+  std::string port_fault;  // Why its port closed connections lately; empty: it did not.
 };
 
-// `whole`: every experiment and job is listed, however many there are.
+// `whole`: of what is over, up to limits::kStatusWholeMax experiments and jobs are listed.
 Json StatusView(const Core& core, const HeadFacts& facts, bool whole = false);
+// A part of a list by ascending id. A page is cut at limits::kListItemsMax items and near 2 MiB:
+// its "next" is then the id of the first item that is left.
+struct ListSpan {
+  uint64_t from = 0;  // The first id wanted.
+  size_t limit = 0;   // Of items; 0: as many as a page has.
+};
+Json ExperimentPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
+// All of them at once: for clients that know no pages.
 Json ExperimentListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id);
 // All trials, or those of one experiment, from one of them on. A message has its limit: the list is
@@ -43,10 +52,12 @@ struct TrialSpan {
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
                                    const TrialSpan& span);
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
+Json JobPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);
 // [{"name", "min_workers", "max_workers", "nodes", "requested", "releasing", "reason"}]
 Json PoolListView(const Core& core, const HeadFacts& facts);
+Json NodePageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 Json NodeListView(const Core& core, const HeadFacts& facts);
 // The unused and unexpired ones, by expiry.
 Json TokenListView(const Core& core, const HeadFacts& facts);

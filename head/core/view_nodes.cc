@@ -10,12 +10,21 @@
 namespace rt {
 namespace {
 
-std::string ReasonOf(const Core& core, const Node& node) {
+std::string StateReasonOf(const Core& core, const Node& node) {
   if (node.reason.empty() && node.draining) return node.drain_reason;
   if (node.away_until != 0)
     return "away until " + FormatTime(node.away_until) + ": its worker was stopped in order";
   auto soft = core.soft.nodes.find(node.id);
   return node.reason.empty() && soft != core.soft.nodes.end() ? soft->second.fault : node.reason;
+}
+
+std::string ReasonOf(const Core& core, const Node& node) {
+  std::string reason = StateReasonOf(core, node);
+  if (node.gone || !HasRival(core, node.id, core.soft.last_step_at)) return reason;
+  if (!reason.empty()) reason += "; ";
+  return reason +
+         "two programs have this node's certificate: an older daemon still calls, and "
+         "only the later one is listened to";
 }
 
 Json NodeItem(const Core& core, const Node& node) {
@@ -109,9 +118,21 @@ const char* NodeStateName(const Core& core, const Node& node) {
              : "SUSPECT";
 }
 
+// The requested machines come first, because they have no number by which a page could begin.
+Json NodePageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {
+  Json page = PageOf(core.world.state.nodes, span,
+                     [&](const Node& node) { return NodeItem(core, node); });
+  if (span.from > 1) return page;
+  Json items = Json::MakeArray();
+  for (const Machine* machine : RequestedMachines(core.world.state))
+    items.Append(RequestedItem(core, *machine, facts.now));
+  for (const Json& item : page.Find("items")->array()) items.Append(item);
+  page.Set("items", std::move(items));
+  return page;
+}
+
 Json NodeListView(const Core& core, const HeadFacts& facts) {
   Json items = Json::MakeArray();
-  // First, because they have no number by which the next page of a list could begin.
   for (const Machine* machine : RequestedMachines(core.world.state))
     items.Append(RequestedItem(core, *machine, facts.now));
   for (const auto& [id, node] : core.world.state.nodes) items.Append(NodeItem(core, node));

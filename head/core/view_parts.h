@@ -1,11 +1,14 @@
 // Pieces that the read models share.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "common/base/json.h"
+#include "common/base/limits.h"
 #include "head/core/core.h"
+#include "head/core/view.h"
 
 namespace rt {
 
@@ -27,6 +30,35 @@ inline Json TextsJson(const std::vector<std::string>& texts) {
 }
 inline Json Listing(Json items) {
   return Json::MakeObject({{"schema", 1}, {"items", std::move(items)}, {"next", Json()}});
+}
+// Of a page of a list: half a message, since what is counted of a trial is a guess.
+inline constexpr size_t kPageBytesMax = 2u << 20;
+// What it takes as text, without its numbers' digits: view_pages.cc.
+size_t TextBytesOf(const Json& json);
+// A page of `items`, a map by id: at least one item, if there is one from `span.from` on.
+template <class Map, class Make>
+Json PageOf(const Map& items, const ListSpan& span, Make&& make) {
+  const size_t most =
+      span.limit == 0 ? limits::kListItemsMax : std::min(span.limit, limits::kListItemsMax);
+  Json list = Json::MakeArray(), next;
+  size_t bytes = 0;
+  for (auto at = items.lower_bound({span.from}); at != items.end(); ++at) {
+    const size_t count = list.array().size();
+    Json item = count < most ? make(at->second) : Json();
+    bytes += TextBytesOf(item);
+    if (count == most || (count > 0 && bytes > kPageBytesMax)) {
+      next = Json(at->first.value);
+      break;
+    }
+    list.Append(std::move(item));
+  }
+  return Json::MakeObject({{"schema", 1}, {"items", std::move(list)}, {"next", std::move(next)}});
+}
+template <class Map, class Make>
+Json ListOf(const Map& items, Make&& make) {
+  Json list = Json::MakeArray();
+  for (const auto& [id, item] : items) list.Append(make(item));
+  return Listing(std::move(list));
 }
 // view_warnings.cc
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment);

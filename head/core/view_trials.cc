@@ -11,7 +11,6 @@
 namespace rt {
 namespace {
 
-constexpr size_t kListBytesMax = 2u << 20;  // Half a message: what is counted below is a guess.
 constexpr size_t kFixedBytes = 1'000;       // Of a trial as JSON, without params and metrics.
 constexpr size_t kTagBytesMax = 130;        // It is in every row; Ray cuts its names there too.
 
@@ -333,7 +332,7 @@ absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
     for (size_t i = id == from.experiment ? from.number : 0; i < item.trials.size(); ++i) {
       const Trial& trial = item.trials[i];
       bytes += 2 * trial.params.size() + trial.last.metrics.size() + kFixedBytes;
-      if (bytes > kListBytesMax && !list.array().empty()) {
+      if (bytes > kPageBytesMax && !list.array().empty()) {
         next = Json(ToString(trial.id));
         break;
       }

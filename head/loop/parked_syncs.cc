@@ -2,6 +2,7 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "head/core/incarnations.h"
 
 namespace rt {
 
@@ -76,10 +77,6 @@ SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
                         const std::set<Fence>& listed) {
   const World& world = core.world;
   SyncReply reply;
-  if (auto soft = core.soft.nodes.find(node); soft != core.soft.nodes.end()) {
-    reply.newest_incarnation = soft->second.incarnation;
-    reply.newest_seq = soft->second.sync_seq;
-  }
   reply.epoch = world.state.epoch;
   reply.version = version;
   reply.hold = limits::kSyncHold;
@@ -87,6 +84,12 @@ SyncReply MakeSyncReply(const Core& core, NodeId node, uint64_t version,
   if (found == world.state.nodes.end() || found->second.gone) {
     reply.status = NotFound("node " + std::to_string(node.value) + " is not part of the cluster");
     return reply;
+  }
+  // Of a node that is lost only the journalled incarnation is known.
+  reply.newest_incarnation = KnownIncarnation(world.state, found->second);
+  if (auto soft = core.soft.nodes.find(node); soft != core.soft.nodes.end() && soft->second.seen) {
+    reply.newest_incarnation = soft->second.incarnation;
+    reply.newest_seq = soft->second.sync_seq;
   }
   reply.desired = DesiredFor(world, node);
   reply.bodies = BodiesFor(world, reply.desired, listed);

@@ -24,6 +24,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
   static const std::map<std::string, Entry, std::less<>> table = {
       {"ClusterService/Status", {kReaders, "read the status"}},
       {"ClusterService/ListNodes", {kReaders, "list nodes"}},
+      {"ClusterService/ListNodePage", {kReaders, "list nodes"}},
       {"ClusterService/GetNode", {kReaders, "read about nodes"}},
       {"ClusterService/DrainNode", {kAdmin, "drain nodes"}},
       {"ClusterService/UndrainNode", {kAdmin, "end a drain"}},
@@ -35,6 +36,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"ClusterService/Shutdown", {kAdmin, "take the cluster down"}},
       {"ExperimentService/Create", {kPeople, "submit experiments"}},
       {"ExperimentService/List", {kReaders, "list experiments"}},
+      {"ExperimentService/ListPage", {kReaders, "list experiments"}},
       {"ExperimentService/Get", {kReaders, "read about experiments"}},
       {"ExperimentService/Stop", {kPeople, "stop experiments"}},
       {"ExperimentService/Wait", {kReaders, "watch experiments"}},
@@ -53,6 +55,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"ExperimentService/ReadResult", {kReaders, "read result files"}},
       {"JobService/Submit", {kPeople, "submit jobs"}},
       {"JobService/List", {kReaders, "list jobs"}},
+      {"JobService/ListPage", {kReaders, "list jobs"}},
       {"JobService/Get", {kReaders, "read about jobs"}},
       {"JobService/Stop", {kPeople, "stop jobs"}},
       {"JobService/Wait", {kReaders, "watch jobs"}},

@@ -34,6 +34,10 @@ class ClusterService final : public v1::ClusterService::CallbackService {
           AnswerJsonTo(reactor, reply));
     });
   }
+  Reactor* ListNodePage(Context* context, const v1::ListRequest* request,
+                        v1::JsonReply* reply) override {
+    return AnswerPage(edge_, context, "ClusterService/ListNodePage", request, reply, NodePageView);
+  }
   Reactor* GetNode(Context* context, const v1::GetNodeRequest* request,
                    v1::JsonReply* reply) override {
     return Unary(edge_, context, "ClusterService/GetNode", [&](auto&, Reactor* reactor) {

@@ -140,7 +140,17 @@ void ResumeExperiment(const Call& call, JsonDone done) {
                               ValidUtf8(call.json.GetString("trainable"), limits::kNameBytesMax)},
       std::move(done));
 }
-// All of it: a driver looks there for a search that may be long over.
+void ListPage(const Call& call, Operations::PageView view, JsonDone done) {
+  const int64_t from = call.json.GetInt("from"), limit = call.json.GetInt("limit");
+  if (from < 0 || limit < 0) return done(Invalid("from and limit must not be negative"));
+  call.tools.operations.AskPage({static_cast<uint64_t>(from), static_cast<size_t>(limit)}, view,
+                                std::move(done));
+}
+void ListExperiments(const Call& call, JsonDone done) {
+  ListPage(call, ExperimentPageView, std::move(done));
+}
+void ListJobs(const Call& call, JsonDone done) { ListPage(call, JobPageView, std::move(done)); }
+// As much as fits into a message: drivers of 0.1 look there for a search that may be long over.
 void Status(const Call& call, JsonDone done) {
   call.tools.operations.Ask(
       [](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
@@ -251,17 +261,30 @@ void GetChunk(const Call& call, JsonDone done) {
 
 const std::map<std::string, Handler>& Handlers() {
   static const std::map<std::string, Handler> handlers = {
-      {"experiment_create", Create},         {"experiment_find", FindExperiment},
-      {"experiment_get", GetExperiment},     {"experiment_wait", Wait},
-      {"experiment_stop", StopExperiment},   {"experiment_resume", ResumeExperiment},
-      {"trial_list", ListTrials},            {"trial_get", GetTrial},
-      {"trial_rows", TrialRows},             {"trial_stop", StopTrial},
-      {"trial_pause", PauseTrial},           {"trial_resume", ResumeTrial},
-      {"trial_retry", RetryTrial},           {"cluster_status", Status},
-      {"blob_find_missing", FindMissing},    {"blob_put_chunk", PutChunk},
-      {"blob_put_manifest", PutManifest},    {"blob_get_manifest", GetManifest},
-      {"blob_get_chunk", GetChunk},          {"driver_attach", Attach},
-      {"driver_questions", Questions},       {"driver_answer", AnswerQuestions},
+      {"experiment_create", Create},
+      {"experiment_find", FindExperiment},
+      {"experiment_get", GetExperiment},
+      {"experiment_wait", Wait},
+      {"experiment_stop", StopExperiment},
+      {"experiment_resume", ResumeExperiment},
+      {"trial_list", ListTrials},
+      {"trial_get", GetTrial},
+      {"trial_rows", TrialRows},
+      {"trial_stop", StopTrial},
+      {"trial_pause", PauseTrial},
+      {"trial_resume", ResumeTrial},
+      {"trial_retry", RetryTrial},
+      {"cluster_status", Status},
+      {"experiment_list", ListExperiments},
+      {"job_list", ListJobs},
+      {"blob_find_missing", FindMissing},
+      {"blob_put_chunk", PutChunk},
+      {"blob_put_manifest", PutManifest},
+      {"blob_get_manifest", GetManifest},
+      {"blob_get_chunk", GetChunk},
+      {"driver_attach", Attach},
+      {"driver_questions", Questions},
+      {"driver_answer", AnswerQuestions},
   };
   return handlers;
 }

@@ -43,6 +43,11 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
           AnswerJsonTo(reactor, reply));
     });
   }
+  Reactor* ListPage(Context* context, const v1::ListRequest* request,
+                    v1::JsonReply* reply) override {
+    return AnswerPage(edge_, context, "ExperimentService/ListPage", request, reply,
+                      ExperimentPageView);
+  }
   Reactor* Get(Context* context, const v1::ExperimentRef* request, v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/Get", [&](auto& who, Reactor* reactor) {
       edge_.operations.GetExperiment({request->experiment()},

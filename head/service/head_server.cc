@@ -53,6 +53,7 @@ class GrpcHeadServer final : public HeadServer {
 
   int port() const override { return port_->port(); }
   PortCounters port_counters() const override { return port_->counters(); }
+  std::string port_fault() const override { return port_->fault(); }
   Waits& waits() override { return waits_; }
   void Stop(Millis grace) override {
     if (server_ == nullptr) return;

@@ -34,6 +34,7 @@ class HeadServer {
   virtual ~HeadServer() = default;
   virtual int port() const = 0;
   virtual PortCounters port_counters() const = 0;
+  virtual std::string port_fault() const = 0;  // As PortListener::fault.
   virtual Waits& waits() = 0;
   // Refuses new calls, lets running ones end for up to `grace` ms, then cancels them and closes the
   // connections, which otherwise idle clients keep open until they notice. Idempotent.

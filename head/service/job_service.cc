@@ -38,6 +38,10 @@ class JobService final : public v1::JobService::CallbackService {
           AnswerJsonTo(reactor, reply));
     });
   }
+  Reactor* ListPage(Context* context, const v1::ListRequest* request,
+                    v1::JsonReply* reply) override {
+    return AnswerPage(edge_, context, "JobService/ListPage", request, reply, JobPageView);
+  }
   Reactor* Get(Context* context, const v1::JobRef* request, v1::JsonReply* reply) override {
     return Unary(edge_, context, "JobService/Get", [&](auto&, Reactor* reactor) {
       edge_.operations.GetJob({request->job()}, AnswerJsonTo(reactor, reply));

@@ -66,6 +66,11 @@ std::string ProgressVersion(const Core& core, const Experiment& experiment) {
   return version;
 }
 
+void Operations::AskPage(const ListSpan& span, PageView view, JsonDone done) {
+  Ask([span, view](const Core& core, const HeadFacts& facts) { return view(core, facts, span); },
+      std::move(done));
+}
+
 void Operations::Ask(View view, JsonDone done) {
   auto result = std::make_shared<absl::StatusOr<Json>>(absl::UnknownError("not read"));
   loop_.Query(

@@ -33,6 +33,9 @@ class Operations {
 
   using View = std::function<absl::StatusOr<Json>(const Core& core, const HeadFacts& facts)>;
   void Ask(View view, JsonDone done);
+  // ExperimentPageView and its like.
+  using PageView = Json (*)(const Core& core, const HeadFacts& facts, const ListSpan& span);
+  void AskPage(const ListSpan& span, PageView view, JsonDone done);
 
   // Ids of 0 mean the newest.
   void GetNode(const std::string& name_or_id, JsonDone done);

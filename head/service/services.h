@@ -77,4 +77,15 @@ grpc::ServerUnaryReactor* Unary(const Edge& edge, grpc::CallbackServerContext* c
   return reactor;
 }
 
+// A page of a list.
+template <class Request, class Reply>
+grpc::ServerUnaryReactor* AnswerPage(const Edge& edge, grpc::CallbackServerContext* context,
+                                     std::string_view method, const Request* request, Reply* reply,
+                                     Operations::PageView view) {
+  return Unary(edge, context, method, [&](auto&, grpc::ServerUnaryReactor* reactor) {
+    edge.operations.AskPage({request->from(), request->limit()}, view,
+                            AnswerJsonTo(reactor, reply));
+  });
+}
+
 }  // namespace rt

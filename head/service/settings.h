@@ -41,6 +41,11 @@ class Settings {
     std::lock_guard lock(mutex_);
     store_ = &store;
   }
+  // Why the head's port closed connections lately; "": it did not. Thread-safe, outlives its calls.
+  void set_port_fault(std::function<std::string()> fault) {
+    std::lock_guard lock(mutex_);
+    port_fault_ = std::move(fault);
+  }
   // Whether the bundle of a submission is accepted, by its size when it is unpacked. One that the
   // store lacks (yet) is checked by the workers. Blocks.
   absl::Status CheckSubmitted(const std::string& bundle) const {
@@ -66,7 +71,8 @@ class Settings {
             .bytes_synced = loop.bytes_synced(),
             .now = WallClock(),
             .store = {use.used_bytes, use.quota_bytes, use.refuses, std::move(use.reason)},
-            .hook_problem = hook_problem_ ? hook_problem_() : ""};
+            .hook_problem = hook_problem_ ? hook_problem_() : "",
+            .port_fault = port_fault_ ? port_fault_() : ""};
   }
 
  private:
@@ -74,6 +80,7 @@ class Settings {
   std::string address_;
   std::function<std::string()> hook_problem_;
   SweptStore* store_ = nullptr;
+  std::function<std::string()> port_fault_;
 };
 
 }  // namespace rt

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import signal
 import time
 import unittest
+from typing import Any
 
 from http2 import Connection, number_field
 from site_under_attack import AttackTest, wait_until
@@ -27,9 +29,16 @@ class ImpostorTest(AttackTest):
         cls.worker = next(path.parent for path in (cls.site.root / "w1").rglob("cert.pem"))
         cls.incarnation = int((cls.site.root / "w1/incarnation").read_text())
 
-    def sync(self, seq: int) -> int:
+    def sync(self, seq: int, ahead: int = 0) -> int:
+        """Calls as the daemon, or as one whose incarnation is `ahead` of it."""
+        incarnation = number_field(1, self.incarnation + ahead)
         with Connection(self.site.address(), self.context(self.worker)) as connection:
-            return connection.call(SYNC, number_field(1, self.incarnation) + number_field(2, seq))
+            return connection.call(SYNC, incarnation + number_field(2, seq))
+
+    def node(self) -> dict[str, Any]:
+        shown = json.loads(self.site.rt("node", "show", "w1", "-o", "json").stdout)
+        assert isinstance(shown, dict)
+        return shown
 
     def restart_head(self) -> None:
         self.assertEqual(self.site.end("head"), 0)
@@ -50,11 +59,30 @@ class ImpostorTest(AttackTest):
 
         def is_heard() -> bool:
             states.add(self.site.nodes()["w1"])
-            node = json.loads(self.site.rt("node", "show", "w1", "-o", "json").stdout)
-            return str(node["last_seen_at"]) > caught_up
+            return str(self.node()["last_seen_at"]) > caught_up
 
         wait_until("it is heard for longer than its lease", is_heard)
         self.assertEqual(states, {"READY"})
+
+    def test_a_later_incarnation_is_named_while_it_calls_and_gives_way_when_it_is_silent(
+            self) -> None:
+        ahead = 3_600_000
+        seqs = itertools.count(1)
+
+        def is_named() -> bool:
+            self.assertEqual(self.sync(next(seqs), ahead), OK)
+            return "two programs have this node's certificate" in (self.node()["reason"] or "")
+
+        wait_until("the head names the second program", is_named)
+        self.wait_for_log("the head listens to a later daemon of this node")
+        self.assertNotIn("continues as incarnation", self.site.log("w1"))
+        self.wait_for_log("the later daemon of this node is silent: this one continues as "
+                          f"incarnation {self.incarnation + ahead + 1}")
+        pid = self.site.daemons["w1"].pid
+        wait_until("the daemon is heard", lambda: self.node()["pid"] == pid)
+        self.assertEqual(self.site.nodes(), {"w1": "READY"})
+        type(self).incarnation += ahead + 1
+        self.assertEqual(int((self.site.root / "w1/incarnation").read_text()), self.incarnation)
 
     def test_a_daemon_whose_numbers_were_driven_up_is_heard_after_a_restart_of_the_head(
             self) -> None:

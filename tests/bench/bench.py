@@ -19,6 +19,7 @@ import data_sets
 import digits
 import light
 import loss
+import memory
 import reports
 import rt_cluster
 import slow_store
@@ -42,6 +43,7 @@ BENCHES = {
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
     "loss": loss.loss,
+    "worker_memory": memory.worker_memory,
     "checkpoints": checkpoints.checkpoints,
     "slow_store": slow_store.slow_store,
     "fanout": spread.fanout,

@@ -14,11 +14,14 @@ import pytest
 from rt import tune
 from rt._checkpoint import Checkpoint
 from rt._values import ValueTable
-from rt.tune._files import read_search, write_search
+from rt.tune._files import RUNNING_FILE, SEARCH_FILE, read_search, write_search
 from rt.tune._live import LiveTrial
 from rt.tune._results import ResultGrid
+from rt.tune._run import KEPT_STATE
 from rt.tune._trial_base import AnyTrial, evaluated, tag_of
-from rt.tune._trials import Trial, TrialSet, as_dataframe, save_checkpoints
+from rt.tune._trials import CHECKPOINTS_FILE, Trial, TrialSet, as_dataframe, save_checkpoints
+
+JSON_PAGE = (Path(__file__).resolve().parents[2] / "docs/json.md").read_text()
 
 SPACE = {
     "lr": {"loguniform": [1e-4, 1e-1]},
@@ -125,12 +128,20 @@ def test_a_search_that_was_left_and_moved_is_read_as_it_was(tmp_path: Path) -> N
     waiting = KeptTrial(1, str(tmp_path / "e" / "t1"))
     write_search(grid(trial, waiting, results_dir=str(tmp_path / "e"), state="COMPLETED",
                       space=space, spec={"trainable": "f"}))  # fmt: skip
+    fields = json.loads((tmp_path / "e" / SEARCH_FILE).read_text())
+    assert f"{{{', '.join(fields)}}}" in JSON_PAGE
+    assert f"{{{', '.join(fields['trials'][0])}}}" in JSON_PAGE
     (tmp_path / "e").rename(tmp_path / "moved")
     [found] = read_search(str(tmp_path / "moved"))
     assert (found.trial_id, found.status, found.is_finished()) == ("1/0", "TERMINATED", True)
     assert (found.trainable_name, found.num_failures, found.has_checkpoint) == ("f", 2, False)
     assert (found.evaluated_params, found.experiment_tag) == ({"a/b": 0}, "0_b=0")
     assert found.metric_analysis["v"] == {"max": 3, "min": 3, "avg": 3, "last": 3}
+
+
+def test_each_file_that_a_search_leaves_is_documented() -> None:
+    for name in (SEARCH_FILE, RUNNING_FILE, CHECKPOINTS_FILE, KEPT_STATE):
+        assert f"{name}`" in JSON_PAGE
 
 
 def test_what_was_drawn_makes_the_tag() -> None:

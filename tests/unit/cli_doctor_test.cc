@@ -22,6 +22,15 @@ TEST_CASE("doctor: a head that lacks what its workers know") {
   CHECK(lost.message.find("lacks its last 4 records or more") != std::string::npos);
 }
 
+TEST_CASE("doctor: a head that has no descriptor left for connections fails") {
+  const auto judge = [](const char* text) { return JudgePort(*Json::Parse(text), "answers"); };
+  CHECK(judge("{}").grade == Grade::kOk);  // An older head.
+  CHECK(judge(R"({"port_problem":null})").message == "answers");
+  const Finding full = judge(R"({"port_problem":"connections were closed"})");
+  CHECK(full.grade == Grade::kFail);
+  CHECK(full.message == "answers, but connections were closed");
+}
+
 TEST_CASE("doctor: little room on a disk warns, none fails, and both say what to do") {
   constexpr double kGib = 1 << 30;
   CHECK(JudgeDisk("/d", 50 * kGib, 100 * kGib).grade == Grade::kOk);
@@ -48,6 +57,8 @@ TEST_CASE("doctor: nodes that are lost, of another version, or with a sick gpu")
   auto grade = [](const char* text) { return JudgeNode(*Json::Parse(text), "1").grade; };
   CHECK(grade(R"({"name":"n","state":"READY","version":"1"})") == Grade::kOk);
   CHECK(grade(R"({"name":"n","state":"READY","version":"2"})") == Grade::kWarn);
+  CHECK(grade(R"({"name":"n","state":"READY","version":"1","reason":"two programs"})") ==
+        Grade::kWarn);
   CHECK(grade(R"({"name":"n","state":"SUSPECT","version":"1"})") == Grade::kWarn);
   CHECK(grade(R"({"name":"n","state":"LOST","version":"1"})") == Grade::kFail);
   CHECK(grade(R"({"name":"n","state":"READY","gpus":[{"uuid":"G","state":"UNHEALTHY"}]})") ==

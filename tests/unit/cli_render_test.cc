@@ -5,6 +5,8 @@
 #include "cli/render/table.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/run/files.h"
+#include "tests/temp_dir.h"
 
 using namespace rt;
 
@@ -25,6 +27,23 @@ TEST_CASE("table: no name of a metric and no cell drives a terminal or turns its
 TEST_CASE("error: neither the message nor the hint drives a terminal") {
   const std::string text = RenderError(Invalid("a\xc2\x9b" "b", "try \xe2\x80\xae"), Invocation());
   CHECK(text == "rt: a\\u009bb\nhint: try \\u202e\n");
+}
+
+TEST_CASE("error: the line is quoted of a spec, and of no other file") {
+  TempDir temp("error");
+  const std::string path = temp.path() + "/x.yaml";
+  const absl::Status status = WithPosition(Invalid("bad"), {.file = path, .line = 2, .column = 3});
+  auto shown = [&](const std::string& text) {
+    REQUIRE(WriteFileAtomic(path, text).ok());
+    return RenderError(status, Invocation());
+  };
+  const std::string quoted = path + ":2:3: bad\n  secret: [x\n    ^\n";
+  CHECK(shown("a: 1\nsecret: [x\nexperiment: e\n") == quoted);
+  CHECK(shown("\xef\xbb\xbf"
+              "cluster_name: c\nsecret: [x\n") == quoted);
+  CHECK(shown("{\"experiment\": e,\nsecret: [x\n") == quoted);
+  CHECK(shown("-----BEGIN PRIVATE KEY-----\nsecret: [x\n") == path + ":2:3: bad\n");
+  CHECK(shown("a: 1\nsecret: [x\nexperimental: e\n") == path + ":2:3: bad\n");
 }
 
 TEST_CASE("error: exit codes are those of the interface") {

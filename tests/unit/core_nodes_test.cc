@@ -96,6 +96,43 @@ TEST_CASE("a second wave has a breaker of its own") {
   CHECK(fleet.Lost() == 0);
 }
 
+TEST_CASE("a daemon that still calls long after a later one came is said to be a second one") {
+  Story story;
+  story.Sync();
+  auto say = [&](uint64_t incarnation, uint64_t seq) {
+    input::Sync sync = story.SyncInput();
+    sync.incarnation = sync.inventory.incarnation = incarnation;
+    sync.sync_seq = seq;
+    story.Do(sync);
+  };
+  auto reason = [&] {
+    const Json node = *NodeView(story.core, {}, story.node);
+    return node.GetString("reason");
+  };
+  say(100, 1);
+  say(101, 1);
+  say(100, 2);  // Late, as at every change.
+  story.now += limits::kRivalAfter;
+  say(101, 2);
+  say(100, 2);  // Doubled by the network.
+  CHECK(reason().empty());
+  say(100, 3);
+  CHECK(reason().find("two programs have this node's certificate") == 0);
+  // The later one is silent, and the older one is not listened to.
+  for (uint64_t seq = 4; seq < 4 + 10 * limits::kLostAfter / 1'000; ++seq) {
+    story.now += 200;
+    say(100, seq);
+    story.Do(input::Tick{});
+  }
+  const Node& node = story.core.world.state.nodes.at(story.node);
+  CHECK(node.lost);
+  CHECK(reason().find("it fell silent; two programs") == 0);
+  story.now += limits::kRivalSaid + 1;
+  say(102, 1);
+  CHECK(!node.lost);
+  CHECK(reason().empty());
+}
+
 TEST_CASE("a broken checkpoint is retired, and the one before is used; nobody is blamed") {
   Story story;
   story.Create(R"(,"metric":"loss","mode":"min")");

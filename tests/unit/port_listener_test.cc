@@ -205,9 +205,10 @@ TEST_CASE("port: when too many are pending, the oldest that is silent is closed 
 }
 
 TEST_CASE("port: a process without descriptors refuses, and accepts again when it has some") {
-  Server server({});
+  Server server({.shortage_said = 2'000});
   auto before = server.Connect(Hello());
   server.Found(*before)->admitted = true;
+  CHECK(server.listener->fault().empty());
   rlimit limit{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
   std::vector<int> used;
@@ -223,12 +224,14 @@ TEST_CASE("port: a process without descriptors refuses, and accepts again when i
     used.pop_back();
     refused = std::make_unique<Client>(server.listener->port());
     CHECK(Becomes([&] { return server.listener->counters().refused > 0; }));
+    CHECK(server.listener->fault().find("no file descriptor was left") != std::string::npos);
   }
   for (int fd : used) ::close(fd);
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
   auto after = server.Connect(Hello());
   server.Found(*after)->admitted = true;
   CHECK(before->IsOpen());
+  CHECK(Becomes([&] { return server.listener->fault().empty(); }));
 }
 
 TEST_CASE("port: the end of a connection is noticed, also while the server holds its own") {

@@ -1,4 +1,5 @@
 rt_test(unit_rpc SEPARATE SOURCES rpc_identity_test.cc rpc_channel_test.cc rpc_seal_test.cc DEPS rt_rpc rt_run)
-rt_test(unit_port SEPARATE SOURCES port_bounds_test.cc port_listener_test.cc DEPS rt_rpc rt_run
+rt_test(unit_port SEPARATE SOURCES freed_memory_test.cc port_bounds_test.cc
+        port_listener_test.cc DEPS rt_rpc rt_run
     SANITIZE address thread)
 rt_test(unit_join SOURCES rpc_join_test.cc DEPS rt_join)

@@ -22,4 +22,13 @@ TEST_CASE("each daemon of a node has a greater incarnation, whatever happened to
   CHECK(*NextIncarnation(dir) >= second);
 }
 
+TEST_CASE("a daemon that was displaced takes a greater incarnation than the one it heard of") {
+  TempDir temp("incarnation");
+  const uint64_t first = *NextIncarnation(temp.path());
+  const uint64_t displaced = first + 80'000'000;  // As far ahead of the clock as the head allows.
+  CHECK(*NextIncarnation(temp.path(), displaced) == displaced + 1);
+  CHECK(*NextIncarnation(temp.path()) == displaced + 2);
+  CHECK(*NextIncarnation(temp.path(), first) == displaced + 3);
+}
+
 }  // namespace rt::worker

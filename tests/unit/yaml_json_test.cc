@@ -41,6 +41,31 @@ TEST_CASE("yaml: a bracket that is not closed is an error where it was opened") 
   CHECK(place("x: [1, \"\\\"]\", [2]\n") == "a [ is not closed 1:4");
 }
 
+TEST_CASE("yaml: a quote that is not closed is an error where it was opened") {
+  auto place = [](const char* text) {
+    const absl::Status status = ParseYaml(text, "f.yaml").status();
+    return MessageOf(status) + " " + std::to_string(PositionOf(status).line) + ":" +
+           std::to_string(PositionOf(status).column);
+  };
+  CHECK(place("a: \"abc\n") == "a \" is not closed 1:4");
+  CHECK(place("a: \"abc") == "a \" is not closed 1:4");
+  CHECK(place("a: 1\r\nüü: 'abc\r\nb: 2\r\n") == "a ' is not closed 2:5");
+  CHECK(place("\xef\xbb\xbf"
+              "a: &x 'it''s\n") == "a ' is not closed 1:7");
+  CHECK(place("a:\n  - \"x\\\"\n") == "a \" is not closed 2:5");
+  CHECK(place("'abc\n") == "a ' is not closed 1:1");
+  CHECK(place("x: [1, \"a\n") == "a \" is not closed 1:8");
+  CHECK(Dump("a: &x'y \"it's\"\nb: ! c's\n") == R"({"a":"it's","b":"c's"})");
+  CHECK(Dump("a: 'it''s'\n") == R"({"a":"it's"})");
+}
+
+TEST_CASE("yaml: an error quotes a short part of what it is about") {
+  const std::string key(300, 'k');
+  CHECK(Dump((key + ": 1\n" + key + ": 2\n").c_str()) ==
+        "error: duplicate key '" + std::string(60, 'k') + "...'");
+  CHECK(Dump(("a: !" + key + " 1\n").c_str()).size() < 120);
+}
+
 TEST_CASE("yaml: places are those of the scalar, or of the key of a map") {
   auto document = ParseYaml("a:\n  b: [1, x]\n  c: 5\n", "f.yaml");
   REQUIRE(document.ok());

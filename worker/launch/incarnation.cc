@@ -10,7 +10,7 @@
 
 namespace rt::worker {
 
-absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir) {
+absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir, uint64_t above) {
   const std::string path = state_dir + "/incarnation";
   uint64_t last = 0;
   absl::StatusOr<std::string> text = ReadFile(path);
@@ -19,7 +19,7 @@ absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir) {
   } else if (!absl::IsNotFound(text.status())) {
     return text.status();
   }
-  const uint64_t next = std::max(last + 1, static_cast<uint64_t>(WallClock()));
+  const uint64_t next = std::max({last + 1, above + 1, static_cast<uint64_t>(WallClock())});
   RT_RETURN_IF_ERROR(WriteFileAtomic(path, std::to_string(next) + "\n"));
   return next;
 }

@@ -10,8 +10,8 @@
 
 namespace rt::worker {
 
-// Greater than what any earlier call for this directory gave; durable when it returns. The caller
-// holds the directory's lock.
-absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir);
+// Greater than `above` and than what any earlier call for this directory gave; durable when it
+// returns. The caller holds the directory's lock.
+absl::StatusOr<uint64_t> NextIncarnation(const std::string& state_dir, uint64_t above = 0);
 
 }  // namespace rt::worker

@@ -281,5 +281,6 @@ PeerServer::~PeerServer() {
 }
 std::string PeerServer::address() const { return impl_->address; }
 Bytes PeerServer::served() const { return impl_->service.served(); }
+std::string PeerServer::fault() const { return impl_->port->fault(); }
 
 }  // namespace rt::worker

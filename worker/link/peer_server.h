@@ -44,6 +44,7 @@ class PeerServer {
   ~PeerServer();  // Ends what is under way.
   std::string address() const;  // host:port
   Bytes served() const;         // Bytes of chunks.
+  std::string fault() const;    // As PortListener::fault.
 
  private:
   struct Impl;

@@ -124,6 +124,7 @@ void SyncLoop::Run() {
       continue;
     }
     StopWithoutHead();
+    TakeNumber();
     const Millis now = SteadyClock();
     Millis left = 1'000;
     if (not_before_ > now) {
@@ -178,7 +179,8 @@ void SyncLoop::Send() {
       request.set_drain_for_ms(std::max<Millis>(1, notice_->deadline - WallClock()));
   }
   request.set_away_for_ms(away_for_);
-  if (!faults_.empty()) request.set_trouble(faults_.begin()->second);
+  const std::string asked = faults_.empty() && ask_fault_ ? ask_fault_() : "";
+  request.set_trouble(faults_.empty() ? asked : faults_.begin()->second);
   for (const Observed& observed : loop_.observed())
     *request.add_observed() = EncodeObserved(observed);
   for (const Fence& fence : loop_.outputs_pending()) ToWire(fence, request.add_outputs());
@@ -225,16 +227,47 @@ void SyncLoop::OnDone(const std::shared_ptr<Call>& call, const grpc::Status& sta
 // Only this daemon makes calls under its numbers, so a higher one than its own is made up by
 // somebody who has its certificate. Calls below that number are ignored as late ones.
 void SyncLoop::CatchUp(const v1::SyncReply& reply) {
-  if (reply.newest_incarnation() > incarnation_ && !is_superseded_) {
-    is_superseded_ = true;
-    RT_LOG(kError) << "the head listens to a later daemon of this node (incarnation "
-                   << reply.newest_incarnation() << ", this one is " << incarnation_
-                   << "): another program has this node's certificate";
-  }
+  NoteLater(reply);
   if (reply.newest_incarnation() != incarnation_ || reply.newest_seq() < next_seq_) return;
   RT_LOG(kError) << "another program has used this node's certificate: the head heard call "
                  << reply.newest_seq() << ", and the last one here was " << next_seq_ - 1;
   next_seq_ = reply.newest_seq() + 1;
+  dirty_ = true;
+}
+
+void SyncLoop::NoteLater(const v1::SyncReply& reply) {
+  if (reply.newest_incarnation() <= incarnation_) {
+    later_ = {};
+    return;
+  }
+  const bool is_new = later_.incarnation != reply.newest_incarnation();
+  if (is_new) {
+    RT_LOG(kError) << "the head listens to a later daemon of this node (incarnation "
+                   << reply.newest_incarnation() << ", this one is " << incarnation_
+                   << "): another program has this node's certificate";
+  }
+  // The head forgets the calls of a node that is lost, and then says 0.
+  const bool moved = is_new || reply.newest_seq() > later_.seq;
+  if (moved) later_ = {reply.newest_incarnation(), reply.newest_seq(), SteadyClock()};
+}
+
+// Of two programs that both call, neither is to displace the other in turn. One that has fallen
+// silent leaves the node to this daemon, which holds the lock of its state directory.
+void SyncLoop::TakeNumber() {
+  const Millis bound = std::max(limits::kRivalSilent, 3 * hold_);
+  const bool is_silent = later_.incarnation != 0 && SteadyClock() - later_.moved_at >= bound;
+  if (!is_silent || !reachable_ || !renumber_) return;
+  const absl::StatusOr<uint64_t> next = renumber_(later_.incarnation);
+  later_.moved_at = SteadyClock();
+  if (!next.ok()) {
+    RT_LOG(kError) << "cannot take a later incarnation: " << MessageOf(next.status());
+    return;
+  }
+  RT_LOG(kWarning) << "the later daemon of this node is silent: this one continues as incarnation "
+                   << *next;
+  incarnation_ = *next;
+  next_seq_ = 1;
+  later_ = {};
   dirty_ = true;
 }
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/status/statusor.h"
 #include "rt/v1/worker.grpc.pb.h"
 #include "worker/link/log_sender.h"
 #include "worker/loop/worker_loop.h"
@@ -29,6 +30,13 @@ class SyncLoop {
   SyncLoop(std::shared_ptr<grpc::Channel> channel, WorkerLoop& loop, LogSender& logs,
            v1::Inventory inventory, uint64_t incarnation);
   ~SyncLoop();
+  // Before Start. What to do when the head ignores this daemon for one with the number `newest`,
+  // which is silent: it returns a greater number, under which this daemon continues.
+  using Renumber = std::function<absl::StatusOr<uint64_t>(uint64_t newest)>;
+  void OnSuperseded(Renumber renumber) { renumber_ = std::move(renumber); }
+  // Before Start. Asked at each call: why the node can take no work now; empty: it can. SetFault
+  // takes precedence.
+  void AskFault(std::function<std::string()> ask) { ask_fault_ = std::move(ask); }
   // When no head has answered for `disconnect_stop`, what runs is ended (HeadAway); 0: never.
   // `head_epoch`: of the newest head that this node has heard; older ones are not believed.
   void Start(Millis disconnect_stop, uint64_t head_epoch);
@@ -55,6 +63,8 @@ class SyncLoop {
   void Send();
   void OnDone(const std::shared_ptr<Call>& call, const grpc::Status& status);
   void CatchUp(const v1::SyncReply& reply);
+  void NoteLater(const v1::SyncReply& reply);  // Daemon of this node.
+  void TakeNumber();
   bool IsNews(const v1::SyncReply& reply) const;
   void Take(const v1::SyncReply& reply);
   static bool TakeBody(const std::string& bytes, const Fence& fence, LaunchBody& body);
@@ -62,10 +72,12 @@ class SyncLoop {
   std::unique_ptr<v1::WorkerService::Stub> stub_;
   WorkerLoop& loop_;
   LogSender& logs_;
-  const uint64_t incarnation_;
+  Renumber renumber_;
+  std::function<std::string()> ask_fault_;
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  uint64_t incarnation_;
   bool stopping_ = false;
   v1::Inventory inventory_;
   std::optional<Notice> notice_;
@@ -83,7 +95,11 @@ class SyncLoop {
   Millis pause_ = 0;        // Before the next try; 0 after a success.
   Millis not_before_ = 0;
   bool reachable_ = true;
-  bool is_superseded_ = false;  // By a later daemon; it is logged once.
+  struct Later {               // The daemon for which the head ignores this one.
+    uint64_t incarnation = 0;  // 0: there is none.
+    uint64_t seq = 0;
+    Millis moved_at = 0;  // When its last call was seen.
+  } later_;
   Millis disconnect_stop_ = 0;
   Millis answered_at_ = 0;  // The last time that a head answered, or our start.
   bool told_away_ = false;  // Since then: what runs has been ended.

@@ -176,13 +176,14 @@ class AttemptTable {
   void NoteHead(uint64_t epoch);
   uint64_t head_epoch() const { return head_epoch_; }
   uint64_t incarnation() const { return incarnation_; }
+  void set_incarnation(uint64_t incarnation) { incarnation_ = incarnation; }
 
  private:
   mutable std::mutex mutex_;
   std::map<Fence, std::shared_ptr<LiveAttempt>> attempts_;
   std::atomic<uint64_t> head_epoch_ = 0;
   std::string head_file_, cluster_id_;
-  uint64_t incarnation_ = 0;
+  std::atomic<uint64_t> incarnation_ = 0;
 };
 
 }  // namespace rt::worker

@@ -83,12 +83,29 @@ def _on_a_cluster() -> bool:
     return bool(named or os.environ.get("RT_SOCKET"))
 
 
+def _experiments() -> list[dict[str, Any]]:
+    """All experiments of the connected cluster, from all pages of the list."""
+    driver = _driver.get()
+    items: list[dict[str, Any]] = []
+    start: Optional[int] = 0
+    while start is not None:
+        try:
+            reply = driver.call("experiment_list", **{"from": start})
+        except RtError as error:
+            if error.code != "INVALID_ARGUMENT":
+                raise
+            # A head of release 0.1 does not know this operation.
+            return list(driver.call("cluster_status").get("experiments") or [])
+        items += reply["items"]
+        start = reply["next"]
+    return items
+
+
 def _search(path: str) -> Optional[dict[str, Any]]:
     """The newest experiment of the connected cluster with that name or results directory."""
     driver = _driver.get()
     name = os.path.basename(path.rstrip("/"))
-    items = driver.call("cluster_status").get("experiments") or []
-    for item in sorted(items, key=lambda each: -int(each["id"])):
+    for item in sorted(_experiments(), key=lambda each: -int(each["id"])):
         if not name.startswith(str(item["name"])):
             continue
         found = dict(driver.call("experiment_get", experiment_id=int(item["id"])))
@@ -124,8 +141,7 @@ def find(path: str, storage_path: Optional[str] = None) -> Optional[dict[str, An
 def _moved() -> Optional[dict[str, Any]]:
     """The search whose state was saved, if its directory has been renamed."""
     driver = _driver.get()
-    items = driver.call("cluster_status").get("experiments") or []
-    ids = sorted((int(each["id"]) for each in items), reverse=True)
+    ids = sorted((int(each["id"]) for each in _experiments()), reverse=True)
     shown = [dict(driver.call("experiment_get", experiment_id=each)) for each in ids]
     unfinished = [each for each in shown if each.get("state") != "COMPLETED"]
     return next(iter(unfinished + shown), None)
