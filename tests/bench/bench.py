@@ -46,7 +46,7 @@ BENCHES = {
     "clone": spread.clone,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
-            "store": "bench_store"}  # They print their own lines.
+            "store": "bench_store", "next_trial": "bench_next_trial"}  # They print their own lines.
 
 
 def fsync_us() -> float:

@@ -341,8 +341,8 @@ class TPESearch(HeadSearch):
 
     The metric and its mode are those of the search; the space may hold anything but a grid.
     points_to_evaluate: configurations, or parts of them, that the first trials use unchanged.
-    random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such as
-    startup_trials=20. Raises ValueError for an option that it does not have.
+    random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such
+    as startup_trials=20. Raises ValueError for an option that it does not have.
     """
 
     def __init__(
