@@ -24,7 +24,7 @@ struct TpeOption {
 
 constexpr double kNoBound = std::numeric_limits<double>::infinity();
 // Of counts: the work of one answer grows with each of them.
-constexpr double kCountMax = 100'000;
+constexpr double kCountMax = 10'000;
 
 // Lengths are in units of the range of a parameter.
 constexpr TpeOption kOptions[] = {

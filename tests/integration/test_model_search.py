@@ -75,6 +75,12 @@ class ModelSearchTest(unittest.TestCase):
         best = self.cluster.experiment(experiment)["best"]
         self.assertLess(best["value"], 1)
 
+    def test_the_plan_names_the_options_that_are_not_at_their_defaults(self) -> None:
+        path = self.cluster.work / "planned.yaml"
+        path.write_text(SEARCH.format(name="planned", trials=2, concurrent=1))
+        planned = self.cluster.rt("plan", str(path)).stdout
+        self.assertIn("tpe: startup_trials 4, 23 options at their defaults\n", planned)
+
     def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
         text = SEARCH.format(name="grid", trials=2, concurrent=1).replace(
             "{uniform: [0, 1]}", "{grid: [0, 1]}")

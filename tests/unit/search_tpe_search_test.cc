@@ -42,7 +42,7 @@ double Mixed(const Json& params) {
 double NegatedMixed(const Json& params) { return -Mixed(params); }
 
 constexpr char kMixed[] =
-    R"({"x":{"uniform":[0,1]},"n":{"randint":[1,20]},"kind":["a","b","c"],"fixed":3})";
+    R"({"x":{"uniform":[0,1]},"n":{"randint":[1,20]},"kind":{"choice":["a","b","c"]},"fixed":3})";
 
 }  // namespace
 
@@ -62,7 +62,7 @@ TEST_CASE("tpe search: every member of TpeOptions is an option with the same def
   CHECK(MessageOf(SpecOf(kMixed, R"({"good_max":1,"good_min":2})").status()) ==
         "search/tpe/good_max: must not be below good_min");
   CHECK(MessageOf(SpecOf(kMixed, R"({"candidates":0})").status()) ==
-        "search/tpe/candidates: must be a whole number between 1 and 100000");
+        "search/tpe/candidates: must be a whole number between 1 and 10000");
 }
 
 TEST_CASE("tpe search: a grid is refused, with its place and what to write") {
