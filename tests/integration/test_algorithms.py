@@ -54,7 +54,7 @@ class AlgorithmsTest(unittest.TestCase):
             TPESearch(n_startup_trials=20)
         with self.assertRaisesRegex(ValueError, "good_fraction must be between 0 and 1, not 2"):
             TPESearch(good_fraction=2)
-        with self.assertRaisesRegex(ValueError, r"rt has no rt\.tune\.search\.optuna yet .*TPESearch"):
+        with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.optuna yet .*TPESearch"):
             create_searcher("optuna")
 
 
