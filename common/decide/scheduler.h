@@ -37,7 +37,6 @@ struct RowVerdict {
   double value = 0;
 };
 
-
 // The values recorded at a milestone of a bracket before the one that is decided now.
 struct RungValues {
   uint32_t bracket = 0;

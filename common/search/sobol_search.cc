@@ -41,10 +41,10 @@ void MergeInto(Json& into, const Json& from) {
 
 Json SobolConfiguration(const ExperimentSpec& spec, uint64_t seed, uint64_t number) {
   const absl::StatusOr<Encoding> encoding = Encoding::Of(spec.space);
-  Json params = encoding.ok()
-                    ? encoding->Decode(encoding->Snap(
-                          ScrambledSobol(seed, number, encoding->axes().size())))
-                    : RandomConfiguration(spec.space, seed, number);
+  Json params =
+      encoding.ok()
+          ? encoding->Decode(encoding->Snap(ScrambledSobol(seed, number, encoding->axes().size())))
+          : RandomConfiguration(spec.space, seed, number);
   const Json::Array& points = PointsOf(spec);
   if (number < points.size()) MergeInto(params, points[number]);
   return params;

@@ -15,8 +15,8 @@ using Type = AlgorithmOption::Type;
 // An option is a member of TpeOptions: a number or a count.
 struct TpeOption {
   const char* name;
-  double TpeOptions::* number;
-  size_t TpeOptions::* count;
+  double TpeOptions::*number;
+  size_t TpeOptions::*count;
   double lower, upper;
   const char* meaning;
   bool is_open = false;
@@ -92,8 +92,9 @@ AlgorithmTable MakeTpeTable() {
       .kind = AlgorithmKind::kSearch,
       .name = "tpe",
       .version = 1,
-      .meaning = "Tree-structured Parzen estimator: proposes what resembles the best trials more "
-                 "than the others",
+      .meaning =
+          "Tree-structured Parzen estimator: proposes what resembles the best trials more "
+          "than the others",
       .options = {{.name = "points",
                    .type = Type::kPoints,
                    .default_value = Json::MakeArray(),
@@ -119,10 +120,8 @@ AlgorithmTable MakeTpeTable() {
 class TpeModel final : public SearchModel {
  public:
   TpeModel(const ExperimentSpec& spec, uint64_t seed)
-      : encoding_(Encoding::Of(spec.space)),
-        options_(TpeOptionsFrom(spec.search.options)),
-        sign_(spec.mode == Mode::kMax ? -1 : 1),
-        seed_(seed) {
+      : encoding_(Encoding::Of(spec.space)), options_(TpeOptionsFrom(spec.search.options)),
+        sign_(spec.mode == Mode::kMax ? -1 : 1), seed_(seed) {
     const size_t given = PointsOf(spec).size();
     for (uint64_t number = 0; number < given; ++number)
       given_.push_back(SobolConfiguration(spec, seed, number));
@@ -158,9 +157,7 @@ class TpeModel final : public SearchModel {
       if (!points_[number].has_value()) continue;
       const Point& point = *points_[number];
       switch (results[number].kind) {
-        case TrialResult::Kind::kOpen:
-          observed.in_flight.push_back({number, point});
-          break;
+        case TrialResult::Kind::kOpen: observed.in_flight.push_back({number, point}); break;
         case TrialResult::Kind::kValue:
           observed.finished.push_back({number, point, sign_ * results[number].value});
           break;
@@ -177,7 +174,7 @@ class TpeModel final : public SearchModel {
   const TpeOptions options_;
   const double sign_;
   const uint64_t seed_;
-  std::vector<Json> given_;                    // By number.
+  std::vector<Json> given_;                   // By number.
   std::vector<std::optional<Point>> points_;  // By number.
 };
 
@@ -192,8 +189,7 @@ class TpeSearcher final : public Searcher {
     return SobolConfiguration(spec, seed, number);
   }
   bool is_model() const override { return true; }
-  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec,
-                                         uint64_t seed) const override {
+  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
     return std::make_unique<TpeModel>(spec, seed);
   }
 };

@@ -84,8 +84,7 @@ CreatedTrial NewTrial(const World& world, ExperimentId id, uint32_t number, std:
           .bracket = SchedulerOf(spec).BracketOf(spec, seed, number)};
 }
 
-void AddNewTrial(const World& world, event::Answered& answer, uint32_t number,
-                 std::string params) {
+void AddNewTrial(const World& world, event::Answered& answer, uint32_t number, std::string params) {
   if (SpecOf(world, answer.experiment).driver.selects_next)
     answer.paused.push_back({number, "until its scheduler selects it"});
   answer.created.push_back(NewTrial(world, answer.experiment, number, std::move(params)));

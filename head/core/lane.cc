@@ -134,8 +134,7 @@ std::vector<TrialResult> ResultsOf(const Experiment& experiment) {
 size_t WantedOfModel(const Core& core, ExperimentId id, Millis now) {
   const Experiment& experiment = core.world.state.experiments.at(id);
   const ExperimentIndex& index = core.world.index.experiments.at(id);
-  const bool may_propose =
-      index.chosen.has_model && !index.closed && experiment.is_searching();
+  const bool may_propose = index.chosen.has_model && !index.closed && experiment.is_searching();
   if (!may_propose || index.ready > 0) return 0;
   size_t most = limits::kLaneBatchMax;
   if (index.spec.max_concurrent > 0) {
@@ -174,8 +173,8 @@ absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input) {
   const ExperimentIndex& index = draft.index().experiments.at(input.experiment);
   const bool is_wanted = index.chosen.has_model && !index.closed && found->second.is_searching();
   // Answered in another way meanwhile, or asked by a head that knew other records.
-  const bool is_next = input.from == found->second.trials.size() &&
-                       input.observed_through <= state.seq;
+  const bool is_next =
+      input.from == found->second.trials.size() && input.observed_through <= state.seq;
   if (is_wanted && is_next) EmitAnswer(draft, AnswerOfLane(draft.core.world, input));
   return absl::OkStatus();
 }

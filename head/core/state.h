@@ -254,8 +254,8 @@ struct Experiment {
   uint32_t spec_format = 0;
   SearchEnd search;
   std::vector<std::string> keys_reported;  // Of stop rules and the time attribute, ascending.
-  uint32_t fallback_trials = 0;  // That got no proposal of the search model,
-  std::string fallback_reason;   // and why the newest of them did not.
+  uint32_t fallback_trials = 0;            // That got no proposal of the search model,
+  std::string fallback_reason;             // and why the newest of them did not.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, finishing, finished, finishing_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, budget_paused_at, budget_paused_total,

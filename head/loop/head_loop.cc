@@ -279,22 +279,24 @@ std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
 }
 
 void Loop::Handle(Item item) {
-  std::visit(Overloaded{
-      [&](PostItem& post) {
-        if (const auto* answered = std::get_if<input::LaneAnswered>(&post.input))
-          lane_->Take(*answered);
-        Outcome outcome = StepOnce(post.input);
-        AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
-                      answer = std::move(outcome.answer)](absl::Status status) {
-          if (done) done(status.ok() ? verdict : status, answer);
-        });
-      },
-      [&](SyncItem& sync) { HandleSync(std::move(sync)); },
-      [&](WakeItem& wake) { core_.soft.dirty.insert(wake.node); },
-      [&](QueryItem& query) {
-        query.read(core_);
-        AfterDurable([done = std::move(query.done)](absl::Status status) { done(status); });
-      }}, item);
+  std::visit(
+      Overloaded{[&](PostItem& post) {
+                   if (const auto* answered = std::get_if<input::LaneAnswered>(&post.input))
+                     lane_->Take(*answered);
+                   Outcome outcome = StepOnce(post.input);
+                   AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
+                                 answer = std::move(outcome.answer)](absl::Status status) {
+                     if (done) done(status.ok() ? verdict : status, answer);
+                   });
+                 },
+                 [&](SyncItem& sync) { HandleSync(std::move(sync)); },
+                 [&](WakeItem& wake) { core_.soft.dirty.insert(wake.node); },
+                 [&](QueryItem& query) {
+                   query.read(core_);
+                   AfterDurable(
+                       [done = std::move(query.done)](absl::Status status) { done(status); });
+                 }},
+      item);
 }
 
 void Loop::HandleSync(SyncItem item) {

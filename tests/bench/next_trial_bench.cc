@@ -32,8 +32,8 @@ class Cluster {
     const int64_t samples = kTrials + kMeasured + 2;
     Post(input::CreateExperiment{
         .spec = R"({"experiment":"bench","command":["x"],"metric":"loss","mode":"min",)"
-                R"("num_samples":)" + std::to_string(samples) + R"(,"space":{)" + space + "}," +
-                search + "}",
+                R"("num_samples":)" +
+                std::to_string(samples) + R"(,"space":{)" + space + "}," + search + "}",
         .results_root = folder_.File("results")});
   }
   ~Cluster() {
@@ -49,8 +49,10 @@ class Cluster {
     for (int i = 0; i < kTrials + kMeasured; ++i) {
       const double loss = static_cast<double>((i * 7'919) % 1'009) / 1'009;
       input::Report report{.node = node_};
-      report.batches.push_back({running_, 0, {{1, 1, 0.1, 1'700'000'000'000,
-                                               "{\"loss\":" + std::to_string(loss) + "}"}}});
+      report.batches.push_back(
+          {running_,
+           0,
+           {{1, 1, 0.1, 1'700'000'000'000, "{\"loss\":" + std::to_string(loss) + "}"}}});
       Post(std::move(report));
       if (is_ahead) WaitForNext();
       const AttemptId ended = running_;

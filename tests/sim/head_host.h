@@ -36,9 +36,8 @@ class HeadHost {
   using SyncFn = std::function<void(const SyncReply&)>;
 
   HeadHost(Sim& sim, Auditor& auditor)
-      : sim_(sim), auditor_(auditor), lane_(sim, [this](input::LaneAnswered answered) {
-          Post(std::move(answered), {});
-        }) {}
+      : sim_(sim), auditor_(auditor),
+        lane_(sim, [this](input::LaneAnswered answered) { Post(std::move(answered), {}); }) {}
 
   void Start();
   // Dropped when the head is down.

@@ -63,8 +63,7 @@ class WaywardSearcher final : public Searcher {
     return SobolConfiguration(spec, seed, number);
   }
   bool is_model() const override { return true; }
-  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec,
-                                         uint64_t seed) const override {
+  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
     return std::make_unique<WaywardModel>(spec, seed);
   }
 };

@@ -1,7 +1,6 @@
 // Search models: what the lane is asked, and what becomes of its answers.
-#include "head/core/lane.h"
-
 #include "common/algorithms/registry.h"
+#include "head/core/lane.h"
 #include "tests/unit/core_story.h"
 
 namespace rt {

@@ -1,6 +1,5 @@
 // TPE as experiments name it: its table, the spaces that it searches, and its model.
 #include <catch2/catch.hpp>
-
 #include <cmath>
 
 #include "common/algorithms/registry.h"
@@ -13,9 +12,9 @@ namespace {
 
 absl::StatusOr<ExperimentSpec> SpecOf(const std::string& space, const std::string& tpe = "{}",
                                       const std::string& mode = "min") {
-  auto json = Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" + mode +
-                          R"(","num_samples":50,"search":{"tpe":)" + tpe + R"(},"space":)" +
-                          space + "}");
+  auto json =
+      Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":")" + mode +
+                  R"(","num_samples":50,"search":{"tpe":)" + tpe + R"(},"space":)" + space + "}");
   REQUIRE(json.ok());
   return ParseExperimentSpec(*json);
 }
