@@ -15,6 +15,9 @@
 namespace rt {
 namespace {
 
+// As many options of an algorithm fit in a line.
+constexpr size_t kOptionsShownMax = 8;
+
 std::string TextOfBrackets(const Json& plan) {
   const Json* brackets = plan.Find("brackets");
   if (brackets == nullptr || !brackets->is_array()) return "";
@@ -52,15 +55,26 @@ std::string TextOfPlaces(const Json& plan) {
   return text + (places->array().size() > 8 ? ", …)\n" : ")\n");
 }
 
-// "NAME: max_t 81, brackets 1": what the algorithm would use, defaults included.
-std::string TextOfAlgorithm(const Json& plan, const std::string& key) {
+// "NAME: max_t 81, brackets 1": what the algorithm would use. Defaults are left out where a line
+// cannot hold all options.
+std::string TextOfAlgorithm(const Json& plan, AlgorithmKind kind) {
+  const std::string key(KeyOf(kind));
   std::string text = plan.GetString(key), separator = ": ";
-  const Json* options = plan.Find(key + "_options");
-  for (const auto& [name, value] : options->object()) {
+  const Json::Object& options = plan.Find(key + "_options")->object();
+  const AlgorithmTable* table = FindTable(kind, text);
+  const Json defaults = table == nullptr ? Json::MakeObject() : DefaultsOf(*table).options;
+  size_t left_out = 0;
+  for (const auto& [name, value] : options) {
+    const Json* usual = defaults.Find(name);
+    if (options.size() > kOptionsShownMax && usual != nullptr && *usual == value) {
+      ++left_out;
+      continue;
+    }
     const std::string shown = value.is_array() ? std::to_string(value.array().size())
                                                : CellText(&value);
     text += std::exchange(separator, ", ") + name + " " + shown;
   }
+  if (left_out > 0) text += separator + std::to_string(left_out) + " options at their defaults";
   return text + "\n";
 }
 
@@ -71,8 +85,8 @@ std::string TextOfExperiment(const Json& plan) {
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
-  text += "search        " + TextOfAlgorithm(plan, "search") + "scheduler     " +
-          TextOfAlgorithm(plan, "scheduler");
+  text += "search        " + TextOfAlgorithm(plan, AlgorithmKind::kSearch) + "scheduler     " +
+          TextOfAlgorithm(plan, AlgorithmKind::kScheduler);
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));

@@ -4,12 +4,14 @@
 #include "common/decide/asha.h"
 #include "common/decide/fifo.h"
 #include "common/search/basic.h"
+#include "common/search/tpe_search.h"
 
 namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
       &BasicSearch(),
+      &TpeSearch(),
   };
   return all;
 }

@@ -107,6 +107,18 @@ inline constexpr size_t kKnownPeersMax = 4'096;
 inline constexpr size_t kPendingTrialsMax = 1'024;
 // Trials created by one Step, so that one input stays short.
 inline constexpr size_t kTrialsPerStepMax = 256;
+// Configurations that a search model is asked for at once: each is proposed without the results of
+// the others.
+inline constexpr size_t kLaneBatchMax = 64;
+// A model on the compute lane is to answer within this time; the rest of its batch is asked anew.
+inline constexpr Millis kLaneAnswerMax = 10'000;
+// The core waits this long for the lane, which may be busy with a model that ignores its deadline;
+// then the experiment continues without its model.
+inline constexpr Millis kLaneOverdueAfter = 30'000;
+// Trials times parameters of one experiment that a model keeps: 40 MB as numbers, and twice.
+inline constexpr size_t kModelCoordinatesMax = 5'000'000;
+// Why a trial has no proposal of its model, in bytes: it is journalled with each such trial.
+inline constexpr size_t kFallbackReasonMax = 200;
 // Configurations that a driver is asked for at once.
 inline constexpr size_t kAskedMax = 64;
 // A driver that was not heard for this long is away: whoever looks is told that things wait for it.

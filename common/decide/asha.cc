@@ -115,6 +115,9 @@ class AshaScheduler final : public Scheduler {
     Rng rng(seed ^ kBracketStream, number);
     return AshaBracket(AshaOptions::From(spec.scheduler), rng);
   }
+  uint32_t BracketCount(const ExperimentSpec& spec) const override {
+    return static_cast<uint32_t>(AshaOptions::From(spec.scheduler).brackets);
+  }
   TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t bracket) const override {
     const AshaOptions options = AshaOptions::From(spec.scheduler);
     return {.time_attr = options.time_attr,
@@ -124,21 +127,20 @@ class AshaScheduler final : public Scheduler {
   }
   RowVerdict OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
                    const RowView& row) const override {
-    const AshaOptions asha = AshaOptions::From(spec.scheduler);
-    const std::optional<double> t = RowValue(row, asha.time_attr);
+    const TrialLimits& limits = trial.limits;
+    const std::optional<double> t = RowValue(row, limits.time_attr);
     const std::optional<double> value = RowValue(row, spec.metric);
     if (!t || !value) return {};
-    const double max_t = asha.ladder.max_t;
-    if (asha.stop_last_trials && *t >= max_t)
+    if (limits.ends_at_max_t && *t >= *limits.max_t)
       return {.verdict = {TrialVerdict::Action::kComplete,
-                          asha.time_attr + " reached max_t " + FormatDouble(max_t)}};
-    const auto milestones = MilestonesOf(asha.ladder, static_cast<int>(trial.bracket));
-    return {.milestone = AshaMilestone(milestones, *t, trial.recorded), .value = *value};
+                          limits.time_attr + " reached max_t " + FormatDouble(*limits.max_t)}};
+    return {.milestone = AshaMilestone(limits.milestones, *t, trial.recorded), .value = *value};
   }
   TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
                            double value) const override {
-    const AshaOptions asha = AshaOptions::From(spec.scheduler);
-    if (!AshaStops(asha.ladder.reduction_factor, spec.mode, rung.values, value)) return {};
+    const double reduction_factor =
+        spec.scheduler.options.GetDouble("reduction_factor", RungLadder{}.reduction_factor);
+    if (!AshaStops(reduction_factor, spec.mode, rung.values, value)) return {};
     return {TrialVerdict::Action::kStop,
             "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
   }

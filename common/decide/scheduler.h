@@ -37,13 +37,6 @@ struct RowVerdict {
   double value = 0;
 };
 
-// The part of a trial that a scheduler reads.
-struct ScheduledTrial {
-  uint32_t number = 0;
-  uint32_t bracket = 0;
-  const std::set<double>& recorded;  // The milestones at which it was recorded before.
-};
-
 // The values recorded at a milestone of a bracket before the one that is decided now.
 struct RungValues {
   uint32_t bracket = 0;
@@ -57,6 +50,14 @@ struct TrialLimits {
   std::vector<double> milestones;  // Of its bracket, ascending.
   std::optional<double> max_t;     // As far as any trial trains.
   bool ends_at_max_t = false;
+};
+
+// The part of a trial that a scheduler reads.
+struct ScheduledTrial {
+  uint32_t number = 0;
+  uint32_t bracket = 0;
+  const std::set<double>& recorded;  // The milestones at which it was recorded before.
+  const TrialLimits& limits;         // What LimitsOf says of its bracket.
 };
 
 // How a search would go, for `rt plan`.
@@ -77,6 +78,9 @@ class Scheduler {
   virtual uint32_t BracketOf(const ExperimentSpec&, uint64_t /*seed*/, uint64_t /*number*/) const {
     return 0;
   }
+  // Brackets are numbered from 0 to this number, exclusive.
+  virtual uint32_t BracketCount(const ExperimentSpec&) const { return 1; }
+  // Asked once for each bracket of an experiment.
   virtual TrialLimits LimitsOf(const ExperimentSpec&, uint32_t /*bracket*/) const { return {}; }
   virtual RowVerdict OnRow(const ExperimentSpec&, const ScheduledTrial&, const RowView&) const {
     return {};

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
-#include <string_view>
+
+#include "common/search/quantum.h"
+#include "common/search/sobol_search.h"
 
 namespace rt {
 namespace {
@@ -16,13 +17,6 @@ double Quantise(double value, const Domain& domain) {
   double low = std::ceil(domain.lower / domain.q - 1e-9);
   double high = std::floor(domain.upper / domain.q + 1e-9);
   return std::clamp(std::nearbyint(value / domain.q), low, high);
-}
-
-// k * q without the noise of the product: the double nearest to k / (1/q) when 1/q is whole.
-double QuantumValue(double k, double q) {
-  double inverse = std::nearbyint(1 / q);
-  if (q < 1 && std::abs(inverse * q - 1) < 1e-12) return k / inverse;
-  return k * q;
 }
 
 double UniformQuantum(const Domain& domain, Rng& rng) {
@@ -95,25 +89,6 @@ Place PlaceOf(const ExperimentSpec& spec, uint64_t number) {
   return {std::nullopt, number - of_grid, of_grid};
 }
 
-// One look at each member: a configuration may have very many.
-void Merge(Json& into, const Json& from) {
-  Json::Object& members = into.object();
-  members.reserve(members.size() + from.object().size());  // The keys stay where they are.
-  std::map<std::string_view, size_t> places;
-  for (size_t i = 0; i < members.size(); ++i) places.emplace(members[i].first, i);
-  for (const auto& [key, value] : from.object()) {
-    const auto [place, is_new] = places.emplace(key, members.size());
-    if (is_new) {
-      members.emplace_back(key, value);
-    } else if (Json& known = members[place->second].second;
-               known.is_object() && value.is_object()) {
-      Merge(known, value);
-    } else {
-      known = value;
-    }
-  }
-}
-
 constexpr char kConstantGridSearch[] = "constant_grid_search";
 
 class BasicSearcher final : public Searcher {
@@ -169,7 +144,7 @@ std::optional<Json> SuggestBasic(const ExperimentSpec& spec, uint64_t seed, uint
       point /= values.size();
     }
   }
-  if (given != nullptr) Merge(params, *given);
+  if (given != nullptr) MergeInto(params, *given);
   return params;
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/search/elementary.h"
+#include "common/search/quantum.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
@@ -22,13 +23,6 @@ constexpr double kStepsMax = 0x1p53;
 bool IsInteger(DomainKind kind) {
   return kind == DomainKind::kRandInt || kind == DomainKind::kQRandInt ||
          kind == DomainKind::kLogRandInt || kind == DomainKind::kQLogRandInt;
-}
-
-// k * q without the noise of the product, as random search gives it.
-double Multiple(double k, double q) {
-  const double inverse = std::nearbyint(1 / q);
-  if (q < 1 && std::abs(inverse * q - 1) < 1e-12) return k / inverse;
-  return k * q;
 }
 
 // Whether the values are three or more different numbers.
@@ -139,7 +133,7 @@ Json Axis::Constant(const Variable& variable) {
   const bool is_range = domain.kind != DomainKind::kQNormal;
   const double q = domain.q > 0 ? domain.q : 1;
   const double k = is_range ? std::ceil(domain.lower / q - 1e-9) : std::nearbyint(domain.lower / q);
-  if (!IsInteger(domain.kind)) return Json(Multiple(k, q));
+  if (!IsInteger(domain.kind)) return Json(QuantumValue(k, q));
   return Json(static_cast<int64_t>(std::llround(k * q)));
 }
 
@@ -202,7 +196,7 @@ Json Axis::Decode(double coordinate) const {
   }
   const double k = StepOf(coordinate);
   if (integer_) return Json(static_cast<int64_t>(std::llround(k * step_)));
-  return Json(Multiple(k, step_));
+  return Json(QuantumValue(k, step_));
 }
 
 std::optional<double> Axis::Encode(const Json& value) const {

@@ -2,12 +2,17 @@
 // lists them; docs/checklists.md says how to add one. One constant object per algorithm and
 // version, without state of its own: an answer is a function of its arguments alone, so that
 // every answer of a journal can be recomputed. Pure.
+//
+// What is cheap and exact is proposed inside Step. A model learns from results: MakeModel gives
+// what the compute lane runs, and Propose is what a number gets when the model has no answer.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "common/base/json.h"
+#include "common/search/model.h"
 #include "common/spec/experiment_spec.h"
 
 namespace rt {
@@ -22,9 +27,15 @@ class Searcher {
   virtual const AlgorithmTable& table() const = 0;
   // The configuration of trial `number`, an object; nullopt: the search is exhausted. It is asked
   // for numbers below spec.TrialsTotal() only, each once, ascending. It must be cheap and exact: it
-  // runs inside Step.
+  // runs inside Step. A model has a configuration for every number.
   virtual std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
                                       uint64_t number) const = 0;
+  // Whether it learns from results: then the compute lane asks MakeModel's object.
+  virtual bool is_model() const { return false; }
+  virtual std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& /*spec*/,
+                                                 uint64_t /*seed*/) const {
+    return nullptr;
+  }
 };
 
 }  // namespace rt

@@ -11,10 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 
 #include "common/search/encoding.h"
+#include "common/search/model.h"
 #include "common/search/observations.h"
 
 namespace rt {
@@ -54,9 +54,6 @@ struct TpeOptions {
   // The history that the model sees: the newest and the best, so that a long search stays cheap.
   size_t newest_max = 500, best_max = 500;
 };
-
-// Asked now and then; true: give up, the answer would come too late.
-using GiveUp = std::function<bool()>;
 
 struct TpeAnswer {
   Point point;             // Snapped: discrete coordinates are centres of cells.

@@ -16,6 +16,8 @@
 
 namespace rt {
 
+struct Space;
+
 enum class AlgorithmKind { kSearch, kScheduler };
 
 // One option of an algorithm.
@@ -49,6 +51,8 @@ struct AlgorithmTable {
   bool needs_metric = false;
   // Rules between options, which ranges do not express. `path` is that of the options.
   absl::Status (*check)(const Json& options, std::string_view path) = nullptr;
+  // Of a search algorithm: what it cannot search is refused, with the path in the space.
+  absl::Status (*check_space)(const Space& space) = nullptr;
 };
 
 // `options` holds every option of the table, with its default where the user gave none.

@@ -104,7 +104,8 @@ absl::Status ReadAlgorithms(const Json& json, ExperimentSpec& spec) {
     if (FindTable(kind, one->name)->needs_metric && spec.metric.empty())
       return SpecError(KeyOf(kind), one->name + " compares trials by a metric",
                        "add metric: NAME and mode: max or min");
-  return absl::OkStatus();
+  const auto check_space = FindTable(AlgorithmKind::kSearch, spec.search.name)->check_space;
+  return check_space == nullptr ? absl::OkStatus() : check_space(spec.space);
 }
 
 absl::Status ReadStop(const Json& json, ExperimentSpec& spec) {

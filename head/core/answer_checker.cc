@@ -1,6 +1,7 @@
 #include "head/core/answer_checker.h"
 
 #include "head/core/answers.h"
+#include "head/core/lane.h"
 
 namespace rt {
 namespace {
@@ -12,6 +13,10 @@ absl::Status Differs(uint64_t seq, const std::string& what) {
 
 }  // namespace
 
+AnswerChecker::AnswerChecker(World world) : world_(std::move(world)) {
+  for (ExperimentId id : world_.index.open_models) NoteResults(id);
+}
+
 absl::Status AnswerChecker::See(const Record& record) {
   absl::Status verdict;
   if (const auto* rung = std::get_if<event::RungRecorded>(&record.event)) {
@@ -21,8 +26,16 @@ absl::Status AnswerChecker::See(const Record& record) {
     ++answers_;
   }
   Apply(world_, record);
-  if (const auto* ended = std::get_if<event::TrialEnded>(&record.event))
+  if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
     last_ended_[ended->trial.experiment] = ended->trial;
+    NoteResults(ended->trial.experiment);
+  } else if (const auto* retried = std::get_if<event::TrialRetried>(&record.event)) {
+    NoteResults(retried->trial.experiment);
+  } else if (const auto* created = std::get_if<event::ExperimentCreated>(&record.event)) {
+    NoteResults(created->experiment);
+  } else if (const auto* answered = std::get_if<event::Answered>(&record.event)) {
+    NoteAnswer(*answered);
+  }
   return verdict;
 }
 
@@ -39,12 +52,10 @@ absl::Status AnswerChecker::CheckRung(const event::RungRecorded& rung) {
 // The newest row ended the trial, or its rung did.
 TrialVerdict AnswerChecker::VerdictOfRow(TrialId id) const {
   const Trial& trial = *FindTrial(world_.state, id);
-  const ExperimentSpec& spec = world_.index.experiments.at(id.experiment).spec;
   const absl::StatusOr<Json> parsed = Json::Parse(trial.last.metrics);
   const Json metrics = parsed.ok() ? *parsed : Json::MakeObject();
   const RowView view{metrics, trial.last.iteration, trial.last.time_total_s};
-  RowVerdict row = SchedulerOf(spec).OnRow(spec, {id.number, trial.bracket, trial.milestones},
-                                           view);
+  RowVerdict row = OnRow(world_, trial, view);
   if (row.verdict.action != TrialVerdict::Action::kContinue) return std::move(row.verdict);
   const auto rung = at_rung_.find(id);
   return rung == at_rung_.end() ? TrialVerdict{} : rung->second;
@@ -54,7 +65,8 @@ event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {
   const ExperimentId id = answer.experiment;
   const ExperimentSpec& spec = world_.index.experiments.at(id).spec;
   if (answer.algorithm == SearcherOf(spec).table().name)
-    return ProposalOf(world_, id, answer.created.size());
+    return SearcherOf(spec).is_model() ? OfModel(answer)
+                                       : ProposalOf(world_, id, answer.created.size());
   if (!answer.stopped.empty()) {
     const TrialId trial{id, answer.stopped.front().number};
     return VerdictOn(world_, trial, VerdictOfRow(trial));
@@ -65,6 +77,43 @@ event::Answered AnswerChecker::Recompute(const event::Answered& answer) const {
   }
   const auto ended = last_ended_.find(id);
   return ended == last_ended_.end() ? event::Answered{} : AnswerToEnd(world_, ended->second);
+}
+
+// By an object that was made for it, and that has seen nothing else.
+event::Answered AnswerChecker::OfModel(const event::Answered& answer) const {
+  const Experiment& experiment = world_.state.experiments.at(answer.experiment);
+  const auto known = results_.find(answer.experiment);
+  if (known == results_.end()) return {};
+  const auto later = known->second.upper_bound(answer.observed_through);
+  if (later == known->second.begin()) return {};
+  LaneJob job{.experiment = answer.experiment,
+              .observed_through = answer.observed_through,
+              .from = static_cast<uint32_t>(experiment.trials.size()),
+              .count = static_cast<uint32_t>(answer.created.size()),
+              .results = std::prev(later)->second};
+  job.results.resize(job.from);  // Those of an answer that became several records are open.
+  for (const Trial& trial : experiment.trials) job.params.push_back(trial.params);
+  std::map<uint32_t, std::string> failed;
+  for (const FallbackTrial& one : answer.fallbacks) failed[one.number] = one.reason;
+  LaneModel model(world_.index.experiments.at(answer.experiment).spec, experiment.seed);
+  return AnswerOfLane(world_, model.Answer(job, {}, failed));
+}
+
+// Keeps what the experiment's model may have read when it gave an answer that is still to come.
+void AnswerChecker::NoteResults(ExperimentId id) {
+  if (!world_.index.experiments.at(id).chosen.has_model) return;
+  results_[id][world_.state.seq] = ResultsOf(world_.state.experiments.at(id));
+}
+
+// No later answer has read less than this one.
+void AnswerChecker::NoteAnswer(const event::Answered& answer) {
+  if (answer.created.empty()) return;
+  if (const auto known = results_.find(answer.experiment); known != results_.end()) {
+    const auto later = known->second.upper_bound(answer.observed_through);
+    if (later != known->second.begin())
+      known->second.erase(known->second.begin(), std::prev(later));
+  }
+  NoteResults(answer.experiment);
 }
 
 absl::Status AnswerChecker::CheckAnswer(const event::Answered& answer) const {

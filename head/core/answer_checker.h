@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "common/decide/scheduler.h"
+#include "common/search/model.h"
 #include "head/core/core.h"
 
 namespace rt {
@@ -16,7 +17,7 @@ namespace rt {
 class AnswerChecker {
  public:
   AnswerChecker() = default;
-  explicit AnswerChecker(World world) : world_(std::move(world)) {}  // Begins at this state.
+  explicit AnswerChecker(World world);  // Begins at this state.
 
   // Applies the record. DataLoss names the first record whose answer is another one.
   absl::Status See(const Record& record);
@@ -26,11 +27,16 @@ class AnswerChecker {
   absl::Status CheckRung(const event::RungRecorded& rung);
   absl::Status CheckAnswer(const event::Answered& answer) const;
   event::Answered Recompute(const event::Answered& answer) const;
+  event::Answered OfModel(const event::Answered& answer) const;
+  void NoteResults(ExperimentId id);
+  void NoteAnswer(const event::Answered& answer);
   TrialVerdict VerdictOfRow(TrialId id) const;
 
   World world_;
   std::map<TrialId, TrialVerdict> at_rung_;     // What followed last from each trial's rungs.
   std::map<ExperimentId, TrialId> last_ended_;  // Of each experiment.
+  // Of experiments with a model: what was known after each record since its last answer.
+  std::map<ExperimentId, std::map<uint64_t, std::vector<TrialResult>>> results_;
   uint64_t answers_ = 0;
 };
 

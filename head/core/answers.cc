@@ -25,6 +25,15 @@ bool IsEmpty(const World& world, const event::Answered& answer) {
          answer.resumed.empty() && !answer.finished;
 }
 
+// What is said of the trials from `first` on.
+template <class Said>
+void MoveLater(uint32_t first, std::vector<Said>& all, std::vector<Said>& later) {
+  const auto from = std::stable_partition(all.begin(), all.end(),
+                                          [&](const Said& one) { return one.number < first; });
+  later.assign(from, all.end());
+  all.erase(from, all.end());
+}
+
 // Leaves as many new trials in the answer as one record may have, and returns the others.
 std::optional<event::Answered> SplitOff(event::Answered& answer) {
   size_t kept = 0;
@@ -40,10 +49,8 @@ std::optional<event::Answered> SplitOff(event::Answered& answer) {
   const auto from = answer.created.begin() + static_cast<std::ptrdiff_t>(kept);
   rest.created.assign(std::make_move_iterator(from), std::make_move_iterator(answer.created.end()));
   answer.created.erase(from, answer.created.end());
-  const auto later = std::stable_partition(answer.paused.begin(), answer.paused.end(),
-                                           [&](const auto& one) { return one.number < first; });
-  rest.paused.assign(later, answer.paused.end());
-  answer.paused.erase(later, answer.paused.end());
+  MoveLater(first, answer.paused, rest.paused);
+  MoveLater(first, answer.fallbacks, rest.fallbacks);
   return rest;
 }
 
@@ -77,6 +84,12 @@ CreatedTrial NewTrial(const World& world, ExperimentId id, uint32_t number, std:
           .bracket = SchedulerOf(spec).BracketOf(spec, seed, number)};
 }
 
+void AddNewTrial(const World& world, event::Answered& answer, uint32_t number, std::string params) {
+  if (SpecOf(world, answer.experiment).driver.selects_next)
+    answer.paused.push_back({number, "until its scheduler selects it"});
+  answer.created.push_back(NewTrial(world, answer.experiment, number, std::move(params)));
+}
+
 event::Answered ProposalOf(const World& world, ExperimentId id, size_t count) {
   const Experiment& experiment = world.state.experiments.at(id);
   const ExperimentSpec& spec = SpecOf(world, id);
@@ -88,11 +101,8 @@ event::Answered ProposalOf(const World& world, ExperimentId id, size_t count) {
     if (number >= spec.TrialsTotal().value_or(UINT32_MAX)) break;
     std::optional<Json> params = searcher.Propose(spec, experiment.seed, number);
     if (!params.has_value()) break;
-    CreatedTrial trial = NewTrial(world, id, static_cast<uint32_t>(number), params->Dump());
-    bytes += trial.params.size();
-    if (spec.driver.selects_next)
-      answer.paused.push_back({trial.number, "until its scheduler selects it"});
-    answer.created.push_back(std::move(trial));
+    AddNewTrial(world, answer, static_cast<uint32_t>(number), params->Dump());
+    bytes += answer.created.back().params.size();
   }
   return answer;
 }
@@ -124,6 +134,13 @@ event::Answered AnswerToEnd(const World& world, TrialId ended) {
   return answer;
 }
 
+RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row) {
+  const ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
+  const ScheduledTrial scheduled{trial.id.number, trial.bracket, trial.milestones,
+                                 index.chosen.LimitsOf(trial.bracket)};
+  return index.chosen.scheduler->OnRow(index.spec, scheduled, row);
+}
+
 TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value) {
   const Trial& trial = *FindTrial(world.state, id);
   const ExperimentSpec& spec = SpecOf(world, id.experiment);
@@ -149,7 +166,8 @@ void EmitAnswer(Draft& draft, event::Answered answer) {
 void ProposeTrials(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
-  if (index.spec.driver.searches) return;  // Its answers create trials.
+  // The driver's answers create its trials, or those of the compute lane.
+  if (index.spec.driver.searches || index.chosen.has_model) return;
   if (index.closed || !experiment.is_searching()) return;
   EmitAnswer(draft, ProposalOf(draft.core.world, id, WantedTrials(index)));
 }

@@ -18,6 +18,8 @@ event::Answered AnswerOf(const World& world, ExperimentId id, const AlgorithmTab
 
 // A trial with that configuration, in the bracket that the scheduler draws.
 CreatedTrial NewTrial(const World& world, ExperimentId id, uint32_t number, std::string params);
+// Adds that trial to an answer, paused where a driver selects when it runs.
+void AddNewTrial(const World& world, event::Answered& answer, uint32_t number, std::string params);
 // What its search algorithm proposes for the next `count` trials; fewer where the search or the
 // size of an answer ends.
 event::Answered ProposalOf(const World& world, ExperimentId id, size_t count);
@@ -26,6 +28,8 @@ event::Answered VerdictOn(const World& world, TrialId id, const TrialVerdict& ve
 // What its scheduler answers to the end of a trial.
 event::Answered AnswerToEnd(const World& world, TrialId ended);
 
+// What its scheduler says of a row of rank 0.
+RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row);
 // The milestone's values as they are before the trial's own is recorded.
 TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value);
 

@@ -194,8 +194,7 @@ struct Applier {
     experiment.end = e.end;
     experiment.reason = e.reason;
     PauseBudget(experiment);
-    world.index.open_experiments.erase(e.experiment);
-    world.index.unflushed_experiments.insert(e.experiment);
+    NoteFinishing(world, e.experiment);
   }
   void operator()(const event::ExperimentFinished& e) {
     Experiment& experiment = state().experiments.at(e.experiment);
@@ -254,7 +253,7 @@ struct Applier {
     if (!e.trainable.empty()) experiment.trainable = e.trainable;
     ExtendSpec(experiment, world.index.experiments.at(e.experiment).spec);
     world.index.unflushed_experiments.erase(e.experiment);
-    world.index.open_experiments.insert(e.experiment);
+    NoteOpen(world, e.experiment);
   }
   void AddIfWanted(const Experiment& experiment, const Trial& trial) {
     if (WantsNodes(experiment, trial)) AddReady(world, Owner::Of(trial.id));
@@ -410,6 +409,8 @@ struct Applier {
                                  paused.reason});
     for (uint32_t number : e.resumed) (*this)(event::TrialResumed{{e.experiment, number}});
     if (e.finished) experiment.search_finished = true;
+    experiment.fallback_trials += static_cast<uint32_t>(e.fallbacks.size());
+    if (!e.fallbacks.empty()) experiment.fallback_reason = e.fallbacks.back().reason;
   }
   void operator()(const event::StopKeyReported& e) {
     std::vector<std::string>& keys = state().experiments.at(e.experiment).keys_reported;

@@ -24,12 +24,13 @@ std::string NumberText(double value) {
 // What the trial's side needs to end exactly where the rules say. Rules and the scheduler apply to
 // rank 0. The other ranks get the rules that all ranks meet at the same step, so that none is left
 // waiting for the others.
-std::string ControlFor(const ExperimentSpec& spec, const Trial& trial, uint32_t rank) {
+std::string ControlFor(const ExperimentIndex& index, const Trial& trial, uint32_t rank) {
+  const ExperimentSpec& spec = index.spec;
   const bool is_first = rank == 0;
   Json control = Json::MakeObject();
   control.Set("metric", spec.metric);
   control.Set("mode", spec.mode == Mode::kMax ? "max" : "min");
-  const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);
+  const TrialLimits& limits = index.chosen.LimitsOf(trial.bracket);
   control.Set("time_attr", limits.time_attr);
   Json milestones = Json::MakeArray();
   for (double milestone : limits.milestones)
@@ -84,9 +85,9 @@ void FillTrial(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.watchdog_dump = spec.watchdog.dump;
   launch.name = TrialName(experiment, index, id.number);
   launch.env["RT_TRIAL_NAME"] = launch.name;
-  const TrialLimits limits = SchedulerOf(spec).LimitsOf(spec, trial.bracket);
+  const TrialLimits& limits = index.chosen.LimitsOf(trial.bracket);
   if (limits.max_t.has_value()) launch.env["RT_MAX_T"] = NumberText(*limits.max_t);
-  launch.control = ControlFor(spec, trial, launch.fence.rank);
+  launch.control = ControlFor(index, trial, launch.fence.rank);
   for (const Checkpoint& checkpoint : trial.runs.checkpoints) {
     if (checkpoint.id != attempt.checkpoint) continue;
     launch.checkpoint = checkpoint.manifest;

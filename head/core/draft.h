@@ -75,6 +75,9 @@ void CheckBudgets(Draft& draft);
 void ProposeTrials(Draft& draft, ExperimentId id);
 void ScheduleAfterEnd(Draft& draft, TrialId ended);  // Asks its scheduler.
 
+// lane.cc
+absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input);
+
 // driver_hooks.cc
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
 absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input);

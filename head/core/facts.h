@@ -148,6 +148,14 @@ struct SuspendedTrial {
   RT_FIELDS(SuspendedTrial, number, reason);
 };
 
+// A trial whose search model had no answer: its configuration is what the search algorithm proposes
+// without results.
+struct FallbackTrial {
+  uint32_t number = 0;
+  std::string reason;
+  RT_FIELDS(FallbackTrial, number, reason);
+};
+
 // Who decided that a trial does not run for now.
 enum class PauseCause : uint32_t { kNone = 0, kUser = 1, kScheduler = 2, kPriority = 3 };
 

@@ -253,11 +253,23 @@ void IndexExperiment(World& world, const Experiment& experiment) {
   index.closed = reading.closed;
   ExtendSpec(experiment, index.spec);
   index.driver_record_seq = world.state.seq;
-  if (!experiment.finishing) world.index.open_experiments.insert(experiment.id);
+  index.chosen = ChosenBy(index.spec);
+  if (!experiment.finishing) NoteOpen(world, experiment.id);
   if (experiment.finishing && !experiment.finished)
     world.index.unflushed_experiments.insert(experiment.id);
   if (experiment.job.value != 0)
     world.index.jobs[experiment.job].experiments.push_back(experiment.id);
+}
+
+void NoteOpen(World& world, ExperimentId id) {
+  world.index.open_experiments.insert(id);
+  if (world.index.experiments.at(id).chosen.has_model) world.index.open_models.insert(id);
+}
+
+void NoteFinishing(World& world, ExperimentId id) {
+  world.index.open_experiments.erase(id);
+  world.index.open_models.erase(id);
+  world.index.unflushed_experiments.insert(id);
 }
 
 void IndexJob(World& world, const Job& job) {

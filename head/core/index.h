@@ -30,6 +30,9 @@ void RefreshBest(World& world, TrialId changed);
 void ReindexRuns(World& world, const Owner& owner);
 void ReindexExperiment(World& world, const Experiment& experiment);
 void IndexExperiment(World& world, const Experiment& experiment);
+// It is not finishing: new, or reopened.
+void NoteOpen(World& world, ExperimentId id);
+void NoteFinishing(World& world, ExperimentId id);
 void IndexJob(World& world, const Job& job);
 void UncountEnd(ExperimentIndex& index, TrialEnd end);
 // Applies ExperimentExtended to the spec.

@@ -227,6 +227,19 @@ struct AnswerQuestions {
   bool stop_all = false;
   std::string stop_all_reason;
 };
+// What a search model proposes for the trials from `from` on (lane.h). `epoch` and
+// `observed_through` are those of the question.
+struct LaneAnswered {
+  struct Proposal {
+    std::string params;         // JSON.
+    std::string fallback = {};  // Why the model had no answer; empty: it is the model's.
+  };
+  ExperimentId experiment;
+  uint64_t epoch = 0;
+  uint32_t from = 0;
+  uint64_t observed_through = 0;
+  std::vector<Proposal> points;
+};
 // The sinks are durable up to and including this event, except those of the experiments `behind`.
 struct SinksFlushed {
   uint64_t seq = 0;
@@ -268,7 +281,7 @@ using Input = std::variant<
     input::SubmitJob, input::StopJob, input::CreateExperiment, input::StopExperiment,
     input::StopTrial, input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
     input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
-    input::DriverListens, input::AnswerQuestions, input::SinksFlushed, input::MachinesCreated,
+    input::DriverListens, input::AnswerQuestions, input::LaneAnswered, input::SinksFlushed, input::MachinesCreated,
     input::MachinesFailed, input::MachinesListed, input::MachinesTerminated, input::Tick>;
 
 // What Report answers for each batch, in order.

@@ -165,6 +165,20 @@ size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now) 
   return Packing(wanted).Run(capacities);
 }
 
+size_t CountFree(const Core& core, const ResourceRequest& wanted, Millis now, size_t most) {
+  if (wanted.is_gang()) return 0;
+  const Resources& one = wanted.one();
+  if (one.IsZero()) return most;
+  size_t count = 0;
+  for (const auto& [gpu, cpu, id] : core.world.index.free) {
+    if (!MayTakeWork(core, id, now)) continue;
+    for (Resources left = FreeOn(core.world, id); count < most && one.Fits(left); ++count)
+      left.Subtract(one);
+    if (count == most) break;
+  }
+  return count;
+}
+
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted) {
   std::vector<FreeCapacity> capacities;
   for (const Resources& size : nodes) {

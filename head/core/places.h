@@ -18,6 +18,9 @@ std::optional<std::vector<Member>> FindPlaces(const Core& core, const ResourceRe
                                               Millis now, const std::set<NodeId>& avoided = {});
 // How many of the bundles fit now; for texts.
 size_t CountPlaces(const Core& core, const ResourceRequest& wanted, Millis now);
+// How many such requests of one bundle fit now, up to `most`; 0 for several bundles. For gpus that
+// are shared it is a guess.
+size_t CountFree(const Core& core, const ResourceRequest& wanted, Millis now, size_t most);
 // Whether the request fits on empty nodes of these sizes.
 bool CouldFit(const std::vector<Resources>& nodes, const ResourceRequest& wanted);
 // Those of the nodes that may take work.

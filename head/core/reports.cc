@@ -32,10 +32,9 @@ struct Decision {
 };
 
 // What its scheduler decides about a row, with the rung at which it was recorded.
-TrialVerdict Schedule(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
-                      const RowView& view, const Position& position) {
-  RowVerdict row = SchedulerOf(spec).OnRow(
-      spec, {trial.id.number, trial.bracket, trial.milestones}, view);
+TrialVerdict Schedule(Draft& draft, const Trial& trial, const RowView& view,
+                      const Position& position) {
+  RowVerdict row = OnRow(draft.core.world, trial, view);
   if (!row.milestone) return std::move(row.verdict);
   TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
@@ -54,7 +53,7 @@ void NoteStopKeys(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
     if (RowValue(view, key).has_value()) draft.Emit(event::StopKeyReported{id, key});
   };
   for (const StopRule& rule : spec.stop) note(rule.key);
-  for (const NamedMetric& named : MetricsOf(AlgorithmKind::kScheduler, spec.scheduler))
+  for (const NamedMetric& named : draft.index().experiments.at(id).chosen.scheduler_metrics)
     note(named.metric);
 }
 
@@ -75,7 +74,7 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
                    const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
     return {StopCause::kRule, "met the stop rule on " + rule->key};
-  return {.verdict = Schedule(draft, trial, spec, view, position)};
+  return {.verdict = Schedule(draft, trial, view, position)};
 }
 
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {

@@ -15,6 +15,7 @@
 #include "common/base/time.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
+#include "head/core/chosen.h"
 #include "head/core/events.h"
 #include "head/core/inputs.h"
 #include "head/core/machine.h"
@@ -255,11 +256,14 @@ struct Experiment {
   uint32_t spec_format = 0;
   SearchEnd search;
   std::vector<std::string> keys_reported;  // Of stop rules and the time attribute, ascending.
+  uint32_t fallback_trials = 0;            // That got no proposal of the search model,
+  std::string fallback_reason;             // and why the newest of them did not.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, finishing, finished, finishing_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, budget_paused_at, budget_paused_total,
             extended, num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
-            trainable, normal_spec, spec_format, search, keys_reported);
+            trainable, normal_spec, spec_format, search, keys_reported, fallback_trials,
+            fallback_reason);
 
   // It may create trials: the search was not ended, nor stopped, nor paused.
   bool is_searching() const {
@@ -328,6 +332,7 @@ struct ExperimentIndex {
   ExperimentSpec spec;
   std::vector<std::string> warnings;        // What of the journalled spec could not be read.
   bool closed = false;                      // Therefore the head proposes no more trials of it.
+  ChosenAlgorithms chosen;
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
   std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
@@ -375,6 +380,7 @@ struct Index {
   // units): best fit without a scan.
   std::set<std::tuple<int64_t, int64_t, NodeId>> free;
   std::set<ExperimentId> open_experiments;       // Not finishing.
+  std::set<ExperimentId> open_models;            // Of these, those whose search is a model.
   std::set<ExperimentId> unflushed_experiments;  // Finishing, not finished.
 };
 

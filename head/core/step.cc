@@ -49,6 +49,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
           [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
           [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
+          [&](const input::LaneAnswered& m) { return OnLaneAnswered(d, m); },
           [&](const input::SinksFlushed& m) {
             OnSinksFlushed(d, m);
             return absl::OkStatus();

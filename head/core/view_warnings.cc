@@ -31,6 +31,14 @@ bool IsReported(const Experiment& experiment, const std::string& key) {
   return IsCounter(key) || std::binary_search(known.begin(), known.end(), key);
 }
 
+std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spec) {
+  return "search: " + spec.search.name + " had no answer for " +
+         std::to_string(experiment.fallback_trials) + " of " +
+         std::to_string(experiment.trials.size()) +
+         " trials, whose configurations follow from the space and the seed alone; the last time: " +
+         experiment.fallback_reason;
+}
+
 std::string SilenceText(const ExperimentSpec& spec) {
   std::string text = "no trial has reported anything";
   if (!spec.metric.empty()) text += ", so that nothing is compared by '" + spec.metric + "'";
@@ -43,6 +51,7 @@ std::string SilenceText(const ExperimentSpec& spec) {
 std::vector<std::string> WarningsOf(const World& world, const Experiment& experiment) {
   const ExperimentIndex& index = world.index.experiments.at(experiment.id);
   std::vector<std::string> warnings = index.warnings;
+  if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
   const bool reads_rows = !spec.metric.empty() || !spec.stop.empty();
@@ -58,7 +67,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
     if (!IsReported(experiment, rule.key))
       warnings.push_back("stop: no row has '" + rule.key + "', so that this rule never applies; " +
                          ReportedText(metrics, rule.key));
-  for (const auto& [option, metric] : MetricsOf(AlgorithmKind::kScheduler, spec.scheduler))
+  for (const auto& [option, metric] : index.chosen.scheduler_metrics)
     if (!IsReported(experiment, metric))
       warnings.push_back("scheduler: no row has the " + option + " '" + metric + "', so that " +
                          spec.scheduler.name + " decides nothing; " +

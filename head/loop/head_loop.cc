@@ -17,8 +17,10 @@
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
 #include "head/journal/replay.h"
+#include "head/loop/compute_lane.h"
 #include "head/loop/parked_syncs.h"
 #include "head/loop/snapshotter.h"
+#include "head/loop/unread_specs.h"
 
 namespace rt {
 namespace {
@@ -56,22 +58,6 @@ struct Effect {
   uint64_t seq = 0;
   std::function<void(absl::Status)> run;
 };
-
-// What this release could not read in the specs of what is not over yet: it goes on without that.
-void SayWhatWasNotRead(const World& world) {
-  for (const auto& [id, index] : world.index.experiments) {
-    if (world.state.experiments.at(id).finished) continue;
-    for (const std::string& warning : index.warnings) {
-      RT_LOG(kWarning) << "experiment " << id.value << ": " << warning;
-    }
-  }
-  for (const auto& [id, index] : world.index.jobs) {
-    if (world.state.jobs.at(id).end != JobEnd::kNone) continue;
-    for (const std::string& warning : index.warnings) {
-      RT_LOG(kWarning) << "job " << id.value << ": " << warning;
-    }
-  }
-}
 
 // The wall clock at the start plus what a steady clock counted since: it never jumps.
 std::function<Millis()> SteadyWallClock() {
@@ -136,6 +122,7 @@ class Loop final : public HeadLoop {
   uint64_t announced_seq_ = 0;
   std::optional<Snapshotter> snapshotter_;
   Members members_;
+  std::optional<ComputeLane> lane_;
 
   std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;
@@ -151,6 +138,10 @@ class Loop final : public HeadLoop {
 Loop::Loop(Journal& journal, Options options) : journal_(journal), options_(std::move(options)) {
   if (!options_.wall_clock) options_.wall_clock = SteadyWallClock();
   inputs_until_check_ = options_.inputs_per_check;
+  lane_.emplace([this](input::LaneAnswered answered) {  // One at most of each experiment.
+    Item item = PostItem{std::move(answered), {}};
+    Enqueue(item, SIZE_MAX);
+  });
   if (!options_.on_fatal) {
     options_.on_fatal = [](const absl::Status& status) {
       RT_LOG(kError) << "the journal failed, replay is the recovery: " << status.message();
@@ -166,6 +157,7 @@ Loop::~Loop() {
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  lane_.reset();
   snapshotter_.reset();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return in_flight_.empty(); });
@@ -188,7 +180,7 @@ absl::Status Loop::Begin(input::StartHead start, std::optional<World> followed) 
   const Millis wall = options_.wall_clock();
   ahead_of_wall_ = StartTime(core_.world.state, wall) - wall;
   CheckInvariants(core_);
-  SayWhatWasNotRead(core_.world);
+  LogUnreadSpecs(core_.world);
   members_.Begin(core_.world.state);
   ReachFailpoint("head.start.after_replay");
   Outcome outcome = StepOnce(std::move(start));
@@ -287,20 +279,24 @@ std::optional<std::vector<Item>> Loop::TakeItems(SteadyTime wake) {
 }
 
 void Loop::Handle(Item item) {
-  std::visit(Overloaded{
-      [&](PostItem& post) {
-        Outcome outcome = StepOnce(post.input);
-        AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
-                      answer = std::move(outcome.answer)](absl::Status status) {
-          if (done) done(status.ok() ? verdict : status, answer);
-        });
-      },
-      [&](SyncItem& sync) { HandleSync(std::move(sync)); },
-      [&](WakeItem& wake) { core_.soft.dirty.insert(wake.node); },
-      [&](QueryItem& query) {
-        query.read(core_);
-        AfterDurable([done = std::move(query.done)](absl::Status status) { done(status); });
-      }}, item);
+  std::visit(
+      Overloaded{[&](PostItem& post) {
+                   if (const auto* answered = std::get_if<input::LaneAnswered>(&post.input))
+                     lane_->Take(*answered);
+                   Outcome outcome = StepOnce(post.input);
+                   AfterDurable([done = std::move(post.done), verdict = std::move(outcome.verdict),
+                                 answer = std::move(outcome.answer)](absl::Status status) {
+                     if (done) done(status.ok() ? verdict : status, answer);
+                   });
+                 },
+                 [&](SyncItem& sync) { HandleSync(std::move(sync)); },
+                 [&](WakeItem& wake) { core_.soft.dirty.insert(wake.node); },
+                 [&](QueryItem& query) {
+                   query.read(core_);
+                   AfterDurable(
+                       [done = std::move(query.done)](absl::Status status) { done(status); });
+                 }},
+      item);
 }
 
 void Loop::HandleSync(SyncItem item) {
@@ -365,6 +361,8 @@ void Loop::EndOfBatch(SteadyTime now) {
   } else if (now >= next_tick_) {
     next_tick_ = now + milliseconds(1);  // Full: a batch that becomes durable wakes us sooner.
   }
+  if (has_space)
+    for (const input::LaneAnswered& overdue : lane_->Ask(core_, Now())) StepOnce(overdue);
   for (NodeId node : core_.soft.dirty) parked_.Bump(node);
   behind_.merge(core_.soft.dirty);
   core_.soft.dirty.clear();

@@ -22,6 +22,7 @@ _SEARCHERS = "optuna hyperopt bayesopt bohb ax nevergrad zoopt hebo flaml skopt 
 GAPS = [
     Gap(
         "a search algorithm",
+        "TPESearch, which learns from results in the head as Optuna's default sampler does, or "
         "BasicVariantGenerator (random and grid search), with ASHAScheduler for stopping early; or "
         "a subclass of tune.search.Searcher, which runs in the script and may ask the library",
         {"tune.search": _SEARCHERS, "tune.suggest": _SEARCHERS},

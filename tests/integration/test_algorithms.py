@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 os.environ["RT_BIN"] = str(BIN)
 
 from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
-from rt.tune.search import BasicVariantGenerator
+from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, TPESearch, create_searcher
 
 
 def tables() -> dict[str, dict[str, Any]]:
@@ -42,6 +42,20 @@ class AlgorithmsTest(unittest.TestCase):
         for spec in written:
             (name, options), = spec.items()
             self.assertLessEqual(set(options), {one["name"] for one in known[name]["options"]})
+
+    def test_tpe_takes_the_options_of_its_table(self) -> None:
+        search = TPESearch([{"x": 1}], random_state=3, startup_trials=20, good_fraction=0.2)
+        spec = {"tpe": {"points": [{"x": 1}], "startup_trials": 20, "good_fraction": 0.2}}
+        self.assertEqual(search.to_spec(), spec)
+        self.assertEqual(search.seed, 3)
+        self.assertEqual(create_searcher("tpe").to_spec(), {"tpe": {}})
+        self.assertEqual(ConcurrencyLimiter(TPESearch(), 4).to_spec(), {"tpe": {}})
+        with self.assertRaisesRegex(ValueError, "tpe has no option 'n_startup_trials'"):
+            TPESearch(n_startup_trials=20)
+        with self.assertRaisesRegex(ValueError, "good_fraction must be between 0 and 1, not 2"):
+            TPESearch(good_fraction=2)
+        with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.optuna yet .*TPESearch"):
+            create_searcher("optuna")
 
 
 if __name__ == "__main__":

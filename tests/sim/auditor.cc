@@ -75,6 +75,7 @@ uint64_t Auditor::Accepted(const Fence& fence) const {
 void Auditor::On(const event::HeadStarted& e) {
   Must(e.epoch == epoch_ + 1, "epochs grow by one");
   epoch_ = e.epoch;
+  head_seq_ = record_->seq;
 }
 void Auditor::On(const event::HeadRolledBack&) {
   Must(false,

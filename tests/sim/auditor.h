@@ -49,6 +49,9 @@ struct AuditedSpec {
   Millis time_budget = 0;
   // Of its driver.
   bool asks_driver = false, searches = false, schedules = false, selects_next = false;
+  std::string search = "basic";
+
+  bool has_model() const { return search != "basic" && !searches; }
 
   struct Rule {
     int exit_code = 0;  // 0: any.
@@ -297,6 +300,7 @@ class Auditor {
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
   void DecideRows(ExperimentBook& experiment, uint64_t through);
+  void CheckProposals(const event::Answered& e) const;
   void CheckDecided(const event::ReportsAccepted& e, const RowBatch& batch);
   void CheckBest(const event::ReportsAccepted& e, const TrialBook& trial, bool maximise) const;
   void CheckStart(TrialId id);
@@ -322,6 +326,7 @@ class Auditor {
   const std::vector<RowBatch>* rows_ = nullptr;
   size_t next_rows_ = 0;
   bool calm_ = false;
+  uint64_t head_seq_ = 0;  // Of the newest HeadStarted.
   uint64_t seq_ = 0, epoch_ = 0, newest_node_ = 0, newest_job_ = 0, newest_experiment_ = 0;
   Millis at_ = 0;
   std::map<std::string, event::TokenCreated> tokens_;

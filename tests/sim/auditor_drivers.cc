@@ -38,6 +38,8 @@ void Auditor::On(const event::Answered& e) {
     Must(e.algorithm == "driver" && spec.asks_driver, "a driver answers only where it is asked");
     Must(e.observed_through >= experiment.answered, "a driver's answers go forward");
     if (e.observed_through > experiment.answered) DecideRows(experiment, e.observed_through);
+  } else if (spec.has_model() && !e.created.empty()) {
+    CheckProposals(e);
   } else {
     Must(e.observed_through + 1 == record_->seq, "an algorithm of the head has read everything");
     const bool searches = !e.created.empty();

@@ -82,6 +82,8 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     spec.schedules = driver->GetBool("judges");
     spec.selects_next = driver->GetBool("chooses");
   }
+  if (const Json* search = json->Find("search"))
+    spec.search = search->is_object() ? search->object().front().first : search->AsString();
   spec.ReadPolicies(*json);
   spec.time_budget = static_cast<Millis>(json->GetDouble("time_budget", 0) * 1'000);
   return spec;

@@ -29,6 +29,10 @@ const char* FaultName(Fault fault) {
     case Fault::kOldHeadAnswered: return "  the head before still answered";
     case Fault::kOldHeadFenced: return "  the head before was fenced";
     case Fault::kDriverKilled: return "asked driver killed";
+    case Fault::kModelSlow: return "search model gave up";
+    case Fault::kModelLate: return "search model answered late";
+    case Fault::kModelSilent: return "search model never answered";
+    case Fault::kModelOverdue: return "  the head continued without it";
     case Fault::kTrialHung: return "program hung";
     case Fault::kTrialFailed: return "program failed, daemon saw it";
     case Fault::kExitUnseen: return "program ended unseen";
@@ -80,6 +84,8 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.taken_over = upto(0.15);
   plan.checkpoint_broken = upto(0.10);
   plan.replica_gone = upto(0.02);
+  plan.model_slow = upto(0.30);
+  plan.model_silent = upto(0.10);
   if (rng.Chance(0.5)) plan.disconnect_stop = 1'000 + static_cast<int64_t>(rng.Below(7'000));
   return plan;
 }

@@ -36,6 +36,10 @@ enum class Fault : size_t {
   kOldHeadAnswered,  // The one before still answered a call.
   kOldHeadFenced,    // It would have written, and ended.
   kDriverKilled,     // A driver that an experiment asks died, or was run twice.
+  kModelSlow,        // A search model had no answer in time.
+  kModelLate,        // Its answer came late.
+  kModelSilent,      // Its answer never came,
+  kModelOverdue,     // and the head continued without it.
   kTrialHung,        // A program reported nothing more.
   kTrialFailed,      // A program failed and its daemon saw it.
   kExitUnseen,       // A program ended while its daemon was down.
@@ -84,6 +88,7 @@ struct FaultPlan {
   double stop_requested = 0;
   double paused = 0, reopened = 0, drain_requested = 0, forget_requested = 0;
   double driver_killed = 0;
+  double model_slow = 0, model_silent = 0;  // Of each question to a search model.
   int64_t disconnect_stop = 0;  // Milliseconds; 0: workers wait for a head for ever.
 
   static FaultPlan Draw(Rng& rng);

@@ -135,20 +135,31 @@ void HeadHost::Drain() {
     inbox_.pop_front();
     Handle(waiting, batch);
   }
+  for (const input::LaneAnswered& overdue : lane_.Ask(core_, Now())) {
+    Outcome outcome;
+    StepInto(overdue, batch, outcome);
+  }
   AnswerSyncs(batch);
   Append(std::move(batch));
   if (!inbox_.empty()) ScheduleDrain(sim_.Between(0, 2));
+}
+
+void HeadHost::StepInto(const Input& input, InFlight& batch, Outcome& outcome) {
+  outcome = Step(core_, input, Now());
+  // A refused input may come with records: leases run out and work is placed after every input.
+  if (!outcome.records.empty()) CheckInvariants(core_);
+  for (Record& record : outcome.records) batch.records.push_back(std::move(record));
+  for (RowBatch& rows : outcome.rows) batch.rows.push_back(std::move(rows));
 }
 
 void HeadHost::Handle(Waiting& waiting, InFlight& batch) {
   const bool is_idle = std::holds_alternative<input::Tick>(waiting.input) ||
                        std::holds_alternative<input::SinksFlushed>(waiting.input);
   if (!is_idle) ++sim_.inputs;
-  Outcome outcome = Step(core_, waiting.input, Now());
-  // A refused input may come with records: leases run out and work is placed after every input.
-  if (!outcome.records.empty()) CheckInvariants(core_);
-  for (Record& record : outcome.records) batch.records.push_back(std::move(record));
-  for (RowBatch& rows : outcome.rows) batch.rows.push_back(std::move(rows));
+  if (const auto* answered = std::get_if<input::LaneAnswered>(&waiting.input))
+    lane_.Take(*answered, core_.world.state.epoch);
+  Outcome outcome;
+  StepInto(waiting.input, batch, outcome);
   if (auto* sync = std::get_if<input::Sync>(&waiting.input)) {
     Require(!absl::IsUnavailable(outcome.verdict), "the leading head takes a node for another's");
     if (!outcome.verdict.ok()) {
@@ -265,6 +276,7 @@ void HeadHost::Crash() {
   in_flight_.clear();
   inbox_.clear();
   parked_.clear();
+  lane_.Crash();
   Replay();
   if (sim_.Strikes(sim_.plan.clock_jumped, Fault::kClockJumped)) {
     wall_skew_ = sim_.Between(-3'600'000, 3'600'000);

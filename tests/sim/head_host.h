@@ -16,6 +16,7 @@
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "tests/sim/auditor.h"
+#include "tests/sim/lane_host.h"
 #include "tests/sim/sim.h"
 
 namespace rt::sim {
@@ -34,7 +35,9 @@ class HeadHost {
   using AnswerFn = std::function<void(const absl::Status&, const Answer&)>;
   using SyncFn = std::function<void(const SyncReply&)>;
 
-  HeadHost(Sim& sim, Auditor& auditor) : sim_(sim), auditor_(auditor) {}
+  HeadHost(Sim& sim, Auditor& auditor)
+      : sim_(sim), auditor_(auditor),
+        lane_(sim, [this](input::LaneAnswered answered) { Post(std::move(answered), {}); }) {}
 
   void Start();
   void SetPools(std::vector<PoolSpec> pools) { pools_ = std::move(pools); }
@@ -94,6 +97,7 @@ class HeadHost {
   void ScheduleDrain(Millis delay);
   void Drain();
   void Handle(Waiting& waiting, InFlight& batch);
+  void StepInto(const Input& input, InFlight& batch, Outcome& outcome);
   void AnswerSyncs(InFlight& batch);
   void Append(InFlight batch);
   void Complete();
@@ -107,6 +111,7 @@ class HeadHost {
   Sim& sim_;
   Auditor& auditor_;
   AnswerChecker answers_;  // Of the durable records.
+  LaneHost lane_;
   Core core_;
   std::vector<PoolSpec> pools_;
   bool up_ = false;

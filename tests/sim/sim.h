@@ -65,6 +65,9 @@ struct Truth {
   std::set<std::string> asked;  // Of a person: "pause 3", "retry 3/1", …
   // What drivers answered, whether it was heard or not.
   std::map<TrialId, std::set<std::string>> suggested;  // Configuration and resources.
+  // What search models proposed, whether it was heard or not: configuration, and whether it is a
+  // fallback.
+  std::map<TrialId, std::set<std::pair<std::string, bool>>> proposed;
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
   // Of the cloud: how its one pool is configured, and what was ever made, by machine.

@@ -1,7 +1,7 @@
 """Search algorithms.
 
-BasicVariantGenerator runs in the head. A subclass of Searcher runs in the driver, and the head asks
-the driver for each configuration.
+BasicVariantGenerator and TPESearch run in the head. A subclass of Searcher runs in the driver, and
+the head asks the driver for each configuration.
 """
 
 from __future__ import annotations
@@ -336,6 +336,28 @@ class HeadSearch(SearchAlgorithm):
         return self._spec
 
 
+class TPESearch(HeadSearch):
+    """The tree-structured Parzen estimator, in the head: it learns from the trials that have ended.
+
+    The metric and its mode are those of the search; the space may hold anything but a grid.
+    points_to_evaluate: configurations, or parts of them, that the first trials use unchanged.
+    random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such
+    as startup_trials=20. Raises ValueError for an option that it does not have.
+    """
+
+    def __init__(
+        self,
+        points_to_evaluate: Optional[list[dict[str, Any]]] = None,
+        max_concurrent: int = 0,
+        random_state: Any = None,
+        **options: Any,
+    ) -> None:
+        table = _algorithms.find("search", "tpe")
+        if table is None:
+            raise ValueError("this program `rt` has no tpe: install the release of this package")
+        super().__init__(table, points_to_evaluate, max_concurrent, random_state, **options)
+
+
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     """The algorithm of that name. Raises ValueError that lists the known names."""
     name = search_alg.lower()
@@ -362,8 +384,8 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     refuse_class("search_alg", search)
     name = type(search).__name__
     raise ValueError(
-        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, and subclasses of "
-        "tune.search.Searcher"
+        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, TPESearch, and "
+        "subclasses of tune.search.Searcher"
     )
 
 
@@ -374,5 +396,6 @@ __all__ = [
     "Repeater",
     "SearchAlgorithm",
     "Searcher",
+    "TPESearch",
     "create_searcher",
 ]

@@ -1,0 +1,52 @@
+// A search algorithm that learns from results: a model, which runs on the compute lane, beside the
+// core. For each experiment the lane makes one object of it, which may keep what follows from
+// configurations alone (they never change), but nothing else: what it proposes is a function of
+// the experiment, the seed, the number and the results that it is given. So an answer of a journal
+// can be computed again, by an object that was made for it. Used by one thread at a time. It may
+// refuse, throw, or take too long: the head continues without it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/json.h"
+
+namespace rt {
+
+// What is known of one trial.
+struct TrialResult {
+  enum class Kind : uint8_t {
+    kOpen,     // It waits, runs, or is paused.
+    kValue,    // It has ended, and this is the best value of its metric.
+    kBad,      // It has ended without a value, or failed: its configuration is to blame.
+    kUnknown,  // It has ended, and that says nothing about its configuration.
+  };
+  Kind kind = Kind::kOpen;
+  double value = 0;  // Of kValue, as it was reported: not negated where the mode is max.
+  friend bool operator==(const TrialResult&, const TrialResult&) = default;
+};
+
+// Asked now and then; true: give up, the answer would come too late.
+using GiveUp = std::function<bool()>;
+
+class SearchModel {
+ public:
+  SearchModel() = default;
+  SearchModel(const SearchModel&) = delete;
+  SearchModel& operator=(const SearchModel&) = delete;
+  virtual ~SearchModel() = default;
+
+  // The configuration of the next trial, an object; trials come in the order of their numbers.
+  virtual void AddTrial(const Json& params) = 0;
+  // The configuration of trial `results.size()`. `results` has an entry for each added trial.
+  // DeadlineExceeded: `give_up` said so. Any other error says why there is no answer.
+  virtual absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
+                                       const GiveUp& give_up) = 0;
+  // Takes back the trials from this number on: they may get other configurations.
+  virtual void ForgetFrom(uint64_t number) = 0;
+};
+
+}  // namespace rt

@@ -1,0 +1,215 @@
+#include "common/search/tpe_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "common/base/status.h"
+#include "common/search/sobol_search.h"
+
+namespace rt {
+namespace {
+
+using Type = AlgorithmOption::Type;
+
+// An option is a member of TpeOptions: a number or a count.
+struct TpeOption {
+  const char* name;
+  double TpeOptions::*number;
+  size_t TpeOptions::*count;
+  double lower, upper;
+  const char* meaning;
+  bool is_open = false;
+};
+
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+// Of counts: the work of one answer grows with each of them.
+constexpr double kCountMax = 10'000;
+
+// Lengths are in units of the range of a parameter.
+constexpr TpeOption kOptions[] = {
+    {"startup_trials", nullptr, &TpeOptions::startup_trials, 0, kCountMax,
+     "Evenly spread (Sobol) trials before the model; 0: one per parameter, at least 8, at most 50"},
+    {"good_fraction", &TpeOptions::good_fraction, nullptr, 0, 1,
+     "The part of the ended trials that counts as good", true},
+    {"good_min", nullptr, &TpeOptions::good_min, 1, kCountMax, "At least this many are good"},
+    {"good_max", nullptr, &TpeOptions::good_max, 1, kCountMax, "At most this many are good"},
+    {"rank_power", &TpeOptions::rank_power, nullptr, 0, 10,
+     "How much more the best of the good trials weigh; 0: all weigh the same"},
+    {"fresh_trials", nullptr, &TpeOptions::fresh_trials, 0, kCountMax,
+     "Of the other trials, the newest that keep their whole weight; older ones fade"},
+    {"good_prior", &TpeOptions::good_prior, nullptr, 0, kNoBound,
+     "The weight of the uniform distribution beside the good trials", true},
+    {"other_prior", &TpeOptions::other_prior, nullptr, 0, kNoBound,
+     "The weight of the uniform distribution beside the other trials", true},
+    {"spread_prior", &TpeOptions::spread_prior, nullptr, 0, kNoBound,
+     "The weight of the uniform variance in the spread of a set of trials", true},
+    {"good_bandwidth", &TpeOptions::good_bandwidth, nullptr, 0, kNoBound,
+     "The width of the kernels of good trials, in units of their spread", true},
+    {"other_bandwidth", &TpeOptions::other_bandwidth, nullptr, 0, kNoBound,
+     "The width of the kernels of other trials, in units of their spread", true},
+    {"good_bandwidth_min", &TpeOptions::good_bandwidth_min, nullptr, 0, 1,
+     "The least width of the kernels of good trials", true},
+    {"other_bandwidth_min", &TpeOptions::other_bandwidth_min, nullptr, 0, 1,
+     "The least width of the kernels of other trials", true},
+    {"cell_bandwidth", &TpeOptions::cell_bandwidth, nullptr, 0, kNoBound,
+     "The least width of a kernel where a parameter has steps, in steps"},
+    {"category_prior", &TpeOptions::category_prior, nullptr, 0, kNoBound,
+     "The weight of each category, divided by the number of trials", true},
+    {"correlation_trials", &TpeOptions::correlation_trials, nullptr, 0, kCountMax,
+     "The best trials per parameter whose correlation every second proposal follows"},
+    {"correlation_damping", &TpeOptions::correlation_damping, nullptr, 0, kNoBound,
+     "How much the correlation is damped while there are few trials"},
+    {"correlated_axes_max", nullptr, &TpeOptions::correlated_axes_max, 0, 256,
+     "With more numeric parameters than this, none are correlated"},
+    {"candidates", nullptr, &TpeOptions::candidates, 1, kCountMax,
+     "The configurations that are compared for each proposal"},
+    {"candidate_spread", &TpeOptions::candidate_spread, nullptr, 0, kNoBound,
+     "How much wider than the kernels the candidates are drawn", true},
+    {"other_exponent", &TpeOptions::other_exponent, nullptr, 0, 10,
+     "The exponent of the density of the other trials in the ratio that is compared"},
+    {"newest_max", nullptr, &TpeOptions::newest_max, 1, kCountMax,
+     "The newest trials that the model looks at"},
+    {"best_max", nullptr, &TpeOptions::best_max, 1, kCountMax,
+     "The best trials that the model looks at"},
+};
+
+absl::Status CheckTpeOptions(const Json& options, std::string_view path) {
+  if (options.GetInt("good_max") < options.GetInt("good_min"))
+    return SpecError(std::string(path) + "/good_max", "must not be below good_min");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTpeSpace(const Space& space) {
+  absl::Status status = Encoding::Of(space).status();
+  if (status.ok()) return status;
+  return SpecError(SpecPathOf(status), "tpe does not search a grid", "write choice, or use basic");
+}
+
+AlgorithmTable MakeTpeTable() {
+  const TpeOptions defaults;
+  AlgorithmTable table{
+      .kind = AlgorithmKind::kSearch,
+      .name = "tpe",
+      .version = 1,
+      .meaning =
+          "Tree-structured Parzen estimator: proposes what resembles the best trials more "
+          "than the others",
+      .options = {{.name = "points",
+                   .type = Type::kPoints,
+                   .default_value = Json::MakeArray(),
+                   .meaning = "Configurations, or parts of them, that the first trials take as "
+                              "they are"}},
+      .needs_metric = true,
+      .check = CheckTpeOptions,
+      .check_space = CheckTpeSpace};
+  for (const TpeOption& option : kOptions) {
+    AlgorithmOption row{.name = option.name,
+                        .type = option.count == nullptr ? Type::kNumber : Type::kInteger,
+                        .meaning = option.meaning,
+                        .lower = option.lower,
+                        .upper = option.upper,
+                        .is_open = option.is_open};
+    if (option.count == nullptr) row.default_value = Json(defaults.*option.number);
+    else row.default_value = Json(static_cast<int64_t>(defaults.*option.count));
+    table.options.push_back(std::move(row));
+  }
+  return table;
+}
+
+class TpeModel final : public SearchModel {
+ public:
+  TpeModel(const ExperimentSpec& spec, uint64_t seed)
+      : encoding_(Encoding::Of(spec.space)), options_(TpeOptionsFrom(spec.search.options)),
+        sign_(spec.mode == Mode::kMax ? -1 : 1), seed_(seed) {
+    const size_t given = PointsOf(spec).size();
+    for (uint64_t number = 0; number < given; ++number)
+      given_.push_back(SobolConfiguration(spec, seed, number));
+  }
+
+  // A configuration outside the space, as a given point may be, is no point of the cube.
+  void AddTrial(const Json& params) override {
+    points_.push_back(encoding_.ok() ? encoding_->Encode(params) : std::nullopt);
+  }
+
+  void ForgetFrom(uint64_t number) override {
+    points_.erase(points_.begin() + static_cast<std::ptrdiff_t>(number), points_.end());
+  }
+
+  absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
+                               const GiveUp& give_up) override {
+    RT_RETURN_IF_ERROR(encoding_.status());
+    const uint64_t number = results.size();
+    if (number < given_.size()) return given_[number];
+    const std::optional<TpeAnswer> answer =
+        SuggestTpe(*encoding_, Observed(results), seed_, number, options_, give_up);
+    if (!answer.has_value()) return absl::DeadlineExceededError("it takes too long");
+    const auto is_finite = [](double coordinate) { return std::isfinite(coordinate); };
+    if (!std::all_of(answer->point.begin(), answer->point.end(), is_finite))
+      return absl::InternalError("its point is not finite");
+    return encoding_->Decode(answer->point);
+  }
+
+ private:
+  Observations Observed(const std::vector<TrialResult>& results) const {
+    Observations observed;
+    for (uint64_t number = 0; number < results.size(); ++number) {
+      if (!points_[number].has_value()) continue;
+      const Point& point = *points_[number];
+      switch (results[number].kind) {
+        case TrialResult::Kind::kOpen: observed.in_flight.push_back({number, point}); break;
+        case TrialResult::Kind::kValue:
+          observed.finished.push_back({number, point, sign_ * results[number].value});
+          break;
+        case TrialResult::Kind::kBad:
+          observed.finished.push_back({number, point, std::nan("")});
+          break;
+        case TrialResult::Kind::kUnknown: break;
+      }
+    }
+    return observed;
+  }
+
+  const absl::StatusOr<Encoding> encoding_;
+  const TpeOptions options_;
+  const double sign_;
+  const uint64_t seed_;
+  std::vector<Json> given_;                   // By number.
+  std::vector<std::optional<Point>> points_;  // By number.
+};
+
+class TpeSearcher final : public Searcher {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table = MakeTpeTable();
+    return table;
+  }
+  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
+                              uint64_t number) const override {
+    return SobolConfiguration(spec, seed, number);
+  }
+  bool is_model() const override { return true; }
+  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
+    return std::make_unique<TpeModel>(spec, seed);
+  }
+};
+
+}  // namespace
+
+const Searcher& TpeSearch() {
+  static const TpeSearcher searcher;
+  return searcher;
+}
+
+TpeOptions TpeOptionsFrom(const Json& options) {
+  TpeOptions tpe;
+  for (const TpeOption& option : kOptions) {
+    const Json* value = options.Find(option.name);
+    if (value == nullptr || !value->HasDouble()) continue;
+    if (option.count == nullptr) tpe.*option.number = value->AsDouble();
+    else tpe.*option.count = static_cast<size_t>(std::max(0.0, value->AsDouble()));
+  }
+  return tpe;
+}
+
+}  // namespace rt

@@ -1,0 +1,16 @@
+// TPE as a search algorithm of experiments (common/search/tpe.h has the model): it is asked on the
+// compute lane, and a number without an answer gets its scrambled Sobol point. The value of a trial
+// is the best one that its rows have. Searches every space without a grid.
+#pragma once
+
+#include "common/search/searcher.h"
+#include "common/search/tpe.h"
+
+namespace rt {
+
+const Searcher& TpeSearch();
+
+// The options as a spec has them; what it lacks has its default.
+TpeOptions TpeOptionsFrom(const Json& options);
+
+}  // namespace rt

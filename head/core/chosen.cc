@@ -1,0 +1,17 @@
+#include "head/core/chosen.h"
+
+#include "common/algorithms/registry.h"
+
+namespace rt {
+
+ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
+  ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
+  chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
+  const uint32_t brackets = std::max<uint32_t>(1, chosen.scheduler->BracketCount(spec));
+  for (uint32_t bracket = 0; bracket < brackets; ++bracket)
+    chosen.limits.push_back(chosen.scheduler->LimitsOf(spec, bracket));
+  chosen.scheduler_metrics = MetricsOf(AlgorithmKind::kScheduler, spec.scheduler);
+  return chosen;
+}
+
+}  // namespace rt

@@ -1,0 +1,27 @@
+// The algorithms of one experiment, and what its spec says of them: read once, when the experiment
+// is indexed, so that a row is decided without looking options up by name. Part of the index.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "common/decide/scheduler.h"
+#include "common/search/searcher.h"
+
+namespace rt {
+
+struct ChosenAlgorithms {
+  const Searcher* searcher = nullptr;
+  const Scheduler* scheduler = nullptr;
+  bool has_model = false;  // Its configurations come from a model on the compute lane (lane.h).
+  std::vector<TrialLimits> limits;             // By bracket; never empty.
+  std::vector<NamedMetric> scheduler_metrics;  // Reported values that the scheduler reads.
+
+  const TrialLimits& LimitsOf(uint32_t bracket) const {
+    return limits[std::min<size_t>(bracket, limits.size() - 1)];
+  }
+};
+
+ChosenAlgorithms ChosenBy(const ExperimentSpec& spec);
+
+}  // namespace rt

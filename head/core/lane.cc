@@ -1,0 +1,255 @@
+#include "head/core/lane.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "common/base/check.h"
+#include "common/base/limits.h"
+#include "common/base/status.h"
+#include "head/core/answers.h"
+#include "head/core/places.h"
+
+namespace rt {
+namespace {
+
+bool IsFinite(const Json& value) {
+  if (value.is_number()) return std::isfinite(value.AsDouble());
+  if (value.is_array()) return std::all_of(value.array().begin(), value.array().end(), IsFinite);
+  if (!value.is_object()) return true;
+  return std::all_of(value.object().begin(), value.object().end(),
+                     [](const auto& member) { return IsFinite(member.second); });
+}
+
+TrialResult ResultOf(const Trial& trial) {
+  using Kind = TrialResult::Kind;
+  switch (trial.end) {
+    case TrialEnd::kNone: return {Kind::kOpen};
+    case TrialEnd::kFailed: {
+      const auto& attempts = trial.runs.attempts;
+      const bool was_lost = !attempts.empty() && attempts.back().outcome == AttemptOutcome::kLost;
+      return {was_lost ? Kind::kUnknown : Kind::kBad};
+    }
+    case TrialEnd::kCompleted:
+      return trial.has_best ? TrialResult{Kind::kValue, trial.best} : TrialResult{Kind::kBad};
+    case TrialEnd::kStopped:
+      return trial.has_best ? TrialResult{Kind::kValue, trial.best} : TrialResult{Kind::kUnknown};
+  }
+  return {};
+}
+
+std::string Shortened(std::string reason) {
+  if (reason.size() > limits::kFallbackReasonMax) reason.resize(limits::kFallbackReasonMax);
+  return reason.empty() ? "no reason was given" : reason;
+}
+
+}  // namespace
+
+LaneModel::LaneModel(const ExperimentSpec& spec, uint64_t seed) : spec_(spec), seed_(seed) {
+  Guard([&] { model_ = SearcherOf(spec_).MakeModel(spec_, seed_); });
+  if (model_ == nullptr && broken_.empty()) broken_ = "it has no model";
+}
+
+template <class Call>
+void LaneModel::Guard(Call&& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    broken_ = Shortened(error.what());
+  } catch (...) {
+    broken_ = "it ended with an exception";
+  }
+}
+
+absl::StatusOr<std::string> LaneModel::Ask(const std::vector<TrialResult>& results,
+                                           const GiveUp& give_up) {
+  if (!broken_.empty()) return absl::InternalError(broken_);
+  if (results.size() * spec_.space.variables.size() > limits::kModelCoordinatesMax)
+    return absl::ResourceExhaustedError("its history is larger than a model may keep");
+  if (give_up && give_up()) return absl::DeadlineExceededError("");
+  absl::StatusOr<Json> proposed = absl::InternalError("");
+  try {
+    proposed = model_->Propose(results, give_up);
+  } catch (const std::exception& error) {  // The next number may fare better.
+    return absl::InternalError(error.what());
+  } catch (...) {
+    return absl::InternalError("it ended with an exception");
+  }
+  RT_RETURN_IF_ERROR(proposed.status());
+  if (!proposed->is_object() || !IsFinite(*proposed))
+    return absl::InternalError("its configuration has a value that is not finite");
+  std::string text = proposed->Dump();
+  if (text.size() > limits::kParamsBytesMax)
+    return absl::InternalError("its configuration is too long");
+  return text;
+}
+
+input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
+                                      const std::map<uint32_t, std::string>& failed) {
+  input::LaneAnswered answered{.experiment = job.experiment,
+                               .epoch = job.epoch,
+                               .from = job.from,
+                               .observed_through = job.observed_through};
+  // Each configuration is added as the state has it, also the model's own.
+  const auto add = [this](const std::string& text) {
+    Guard([&] {
+      const absl::StatusOr<Json> params = Json::Parse(text);
+      if (model_ != nullptr) model_->AddTrial(params.ok() ? *params : Json::MakeObject());
+    });
+  };
+  for (const std::string& text : job.params) add(text);
+  std::vector<TrialResult> results = job.results;
+  for (uint32_t number = job.from; number < job.from + job.count; ++number) {
+    std::string reason;
+    absl::StatusOr<std::string> params = absl::InternalError("");
+    if (const auto known = failed.find(number); known != failed.end()) {
+      reason = known->second;
+    } else if (params = Ask(results, give_up); absl::IsDeadlineExceeded(params.status())) {
+      if (number > job.from) break;  // It is asked anew.
+      reason = "no answer within " + std::to_string(limits::kLaneAnswerMax / 1'000) + " s";
+    } else if (!params.ok()) {
+      reason = Shortened(MessageOf(params.status()));
+    }
+    if (!reason.empty()) {
+      const std::optional<Json> fallback = SearcherOf(spec_).Propose(spec_, seed_, number);
+      params = fallback.has_value() ? fallback->Dump() : "{}";
+    }
+    add(*params);
+    answered.points.push_back({*std::move(params), std::move(reason)});
+    results.push_back({});
+  }
+  Guard([&] {
+    if (model_ != nullptr) model_->ForgetFrom(job.from);
+  });
+  return answered;
+}
+
+std::vector<TrialResult> ResultsOf(const Experiment& experiment) {
+  std::vector<TrialResult> results;
+  results.reserve(experiment.trials.size());
+  for (const Trial& trial : experiment.trials) results.push_back(ResultOf(trial));
+  return results;
+}
+
+size_t WantedOfModel(const Core& core, ExperimentId id, Millis now) {
+  const Experiment& experiment = core.world.state.experiments.at(id);
+  const ExperimentIndex& index = core.world.index.experiments.at(id);
+  const bool may_propose = index.chosen.has_model && !index.closed && experiment.is_searching();
+  if (!may_propose || index.ready > 0) return 0;
+  size_t most = limits::kLaneBatchMax;
+  if (index.spec.max_concurrent > 0) {
+    const size_t open = index.pending.size() + index.live.size();
+    const auto allowed = static_cast<size_t>(index.spec.max_concurrent);
+    most = std::min(most, allowed > open ? allowed - open : 0);
+  }
+  const uint64_t made = experiment.trials.size();
+  const uint64_t total = index.spec.TrialsTotal().value_or(UINT32_MAX);
+  most = std::min<uint64_t>(most, total > made ? total - made : 0);
+  if (most <= 1) return most;
+  // While others wait for capacity, what is free is not for this experiment.
+  if (!core.world.index.ready.empty()) return 1;
+  return std::min(most, 1 + CountFree(core, index.spec.resources, now, most));
+}
+
+event::Answered AnswerOfLane(const World& world, const input::LaneAnswered& answered) {
+  const ExperimentId id = answered.experiment;
+  const ExperimentSpec& spec = world.index.experiments.at(id).spec;
+  event::Answered answer = AnswerOf(world, id, SearcherOf(spec).table());
+  answer.observed_through = answered.observed_through;
+  auto number = static_cast<uint32_t>(world.state.experiments.at(id).trials.size());
+  for (const input::LaneAnswered::Proposal& point : answered.points) {
+    if (number >= spec.TrialsTotal().value_or(UINT32_MAX)) break;
+    AddNewTrial(world, answer, number, point.params);
+    if (!point.fallback.empty()) answer.fallbacks.push_back({number, point.fallback});
+    ++number;
+  }
+  return answer;
+}
+
+absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input) {
+  const State& state = draft.state();
+  const auto found = state.experiments.find(input.experiment);
+  if (found == state.experiments.end() || input.epoch != state.epoch) return absl::OkStatus();
+  const ExperimentIndex& index = draft.index().experiments.at(input.experiment);
+  const bool is_wanted = index.chosen.has_model && !index.closed && found->second.is_searching();
+  // Answered in another way meanwhile, or asked by a head that knew other records.
+  const bool is_next =
+      input.from == found->second.trials.size() && input.observed_through <= state.seq;
+  if (is_wanted && is_next) EmitAnswer(draft, AnswerOfLane(draft.core.world, input));
+  return absl::OkStatus();
+}
+
+std::vector<LaneJob> LaneDesk::Ask(const Core& core, Millis now) {
+  std::vector<LaneJob> jobs;
+  for (ExperimentId id : core.world.index.open_models) {
+    Place& place = places_[id];
+    if (place.is_under_way) continue;
+    const size_t wanted = WantedOfModel(core, id, now);
+    if (wanted == 0) continue;
+    const Experiment& experiment = core.world.state.experiments.at(id);
+    LaneJob job{.experiment = id,
+                .epoch = core.world.state.epoch,
+                .observed_through = core.world.state.seq,
+                .from = static_cast<uint32_t>(experiment.trials.size()),
+                .count = static_cast<uint32_t>(wanted),
+                .results = ResultsOf(experiment),
+                .params_from = place.known,
+                .seed = experiment.seed};
+    for (uint32_t number = place.known; number < job.from; ++number)
+      job.params.push_back(experiment.trials[number].params);
+    if (!place.is_known) job.spec = core.world.index.experiments.at(id).spec;
+    place = {.is_known = true, .known = job.from, .is_under_way = true};
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+std::vector<input::LaneAnswered> LaneDesk::Overdue(const Core& core, Millis now) {
+  // A head that stood still has not waited: neither has the lane run.
+  const Millis since = std::min(now - looked_at_, limits::kTickInterval * 4);
+  looked_at_ = now;
+  std::vector<input::LaneAnswered> answers;
+  for (auto& [id, place] : places_) {
+    if (!place.is_under_way) continue;
+    place.waited += since;
+    if (place.waited < limits::kLaneOverdueAfter || !core.world.index.open_models.contains(id))
+      continue;
+    const Experiment& experiment = core.world.state.experiments.at(id);
+    const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
+    input::LaneAnswered answer{.experiment = id,
+                               .epoch = core.world.state.epoch,
+                               .from = static_cast<uint32_t>(experiment.trials.size()),
+                               .observed_through = core.world.state.seq};
+    const size_t wanted = WantedOfModel(core, id, now);
+    for (uint64_t number = answer.from; number < answer.from + wanted; ++number) {
+      const std::optional<Json> params = SearcherOf(spec).Propose(spec, experiment.seed, number);
+      answer.points.push_back({params.has_value() ? params->Dump() : "{}",
+                               "the compute lane did not answer within " +
+                                   std::to_string(limits::kLaneOverdueAfter / 1'000) + " s"});
+    }
+    if (!answer.points.empty()) answers.push_back(std::move(answer));
+  }
+  return answers;
+}
+
+void LaneDesk::Take(const input::LaneAnswered& answered) {
+  const auto place = places_.find(answered.experiment);
+  if (place == places_.end()) return;
+  place->second.is_under_way = false;
+  place->second.waited = 0;
+}
+
+std::vector<ExperimentId> LaneDesk::Close(const Core& core) {
+  std::vector<ExperimentId> closed;
+  for (auto place = places_.begin(); place != places_.end();) {
+    if (core.world.index.open_models.contains(place->first) || place->second.is_under_way) {
+      ++place;
+      continue;
+    }
+    closed.push_back(place->first);
+    place = places_.erase(place);
+  }
+  return closed;
+}
+
+}  // namespace rt

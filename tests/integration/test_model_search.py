@@ -1,0 +1,97 @@
+"""Searches with a model (TPE) on the compute lane of real heads, which are killed on the way."""
+
+import json
+import unittest
+from typing import Any
+
+from harness import Cluster, wait_until
+
+TRIALS = 16
+TRIAL = """import json, os
+config = json.load(open(os.environ["RT_CONFIG"]))
+loss = (config["x"] - 0.3) ** 2 + abs(config["n"] - 7) / 10 + (config["kind"] != "b")
+print("RT_REPORT", json.dumps({"loss": loss}), flush=True)
+"""
+SEARCH = """experiment: {name}
+command: [python3, -S, trial.py]
+space: {{x: {{uniform: [0, 1]}}, n: {{randint: [1, 20]}}, kind: {{choice: [a, b, c]}}}}
+metric: loss
+mode: min
+search: {{tpe: {{startup_trials: 4}}}}
+num_samples: {trials}
+max_concurrent: {concurrent}
+seed: 11
+resources: {{cpu: 1}}
+"""
+
+
+class ModelSearchTest(unittest.TestCase):
+    cluster: Cluster
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.cluster = Cluster(workers=1, cpus=2)
+        cls.addClassCleanup(cls.cluster.close)
+        (cls.cluster.work / "trial.py").write_text(TRIAL)
+        cls.cluster.up()
+
+    def submit(self, name: str, concurrent: int) -> int:
+        text = SEARCH.format(name=name, trials=TRIALS, concurrent=concurrent)
+        return self.cluster.submit(name, text)
+
+    def wait_trials(self, experiment: int, count: int) -> None:
+        def enough() -> bool:
+            shown = self.cluster.rt("exp", "show", str(experiment), "-o", "json", check=False)
+            if shown.returncode != 0:
+                return False  # The head may be on its way back.
+            return sum(json.loads(shown.stdout)["trials_by_state"].values()) >= count
+        wait_until(f"{count} trials of {experiment}", enough)
+
+    def configurations(self, experiment: int) -> list[Any]:
+        shown = self.cluster.wait_experiment(experiment)
+        self.assertEqual(shown["state"], "COMPLETED", shown)
+        self.assertEqual(shown["warnings"], [])  # No trial lacked an answer of the model.
+        trials = sorted(self.cluster.trials(experiment), key=lambda one: one["number"])
+        self.assertEqual([one["number"] for one in trials], list(range(TRIALS)))
+        return [one["params"] for one in trials]
+
+    def test_one_at_a_time_is_the_same_when_the_head_is_killed(self) -> None:
+        undisturbed = self.configurations(self.submit("calm", 1))
+        self.assertEqual(len({json.dumps(one) for one in undisturbed}), TRIALS)
+        disturbed = self.submit("killed", 1)
+        for count in (3, 7, 12):
+            self.wait_trials(disturbed, count)
+            self.cluster.kill("head")
+            self.cluster.json("status")  # Any client brings a local head back.
+        self.assertEqual(self.configurations(disturbed), undisturbed)
+
+    def test_side_by_side_it_ends_when_the_head_is_killed(self) -> None:
+        experiment = self.submit("wide", 0)
+        self.wait_trials(experiment, 6)
+        self.cluster.kill("head")
+        self.cluster.json("status")
+        configurations = self.configurations(experiment)
+        self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
+        best = self.cluster.experiment(experiment)["best"]
+        self.assertLess(best["value"], 1)
+
+    def test_the_plan_names_the_options_that_are_not_at_their_defaults(self) -> None:
+        path = self.cluster.work / "planned.yaml"
+        path.write_text(SEARCH.format(name="planned", trials=2, concurrent=1))
+        planned = self.cluster.rt("plan", str(path)).stdout
+        self.assertIn("tpe: startup_trials 4, 23 options at their defaults\n", planned)
+
+    def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
+        text = SEARCH.format(name="grid", trials=2, concurrent=1).replace(
+            "{uniform: [0, 1]}", "{grid: [0, 1]}")
+        path = self.cluster.work / "grid.yaml"
+        path.write_text(text)
+        done = self.cluster.rt("submit", str(path), check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("grid.yaml:3:", done.stderr)
+        self.assertIn("tpe does not search a grid", done.stderr)
+        self.assertIn("write choice, or use basic", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,23 @@
+// The algorithms of the simulator: those of the project, and a search model that misbehaves. This
+// takes the place of common/algorithms/registry.cc.
+#include "common/algorithms/registry.h"
+
+#include "common/decide/asha.h"
+#include "common/decide/fifo.h"
+#include "common/search/basic.h"
+#include "common/search/tpe_search.h"
+#include "tests/sim/wayward.h"
+
+namespace rt {
+
+const std::vector<const Searcher*>& Searchers() {
+  static const std::vector<const Searcher*> all = {&BasicSearch(), &TpeSearch(), &Wayward()};
+  return all;
+}
+
+const std::vector<const Scheduler*>& Schedulers() {
+  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha()};
+  return all;
+}
+
+}  // namespace rt
