@@ -281,8 +281,9 @@ using Input = std::variant<
     input::SubmitJob, input::StopJob, input::CreateExperiment, input::StopExperiment,
     input::StopTrial, input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
     input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
-    input::DriverListens, input::AnswerQuestions, input::LaneAnswered, input::SinksFlushed, input::MachinesCreated,
-    input::MachinesFailed, input::MachinesListed, input::MachinesTerminated, input::Tick>;
+    input::DriverListens, input::AnswerQuestions, input::LaneAnswered, input::SinksFlushed,
+    input::MachinesCreated, input::MachinesFailed, input::MachinesListed,
+    input::MachinesTerminated, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

@@ -188,6 +188,9 @@ class BarrierTest(TrainCase):
 
 @unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
 class TorchTrainerTest(TrainCase):
+    def python(self) -> str:
+        return str(PYTHON)
+
     def torchrun(self, ranks: int) -> str:
         script = self.cluster.work / "script.py"
         script.write_text(WEIGHTS)
@@ -246,6 +249,11 @@ try:
     TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=2, use_gpu=True)).fit()
 except ValueError as error:
     print("gpu:", error)
+def plain():
+    train.report({"size": torch.distributed.get_world_size()})
+two = ScalingConfig(num_workers=2)
+print("plain", TorchTrainer(plain, scaling_config=two).fit().metrics["size"])
+print("single", TorchTrainer(plain).fit().metrics["size"])
 def fails(config):
     raise KeyError("nothing here")
 try:
@@ -256,6 +264,8 @@ except train.TrainingFailedError as error:
         self.assertIn("scores [3.5, 6.5] {'train_loop_config': {'lr': 2.0}}", said)
         self.assertIn("'train_lop_config' is not known; did you mean 'train_loop_config'?", said)
         self.assertIn("gpu: ", said)
+        self.assertIn("plain 2", said)
+        self.assertIn("single 1", said)
         self.assertIn("failed: KeyError True", said)
 
 

@@ -51,6 +51,10 @@ class TrainLoop:
     A trial of a search may give other values of train_loop_config than the trainer's.
     """
 
+    # Its own, not that of the function that it wraps.
+    __signature__ = inspect.Signature(
+        [inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    )
     omp_threads = 1  # Per rank, unless the user has set OMP_NUM_THREADS, as with torchrun.
 
     def __init__(
