@@ -483,9 +483,8 @@ using Event = std::variant<
     event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
     event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
-    event::Answered,
-    event::MachinesRequested, event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
-    event::MachineDeleted>;
+    event::Answered, event::MachinesRequested, event::MachinesCreated, event::MachinesFailed,
+    event::MachineReleased, event::MachineDeleted>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -20,9 +20,7 @@ struct Token {
 
   // The name that whoever joins with it gets; empty: the node chooses. Releases before names were
   // bound made tokens of people without one.
-  std::string bound_name() const {
-    return name.empty() && role != "worker" ? "user-" + id : name;
-  }
+  std::string bound_name() const { return name.empty() && role != "worker" ? "user-" + id : name; }
 };
 
 }  // namespace rt

@@ -28,7 +28,7 @@ struct HeadFacts {  // What the core does not know of itself.
   Millis now = 0;
   StoreFacts store;
   std::string hook_problem;  // Of autoscaling.hooks: the newest failure; empty: none.
-  std::string port_fault;  // Why its port closed connections lately; empty: it did not.
+  std::string port_fault;    // Why its port closed connections lately; empty: it did not.
 };
 
 // `whole`: of what is over, up to limits::kStatusWholeMax experiments and jobs are listed.

@@ -120,8 +120,8 @@ const char* NodeStateName(const Core& core, const Node& node) {
 
 // The requested machines come first, because they have no number by which a page could begin.
 Json NodePageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {
-  Json page = PageOf(core.world.state.nodes, span,
-                     [&](const Node& node) { return NodeItem(core, node); });
+  Json page =
+      PageOf(core.world.state.nodes, span, [&](const Node& node) { return NodeItem(core, node); });
   if (span.from > 1) return page;
   Json items = Json::MakeArray();
   for (const Machine* machine : RequestedMachines(core.world.state))

@@ -50,7 +50,7 @@ class NodeReconciler {
   Parts parts_;
   std::map<std::string, PoolSpec> pools_;
   bool has_looked_ = false;  // Of the thread.
-  std::mutex mutex_;  // Guards what follows.
+  std::mutex mutex_;         // Guards what follows.
   std::condition_variable changed_;
   bool stopping_ = false;
   size_t jobs_ = 0;  // Under way, until the core has taken their results.

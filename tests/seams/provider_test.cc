@@ -13,8 +13,8 @@ constexpr ProviderEntry kProviders[] = {
 };
 
 std::unique_ptr<NodeProvider> StartShelf() {
-  const auto config = Json::Parse(
-      R"({"type": "shelf", "machines": ["a", "b", "c", "d"], "pool": "cpu"})");
+  const auto config =
+      Json::Parse(R"({"type": "shelf", "machines": ["a", "b", "c", "d"], "pool": "cpu"})");
   const auto setup = ReadProvider(*config, kProviders);
   REQUIRE(setup.ok());
   auto provider = (*setup)->Start({}, {.cluster_id = "c1"});
