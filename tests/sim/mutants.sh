@@ -79,7 +79,10 @@ library() {
 bugs=()
 count=0
 failed=0
-for bug in "$root"/tests/sim/planted/*.patch; do
+# Those in planted/rare are tried when they are named, or with RT_MUTANT_RARE=1.
+rare=("$root"/tests/sim/planted/rare/*.patch)
+if [ "$mode" = run ] && [ $# -eq 0 ] && [ -z "${RT_MUTANT_RARE:-}" ]; then rare=(); fi
+for bug in "$root"/tests/sim/planted/*.patch "${rare[@]}"; do
   for wanted in "${@:-}"; do
     [[ "${bug##*/}" == *"$wanted"* ]] || continue
     bugs+=("$bug")

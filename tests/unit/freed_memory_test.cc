@@ -39,16 +39,6 @@ void MoveChunks(int threads, size_t chunks) {
 
 }  // namespace
 
-// Sanitizers have an allocator of their own, which keeps what is freed.
-#if defined(__has_feature)
-#define RT_OWN_ALLOCATOR __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RT_OWN_ALLOCATOR 1
-#else
-#define RT_OWN_ALLOCATOR 0
-#endif
-
-#if !(RT_OWN_ALLOCATOR)
 TEST_CASE("memory: what transfers leave behind is given back when the process has grown") {
   KeepFreedMemory();
   FreedMemory memory;
@@ -64,4 +54,3 @@ TEST_CASE("memory: what transfers leave behind is given back when the process ha
   memory.Look(now + 1);
   CHECK(Resident() < before + FreedMemory::kGrowthKept / 2);
 }
-#endif

@@ -27,6 +27,7 @@ namespace rt::worker {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr size_t kArrivalThreads = 2, kArrivalsMax = 1'024;
 // Lets so many bytes pass in a second.
 class Gate {
  public:
@@ -150,9 +151,12 @@ class Service final : public v1::PeerService::CallbackService {
       : gate_(options.bytes_per_second), places_max_(options.streams_max),
         cluster_id_(std::move(cluster_id)), trees_(trees), replicate_(options.replicate),
         check_member_(options.check_member), barriers_(options.barriers),
-        pool_(places_max_, places_max_) {}
+        pool_(places_max_, places_max_), arrivals_(kArrivalThreads, kArrivalsMax) {}
   // After the server's shutdown: nothing new comes to the pool.
-  void Stop() { pool_.Stop(); }
+  void Stop() {
+    pool_.Stop();
+    arrivals_.Stop();
+  }
 
   grpc::ServerWriteReactor<v1::ChunkPiece>* PullChunks(grpc::CallbackServerContext* context,
                                                        const v1::PullRequest* request) override {
@@ -183,29 +187,37 @@ class Service final : public v1::PeerService::CallbackService {
     }
     return reactor;
   }
-  // Never waits: the answer is given by whoever settles the barrier.
+  // The answer is given by whoever settles the barrier.
   grpc::ServerUnaryReactor* Arrive(grpc::CallbackServerContext* context,
                                    const v1::ArriveRequest* request,
                                    v1::ArriveReply* reply) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     const absl::StatusOr<uint64_t> node = Admit(*context);
-    const std::optional<BarrierQuestion> question = QuestionFrom(*request);
     if (!node.ok()) {
       reactor->Finish(ToGrpc(node.status()));
-    } else if (!question || barriers_ == nullptr) {
-      reactor->Finish(ToGrpc(Invalid("not an attempt with several ranks")));
-    } else {
-      barriers_->Answer(*question, *node, SteadyClock(),
-                        [reactor, reply](const BarrierState& state) {
-                          ToWire(state, *reply);
-                          reactor->Finish(grpc::Status::OK);
-                        });
+    } else if (!arrivals_.TrySubmit([this, reactor, reply, node = *node, request] {
+                 TakeArrival(node, *request, reactor, reply);
+               })) {
+      reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
     }
     return reactor;
   }
   Bytes served() const { return static_cast<Bytes>(served_); }
 
  private:
+  void TakeArrival(uint64_t node, const v1::ArriveRequest& request,
+                   grpc::ServerUnaryReactor* reactor, v1::ArriveReply* reply) {
+    const absl::Status member = check_member_ ? check_member_(node) : absl::OkStatus();
+    const std::optional<BarrierQuestion> question = QuestionFrom(request);
+    if (!member.ok() || !question || barriers_ == nullptr) {
+      const absl::Status why = Invalid("not an attempt with several ranks");
+      return reactor->Finish(ToGrpc(member.ok() ? why : member));
+    }
+    barriers_->Answer(*question, node, SteadyClock(), [reactor, reply](const BarrierState& state) {
+      ToWire(state, *reply);
+      reactor->Finish(grpc::Status::OK);
+    });
+  }
   // The number of the node that asks.
   absl::StatusOr<uint64_t> Admit(const grpc::CallbackServerContext& context) {
     auto auth = context.auth_context();
@@ -238,7 +250,8 @@ class Service final : public v1::PeerService::CallbackService {
   KnownPeers peers_;
   std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;
-  IoPool pool_;  // A thread for each place.
+  IoPool pool_;      // A thread for each place.
+  IoPool arrivals_;  // At barriers: they do not wait for transfers.
 };
 
 }  // namespace
