@@ -224,6 +224,13 @@ class TorchTest(Examples):
         best = self.best(self.run_example("listings/function_mnist.py"))
         self.assertEqual(set(best), {"lr", "momentum"})
 
+    def test_the_parts_of_an_introduction_to_ray_train(self) -> None:
+        text = self.run_example("listings/train_article.py")
+        self.assertLess(float(re.search(r"loss ([\d.e-]+) \['model.pt'\]", text)[1]), 0.3)
+        self.assertIn("name unique_run_name", text)
+        self.assertIn("rows 100", text)  # Each of two ranks has half of them.
+        self.assertEqual(self.best(text.replace("best {", "best config {"))["lr"], 0.01)
+
     def test_a_trainer_of_two_processes(self) -> None:
         text = self.run_example("ddp/ddp_digits.py")
         self.assertGreater(float(re.search(r"accuracy ([\d.]+)", text)[1]), 0.88)
