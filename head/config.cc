@@ -12,6 +12,7 @@
 #include "common/cas/open_objects.h"
 #include "common/provider/provider_registry.h"
 #include "common/run/files.h"
+#include "common/spec/experiment_spec.h"
 #include "head/journal/postgres_journal.h"
 
 namespace rt {
@@ -25,16 +26,6 @@ std::string DefaultName(const std::string& state_dir) {
   return (path.filename() == "head" ? path.parent_path() : path).filename().string();
 }
 
-absl::Status CheckConfigKeys(const Json& json, const std::vector<std::string>& known,
-                             const std::string& what) {
-  if (!json.is_object()) return Invalid(what + " must be an object");
-  for (const auto& [key, value] : json.object()) {
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return Invalid("unknown key '" + key + "' in " + what, DidYouMean(key, known));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status ReadRoots(const Json& json, std::vector<std::string>& roots) {
   if (!json.is_array()) return Invalid("results_roots must be a list of directories");
   for (const Json& root : json.array()) {
@@ -46,7 +37,7 @@ absl::Status ReadRoots(const Json& json, std::vector<std::string>& roots) {
 }
 
 absl::Status ReadShip(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(CheckConfigKeys(json, {"to", "mode"}, "journal/ship"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"to", "mode"}, "journal/ship"));
   journal.ship_to = json.GetString("to");
   RT_RETURN_IF_ERROR(Annotate(CheckObjectsUrl(journal.ship_to), "journal/ship/to"));
   const std::string mode = json.GetString("mode", "async");
@@ -62,8 +53,7 @@ absl::Status ReadShip(const Json& json, JournalConfig& journal) {
 }
 
 absl::Status ReadJournal(const Json& json, JournalConfig& journal) {
-  RT_RETURN_IF_ERROR(
-      CheckConfigKeys(json, {"url", "ship", "key_file", "snapshot_every"}, "journal"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"url", "ship", "key_file", "snapshot_every"}, "journal"));
   journal.url = json.GetString("url");
   journal.key_file = json.GetString("key_file");
   if (!journal.key_file.empty() && journal.key_file[0] != '/')
@@ -96,8 +86,8 @@ absl::Status ReadBytes(const Json& json, const std::string& key, Bytes least, By
 
 absl::Status ReadStore(const Json& json, StoreConfig& store) {
   RT_RETURN_IF_ERROR(
-      CheckConfigKeys(json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth", "quota"},
-                      "checkpoint_store"));
+      CheckKeys(json, {"url", "endpoint", "region", "keep_garbage", "max_bandwidth", "quota"},
+                "checkpoint_store"));
   store.url = json.GetString("url");
   store.endpoint = json.GetString("endpoint");
   store.region = json.GetString("region");
@@ -122,11 +112,10 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status =
-      CheckConfigKeys(*json,
-                      {"cluster_name", "results_root", "results_roots", "provider", "pools",
-                       "autoscaling", "journal", "checkpoint_store"},
-                      "the file");
+  absl::Status status = CheckKeys(*json,
+                                  {"cluster_name", "results_root", "results_roots", "provider",
+                                   "pools", "autoscaling", "journal", "checkpoint_store"},
+                                  "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);

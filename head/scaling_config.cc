@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/experiment_spec.h"
 
 namespace rt {
 namespace {
@@ -11,20 +12,8 @@ namespace {
 constexpr int64_t kWorkersMax = 100'000;
 const std::vector<std::string> kHookNames = {"scale_up", "scale_down", "node_ready", "preempted"};
 
-absl::Status CheckScalingKeys(const Json& json, const std::vector<std::string>& known,
-                              const std::string& what) {
-  if (!json.is_object()) return Invalid(what + " must be an object");
-  const auto& object = json.object();
-  const auto unknown = std::find_if(object.begin(), object.end(), [&](const auto& item) {
-    return std::find(known.begin(), known.end(), item.first) == known.end();
-  });
-  if (unknown == object.end()) return absl::OkStatus();
-  return Invalid("unknown key '" + unknown->first + "' in " + what,
-                 DidYouMean(unknown->first, known));
-}
-
 absl::StatusOr<PoolSpec> ReadPool(const Json& json) {
-  RT_RETURN_IF_ERROR(CheckScalingKeys(
+  RT_RETURN_IF_ERROR(CheckKeys(
       json,
       {"name", "resources", "min_workers", "max_workers", "idle_timeout_s", "upscaling_speed"},
       "pools"));
@@ -46,14 +35,14 @@ absl::StatusOr<PoolSpec> ReadPool(const Json& json) {
 }
 
 absl::Status ReadHooks(const Json& json, ScalingHooks& hooks) {
-  RT_RETURN_IF_ERROR(CheckScalingKeys(json, {"hooks", "hook_timeout_s"}, "autoscaling"));
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"hooks", "hook_timeout_s"}, "autoscaling"));
   const double timeout_s = json.GetDouble("hook_timeout_s", 30);
   if (!(timeout_s > 0 && timeout_s <= 86'400))
     return Invalid("autoscaling/hook_timeout_s must be above 0, and at most a day");
   hooks.timeout = static_cast<Millis>(timeout_s * 1'000);
   const Json* commands = json.Find("hooks");
   if (commands == nullptr || commands->is_null()) return absl::OkStatus();
-  RT_RETURN_IF_ERROR(CheckScalingKeys(*commands, kHookNames, "autoscaling/hooks"));
+  RT_RETURN_IF_ERROR(CheckKeys(*commands, kHookNames, "autoscaling/hooks"));
   for (const auto& [name, argv] : commands->object()) {
     const std::string path = "autoscaling/hooks/" + name;
     if (!argv.is_array() || argv.array().empty())

@@ -22,7 +22,7 @@ namespace {
 constexpr Millis kTakeoverMax = 10'000;
 constexpr uint64_t kBusyPause = 200;
 
-// Whether a worker started this program, or a parent of it, as part of a job or a trial.
+// Whether this program runs in a job or a trial: a worker started it or one of its parents.
 bool RunsInJob() {
   const char* socket = std::getenv("RT_SOCKET");
   return socket != nullptr && *socket != '\0';

@@ -102,7 +102,7 @@ absl::Status LocalCluster::Retire(const std::string& old_config,
   return RetirePools(old_config, new_config);
 }
 
-// Workers by demand whose pool is no longer in the configuration, or has another shape.
+// Removes the workers of pools that the new configuration lacks, or gives another shape.
 absl::Status LocalCluster::RetirePools(const std::string& old_config,
                                        const std::string& new_config) const {
   const std::map<std::string, std::string> before = PoolsOf(old_config),

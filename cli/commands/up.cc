@@ -65,7 +65,7 @@ absl::Status WaitReady(HeadClient& client, const std::string& directory, size_t 
 
 }  // namespace
 
-// What of the head's configuration the provider does not read: as cluster.yaml has it.
+// The part of the head's configuration that the provider does not read, as in cluster.yaml.
 static Json ConfigOf(const ClusterSpec& spec, const std::optional<PoolShape>& pool) {
   Json config =
       Json::MakeObject({{"journal", spec.journal}, {"checkpoint_store", spec.checkpoint_store}});

@@ -9,7 +9,7 @@
 namespace rt {
 namespace {
 
-// Whether the line has one of the two keys by which a file of ours is known.
+// Whether the line has a key that every experiment file, or every cluster file, has.
 bool NamesSpec(std::string_view line) {
   const size_t start = line.find_first_not_of(" \t{\"'\xef\xbb\xbf");
   if (start == std::string_view::npos) return false;

@@ -128,7 +128,7 @@ inline constexpr Millis kDriverAwayAfter = 5'000;
 // was more than a megabyte, and whoever looks asks for it every few seconds.
 inline constexpr size_t kStatusOverMax = 100;
 inline constexpr size_t kStatusOpenMax = 1'000;
-// Of those that are over, for drivers of releases without pages.
+// Finished experiments, and jobs, that Status lists for drivers of releases without pages.
 inline constexpr size_t kStatusWholeMax = 1'000;
 // Bytes of either as text, so that Status fits in a message whatever the items hold; and what waits
 // by experiment and needs.
@@ -284,7 +284,7 @@ inline constexpr int kLogFilesKept = 4;
 
 // --- nodes by demand ---------------------------------------------------------------------------
 
-// Of a pool, as many nodes as the check of a request looks at: more are never needed by one gang.
+// The check of a request looks at this many nodes of a pool at most: no gang needs more.
 inline constexpr uint32_t kPlannedNodesMax = 1'024;
 // Machines that one call asks a provider for: EC2 and others take more, but what fails, fails for
 // all of a call.
@@ -304,7 +304,7 @@ inline constexpr Millis kMachineLookMax = 60'000;
 inline constexpr Millis kMachineListEvery = 30'000;
 // Between two comparisons of the provider's machines with the state.
 inline constexpr Millis kReconcileEvery = 100;
-// Of autoscaling.hooks: commands at a time, those that wait, and the bytes kept of what one says.
+// autoscaling.hooks: commands that wait for their turn, and bytes kept of a command's output.
 inline constexpr size_t kHooksQueuedMax = 1'024;
 inline constexpr size_t kHookOutputMax = 4'096;
 // Nodes that left the cluster, which lists of nodes still show. Each spot machine that came and

@@ -18,7 +18,7 @@
 
 namespace rt {
 
-// Whether a trial continues, and why not.
+// A scheduler's decision about a trial.
 struct TrialVerdict {
   enum class Action {
     kContinue,

@@ -127,7 +127,8 @@ class LocalProviderImpl final : public LocalProvider {
   absl::StatusOr<std::vector<MadeMachine>> Create(const CreateCall& call) override {
     std::lock_guard lock(mutex_);
     const auto slots = options_.slots.find(call.pool);
-    if (slots == options_.slots.end()) return Unusable("there is no pool '" + call.pool + "'");
+    if (slots == options_.slots.end())
+      return Unusable("the configuration has no pool '" + call.pool + "'");
     std::vector<MadeMachine> made;
     for (const WantedMachine& wanted : call.machines) {
       if (const Kept* known = FindNumber(wanted.number)) {
@@ -241,7 +242,7 @@ class LocalProviderImpl final : public LocalProvider {
       kept_.emplace(name, *std::move(kept));
     }
   }
-  // Nothing when the directory is no machine, or one of another cluster.
+  // nullopt: the directory does not belong to a machine of this cluster.
   std::optional<Kept> ReadMachine(const std::string& directory) const {
     absl::StatusOr<std::string> text = ReadFile(directory + kMachineFile, kMachineFileMax);
     absl::StatusOr<Json> json = text.ok() ? Json::Parse(*text) : text.status();
@@ -288,7 +289,7 @@ class LocalProviderImpl final : public LocalProvider {
     const std::string directory = DirectoryOf(wanted.name);
     if (kept_.contains(wanted.name) || Exists(directory + kMachineFile))
       return Unusable(directory + " belongs to another worker");
-    // What a head left there that died before the machine was one.
+    // A head that died before it wrote the machine's file left a part of the directory.
     RT_RETURN_IF_ERROR(RemoveTree(directory));
     Kept kept{.directory = directory, .number = wanted.number, .pool = call.pool, .slot = slot};
     kept.worker = {.name = wanted.name, .resources = ToFlag(call.each), .labels = ""};
@@ -306,7 +307,7 @@ class LocalProviderImpl final : public LocalProvider {
       const bool is_ours = found != kept_.end() && found->second.number != 0;
       if (is_known && !is_ours)
         return MakeProviderError(ProviderError::kNotOurs,
-                                 "'" + id + "' is no machine of this cluster");
+                                 "'" + id + "' is not a machine of this cluster");
     }
     return absl::OkStatus();
   }

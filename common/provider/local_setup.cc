@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/provider/local_provider.h"
+#include "common/spec/experiment_spec.h"
 
 namespace rt {
 namespace {
@@ -20,18 +21,6 @@ bool MayHaveGpus() {
 }
 
 Bytes MemoryOfMachine() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
-
-absl::Status CheckLocalKeys(const Json& json, const std::vector<std::string>& known,
-                            const std::string& what) {
-  if (!json.is_object()) return Invalid(what + " must be an object");
-  const auto& object = json.object();
-  const auto unknown = std::find_if(object.begin(), object.end(), [&](const auto& item) {
-    return std::find(known.begin(), known.end(), item.first) == known.end();
-  });
-  if (unknown == object.end()) return absl::OkStatus();
-  return Invalid("unknown key '" + unknown->first + "' in " + what,
-                 DidYouMean(unknown->first, known));
-}
 
 class LocalSetup final : public ProviderSetup {
  public:
@@ -70,7 +59,7 @@ class LocalSetup final : public ProviderSetup {
 };
 
 absl::StatusOr<LocalWorker> ReadWorker(const Json& worker) {
-  RT_RETURN_IF_ERROR(CheckLocalKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
+  RT_RETURN_IF_ERROR(CheckKeys(worker, {"name", "resources", "labels"}, "provider/workers"));
   LocalWorker read{worker.GetString("name"), worker.GetString("resources"),
                    worker.GetString("labels")};
   const bool is_plain =
@@ -82,7 +71,7 @@ absl::StatusOr<LocalWorker> ReadWorker(const Json& worker) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ProviderSetup>> ReadLocalSetup(const Json& provider) {
-  RT_RETURN_IF_ERROR(CheckLocalKeys(provider, {"type", "workers"}, "provider"));
+  RT_RETURN_IF_ERROR(CheckKeys(provider, {"type", "workers"}, "provider"));
   std::vector<LocalWorker> workers;
   if (const Json* list = provider.Find("workers"); list != nullptr) {
     if (!list->is_array()) return Invalid("provider/workers must be a list");

@@ -345,6 +345,7 @@ std::string SpecPathOf(const absl::Status& status) { return PositionOf(status).f
 
 absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
                        std::string_view path) {
+  if (!json.is_object()) return SpecError(path, "must be a map");
   for (const auto& [key, value] : json.object()) {
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const std::string where = path.empty() ? key : std::string(path) + "/" + key;

@@ -134,8 +134,8 @@ void CountTrialsOfPoints(ExperimentSpec& spec);
 absl::Status SpecError(std::string_view path, std::string_view message,
                        std::string_view hint = "");
 std::string SpecPathOf(const absl::Status& status);
-// An error with a hint for the first key of the object at `path` (empty: the spec itself) that is
-// not in `known`.
+// An error with a hint for what is at `path` (empty: the spec itself) if it is not an object, and
+// for the first key of the object that is not in `known`. Also for files of rt's own.
 absl::Status CheckKeys(const Json& json, const std::vector<std::string>& known,
                        std::string_view path);
 

@@ -19,6 +19,16 @@ namespace {
 constexpr Millis kAnswerWithin = limits::kBarrierHold + 5'000;
 constexpr size_t kPeersMax = 1'024;
 
+RankArrival FromWire(const v1::RankArrival& rank) {
+  return {rank.rank(), rank.number(), rank.ended(), rank.node()};
+}
+void FillArrival(const RankArrival& one, v1::RankArrival* rank) {
+  rank->set_rank(one.rank);
+  rank->set_number(one.number);
+  rank->set_ended(one.has_ended);
+  rank->set_node(one.node);
+}
+
 }  // namespace
 
 std::optional<BarrierQuestion> QuestionFrom(const v1::ArriveRequest& request) {
@@ -28,20 +38,13 @@ std::optional<BarrierQuestion> QuestionFrom(const v1::ArriveRequest& request) {
       ranks > request.world_size())
     return std::nullopt;
   BarrierQuestion question{first->attempt, 0, request.world_size(), request.number(), {}};
-  for (const v1::RankArrival& one : request.ranks())
-    question.ranks.push_back({one.rank(), one.number(), one.ended()});
+  for (const v1::RankArrival& rank : request.ranks()) question.ranks.push_back(FromWire(rank));
   return question;
 }
 
 void ToWire(const BarrierState& state, v1::ArriveReply& reply) {
   reply.set_passed(state.passed);
-  for (const RankArrival& one : state.missing) {
-    v1::RankArrival* rank = reply.add_missing();
-    rank->set_rank(one.rank);
-    rank->set_number(one.number);
-    rank->set_ended(one.has_ended);
-    rank->set_node(one.node);
-  }
+  for (const RankArrival& one : state.missing) FillArrival(one, reply.add_missing());
   for (uint32_t rank : state.ended) reply.add_ended(rank);
 }
 
@@ -98,14 +101,21 @@ std::shared_ptr<grpc::Channel> BarrierLink::PeerOf(uint64_t node) {
   }
   auto found = find_peer_(node);
   if (!found.ok()) {
-    RT_LOG(kInfo) << "node " << node
-                  << " is not found for a barrier: " << EscapeControl(MessageOf(found.status()));
+    NoteSilent(node, MessageOf(found.status()));
     return nullptr;
   }
   std::lock_guard lock(mutex_);
   if (peers_.size() >= kPeersMax) peers_.clear();
   peers_[node] = *found;
   return *found;
+}
+
+void BarrierLink::NoteSilent(uint64_t node, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  if (silent_.size() >= kPeersMax) silent_.clear();
+  if (!silent_.insert(node).second) return;
+  RT_LOG(kWarning) << "node " << node << ", where ranks of this node's attempts meet, does not "
+                   << "answer: " << EscapeControl(why);
 }
 
 void BarrierLink::Ask(const BarrierQuestion& question) {
@@ -118,12 +128,7 @@ void BarrierLink::Ask(const BarrierQuestion& question) {
   call->request.set_attempt(rt::ToString(question.attempt));
   call->request.set_world_size(question.world_size);
   call->request.set_number(question.number);
-  for (const RankArrival& one : question.ranks) {
-    v1::RankArrival* rank = call->request.add_ranks();
-    rank->set_rank(one.rank);
-    rank->set_number(one.number);
-    rank->set_ended(one.has_ended);
-  }
+  for (const RankArrival& one : question.ranks) FillArrival(one, call->request.add_ranks());
   call->context.set_deadline(std::chrono::system_clock::now() +
                              std::chrono::milliseconds(kAnswerWithin));
   call->stub = v1::PeerService::NewStub(channel);
@@ -138,12 +143,8 @@ void BarrierLink::Ask(const BarrierQuestion& question) {
   }
   running->stub->async()->Arrive(&running->context, &running->request, &running->reply,
                                  [this, running](const grpc::Status& status) {
-                                   if (!status.ok()) {
-                                     RT_LOG(kInfo) << rt::ToString(running->question.attempt)
-                                                   << ": node " << running->question.node
-                                                   << " does not answer at a barrier: "
-                                                   << EscapeControl(status.error_message());
-                                   }
+                                   if (!status.ok())
+                                     NoteSilent(running->question.node, status.error_message());
                                    Done(running, status.ok());
                                  });
 }
@@ -153,13 +154,14 @@ void BarrierLink::Done(Call* call, bool ok) {
   if (ok) {
     state.emplace();
     state->passed = call->reply.passed();
-    for (const v1::RankArrival& one : call->reply.missing())
-      state->missing.push_back({one.rank(), one.number(), one.ended(), one.node()});
+    for (const v1::RankArrival& rank : call->reply.missing())
+      state->missing.push_back(FromWire(rank));
     for (uint32_t rank : call->reply.ended()) state->ended.push_back(rank);
   }
   barriers_.TakeAnswer(call->question.attempt, state, SteadyClock());
   std::lock_guard lock(mutex_);
-  if (!ok) peers_.erase(call->question.node);  // It may serve elsewhere now.
+  if (ok) silent_.erase(call->question.node);
+  else peers_.erase(call->question.node);  // It may serve elsewhere now.
   calls_.erase(call);
   delete call;
   changed_.notify_all();

@@ -37,6 +37,8 @@ class BarrierLink {
   void Ask(const BarrierQuestion& question);
   void Done(Call* call, bool ok);
   std::shared_ptr<grpc::Channel> PeerOf(uint64_t node);
+  // Says it once, until the node answers.
+  void NoteSilent(uint64_t node, const std::string& why);
 
   Barriers& barriers_;
   const FindPeer find_peer_;
@@ -47,6 +49,7 @@ class BarrierLink {
   bool woken_ = false;
   std::set<Call*> calls_;
   std::map<uint64_t, std::shared_ptr<grpc::Channel>> peers_;  // By node.
+  std::set<uint64_t> silent_;  // Nodes of which it was said that they do not answer.
 };
 
 // nullopt: it is not about an attempt with several ranks.
