@@ -237,8 +237,12 @@ def loop(config):
 trainer = TorchTrainer(loop, train_loop_config={"base": 0.5, "lr": 0.0},
                        scaling_config=ScalingConfig(num_workers=2))
 results = tune.Tuner(trainer, param_space={"train_loop_config": {
-    "lr": tune.grid_search([1.0, 2.0])}}, tune_config=tune.TuneConfig(metric="score", mode="max")
-).fit()
+    "lr": tune.grid_search([1.0, 2.0])}}, tune_config=tune.TuneConfig(metric="score", mode="max"),
+    run_config=RunConfig(name="taken")).fit()
+try:
+    TorchTrainer(loop, run_config=RunConfig(name="taken")).fit()
+except ValueError as error:
+    print("taken:", error)
 print("scores", [each.metrics["score"] for each in results],
       results.get_best_result().config)
 try:
@@ -264,6 +268,7 @@ except train.TrainingFailedError as error:
         self.assertIn("scores [3.5, 6.5] {'train_loop_config': {'lr': 2.0}}", said)
         self.assertIn("'train_lop_config' is not known; did you mean 'train_loop_config'?", said)
         self.assertIn("gpu: ", said)
+        self.assertIn("taken: 'taken' is the name of a search of 2 trials", said)
         self.assertIn("plain 2", said)
         self.assertIn("single 1", said)
         self.assertIn("failed: KeyError True", said)

@@ -108,7 +108,12 @@ class DataParallelTrainer:
             place=place_of_call(),
             is_search=False,
         )
-        [trial] = _trained(request)
+        trials = list(_trained(request))
+        if len(trials) != 1:
+            raise ValueError(
+                f"{run.name!r} is the name of a search of {len(trials)} trials; choose another name"
+            )
+        trial = trials[0]
         if trial.status == "ERROR":
             _raise_failure(trial)
         return Result(trial)
