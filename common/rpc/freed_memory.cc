@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <barrier>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -39,15 +41,34 @@ Bytes ResidentBytes() {
 void GiveBack() {
   ::mallopt(M_TRIM_THRESHOLD, kKeptAfterAttack);
   ::malloc_trim(0);
-  std::barrier all_run(kArenasMax);
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t holding = 0;
+  bool may_free = false;
+  auto visit = [&] {
+    void* block = ::malloc(kLargeBlock);
+    if (block != nullptr) *static_cast<volatile char*>(block) = 0;  // Else both calls are elided.
+    {
+      std::unique_lock lock(mutex);
+      ++holding;
+      changed.notify_all();
+      changed.wait(lock, [&] { return may_free; });
+    }
+    ::free(block);
+  };
   std::vector<std::thread> threads;
-  for (int i = 0; i < kArenasMax; ++i)
-    threads.emplace_back([&all_run] {
-      void* block = ::malloc(kLargeBlock);
-      if (block != nullptr) *static_cast<volatile char*>(block) = 0;  // Else both calls are elided.
-      all_run.arrive_and_wait();
-      ::free(block);
-    });
+  threads.reserve(kArenasMax);
+  try {
+    while (threads.size() < kArenasMax) threads.emplace_back(visit);
+  } catch (const std::system_error&) {
+    // The machine has no more threads: what was not visited is given back another time.
+  }
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return holding == threads.size(); });
+    may_free = true;
+  }
+  changed.notify_all();
   for (std::thread& thread : threads) thread.join();
   KeepFreedMemory();
 }

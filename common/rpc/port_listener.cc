@@ -333,10 +333,10 @@ void PortListener::Impl::HandOver(Number number) {
 
 void PortListener::Impl::DropWaiting(Number number, std::atomic<uint64_t>& counter) {
   const auto waiting = waiting_.find(number);
+  ++counter;  // Before the close: a peer that sees its end is counted.
   ::close(waiting->second.fd);
   waiting_.erase(waiting);
   pending_.Remove(number);
-  ++counter;
 }
 
 void PortListener::Impl::Forget(Number number) {
@@ -374,10 +374,10 @@ void PortListener::Impl::LookAtHandshake(Number number, Handed& handed, Millis n
       pending_.has_ready() && pending_.handshakes().size() >= options_.handshakes_max;
   const bool is_in_the_way = is_crowded && (is_silent || now - handed.handed_at > kCrowdedMax);
   if (is_late || is_in_the_way) {
+    ++timed_out_;
     handed.connection->ShutDown();
     Forget(number);
     freed_.NoteAttack(now);
-    ++timed_out_;
   } else if (IsFruitless(handed, facts, now)) {
     on_fruitless_(*handed.connection);
   }
