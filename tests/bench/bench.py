@@ -42,6 +42,7 @@ BENCHES = {
     "idle": start.idle,
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
+    "fleet": light.fleet,
     "loss": loss.loss,
     "worker_memory": memory.worker_memory,
     "checkpoints": checkpoints.checkpoints,

@@ -16,6 +16,7 @@ from rt_cluster import BIN, note, print_bench
 DISPATCH_NODES, DISPATCH_SLOTS, DISPATCH_TRIALS = 50, 4, 20_000
 MANY_NODES, MANY_TRIALS, MANY_SECONDS = 200, 1_000, 30
 STATUS_CALLS = 100
+FLEET_NODES, FLEET_TRIALS, FLEET_SECONDS = 1_000, 10_000, 60
 
 
 class LightCluster:
@@ -148,3 +149,26 @@ def many_nodes(_peers: bool) -> None:
          f"{(stats['acked_rows'] - rows) / seconds:.0f} reports/s committed; "
          f"status median {statistics.median(took):.1f} ms (the command's own start included), "
          f"Sync median {stats['sync_ms_p50']:.1f} ms; head {head / seconds * 100:.0f} % of a core")
+
+
+def fleet(_peers: bool) -> None:
+    """Status of a head with 1 000 nodes while 10 000 trials report once a second."""
+    with LightCluster(FLEET_NODES, FLEET_TRIALS // FLEET_NODES, reports=True) as cluster:
+        cluster.submit("fleet", "experiment: fleet\ncommand: [/bin/true]\nmetric: loss\nmode: min\n"
+                                f"num_samples: {FLEET_TRIALS}\n")
+        while cluster.experiment()["trials_by_state"]["RUNNING"] < FLEET_TRIALS:
+            time.sleep(0.5)
+        rows, begin = cluster.stats()["acked_rows"], time.monotonic()
+        head, nodes = cluster.cpu_s(cluster.head.pid), cluster.cpu_s(cluster.nodes.pid)
+        time.sleep(FLEET_SECONDS)
+        stats, seconds = cluster.stats(), time.monotonic() - begin
+        head = (cluster.cpu_s(cluster.head.pid) - head) / seconds
+        nodes = (cluster.cpu_s(cluster.nodes.pid) - nodes) / seconds
+        memory = cluster.resident_mb()
+        cluster.rt("exp", "stop", "last")
+    print_bench("fleet_status_p99", stats["status_ms_p99"], "ms", "<=10", "none")
+    note(f"{FLEET_NODES} light workers, {FLEET_TRIALS} trials, "
+         f"{(stats['acked_rows'] - rows) / seconds:.0f} reports/s committed; Status over one "
+         f"connection: median {stats['status_ms_p50']:.1f} ms of {stats['status_calls']} calls; "
+         f"Sync p99 {stats['sync_ms_p99']:.1f} ms; head {memory:.0f} MB")
+    note(f"cores: head {head:.2f}, light workers and their reports {nodes:.2f}")

@@ -6,8 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "common/base/check.h"
 #include "common/base/json.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
@@ -37,21 +41,31 @@ absl::StatusOr<Credentials> Join(v1::ClusterService::Stub& admin, const Argument
   const std::string directory = arguments.directory + "/" + name;
   RT_RETURN_IF_ERROR(EnsureDirectory(directory));
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/token", reply.token(), {.sync = false}));
-  return worker::ReadOrJoin(
-      {arguments.head, directory + "/token", name, directory + "/credentials"});
+  return worker::ReadOrJoin({.head = arguments.head,
+                             .token_file = directory + "/token",
+                             .name = name,
+                             .default_name = "",
+                             .directory = directory + "/credentials"});
 }
 
 using Workers = std::vector<std::unique_ptr<LightWorker>>;
 
-absl::StatusOr<Workers> JoinAll(const Arguments& arguments) {
+using AdminStub = v1::ClusterService::Stub;
+
+absl::StatusOr<std::unique_ptr<AdminStub>> StubOfAdmin(const Arguments& arguments) {
   RT_ASSIGN_OR_RETURN(Credentials admin, ReadCredentials(arguments.admin));
   RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(admin.own.certificate_pem));
-  auto stub = v1::ClusterService::NewStub(
+  return v1::ClusterService::NewStub(
       MakeChannel(arguments.head, admin, identity.cluster_id, false));
+}
+
+absl::StatusOr<Workers> JoinAll(AdminStub& stub, const Arguments& arguments) {
+  RT_ASSIGN_OR_RETURN(Credentials admin, ReadCredentials(arguments.admin));
+  RT_ASSIGN_OR_RETURN(Identity identity, IdentityOf(admin.own.certificate_pem));
   Workers workers;
   for (int i = 0; i < arguments.count; ++i) {
     const std::string name = "light-" + std::to_string(i);
-    RT_ASSIGN_OR_RETURN(Credentials own, Join(*stub, arguments, name));
+    RT_ASSIGN_OR_RETURN(Credentials own, Join(stub, arguments, name));
     workers.push_back(std::make_unique<LightWorker>(
         LightWorkerOptions{arguments.head, own, identity.cluster_id, name, arguments.slots,
                            arguments.reports}));
@@ -72,7 +86,50 @@ void ReportAll(const Workers& workers, const std::atomic<bool>& stopping) {
   }
 }
 
-Json Stats(const Workers& workers) {
+// Asks Status over one connection ten times a second: how long each answer took, in ms.
+class StatusClient {
+ public:
+  explicit StatusClient(AdminStub& stub) : stub_(stub), thread_([this] { Ask(); }) {}
+  ~StatusClient() {
+    stopping_ = true;
+    thread_.join();
+  }
+
+  std::vector<double> TakeLatencies() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(took_, {});
+  }
+
+ private:
+  void Ask() {
+    using Clock = std::chrono::steady_clock;
+    for (auto next = Clock::now(); !stopping_; next += std::chrono::milliseconds(100)) {
+      std::this_thread::sleep_until(next);
+      grpc::ClientContext context;
+      v1::JsonReply reply;
+      const auto begin = Clock::now();
+      RT_CHECK(stub_.Status(&context, v1::Empty(), &reply).ok());
+      const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+      std::lock_guard lock(mutex_);
+      took_.push_back(took.count());
+    }
+  }
+
+  AdminStub& stub_;
+  std::atomic<bool> stopping_{false};
+  std::mutex mutex_;
+  std::vector<double> took_;
+  std::thread thread_;
+};
+
+// The value below which `part` of `values` lie, which are sorted here.
+Json Quantile(std::vector<double>& values, double part) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
+}
+
+Json Stats(const Workers& workers, StatusClient* client) {
   uint64_t syncs = 0, started = 0, rows = 0;
   std::vector<double> late;
   for (const auto& worker : workers) {
@@ -81,34 +138,39 @@ Json Stats(const Workers& workers) {
     rows += worker->acked_rows();
     for (double one : worker->TakeLatencies()) late.push_back(one);
   }
-  std::sort(late.begin(), late.end());
-  auto share = [&](double part) {
-    return late.empty() ? Json() : Json(late[static_cast<size_t>(
-                                       part * static_cast<double>(late.size() - 1))]);
-  };
+  std::vector<double> answers = client == nullptr ? std::vector<double>() : client->TakeLatencies();
   return Json::MakeObject({{"syncs", syncs},
                            {"started", started},
                            {"acked_rows", rows},
-                           {"sync_ms_p50", share(0.5)},
-                           {"sync_ms_p99", share(0.99)}});
+                           {"sync_ms_p50", Quantile(late, 0.5)},
+                           {"sync_ms_p99", Quantile(late, 0.99)},
+                           {"status_calls", static_cast<uint64_t>(answers.size())},
+                           {"status_ms_p50", Quantile(answers, 0.5)},
+                           {"status_ms_p99", Quantile(answers, 0.99)}});
 }
 
 int Main(const Arguments& arguments) {
   PrepareGrpc();
-  absl::StatusOr<Workers> workers = JoinAll(arguments);
+  auto stub = StubOfAdmin(arguments);
+  auto workers = stub.ok() ? JoinAll(**stub, arguments) : absl::StatusOr<Workers>(stub.status());
   if (!workers.ok()) {
     std::fprintf(stderr, "bench_light_workers: %s\n", MessageOf(workers.status()).c_str());
     return 1;
   }
   std::atomic<bool> stopping{false};
   std::thread reporter;
-  if (arguments.reports) reporter = std::thread([&] { ReportAll(*workers, stopping); });
+  std::optional<StatusClient> client;
+  if (arguments.reports) {
+    reporter = std::thread([&] { ReportAll(*workers, stopping); });
+    client.emplace(**stub);
+  }
   std::printf("ready\n");
   std::fflush(stdout);
   for (std::string line; std::getline(std::cin, line);) {
-    std::printf("%s\n", Stats(*workers).Dump().c_str());
+    std::printf("%s\n", Stats(*workers, client ? &*client : nullptr).Dump().c_str());
     std::fflush(stdout);
   }
+  client.reset();
   stopping = true;
   if (reporter.joinable()) reporter.join();
   for (const auto& worker : *workers) worker->Stop();
