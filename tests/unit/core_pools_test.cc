@@ -7,7 +7,8 @@
 #include "head/core/desired.h"
 #include "head/core/draft.h"
 #include "head/core/pools.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
+#include "head/view/why.h"
 
 namespace rt {
 namespace {
