@@ -145,7 +145,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     return verdict;
   }
   const Owner& owner = batch.attempt.owner;
-  const Trial* trial = owner.is_trial() ? FindTrial(draft.state(), owner.trial()) : nullptr;
+  const Trial* trial = ReportingTrial(draft.state(), owner);
   const ExperimentSpec* spec =
       trial == nullptr ? nullptr : &draft.index().experiments.at(trial->id.experiment).spec;
   uint64_t settled = live->accepted[batch.rank];

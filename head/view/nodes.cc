@@ -134,4 +134,11 @@ absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {
   return NodeItem(core, found->second);
 }
 
+absl::StatusOr<Json> RequestedNodeView(const Core& core, const HeadFacts& facts,
+                                       const std::string& name) {
+  for (const Machine* machine : RequestedMachines(core.world.state))
+    if (MachineName(machine->number) == name) return RequestedItem(core, *machine, facts.now);
+  return NotFound("there is no node '" + name + "'");
+}
+
 }  // namespace rt

@@ -340,7 +340,9 @@ static Json RolledBackOf(const Core& core) {
 Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   const State& state = core.world.state;
   Json by_state = Json::MakeObject();
+  size_t present = 0;
   for (const auto& [id, node] : state.nodes) {
+    present += node.gone ? 0 : 1;
     Json& count = by_state[NodeStateName(core, node)];
     count = Json(count.is_null() ? 1 : count.AsInt() + 1);
   }
@@ -369,7 +371,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
       {{"schema", 1},
        {"cluster", std::move(cluster)},
        {"nodes",
-        Json::MakeObject({{"total", Json(state.nodes.size())}, {"by_state", std::move(by_state)}})},
+        Json::MakeObject({{"total", Json(present)}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
        {"pools", PoolListView(core, facts)},
        {"hook_problem", TextOrNull(facts.hook_problem)},

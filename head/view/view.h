@@ -63,6 +63,9 @@ Json NodeListView(const Core& core, const HeadFacts& facts);
 // The unused and unexpired ones, by expiry.
 Json TokenListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId id);
+// A machine that was asked for and has not joined, by the name that its node will have.
+absl::StatusOr<Json> RequestedNodeView(const Core& core, const HeadFacts& facts,
+                                       const std::string& name);
 
 // [{"number", "params"}]: the trials whose configuration the driver is asked for now, each with
 // what the head's own search drew for it.

@@ -345,6 +345,10 @@ TEST_CASE("pools: lists and the status show machines that were asked for") {
   CHECK(first.GetString("pool") == "cpu");
   CHECK(first.GetString("requested_at") == FormatTime(head.now));
   CHECK(first.GetString("reason") == "the provider is asked for it");
+  const auto shown = RequestedNodeView(head.core, facts, "worker-1");
+  REQUIRE(shown.ok());
+  CHECK(*shown == first);
+  CHECK(!RequestedNodeView(head.core, facts, "worker-3").ok());
   head.Do(input::MachinesFailed{1, ProviderError::kRetryLater, "no answer"});
   first = NodeListView(head.core, facts).Find("items")->array().at(0);
   CHECK(first.GetString("reason") ==
