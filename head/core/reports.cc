@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "common/spec/reported.h"
 #include "head/core/answers.h"
+#include "head/core/owner_policy.h"
 #include "head/core/rows_digest.h"
 
 namespace rt {

@@ -370,8 +370,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
-       {"nodes",
-        Json::MakeObject({{"total", Json(present)}, {"by_state", std::move(by_state)}})},
+       {"nodes", Json::MakeObject({{"total", Json(present)}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
        {"pools", PoolListView(core, facts)},
        {"hook_problem", TextOrNull(facts.hook_problem)},

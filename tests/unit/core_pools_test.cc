@@ -378,6 +378,9 @@ TEST_CASE("pools: of the nodes that left, the oldest are forgotten") {
   for (size_t i = 1; i < limits::kGoneNodesKept; ++i)
     REQUIRE(head.Do(input::RemoveNode{join(), "by hand"}).verdict.ok());
   CHECK(head.state().nodes.size() == limits::kGoneNodesKept + 1);
+  const Json nodes = *StatusView(head.core, HeadFacts{.now = head.now}).Find("nodes");
+  CHECK(nodes.GetInt("total") == 1);
+  CHECK(nodes.Find("by_state")->GetInt("GONE") == static_cast<int64_t>(limits::kGoneNodesKept));
   const NodeId last = join();
   ++head.now;
   REQUIRE(head.Do(input::RemoveNode{last, "by hand"}).verdict.ok());
