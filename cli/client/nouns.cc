@@ -160,9 +160,9 @@ absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment) {
 }
 
 absl::StatusOr<Json> ListNodes(HeadClient& client) { return WholeList(client, EachNodePage); }
-absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id) {
+absl::StatusOr<Json> GetNode(HeadClient& client, const std::string& name_or_id) {
   v1::GetNodeRequest request;
-  request.set_name_or_id(std::to_string(id));
+  request.set_name_or_id(name_or_id);
   return client.Ask<v1::ClusterService>(&v1::ClusterService::Stub::GetNode, request);
 }
 v1::TrialRef RefOf(TrialId id) {

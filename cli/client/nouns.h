@@ -37,7 +37,7 @@ absl::Status EachTrialPage(HeadClient& client, uint64_t experiment,
 absl::StatusOr<Json> ListTrials(HeadClient& client, uint64_t experiment);
 absl::StatusOr<Json> GetExperiment(HeadClient& client, uint64_t id);
 absl::StatusOr<Json> ListNodes(HeadClient& client);
-absl::StatusOr<Json> GetNode(HeadClient& client, uint64_t id);
+absl::StatusOr<Json> GetNode(HeadClient& client, const std::string& name_or_id);
 absl::StatusOr<Json> GetTrial(HeadClient& client, TrialId id);
 v1::TrialRef RefOf(TrialId id);
 absl::StatusOr<Json> GetJob(HeadClient& client, uint64_t id);

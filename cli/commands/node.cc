@@ -21,10 +21,17 @@ void NameRuns(Json& node) {
 
 ExitCode RunNodeShow(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
-  RT_ASSIGN_OR_RETURN(std::vector<uint64_t> chosen, ChooseNodes(*client, SelectorOf(invocation)));
+  const std::string selector = SelectorOf(invocation);
+  auto chosen = ChooseNodes(*client, selector);
   std::vector<Json> items;
-  for (uint64_t id : chosen) {
-    RT_ASSIGN_OR_RETURN(Json item, GetNode(*client, id));
+  if (!chosen.ok()) {  // A node that was requested has a name and no number yet.
+    auto requested = GetNode(*client, selector);
+    if (!requested.ok()) return chosen.status();
+    items.push_back(*std::move(requested));
+    return PrintItems(invocation, Noun::kNode, std::move(items));
+  }
+  for (uint64_t id : *chosen) {
+    RT_ASSIGN_OR_RETURN(Json item, GetNode(*client, std::to_string(id)));
     if (invocation.output == Output::kTable) NameRuns(item);
     items.push_back(std::move(item));
   }

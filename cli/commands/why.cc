@@ -67,7 +67,7 @@ ExitCode RunNodeWhy(const Invocation& invocation) {
                                        &v1::ClusterService::Stub::Status, v1::Empty()));
   std::vector<Explained> all;
   for (uint64_t id : chosen) {
-    RT_ASSIGN_OR_RETURN(Json node, GetNode(*client, id));
+    RT_ASSIGN_OR_RETURN(Json node, GetNode(*client, std::to_string(id)));
     std::vector<std::string> lines = WhyNode(node, status["pending"]);
     all.push_back({std::move(node), std::move(lines)});
   }

@@ -7,8 +7,8 @@
 #include "common/base/check.h"
 #include "common/base/status.h"
 #include "head/core/draft.h"
+#include "head/core/names.h"
 #include "head/core/owner_policy.h"
-#include "head/core/view.h"
 
 namespace rt {
 namespace {

@@ -82,10 +82,6 @@ absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input);
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input);
 absl::Status OnDriverListens(Draft& draft, const input::DriverListens& input);
 absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input);
-// What the experiment waits for when it waits for its driver, in one sentence; else empty.
-std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
-// The same for a trial with an undecided row.
-std::string WhyUndecided(const Core& core, const Trial& trial, Millis now);
 
 // trials.cc
 absl::Status OnStopTrial(Draft& draft, const input::StopTrial& input);
@@ -152,12 +148,11 @@ void Place(Draft& draft);
 // now.
 void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
              const AttemptId& start_after);
-// Why the owner waits, in one sentence each; empty when it does not.
+// Why an owner waits, in one sentence each (head/view/why.h); empty when it does not.
 struct Waiting {
   std::string reason;  // Which resource is missing.
   std::string frees;   // What would free it.
 };
-Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
 const ResourceRequest& RequestOf(const World& world, const Owner& owner);
 // Nodes on which the owner must not be placed: those excluded for it, while it fits on another.
 std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
@@ -167,7 +162,10 @@ std::set<NodeId> AvoidedBy(const World& world, const Owner& owner);
 int PriorityOf(const World& world, const Owner& owner);
 // An error when the cluster's configuration says which nodes there can be, and the request fits
 // neither on one of them nor on a node that joined otherwise. Without a configuration a larger node
-// may join at any time: then the owner waits, and WhyWaiting says for what.
+// may join at any time: then the owner waits, and WhyWaiting (head/view/why.h) says for what.
 absl::Status CheckPossible(const Core& core, const ResourceRequest& wanted);
+// OK when the request fits on the known nodes, or on those that the configuration can bring, when
+// they are empty; also when no node is known yet.
+absl::Status CheckFits(const Core& core, const ResourceRequest& wanted);
 
 }  // namespace rt

@@ -1,7 +1,5 @@
-// Driver hooks: what the user wrote in Python (searchers, schedulers, stoppers, callbacks) runs in
-// the driver, which reads the journal's records of its experiment and answers them in order. An
-// open question is state: a missing trial, an undecided row. A driver that is away delays only what
-// waits for an answer; when it comes back, the questions are still open.
+#include "head/core/driver_hooks.h"
+
 #include <algorithm>
 #include <set>
 
@@ -10,7 +8,6 @@
 #include "common/base/strings.h"
 #include "common/spec/journalled_spec.h"
 #include "head/core/answers.h"
-#include "head/core/view.h"
 
 namespace rt {
 namespace {
@@ -156,15 +153,6 @@ void TakeSuggestions(const World& world, const input::AnswerQuestions& input,
   }
 }
 
-bool IsAway(const Core& core, ExperimentId id, Millis now) {
-  auto heard = core.soft.drivers.find(id);
-  return heard == core.soft.drivers.end() || now - heard->second > limits::kDriverAwayAfter;
-}
-
-std::string WaitText(const std::string& what) {
-  return "waits for its driver, which is away, to " + what + ": run the script again";
-}
-
 }  // namespace
 
 absl::Status OnAttachDriver(Draft& draft, const input::AttachDriver& input) {
@@ -218,6 +206,11 @@ absl::Status OnAnswerQuestions(Draft& draft, const input::AnswerQuestions& input
   return absl::OkStatus();
 }
 
+bool IsDriverAway(const Core& core, ExperimentId id, Millis now) {
+  auto heard = core.soft.drivers.find(id);
+  return heard == core.soft.drivers.end() || now - heard->second > limits::kDriverAwayAfter;
+}
+
 std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   const Experiment& experiment = world.state.experiments.at(id);
   const ExperimentIndex& index = world.index.experiments.at(id);
@@ -239,46 +232,6 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   count = std::min<uint64_t>(count, total > made ? total - made : 0);
   for (size_t i = 0; i < count; ++i) numbers.push_back(static_cast<uint32_t>(made + i));
   return numbers;
-}
-
-Json AskedView(const Core& core, ExperimentId id) {
-  const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
-  Json list = Json::MakeArray();
-  for (uint32_t number : AskedNumbers(core.world, id)) {
-    auto drawn =
-        SearcherOf(spec).Propose(spec, core.world.state.experiments.at(id).seed, number);
-    list.Append(Json::MakeObject(
-        {{"number", number}, {"params", drawn ? *std::move(drawn) : Json::MakeObject()}}));
-  }
-  return list;
-}
-
-std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
-  const Experiment& experiment = core.world.state.experiments.at(id);
-  // Most experiments ask nothing: their trials, which may be thousands, are not looked at.
-  if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
-  if (!experiment.is_searching() || !IsAway(core, id, now)) return "";
-  const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
-  if (!asked.empty()) return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
-  const ExperimentIndex& index = core.world.index.experiments.at(id);
-  for (uint32_t number : index.pending) {
-    const Trial& trial = experiment.trials.at(number);
-    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
-      return WaitText("select when trial " + ToString(trial.id) + " runs");
-  }
-  for (uint32_t number : index.live) {
-    std::string why = WhyUndecided(core, experiment.trials.at(number), now);
-    if (!why.empty()) return why;
-  }
-  return "";
-}
-
-std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
-  const Attempt* live = trial.runs.live();
-  if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
-  if (!IsAway(core, trial.id.experiment, now)) return "";
-  return WaitText("decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
-                  ToString(trial.id));
 }
 
 }  // namespace rt

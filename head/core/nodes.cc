@@ -7,7 +7,7 @@
 #include "head/core/backfill.h"
 #include "head/core/draft.h"
 #include "head/core/incarnations.h"
-#include "head/core/view.h"
+#include "head/core/names.h"
 
 namespace rt {
 namespace {

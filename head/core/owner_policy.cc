@@ -57,6 +57,11 @@ const ExperimentIndex* ExperimentOf(const World& world, const Owner& owner) {
   return ExperimentOf(const_cast<World&>(world), owner);
 }
 
+const Trial* ReportingTrial(const State& state, const Owner& owner) {
+  const OwnerPolicy& policy = PolicyOf(owner);
+  return policy.trial == nullptr ? nullptr : policy.trial(state, owner);
+}
+
 uint32_t RanksOf(const World& world, const Owner& owner, const Attempt& attempt) {
   return attempt.ranks != 0 ? attempt.ranks : RequestOf(world, owner).ranks;
 }

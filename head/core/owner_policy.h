@@ -31,6 +31,9 @@ struct OwnerPolicy {
   // Why it does not run although there may be capacity; null: there is never such a reason.
   Waiting (*why_held)(const World& world, const Owner& owner) = nullptr;
 
+  // The trial whose rows its programs report; null, or nothing returned: rows decide nothing.
+  const Trial* (*trial)(const State& state, const Owner& owner) = nullptr;
+
   // Called by Apply. `rows` and `checkpoint` are null where its programs neither report nor save:
   // such an attempt is not asked to save before its node goes.
   void (*apply_placed)(World& world, const event::AttemptPlaced& event, Millis at) = nullptr;
@@ -66,6 +69,9 @@ bool IsOver(const State& state, const Owner& owner);
 // The experiment whose limits, rules and priority hold for the owner; null: none.
 ExperimentIndex* ExperimentOf(World& world, const Owner& owner);
 const ExperimentIndex* ExperimentOf(const World& world, const Owner& owner);
+
+// The trial whose rows the owner's programs report; null: none.
+const Trial* ReportingTrial(const State& state, const Owner& owner);
 
 // The ranks of one of its attempts.
 uint32_t RanksOf(const World& world, const Owner& owner, const Attempt& attempt);

@@ -6,7 +6,6 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "head/autoscale/planner.h"
 #include "head/core/draft.h"
 #include "head/core/places.h"
 
@@ -265,32 +264,13 @@ void ReviewPools(Draft& draft) {
   RequestMachines(draft);
 }
 
-std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis now) {
-  const State& state = core.world.state;
-  std::vector<std::string> said;
+std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now) {
+  std::vector<PoolNow> pools;
   for (const auto& [name, spec] : core.soft.pools) {
-    const PoolNow pool = PoolOf(core, spec, now);
-    if (!PoolCouldHold(pool, wanted)) continue;
-    const auto trouble = state.pools.find(name);
-    std::string what;
-    if (trouble != state.pools.end()) {
-      const Millis left = std::max<Millis>(0, trouble->second.retry_at - now);
-      what = std::string(NameOf(trouble->second.error)) + " (" + trouble->second.reason +
-             "), tried again in " + std::to_string((left + 999) / 1'000) + " s";
-    } else if (pool.pending > 0) {
-      what = std::to_string(pool.pending) + (pool.pending == 1 ? " machine" : " machines") +
-             " requested";
-    } else if (pool.live >= spec.max_workers) {
-      what = "at max_workers " + std::to_string(spec.max_workers);
-    } else {
-      what = "a machine is about to be requested";
-    }
-    std::string& text = said.emplace_back("pool ");
-    text += name;
-    text += ": ";
-    text += what;
+    PoolNow pool = PoolOf(core, spec, now);
+    if (PoolCouldHold(pool, wanted)) pools.push_back(std::move(pool));
   }
-  return Join(said, "; ");
+  return pools;
 }
 
 }  // namespace rt

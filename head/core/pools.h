@@ -1,6 +1,6 @@
-// Machines by demand: what the head wants of the provider, as a function of the state, and what
-// people are told. Step's part is in pools.cc: it decides when machines are asked for and released.
-// Nothing here calls a provider; head/service/node_reconciler.h does.
+// Machines by demand: what the head wants of the provider, as a function of the state. Step's part
+// is in pools.cc: it decides when machines are asked for and released. Nothing here calls a
+// provider; head/service/node_reconciler.h does.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "head/autoscale/planner.h"
 #include "head/core/core.h"
 
 namespace rt {
@@ -37,7 +38,7 @@ ProviderWishes WishesOf(const Core& core, Millis now);
 // Whether the machine may join: it was asked for and is not released.
 absl::Status CheckMayJoin(const State& state, uint64_t machine);
 
-// "pool worker: 2 machines requested", or why none is; empty when no pool could hold the request.
-std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis now);
+// The pools of which a node could hold the request.
+std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now);
 
 }  // namespace rt

@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "common/spec/reported.h"
 #include "head/core/answers.h"
+#include "head/core/owner_policy.h"
 #include "head/core/rows_digest.h"
 
 namespace rt {
@@ -145,7 +146,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     return verdict;
   }
   const Owner& owner = batch.attempt.owner;
-  const Trial* trial = owner.is_trial() ? FindTrial(draft.state(), owner.trial()) : nullptr;
+  const Trial* trial = ReportingTrial(draft.state(), owner);
   const ExperimentSpec* spec =
       trial == nullptr ? nullptr : &draft.index().experiments.at(trial->id.experiment).spec;
   uint64_t settled = live->accepted[batch.rank];

@@ -133,6 +133,7 @@ const OwnerPolicy kTrialPolicy = {
     .request = RequestOfTrial,
     .experiment = ExperimentOfTrial,
     .why_held = WhyHeld,
+    .trial = [](const State& state, const Owner& owner) { return FindTrial(state, owner.trial()); },
     .apply_placed = ApplyPlaced,
     .apply_ended = ApplyEnded,
     .apply_rows = ApplyRowsOfTrial,

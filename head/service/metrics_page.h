@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/rpc/port_listener.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 
 namespace rt {
 

@@ -91,11 +91,16 @@ void Operations::Post(Input input, JsonDone done) {
 }
 
 void Operations::GetNode(const std::string& name_or_id, JsonDone done) {
-  Ask([name_or_id](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
-    NodeId id = NodeNamed(core, name_or_id);
-    if (id.value == 0) return NotFound("there is no node '" + name_or_id + "'");
-    return NodeView(core, facts, id);
-  }, std::move(done));
+  Ask(
+      [name_or_id](const Core& core, const HeadFacts& facts) -> absl::StatusOr<Json> {
+        const NodeId id = NodeNamed(core, name_or_id);
+        const auto known = core.world.state.nodes.find(id);
+        if (known != core.world.state.nodes.end() && !known->second.gone)
+          return NodeView(core, facts, id);
+        absl::StatusOr<Json> requested = RequestedNodeView(core, facts, name_or_id);
+        return requested.ok() || id.value == 0 ? requested : NodeView(core, facts, id);
+      },
+      std::move(done));
 }
 
 void Operations::FindExperiment(NewExperiment request, JsonDone done) {

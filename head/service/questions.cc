@@ -4,9 +4,9 @@
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
 #include "head/core/event_table.h"
-#include "head/core/view_parts.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
+#include "head/view/parts.h"
 
 namespace rt {
 namespace {

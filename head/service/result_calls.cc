@@ -2,8 +2,8 @@
 
 #include "common/base/limits.h"
 #include "common/base/status.h"
-#include "head/core/view.h"
 #include "head/service/result_files.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

@@ -14,8 +14,8 @@
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
 #include "common/run/result_roots.h"
-#include "head/core/view.h"
 #include "head/loop/head_loop.h"
+#include "head/view/view.h"
 
 namespace rt {
 

@@ -8,7 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

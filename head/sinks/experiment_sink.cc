@@ -6,7 +6,7 @@
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/run/failpoint.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

@@ -12,10 +12,10 @@
 #include "common/base/status.h"
 #include "common/run/failpoint.h"
 #include "common/run/io_pool.h"
-#include "head/core/view.h"
 #include "head/journal/replay.h"
 #include "head/sinks/cursor.h"
 #include "head/sinks/experiment_sink.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 #include "tests/bench/fleet.h"
 
 namespace rt::bench {

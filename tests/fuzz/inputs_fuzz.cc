@@ -1,6 +1,8 @@
 // Bytes as a course of inputs for the core. Whatever comes, the invariants hold, every event is
 // written to bytes and read back the same, and a shadow that only replays the events is, at the
 // end, byte for byte in the same state.
+#include <algorithm>
+
 #include "common/base/check.h"
 #include "head/core/core.h"
 #include "head/journal/codec.h"
@@ -21,6 +23,8 @@ const char* const kSpecs[] = {
         "resources":{"cpu":2},"checkpoints":{"num_to_keep":1,"score_attribute":"loss"}})",
     R"({"experiment":"e","command":["t"],"fail_fast":true,"num_samples":2,
         "resources":{"cpu":1,"gpu":0.5}})",
+    R"({"experiment":"e","command":["t"],"metric":"loss","mode":"min","num_samples":4,
+        "space":{"x":{"uniform":[0,1]}},"search":{"tpe":{"startup_trials":1}}})",
 };
 const char* const kMetrics[] = {R"({"loss":0.5})", R"({"loss":"NaN"})", R"({"loss":2,"a":{"b":1}})",
                                 "{}", R"({"loss":"text"})"};
@@ -117,10 +121,25 @@ class Course {
             static_cast<TrialAction>(drawn / 3 % 3), static_cast<TrialAction>(drawn / 9)};
   }
 
+  // What a lane says: mostly about the next trial of this head, and sometimes about another.
+  Input AnyProposal() {
+    const State& state = core_.world.state;
+    input::LaneAnswered answered{.experiment = AnyExperiment(), .epoch = state.epoch};
+    const auto known = state.experiments.find(answered.experiment);
+    const size_t made = known == state.experiments.end() ? 0 : known->second.trials.size();
+    answered.from = static_cast<uint32_t>(bytes_.Below(4) == 0 ? bytes_.Below(4) : made);
+    if (bytes_.Below(8) == 0) --answered.epoch;
+    answered.observed_through = state.seq + bytes_.Below(3) - std::min<uint64_t>(1, state.seq);
+    for (uint64_t left = 1 + bytes_.Below(3); left > 0; --left)
+      answered.points.push_back({R"({"x":0.)" + std::to_string(bytes_.Below(10)) + "}",
+                                 bytes_.Below(4) == 0 ? "it threw" : ""});
+    return answered;
+  }
+
   Input Next() {
-    switch (bytes_.Below(20)) {
+    switch (bytes_.Below(21)) {
       case 0:
-        return input::CreateExperiment{"ann", JobId{bytes_.Below(2)}, kSpecs[bytes_.Below(4)],
+        return input::CreateExperiment{"ann", JobId{bytes_.Below(2)}, kSpecs[bytes_.Below(5)],
                                        Key(), bytes_.Byte(), "/results"};
       case 1:
         return input::SubmitJob{"ann", R"({"name":"j","argv":["p"]})", Key()};
@@ -159,6 +178,8 @@ class Course {
       case 15:
       case 16:
         return AnyReport();
+      case 17:
+        return AnyProposal();
       default:
         return AnySync();
     }

@@ -27,6 +27,7 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   pool | wishes | created | failed | listed | terminated   see provider_commands.h
+//   ask | propose                    see lane_commands.h
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -36,7 +37,9 @@
 #include "common/base/log.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
+#include "head/view/why.h"
+#include "tests/scenario/lane_commands.h"
 #include "tests/scenario/print.h"
 #include "tests/scenario/provider_commands.h"
 #include "tests/scenario/words.h"
@@ -109,6 +112,7 @@ class Story {
   bool OnNode(const std::string& verb, std::istream& words);
   bool Drain(const std::string& verb, std::istream& words);
   bool Provide(const std::string& verb, std::istream& words);
+  bool OnLane(const std::string& verb, std::istream& words);
   void Why(std::istream& words);
   void Submit(const std::string& verb, std::istream& words);
 
@@ -117,6 +121,7 @@ class Story {
   std::vector<Record> log_;
   std::vector<std::string> out_;
   std::vector<PoolSpec> pools_;
+  StoryLane lane_;
   std::map<std::string, NodeSide> nodes_;
   uint64_t answered_from_ = 0, answered_through_ = 0;  // The span of the last answer.
 };
@@ -143,6 +148,7 @@ void Story::Wait(Millis span) {
       if (!node.silent && now_ % 500 == 0) Sync(node);
     }
     Give(input::Tick{});
+    for (const input::LaneAnswered& late : lane_.Overdue(core_, now_)) Give(late);
   }
 }
 
@@ -152,6 +158,7 @@ void Story::Crash() {
   const bool same = CanonicalDump(fresh.world.state) == CanonicalDump(core_.world.state);
   out_.push_back(same ? "replayed: the same state" : "replayed: ANOTHER STATE");
   core_ = std::move(fresh);
+  lane_.Crash();
   StartHead();
 }
 
@@ -243,21 +250,6 @@ void Story::Stop(std::istream& words) {
   } else {
     Give(input::StopExperiment{{std::stoull(id)}, "by hand"});
   }
-}
-
-// What follows `resume exp N`: [failed=FATE] [unfinished=FATE] [finished=FATE]
-input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words) {
-  input::ResumeExperiment resume{experiment};
-  for (std::string word; words >> word;) {
-    const std::vector<std::string> said = Split(word, '=');
-    const auto action = said.back() == "keep"    ? input::ResumeExperiment::TrialAction::kLeave
-                        : said.back() == "retry" ? input::ResumeExperiment::TrialAction::kResume
-                                                 : input::ResumeExperiment::TrialAction::kRestart;
-    if (said[0] == "failed") resume.failed = action;
-    if (said[0] == "unfinished") resume.unfinished = action;
-    if (said[0] == "finished") resume.finished = action;
-  }
-  return resume;
 }
 
 void Story::Change(const std::string& verb, std::istream& words) {
@@ -372,6 +364,17 @@ bool Story::Provide(const std::string& verb, std::istream& words) {
   return true;
 }
 
+bool Story::OnLane(const std::string& verb, std::istream& words) {
+  if (verb == "ask") {
+    for (std::string& line : lane_.Ask(core_, now_)) out_.push_back(std::move(line));
+  } else if (verb == "propose") {
+    if (const std::optional<Input> answer = lane_.Answer(words)) Give(*answer);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Story::Why(std::istream& words) {
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
   const Owner owner = noun == "job" ? Owner::Of(JobId{std::stoull(id)})
@@ -440,7 +443,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Crash();
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
-  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words)) {
+  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words) &&
+             !OnLane(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});

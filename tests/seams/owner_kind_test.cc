@@ -4,6 +4,7 @@
 
 #include "head/core/index.h"
 #include "head/core/owner_policy.h"
+#include "head/view/why.h"
 
 using namespace rt;
 

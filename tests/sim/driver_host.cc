@@ -1,6 +1,6 @@
 #include "tests/sim/driver_host.h"
 
-#include "head/core/view.h"
+#include "head/core/driver_hooks.h"
 
 namespace rt::sim {
 

@@ -40,13 +40,14 @@ LAYERS: dict[str, set[str]] = {
     "head/autoscale": {"common/base", "common/spec"},
     "head/core": {"common/base", "common/spec", "common/search", "common/decide",
                   "common/algorithms", "head/elastic", "head/autoscale"},
+    "head/view": {"common/base", "common/spec", "common/algorithms", "head/core"},
     "head/journal": {"common/base", "common/spec", "common/run", "common/cas", "common/wire",
                      "head/core"},
     "head/loop": {"common/base", "common/spec", "common/run", "head/core", "head/journal"},
-    "head/sinks": {"common/base", "common/spec", "common/run", "head/core", "head/journal",
-                   "head/loop"},
+    "head/sinks": {"common/base", "common/spec", "common/run", "head/core", "head/view",
+                   "head/journal", "head/loop"},
     "head/service": {"common/base", "common/spec", "common/run", "common/cas", "common/rpc",
-                     "head/core", "head/journal", "head/loop", "head/sinks",
+                     "head/core", "head/view", "head/journal", "head/loop", "head/sinks",
                      "common/provider"},
     "head": {"common/*", "head/*"},
     "worker/core": {"common/base", "common/spec"},
@@ -81,8 +82,8 @@ LAYERS: dict[str, set[str]] = {
 }
 
 # Folders that know no clock, thread, socket, file or generator.
-PURE = {"head/core", "common/search", "common/decide", "common/algorithms", "head/elastic",
-        "head/autoscale", "worker/core", "common/spec"}
+PURE = {"head/core", "head/view", "common/search", "common/decide", "common/algorithms",
+        "head/elastic", "head/autoscale", "worker/core", "common/spec"}
 PURE_STD_BANNED = {
     "thread", "mutex", "shared_mutex", "condition_variable", "future", "atomic", "random", "chrono",
     "ctime", "time.h", "unordered_map", "unordered_set", "fstream", "iostream", "filesystem",
@@ -92,6 +93,12 @@ PURE_TOKENS_BANNED = re.compile(
     r"\b(unordered_\w+|getenv|secure_getenv|gettimeofday|clock_gettime|random_device|mt19937\w*|"
     r"ifstream|ofstream|fopen|std::(?:chrono|thread|mutex|jthread|async|rand)|srand)\b"
     r"|\btime\s*\(\s*(?:nullptr|NULL|0)\s*\)")
+
+# head/view only reads: it names neither what changes the state nor a state that is not const.
+READS_ONLY = "head/view/"
+WRITES = re.compile(r"\bDraft\b|\b(?:Step|Apply)\s*\("
+                    r"|(?<!const )\b(?:Core|World|State|Soft|Index|Experiment|Trial|Job|Node|Runs)"
+                    r"\s*&")
 
 # Third-party header -> folders ("x/" for all below) and files that may include it.
 THIRD_PARTY: list[tuple[str, re.Pattern[str], tuple[str, ...]]] = [
@@ -206,6 +213,15 @@ def check_layers(tree: Tree) -> None:
             code = strip(text)
             for match in PURE_TOKENS_BANNED.finditer(code):
                 tree.say(path, line_of(code, match.start()), f"{match.group(0)} in a pure folder")
+
+
+def check_reads_only(tree: Tree) -> None:
+    for path, text in tree.cpp().items():
+        if path.startswith(READS_ONLY):
+            code = strip(text)
+            for match in WRITES.finditer(code):
+                tree.say(path, line_of(code, match.start()),
+                         f"{match.group(0)} in {READS_ONLY}, which only reads the state")
 
 
 def check_third_party(tree: Tree, path: str, line: int, header: str) -> None:
@@ -375,8 +391,9 @@ def check_imports(tree: Tree) -> None:
 
 def check_all(root: Path) -> list[str]:
     tree = Tree(root)
-    for check in (check_layers, check_shell, check_regex, check_lengths, check_marks,
-                  check_hidden_tests, check_words, check_targets, check_events, check_imports):
+    for check in (check_layers, check_reads_only, check_shell, check_regex, check_lengths,
+                  check_marks, check_hidden_tests, check_words, check_targets, check_events,
+                  check_imports):
         check(tree)
     return sorted(set(tree.found))
 

@@ -1,6 +1,7 @@
 // Gangs: where several bundles go, all or nothing, and what is said while they wait.
 #include "head/core/draft.h"
 #include "head/core/places.h"
+#include "head/view/why.h"
 #include "tests/unit/core_story.h"
 
 using namespace rt;

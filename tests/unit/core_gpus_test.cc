@@ -2,6 +2,7 @@
 #include "head/core/devices.h"
 #include "head/core/draft.h"
 #include "head/core/places.h"
+#include "head/view/why.h"
 #include "tests/unit/core_story.h"
 
 using namespace rt;

@@ -7,7 +7,8 @@
 #include "head/core/desired.h"
 #include "head/core/draft.h"
 #include "head/core/pools.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
+#include "head/view/why.h"
 
 namespace rt {
 namespace {
@@ -344,6 +345,10 @@ TEST_CASE("pools: lists and the status show machines that were asked for") {
   CHECK(first.GetString("pool") == "cpu");
   CHECK(first.GetString("requested_at") == FormatTime(head.now));
   CHECK(first.GetString("reason") == "the provider is asked for it");
+  const auto shown = RequestedNodeView(head.core, facts, "worker-1");
+  REQUIRE(shown.ok());
+  CHECK(*shown == first);
+  CHECK(!RequestedNodeView(head.core, facts, "worker-3").ok());
   head.Do(input::MachinesFailed{1, ProviderError::kRetryLater, "no answer"});
   first = NodeListView(head.core, facts).Find("items")->array().at(0);
   CHECK(first.GetString("reason") ==
@@ -373,6 +378,9 @@ TEST_CASE("pools: of the nodes that left, the oldest are forgotten") {
   for (size_t i = 1; i < limits::kGoneNodesKept; ++i)
     REQUIRE(head.Do(input::RemoveNode{join(), "by hand"}).verdict.ok());
   CHECK(head.state().nodes.size() == limits::kGoneNodesKept + 1);
+  const Json nodes = *StatusView(head.core, HeadFacts{.now = head.now}).Find("nodes");
+  CHECK(nodes.GetInt("total") == 1);
+  CHECK(nodes.Find("by_state")->GetInt("GONE") == static_cast<int64_t>(limits::kGoneNodesKept));
   const NodeId last = join();
   ++head.now;
   REQUIRE(head.Do(input::RemoveNode{last, "by hand"}).verdict.ok());

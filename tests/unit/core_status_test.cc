@@ -1,5 +1,6 @@
 // What Status leaves out, and why things wait in lists of many.
 #include "head/core/draft.h"
+#include "head/view/why.h"
 #include "tests/unit/core_story.h"
 
 using namespace rt;

@@ -8,7 +8,7 @@
 #include "head/core/answer_checker.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 
 namespace rt {
 

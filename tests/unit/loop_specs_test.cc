@@ -4,9 +4,9 @@
 
 #include "common/run/files.h"
 #include "common/spec/journalled_spec.h"
-#include "head/core/view.h"
 #include "head/journal/codec.h"
 #include "head/journal/replay.h"
+#include "head/view/view.h"
 #include "tests/unit/loop_harness.h"
 
 using namespace rt;

@@ -1,16 +1,15 @@
 // The sinks over a journal on disk: stopped and started anywhere, they leave every row once.
 #include <catch2/catch.hpp>
-
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <mutex>
 
-#include "head/core/view.h"
 #include "head/journal/sqlite_journal.h"
 #include "head/sinks/cursor.h"
 #include "head/sinks/result_sinks.h"
+#include "head/view/view.h"
 #include "tests/bench/fleet.h"
 #include "tests/temp_dir.h"
 

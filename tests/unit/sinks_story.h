@@ -2,7 +2,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
@@ -12,9 +11,9 @@
 
 #include "common/base/strings.h"
 #include "head/core/core.h"
-#include "head/core/view.h"
 #include "head/journal/memory_journal.h"
 #include "head/sinks/result_sinks.h"
+#include "head/view/view.h"
 #include "tests/temp_dir.h"
 
 namespace rt {

@@ -4,38 +4,29 @@
 
 #include "common/base/status.h"
 #include "head/core/draft.h"
-#include "head/core/view.h"
-#include "head/core/view_parts.h"
-#include "head/core/wait_reasons.h"
+#include "head/view/parts.h"
+#include "head/view/view.h"
+#include "head/view/wait_reasons.h"
+#include "head/view/why.h"
 
 namespace rt {
 namespace {
 
-constexpr size_t kFixedBytes = 1'000;       // Of a trial as JSON, without params and metrics.
-constexpr size_t kTagBytesMax = 130;        // It is in every row; Ray cuts its names there too.
+constexpr size_t kFixedBytes = 1'000;  // Of a trial as JSON, without params and metrics.
+constexpr size_t kTagBytesMax = 130;   // It is in every row; Ray cuts its names there too.
 
 const char* OutcomeName(AttemptOutcome outcome) {
   switch (outcome) {
-    case AttemptOutcome::kSucceeded:
-      return "SUCCEEDED";
-    case AttemptOutcome::kFailed:
-      return "FAILED";
-    case AttemptOutcome::kLost:
-      return "LOST";
-    case AttemptOutcome::kStopped:
-      return "STOPPED";
-    case AttemptOutcome::kLaunchFailed:
-      return "LAUNCH_FAILED";
-    case AttemptOutcome::kSuspended:
-      return "SUSPENDED";
-    case AttemptOutcome::kPreempted:
-      return "PREEMPTED";
-    case AttemptOutcome::kHung:
-      return "HUNG";
-    case AttemptOutcome::kWithdrawn:
-      return "WITHDRAWN";
-    case AttemptOutcome::kNone:
-      break;
+    case AttemptOutcome::kSucceeded: return "SUCCEEDED";
+    case AttemptOutcome::kFailed: return "FAILED";
+    case AttemptOutcome::kLost: return "LOST";
+    case AttemptOutcome::kStopped: return "STOPPED";
+    case AttemptOutcome::kLaunchFailed: return "LAUNCH_FAILED";
+    case AttemptOutcome::kSuspended: return "SUSPENDED";
+    case AttemptOutcome::kPreempted: return "PREEMPTED";
+    case AttemptOutcome::kHung: return "HUNG";
+    case AttemptOutcome::kWithdrawn: return "WITHDRAWN";
+    case AttemptOutcome::kNone: break;
   }
   return "RUNNING";
 }
@@ -77,8 +68,7 @@ Waiting WaitingOf(const Core& core, const Trial& trial, Millis now, WaitReasons&
   return reasons.Of(Owner::Of(trial.id));
 }
 
-Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial,
-               WaitReasons& reasons) {
+Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial, WaitReasons& reasons) {
   const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
   uint32_t attempt = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.back().number;
@@ -97,8 +87,8 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial,
   item.Set("attempt", attempt == 0 ? Json() : Json(attempt));
   item.Set("node_ids", NodeIdsOf(trial.runs));
   item.Set("step", trial.last.seq == 0 ? Json() : NumberOrInt(trial.last.iteration));
-  item.Set("metrics", trial.last.seq == 0 ? Json()
-                                          : FillResult(core, trial, attempt, LastRow(trial)));
+  item.Set("metrics",
+           trial.last.seq == 0 ? Json() : FillResult(core, trial, attempt, LastRow(trial)));
   Json best;
   if (trial.has_best)
     best = Json::MakeObject({{"value", trial.best}, {"step", NumberOrInt(trial.best_iteration)}});
@@ -196,8 +186,8 @@ const Json* ValueAt(const Json& tree, const std::vector<PathStep>& path) {
 std::string TagText(const Json& value) {
   if (value.is_double()) {
     char text[400];  // The largest has 309 digits before its point.
-    const auto end = std::to_chars(text, std::end(text), value.AsDouble(),
-                                   std::chars_format::fixed, 4);
+    const auto end =
+        std::to_chars(text, std::end(text), value.AsDouble(), std::chars_format::fixed, 4);
     return {text, end.ptr};
   }
   std::string said = value.is_string() ? value.AsString() : value.Dump();
@@ -280,14 +270,10 @@ Json AttemptsOf(const State& state, const Runs& runs) {
 
 const char* TrialStateName(const Core& core, const Trial& trial) {
   switch (trial.end) {
-    case TrialEnd::kCompleted:
-      return "COMPLETED";
-    case TrialEnd::kStopped:
-      return "STOPPED";
-    case TrialEnd::kFailed:
-      return "FAILED";
-    case TrialEnd::kNone:
-      break;
+    case TrialEnd::kCompleted: return "COMPLETED";
+    case TrialEnd::kStopped: return "STOPPED";
+    case TrialEnd::kFailed: return "FAILED";
+    case TrialEnd::kNone: break;
   }
   if (trial.stop_cause != StopCause::kNone) return "STOPPING";
   const Attempt* live = trial.runs.live();
@@ -296,25 +282,6 @@ const char* TrialStateName(const Core& core, const Trial& trial) {
   const bool paused = trial.pause_cause != PauseCause::kNone ||
                       core.world.state.experiments.at(trial.id.experiment).paused;
   return paused ? "PAUSED" : "PENDING";
-}
-
-std::string TrialName(const Experiment& experiment, const ExperimentIndex& index,
-                      uint32_t number) {
-  const ExperimentSpec& spec = index.spec;
-  if (const std::string& own = experiment.trials.at(number).name; !own.empty()) return own;
-  std::string digits = std::to_string(number);
-  digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
-  std::string suffix = "_" + std::to_string(experiment.id.value) + "_" + digits;
-  std::string name = spec.trainable.empty() ? spec.name : spec.trainable;
-  for (char& c : name)
-    if (c == '/' || c == '\0') c = '_';
-  return name + suffix;
-}
-
-std::string TrialDirectory(const Experiment& experiment, const ExperimentIndex& index,
-                           uint32_t number) {
-  const std::string& own = experiment.trials.at(number).directory;
-  return experiment.results_dir + "/" + (own.empty() ? TrialName(experiment, index, number) : own);
 }
 
 absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
@@ -352,11 +319,10 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   const ResourceRequest& request = RequestOf(core.world, Owner::Of(id));
   item.Set("resources", ToJson(request));
   Waiting waiting = WaitingOf(core, *trial, facts.now, reasons);
-  item.Set("waiting", waiting.reason.empty()
-                          ? Json()
-                          : Json::MakeObject({{"reason", waiting.reason},
-                                              {"needs", ToJson(request)},
-                                              {"frees", waiting.frees}}));
+  item.Set("waiting", waiting.reason.empty() ? Json()
+                                             : Json::MakeObject({{"reason", waiting.reason},
+                                                                 {"needs", ToJson(request)},
+                                                                 {"frees", waiting.frees}}));
   item.Set("attempts", AttemptsOf(core.world.state, trial->runs));
   item.Set("checkpoints", CheckpointsOf(core.world.state, trial->runs));
   item.Set("outputs", OutputsOf(trial->runs));

@@ -1,5 +1,5 @@
 // How large the items of a page are.
-#include "head/core/view_parts.h"
+#include "head/view/parts.h"
 
 namespace rt {
 namespace {

@@ -1,5 +1,6 @@
 // Read models: the JSON of shared command lines and drivers (`rt … -o json`), one function per
-// noun, computed on the core thread from a consistent state. The field names are a contract
+// noun, computed on the core thread from a consistent state. This folder only reads: nothing in it
+// changes the state, and the core does not include it. The field names are a contract
 // (docs/user-guide.md, "JSON").
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "head/core/core.h"
+#include "head/core/names.h"
 
 namespace rt {
 
@@ -49,8 +51,7 @@ struct TrialSpan {
   std::optional<ExperimentId> experiment;
   std::optional<TrialId> from;
 };
-absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts,
-                                   const TrialSpan& span);
+absl::StatusOr<Json> TrialListView(const Core& core, const HeadFacts& facts, const TrialSpan& span);
 absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId id);
 Json JobPageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 Json JobListView(const Core& core, const HeadFacts& facts);
@@ -62,21 +63,18 @@ Json NodeListView(const Core& core, const HeadFacts& facts);
 // The unused and unexpired ones, by expiry.
 Json TokenListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts& facts, NodeId id);
+// A machine that was asked for and has not joined, by the name that its node will have.
+absl::StatusOr<Json> RequestedNodeView(const Core& core, const HeadFacts& facts,
+                                       const std::string& name);
 
-// The trials whose configuration the driver is asked for now, by number.
-std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
-// [{"number", "params"}]: the same, each with what the head's own search drew for it.
+// [{"number", "params"}]: the trials whose configuration the driver is asked for now, each with
+// what the head's own search drew for it.
 Json AskedView(const Core& core, ExperimentId id);
 
 // Interface names: "PENDING", "RUNNING", …
 const char* TrialStateName(const Core& core, const Trial& trial);
 const char* JobStateName(const Core& core, const Job& job);
 const char* ExperimentStateName(const Core& core, const Experiment& experiment);
-const char* NodeStateName(const Core& core, const Node& node);
-std::string TrialName(const Experiment& experiment, const ExperimentIndex& index, uint32_t number);
-// Absolute: where the sinks write its files.
-std::string TrialDirectory(const Experiment& experiment, const ExperimentIndex& index,
-                           uint32_t number);
 
 // One row with the fields that rt fills in (reference: Ray's auto-filled result fields): what
 // result.json, `rt trial show` and drivers show.

@@ -1,10 +1,11 @@
 // The read model of pools.
+#include "head/core/pools.h"
+
 #include <algorithm>
 #include <set>
 
-#include "head/core/pools.h"
-#include "head/core/view.h"
-#include "head/core/view_parts.h"
+#include "head/view/parts.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

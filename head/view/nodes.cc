@@ -4,8 +4,8 @@
 #include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/pools.h"
-#include "head/core/view.h"
-#include "head/core/view_parts.h"
+#include "head/view/parts.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {
@@ -106,18 +106,6 @@ Json RequestedItem(const Core& core, const Machine& machine, Millis now) {
 
 }  // namespace
 
-const char* NodeStateName(const Core& core, const Node& node) {
-  if (node.gone) return "GONE";
-  if (node.lost) return "LOST";
-  if (!node.ready) return "STARTING";
-  if (node.draining) return "DRAINING";
-  if (node.away_until != 0) return "SUSPECT";
-  return MayTakeWork(core, node.id, core.soft.last_step_at) ||
-                 (core.soft.nodes.contains(node.id) && core.soft.nodes.at(node.id).zombies)
-             ? "READY"
-             : "SUSPECT";
-}
-
 // The requested machines come first, because they have no number by which a page could begin.
 Json NodePageView(const Core& core, const HeadFacts& facts, const ListSpan& span) {
   Json page =
@@ -144,6 +132,13 @@ absl::StatusOr<Json> NodeView(const Core& core, const HeadFacts&, NodeId id) {
   if (found == core.world.state.nodes.end())
     return NotFound("there is no node " + std::to_string(id.value));
   return NodeItem(core, found->second);
+}
+
+absl::StatusOr<Json> RequestedNodeView(const Core& core, const HeadFacts& facts,
+                                       const std::string& name) {
+  for (const Machine* machine : RequestedMachines(core.world.state))
+    if (MachineName(machine->number) == name) return RequestedItem(core, *machine, facts.now);
+  return NotFound("there is no node '" + name + "'");
 }
 
 }  // namespace rt

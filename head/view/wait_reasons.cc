@@ -1,6 +1,7 @@
-#include "head/core/wait_reasons.h"
+#include "head/view/wait_reasons.h"
 
 #include "head/core/owner_policy.h"
+#include "head/view/why.h"
 
 namespace rt {
 

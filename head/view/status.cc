@@ -1,6 +1,6 @@
 // Read models of the cluster, experiments and jobs. Nodes are in view_nodes.cc, trials in
 // view_trials.cc.
-#include "head/core/view.h"
+#include "common/base/status.h"
 
 #include <algorithm>
 #include <map>
@@ -8,33 +8,30 @@
 #include <tuple>
 
 #include "common/base/limits.h"
-#include "common/base/status.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
-#include "head/core/view_parts.h"
-#include "head/core/wait_reasons.h"
+#include "head/view/parts.h"
+#include "head/view/view.h"
+#include "head/view/wait_reasons.h"
+#include "head/view/why.h"
 
 namespace rt {
 namespace {
 
 const char* EndName(ExperimentEnd end) {
   switch (end) {
-    case ExperimentEnd::kCompleted:
-      return "COMPLETED";
-    case ExperimentEnd::kStopped:
-      return "STOPPED";
-    case ExperimentEnd::kFailed:
-      return "FAILED";
-    case ExperimentEnd::kNone:
-      break;
+    case ExperimentEnd::kCompleted: return "COMPLETED";
+    case ExperimentEnd::kStopped: return "STOPPED";
+    case ExperimentEnd::kFailed: return "FAILED";
+    case ExperimentEnd::kNone: break;
   }
   return "RUNNING";
 }
 
 Json TrialsByState(const Core& core, const Experiment& experiment) {
   Json counts = Json::MakeObject();
-  for (const char* name : {"PENDING", "STARTING", "RUNNING", "PAUSED", "STOPPING", "COMPLETED",
-                           "STOPPED", "FAILED"})
+  for (const char* name :
+       {"PENDING", "STARTING", "RUNNING", "PAUSED", "STOPPING", "COMPLETED", "STOPPED", "FAILED"})
     counts.Set(name, 0);
   const ExperimentIndex& index = core.world.index.experiments.at(experiment.id);
   counts["COMPLETED"] = Json(index.completed);
@@ -118,7 +115,7 @@ Json JobItem(const Core& core, const HeadFacts& facts, const Job& job, WaitReaso
   for (const std::string& argument : index.spec.argv) argv.Append(argument);
   for (ExperimentId id : index.experiments) experiments.Append(Json(id.value));
   Waiting waiting = reasons.Of(Owner::Of(job.id));
-  std::string reason = !job.reason.empty() ? job.reason
+  std::string reason = !job.reason.empty()        ? job.reason
                        : !job.stop_reason.empty() ? job.stop_reason
                                                   : waiting.reason;
   Json item = Json::MakeObject();
@@ -201,11 +198,10 @@ Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& re
   const Runs& runs = *FindRuns(core.world.state, owner);
   Millis since = PolicyOf(owner).created_at(core.world.state, owner);
   if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
-  return Json::MakeObject(
-      {{"id", owner.is_trial() ? ToString(owner.trial()) : Describe(owner)},
-       {"reason", reason},
-       {"needs", ToJson(resources)},
-       {"since", TimeOrNull(since)}});
+  return Json::MakeObject({{"id", owner.is_trial() ? ToString(owner.trial()) : Describe(owner)},
+                           {"reason", reason},
+                           {"needs", ToJson(resources)},
+                           {"since", TimeOrNull(since)}});
 }
 
 using WaitKey = std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>;
@@ -310,21 +306,16 @@ const char* ExperimentStateName(const Core& core, const Experiment& experiment) 
 
 const char* JobStateName(const Core&, const Job& job) {
   switch (job.end) {
-    case JobEnd::kSucceeded:
-      return "SUCCEEDED";
-    case JobEnd::kFailed:
-      return "FAILED";
-    case JobEnd::kStopped:
-      return "STOPPED";
-    case JobEnd::kNone:
-      break;
+    case JobEnd::kSucceeded: return "SUCCEEDED";
+    case JobEnd::kFailed: return "FAILED";
+    case JobEnd::kStopped: return "STOPPED";
+    case JobEnd::kNone: break;
   }
   if (job.stop_requested) return "STOPPING";
   const Attempt* live = job.runs.live();
   if (live == nullptr) return "PENDING";
   return live->started_at == 0 ? "STARTING" : "RUNNING";
 }
-
 
 static std::string NameOf(const State& state, NodeId id) {
   auto node = state.nodes.find(id);
@@ -334,8 +325,8 @@ static std::string NameOf(const State& state, NodeId id) {
 static Json OtherHeadOf(const Core& core) {
   const OtherHead& other = core.soft.other_head;
   if (other.node.value == 0) return Json();
-  return Json::MakeObject({{"epoch", Json(other.epoch)},
-                           {"heard_by", Json(NameOf(core.world.state, other.node))}});
+  return Json::MakeObject(
+      {{"epoch", Json(other.epoch)}, {"heard_by", Json(NameOf(core.world.state, other.node))}});
 }
 
 static Json RolledBackOf(const Core& core) {
@@ -349,7 +340,9 @@ static Json RolledBackOf(const Core& core) {
 Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   const State& state = core.world.state;
   Json by_state = Json::MakeObject();
+  size_t present = 0;
   for (const auto& [id, node] : state.nodes) {
+    present += node.gone ? 0 : 1;
     Json& count = by_state[NodeStateName(core, node)];
     count = Json(count.is_null() ? 1 : count.AsInt() + 1);
   }
@@ -377,8 +370,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
   return Json::MakeObject(
       {{"schema", 1},
        {"cluster", std::move(cluster)},
-       {"nodes",
-        Json::MakeObject({{"total", Json(state.nodes.size())}, {"by_state", std::move(by_state)}})},
+       {"nodes", Json::MakeObject({{"total", Json(present)}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
        {"pools", PoolListView(core, facts)},
        {"hook_problem", TextOrNull(facts.hook_problem)},
@@ -476,12 +468,12 @@ Json TokenListView(const Core& core, const HeadFacts& facts) {
   std::map<std::pair<Millis, std::string>, Json> by_expiry;
   for (const auto& [id, token] : core.world.state.tokens) {
     if (token.expires_at <= facts.now) continue;
-    by_expiry[{token.expires_at, id}] = Json::MakeObject({{"id", id},
-                                                          {"role", token.role},
-                                                          {"name", TextOrNull(token.bound_name())},
-                                                          {"pool", TextOrNull(token.pool)},
-                                                          {"expires_at",
-                                                           TimeOrNull(token.expires_at)}});
+    by_expiry[{token.expires_at, id}] =
+        Json::MakeObject({{"id", id},
+                          {"role", token.role},
+                          {"name", TextOrNull(token.bound_name())},
+                          {"pool", TextOrNull(token.pool)},
+                          {"expires_at", TimeOrNull(token.expires_at)}});
   }
   Json list = Json::MakeArray();
   for (auto& [expiry, item] : by_expiry) list.Append(std::move(item));

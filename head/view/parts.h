@@ -8,7 +8,7 @@
 #include "common/base/json.h"
 #include "common/base/limits.h"
 #include "head/core/core.h"
-#include "head/core/view.h"
+#include "head/view/view.h"
 
 namespace rt {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/spec/reported.h"
-#include "head/core/view_parts.h"
+#include "head/view/parts.h"
 
 namespace rt {
 namespace {

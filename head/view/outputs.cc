@@ -1,8 +1,8 @@
 // The read models of what trials and jobs wrote, and of what is still on its way.
 #include <algorithm>
 
-#include "head/core/view.h"
-#include "head/core/view_parts.h"
+#include "head/view/parts.h"
+#include "head/view/view.h"
 
 namespace rt {
 namespace {

@@ -1,0 +1,19 @@
+// Driver hooks: what the user wrote in Python (searchers, schedulers, stoppers, callbacks) runs in
+// the driver, which reads the journal's records of its experiment and answers them in order. An
+// open question is state: a missing trial, an undecided row. A driver that is away delays only what
+// waits for an answer; when it comes back, the questions are still open.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "head/core/core.h"
+
+namespace rt {
+
+// The trials whose configuration the driver is asked for now, by number.
+std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id);
+// Nothing was heard of the experiment's driver for limits::kDriverAwayAfter.
+bool IsDriverAway(const Core& core, ExperimentId id, Millis now);
+
+}  // namespace rt

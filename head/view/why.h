@@ -1,0 +1,18 @@
+// Why something waits, in sentences for people. Computed from the state when they are asked for: no
+// decision depends on them.
+#pragma once
+
+#include <string>
+
+#include "head/core/draft.h"
+
+namespace rt {
+
+// Empty when the owner does not wait.
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
+// What the experiment waits for when it waits for its driver, in one sentence; else empty.
+std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
+// The same for a trial with an undecided row.
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now);
+
+}  // namespace rt

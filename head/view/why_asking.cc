@@ -1,0 +1,56 @@
+// What an experiment, or a trial, waits for when its driver is away.
+#include "common/algorithms/registry.h"
+#include "common/base/strings.h"
+#include "head/core/driver_hooks.h"
+#include "head/view/view.h"
+#include "head/view/why.h"
+
+namespace rt {
+namespace {
+
+std::string WaitText(const std::string& what) {
+  return "waits for its driver, which is away, to " + what + ": run the script again";
+}
+
+}  // namespace
+
+Json AskedView(const Core& core, ExperimentId id) {
+  const ExperimentSpec& spec = core.world.index.experiments.at(id).spec;
+  Json list = Json::MakeArray();
+  for (uint32_t number : AskedNumbers(core.world, id)) {
+    auto drawn = SearcherOf(spec).Propose(spec, core.world.state.experiments.at(id).seed, number);
+    list.Append(Json::MakeObject(
+        {{"number", number}, {"params", drawn ? *std::move(drawn) : Json::MakeObject()}}));
+  }
+  return list;
+}
+
+std::string WhyAsking(const Core& core, ExperimentId id, Millis now) {
+  const Experiment& experiment = core.world.state.experiments.at(id);
+  // Most experiments ask nothing: their trials, which may be thousands, are not looked at.
+  if (!core.world.index.experiments.at(id).spec.driver.IsAsked()) return "";
+  if (!experiment.is_searching() || !IsDriverAway(core, id, now)) return "";
+  const std::vector<uint32_t> asked = AskedNumbers(core.world, id);
+  if (!asked.empty()) return WaitText("suggest trial " + ToString(TrialId{id, asked.front()}));
+  const ExperimentIndex& index = core.world.index.experiments.at(id);
+  for (uint32_t number : index.pending) {
+    const Trial& trial = experiment.trials.at(number);
+    if (trial.pause_cause == PauseCause::kScheduler && index.spec.driver.schedules)
+      return WaitText("select when trial " + ToString(trial.id) + " runs");
+  }
+  for (uint32_t number : index.live) {
+    std::string why = WhyUndecided(core, experiment.trials.at(number), now);
+    if (!why.empty()) return why;
+  }
+  return "";
+}
+
+std::string WhyUndecided(const Core& core, const Trial& trial, Millis now) {
+  const Attempt* live = trial.runs.live();
+  if (live == nullptr || live->undecided.empty() || trial.stop_cause != StopCause::kNone) return "";
+  if (!IsDriverAway(core, trial.id.experiment, now)) return "";
+  return WaitText("decide about iteration " + FormatDouble(trial.last.iteration) + " of trial " +
+                  ToString(trial.id));
+}
+
+}  // namespace rt

@@ -1,0 +1,215 @@
+// Why an owner has no nodes, or is about to lose them.
+#include <algorithm>
+#include <set>
+
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "head/core/owner_policy.h"
+#include "head/core/places.h"
+#include "head/core/pools.h"
+#include "head/core/priorities.h"
+#include "head/view/why.h"
+
+namespace rt {
+namespace {
+
+std::string NamesOf(const State& state, const std::set<NodeId>& nodes) {
+  std::vector<std::string> names;
+  for (NodeId id : nodes)  // One that left long ago is forgotten.
+    if (const auto node = state.nodes.find(id); node != state.nodes.end())
+      names.push_back(node->second.name);
+  return Join(names, ", ");
+}
+
+Waiting WhyHeld(const World& world, const Owner& owner) {
+  const OwnerPolicy& policy = PolicyOf(owner);
+  return policy.why_held == nullptr ? Waiting{} : policy.why_held(world, owner);
+}
+
+// "a (spot notice)": the nodes of a live attempt that drain.
+std::string DrainingNodes(const State& state, const Attempt& live) {
+  std::set<NodeId> nodes;
+  for (const Member& member : live.members) nodes.insert(member.node);
+  std::vector<std::string> names;
+  for (NodeId id : nodes) {
+    const Node& node = state.nodes.at(id);
+    if (!node.draining) continue;
+    names.push_back(node.name + (node.drain_reason.empty() ? "" : " (" + node.drain_reason + ")"));
+  }
+  return Join(names, ", ");
+}
+
+// Of an owner that runs on a draining node.
+Waiting WhyEvicted(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || live->eviction_requested_at == 0) return {};
+  const std::string where = DrainingNodes(state, *live);
+  if (where.empty()) return {};
+  if (!PolicyOf(owner).saves())
+    return {"runs until its node is gone, then it is started again elsewhere: " + where + " drains",
+            "the end of the drain"};
+  return {"was asked for a checkpoint, to continue elsewhere: " + where + " drains",
+          "its next checkpoint; without one it runs until its node is gone"};
+}
+
+// Of an owner that runs on an excluded node for lack of another one.
+Waiting WhyThere(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr) return {};
+  std::set<NodeId> nodes;
+  for (const Member& member : live->members)
+    if (runs->excluded.contains(member.node)) nodes.insert(member.node);
+  if (nodes.empty()) return {};
+  return {"runs on " + NamesOf(state, nodes) +
+              ", which was excluded for it: it fits on no other "
+              "node",
+          "another node"};
+}
+
+// Of an owner that was asked to save and end and is not paused.
+Waiting WhyEnding(const World& world, const Owner& owner) {
+  const Runs* runs = FindRuns(world.state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || !live->suspending) return {};
+  const std::string before = QueuedBefore(world, owner);
+  return {"was asked to save and end" + (before.empty() ? "" : ": its capacity is for " + before),
+          "its next checkpoint; it resumes when there is capacity again"};
+}
+
+// Of an owner that is backfilled behind another trial.
+Waiting WhyBackfilled(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || !live->is_backfilled() || live->was_heard_of()) return {};
+  const std::string before = ToString(live->start_after.owner.trial());
+  return {
+      "is queued behind trial " + before + " on " + state.nodes.at(live->members.front().node).name,
+      "the end of trial " + before};
+}
+
+// The node that lacks least of what is wanted: the fewest kinds, then the most cpus free.
+struct Closest {
+  std::string node, shortage;
+
+  void Consider(const Resources& wanted, const Node& candidate, const Resources& free) {
+    std::string lacks = DescribeShortage(wanted, free, candidate.inventory.resources);
+    const std::pair score{std::count(lacks.begin(), lacks.end(), ','), -free.cpu};
+    if (!node.empty() && score >= best_) return;
+    best_ = score;
+    node = candidate.name;
+    shortage = std::move(lacks);
+  }
+
+ private:
+  std::pair<int64_t, int64_t> best_;
+};
+
+// "no node has … free".
+std::string HowMany(const Resources& wanted) {
+  const bool one_kind = wanted.gpu == 0 && wanted.memory == 0 && wanted.custom.empty();
+  if (!one_kind) return "all of it";
+  return wanted.cpu == kUnit ? "one" : "that many";
+}
+
+Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
+  const World& world = core.world;
+  if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
+  if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
+  if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
+  if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
+  const ExperimentIndex* experiment = ExperimentOf(world, owner);
+  if (experiment != nullptr && experiment->throttled.contains(owner.number))
+    return {"waits: max_concurrent trials of its experiment run already", "the end of one of them"};
+  if (Waiting ending = WhyEnding(world, owner); !ending.reason.empty()) return ending;
+  if (!world.index.ready_order.contains(owner)) return {};
+  const ResourceRequest& wanted = RequestOf(world, owner);
+  const Resources& one = wanted.one();
+  const std::set<NodeId> avoided = AvoidedBy(world, owner);
+  const std::string excluded = NamesOf(world.state, avoided);
+  const std::string but =
+      excluded.empty() ? "" : ", and not on " + excluded + ", which was excluded for it";
+  size_t usable = 0, known = 0;
+  Closest closest;
+  std::vector<std::string> draining;
+  for (const auto& [id, node] : world.state.nodes) {
+    if (node.gone) continue;
+    ++known;
+    if (node.draining) draining.push_back(node.name);
+    if (node.draining || !MayTakeWork(core, id, now)) continue;
+    if (avoided.contains(id)) continue;
+    ++usable;
+    closest.Consider(one, node, FreeOn(world, id));
+  }
+  if (known == 0) return {"no node has joined the cluster yet", "a worker that joins"};
+  const std::string drain =
+      draining.empty() ? "" : ", or the end of the drain of " + Join(draining, ", ");
+  if (usable == 0)
+    return {(known == 1 ? "waits: the only node cannot"
+                        : "waits: none of the " + std::to_string(known) + " nodes can") +
+                std::string(" take work now") + but,
+            draining.empty() ? "a node that comes back" : "another node" + drain};
+  if (absl::Status possible = CheckFits(core, wanted); !possible.ok())
+    return {MessageOf(possible), HintOf(possible)};
+  const size_t ending = CountEndingFor(world, owner);
+  const std::string whose =
+      ending == 0 ? "the end of a running trial"
+                  : std::to_string(ending) + " of lower priority that save and end now";
+  const std::string frees =
+      draining.empty() ? whose + ", or another node" : whose + ", another node" + drain;
+  if (wanted.is_gang()) {
+    return {"needs " + Describe(wanted) + ", all at once; " +
+                std::to_string(CountPlaces(core, wanted, now)) + " of them fit now" + but,
+            frees};
+  }
+  if (closest.shortage.empty()) {
+    if (std::string before = QueuedBefore(world, owner); !before.empty())
+      return {"waits: capacity is reserved for " + before,
+              "the start of its trials, or another node"};
+    return {"is about to be placed", "nothing is missing"};
+  }
+  return {"needs " + Describe(wanted) + "; no node has " + HowMany(one) +
+              " free (closest: " + closest.node + ", " + closest.shortage + ")" + but,
+          frees};
+}
+
+// "pool worker: 2 machines requested", or why none is; empty when no pool could hold the request.
+std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis now) {
+  const State& state = core.world.state;
+  std::vector<std::string> said;
+  for (const PoolNow& pool : PoolsFor(core, wanted, now)) {
+    const auto trouble = state.pools.find(pool.spec.name);
+    std::string what;
+    if (trouble != state.pools.end()) {
+      const Millis left = std::max<Millis>(0, trouble->second.retry_at - now);
+      what = std::string(NameOf(trouble->second.error)) + " (" + trouble->second.reason +
+             "), tried again in " + std::to_string((left + 999) / 1'000) + " s";
+    } else if (pool.pending > 0) {
+      what = std::to_string(pool.pending) + (pool.pending == 1 ? " machine" : " machines") +
+             " requested";
+    } else if (pool.live >= pool.spec.max_workers) {
+      what = "at max_workers " + std::to_string(pool.spec.max_workers);
+    } else {
+      what = "a machine is about to be requested";
+    }
+    std::string& text = said.emplace_back("pool ");
+    text += pool.spec.name;
+    text += ": ";
+    text += what;
+  }
+  return Join(said, "; ");
+}
+
+}  // namespace
+
+Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
+  Waiting waiting = WhyNotPlaced(core, owner, now);
+  const bool is_ready = core.world.index.ready_order.contains(owner);
+  if (core.soft.pools.empty() || waiting.reason.empty() || !is_ready) return waiting;
+  const std::string pools = WhatPoolsDo(core, RequestOf(core.world, owner), now);
+  if (!pools.empty()) waiting.reason += "; " + pools;
+  return waiting;
+}
+
+}  // namespace rt

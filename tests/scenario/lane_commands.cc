@@ -1,0 +1,63 @@
+#include "tests/scenario/lane_commands.h"
+
+#include "common/base/strings.h"
+#include "tests/scenario/words.h"
+
+namespace rt::scenario {
+namespace {
+
+const char* KindName(TrialResult::Kind kind) {
+  switch (kind) {
+    case TrialResult::Kind::kOpen:
+      return "open";
+    case TrialResult::Kind::kBad:
+      return "bad";
+    case TrialResult::Kind::kUnknown:
+      return "unknown";
+    case TrialResult::Kind::kValue:
+      break;
+  }
+  return "";
+}
+
+std::string Print(const LaneJob& job) {
+  std::vector<std::string> results;
+  for (const TrialResult& result : job.results) {
+    const bool has_value = result.kind == TrialResult::Kind::kValue;
+    results.push_back(has_value ? FormatDouble(result.value) : KindName(result.kind));
+  }
+  return "asked: experiment " + std::to_string(job.experiment.value) + ", trials " +
+         std::to_string(job.from) + " to " + std::to_string(job.from + job.count - 1) +
+         ", results: " + (results.empty() ? "none" : Join(results, " "));
+}
+
+}  // namespace
+
+std::vector<std::string> StoryLane::Ask(const Core& core, Millis now) {
+  for (ExperimentId closed : desk_.Close(core)) models_.erase(closed);
+  std::vector<std::string> lines;
+  for (const LaneJob& job : desk_.Ask(core, now)) {
+    lines.push_back(Print(job));
+    if (job.spec.has_value()) {
+      models_.erase(job.experiment);
+      models_.try_emplace(job.experiment, *job.spec, job.seed);
+    }
+    answers_[job.experiment] = models_.at(job.experiment).Answer(job, [] { return false; });
+  }
+  if (lines.empty()) lines.emplace_back("asked: nothing");
+  return lines;
+}
+
+std::optional<Input> StoryLane::Answer(std::istream& words) {
+  const auto answer = answers_.find({Next<uint64_t>(words)});
+  if (answer == answers_.end()) return std::nullopt;
+  if (Rest(words) != "again") desk_.Take(answer->second);
+  return answer->second;
+}
+
+void StoryLane::Crash() {
+  desk_ = {};
+  models_.clear();
+}
+
+}  // namespace rt::scenario
