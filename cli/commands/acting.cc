@@ -70,7 +70,10 @@ ExitCode ActOnJobs(const Invocation& invocation, const Action& action, const Act
 }
 
 ExitCode ActOnNodes(const Invocation& invocation, const Action& action, const ActOnNumber& act) {
-  return ActOnEach<uint64_t>(invocation, action, {"node", ChooseNodes, GetNode, act});
+  const auto get = [](HeadClient& client, uint64_t id) {
+    return GetNode(client, std::to_string(id));
+  };
+  return ActOnEach<uint64_t>(invocation, action, {"node", ChooseNodes, get, act});
 }
 
 Json ActedItem(Json id, const char* kind, const std::string& state) {

@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "common/base/status.h"
+#include "head/core/driver_hooks.h"
 #include "head/core/event_table.h"
 #include "head/service/operations.h"
 #include "head/service/translate.h"
