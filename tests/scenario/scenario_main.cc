@@ -10,7 +10,7 @@
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
 //   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
-//   stop trial|job|experiment ID | why trial|job ID
+//   why trial|job ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon: a lost node is forgotten
 //   remove NAME                      the provider
@@ -26,6 +26,7 @@
 //   flush                            the sinks are durable
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
+//   stop | pause | resume | extend | retry | resize   see person_commands.h
 //   pool | wishes | created | failed | listed | terminated   see provider_commands.h
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,7 @@
 #include "common/base/strings.h"
 #include "head/core/draft.h"
 #include "head/core/view.h"
+#include "tests/scenario/person_commands.h"
 #include "tests/scenario/print.h"
 #include "tests/scenario/provider_commands.h"
 #include "tests/scenario/words.h"
@@ -103,8 +105,7 @@ class Story {
   void Commit(const std::string& verb, std::istream& words);
   void Keep(std::istream& words);
   void KeepOutputs(std::istream& words);
-  void Stop(std::istream& words);
-  void Change(const std::string& verb, std::istream& words);
+  bool Ask(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
   bool Drain(const std::string& verb, std::istream& words);
@@ -234,52 +235,6 @@ void Story::KeepOutputs(std::istream& words) {
   Give(keep);
 }
 
-void Story::Stop(std::istream& words) {
-  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
-  if (noun == "trial") {
-    Give(input::StopTrial{ParseTrialId(id).value_or(TrialId{}), "by hand"});
-  } else if (noun == "job") {
-    Give(input::StopJob{{std::stoull(id)}, "by hand"});
-  } else {
-    Give(input::StopExperiment{{std::stoull(id)}, "by hand"});
-  }
-}
-
-// What follows `resume exp N`: [failed=FATE] [unfinished=FATE] [finished=FATE]
-input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words) {
-  input::ResumeExperiment resume{experiment};
-  for (std::string word; words >> word;) {
-    const std::vector<std::string> said = Split(word, '=');
-    const auto action = said.back() == "keep"    ? input::ResumeExperiment::TrialAction::kLeave
-                        : said.back() == "retry" ? input::ResumeExperiment::TrialAction::kResume
-                                                 : input::ResumeExperiment::TrialAction::kRestart;
-    if (said[0] == "failed") resume.failed = action;
-    if (said[0] == "unfinished") resume.unfinished = action;
-    if (said[0] == "finished") resume.finished = action;
-  }
-  return resume;
-}
-
-void Story::Change(const std::string& verb, std::istream& words) {
-  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
-  const TrialId trial = ParseTrialId(id).value_or(TrialId{});
-  const bool is_trial = noun == "trial";
-  const ExperimentId experiment{is_trial ? 0 : std::stoull(id)};
-  if (verb == "retry") {
-    Give(input::RetryTrial{trial});
-  } else if (verb == "extend") {
-    Give(input::ExtendExperiment{experiment, Next<int64_t>(words), 0});
-  } else if (verb == "pause" && is_trial) {
-    Give(input::PauseTrial{trial, PauseCause::kUser, "by hand"});
-  } else if (verb == "pause") {
-    Give(input::PauseExperiment{experiment, "by hand"});
-  } else if (is_trial) {
-    Give(input::ResumeTrial{trial});
-  } else {
-    Give(ResumeFrom(experiment, words));
-  }
-}
-
 // An answer reaches from where the last one ended to the newest record, unless it is sent again.
 void Story::Drive(const std::string& verb, std::istream& words) {
   const ExperimentId id{Next<uint64_t>(words)};
@@ -372,6 +327,12 @@ bool Story::Provide(const std::string& verb, std::istream& words) {
   return true;
 }
 
+bool Story::Ask(const std::string& verb, std::istream& words) {
+  const std::optional<Input> request = PersonsRequest(verb, words);
+  if (request.has_value()) Give(*request);
+  return request.has_value();
+}
+
 void Story::Why(std::istream& words) {
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
   const Owner owner = noun == "job" ? Owner::Of(JobId{std::stoull(id)})
@@ -424,12 +385,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     KeepOutputs(words);
   } else if (verb == "keep") {
     Keep(words);
-  } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {
-    Change(verb, words);
   } else if (verb == "attach" || verb == "asked" || verb == "answer") {
     Drive(verb, words);
-  } else if (verb == "stop") {
-    Stop(words);
   } else if (verb == "why") {
     Why(words);
   } else if (verb == "wait") {
@@ -440,7 +397,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     Crash();
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
-  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words)) {
+  } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words) &&
+             !Ask(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});
