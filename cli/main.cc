@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "cli/hosts/agent.h"
 #include "cli/line/command_line.h"
 #include "cli/render/error.h"
 #include "cli/teardown.h"
@@ -38,6 +39,7 @@ int Main(const std::vector<std::string>& words) {
   PrepareGrpc();
   if (words.size() == 3 && words[0] == "__teardown") return RunWatcher(words[1], words[2]);
   SetLogLevel(LogLevel::kWarning);
+  if (words.size() == 2 && words[0] == "__host") return RunAgent(words[1]);
   CommandLine line;
   if (!words.empty() && words[0] == "__complete") {
     for (const std::string& word : line.Complete({words.begin() + 1, words.end()}))

@@ -11,6 +11,7 @@
 #include "cli/bring_home.h"
 #include "cli/client/archive.h"
 #include "cli/client/nouns.h"
+#include "cli/hosts/host_cluster.h"
 #include "cli/open_work.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -187,13 +188,21 @@ absl::Status NoteWhyKept(const Home& home, const std::string& name,
   return absl::FailedPreconditionError(ToAbsl(Join(lines, "; ")));
 }
 
+// The daemons have ended, or will not by themselves: nothing of the cluster stays here or on its
+// hosts; what it leaves is the archive of a local one.
+absl::Status ClearAway(const Home& home, const std::string& name) {
+  if (!HostCluster::IsKnown(home, name)) return ArchiveCluster(home, name).status();
+  RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home, name));
+  return hosts.Remove(false);
+}
+
 absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   const LocalCluster cluster(home.ClusterDirectory(name));
   if (mine.keep) return absl::OkStatus();
   if (!home.IsUp(name)) {  // Its client vanished before it was up.
     RT_RETURN_IF_ERROR(cluster.WaitGone(0));
-    return ArchiveCluster(home, name).status();
+    return ClearAway(home, name);
   }
   RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
   RT_RETURN_IF_ERROR(WaitEnded(*client, mine));
@@ -219,7 +228,7 @@ absl::Status TearDownUnlessUsed(const std::string& name, const Mine& mine) {
   absl::Status down = ShutDown(*client, cluster, request);
   if (absl::IsFailedPrecondition(down)) return absl::OkStatus();
   RT_RETURN_IF_ERROR(down);
-  return ArchiveCluster(home, name).status();
+  return ClearAway(home, name);
 }
 
 std::string KeepFile(const std::string& cluster_directory) { return cluster_directory + "/keep"; }
@@ -296,8 +305,29 @@ absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
   return ShutDown(client, cluster, v1::ShutdownRequest());
 }
 
+static absl::StatusOr<TornDown> TearDownHosts(const Home& home, const std::string& name,
+                                              const TearDownOptions& options) {
+  TornDown result;
+  RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home, name));
+  absl::Status head = home.IsUp(name) ? hosts.EnsureHead() : absl::OkStatus();
+  if (!head.ok() && options.download)
+    return WithHint(absl::FailedPreconditionError(
+                        ToAbsl("results may be on the host of the head: " + MessageOf(head))),
+                    "mend that and repeat; 'rt down " + name +
+                        " --no-download' removes the cluster from the other hosts");
+  if (!head.ok()) SayLines("", {MessageOf(head) + ": nothing of it could be brought home"});
+  if (home.IsUp(name) && head.ok()) {
+    RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
+    const LocalCluster here(home.ClusterDirectory(name));
+    RT_RETURN_IF_ERROR(EndCluster(*client, here, name, options, result.ended));
+  }
+  RT_RETURN_IF_ERROR(hosts.Remove(options.purge));
+  return result;
+}
+
 absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
                                   const TearDownOptions& options) {
+  if (HostCluster::IsKnown(home, name)) return TearDownHosts(home, name, options);
   const LocalCluster cluster(home.ClusterDirectory(name));
   TornDown result;
   const bool was_there = Exists(cluster.directory());

@@ -11,6 +11,7 @@ packages=(
   librust-blake3-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
   postgresql
+  openssh-client openssh-server
   python3 python3-venv python3-pip procps iproute2 iptables systemd zsh fish
 )
 # Nice to have: the build and the tests go on without them, and say so.
@@ -44,6 +45,11 @@ if printf '%s\n' "${missing[@]}" | grep -qx postgresql; then
   as_root mkdir -p /etc/postgresql-common/createcluster.d
   echo "create_main_cluster = false" |
     as_root tee /etc/postgresql-common/createcluster.d/rt.conf >/dev/null
+fi
+# The same of the ssh daemon, which also honours this file when the machine starts again.
+if printf '%s\n' "${missing[@]}" | grep -qx openssh-server; then
+  as_root mkdir -p /etc/ssh
+  as_root touch /etc/ssh/sshd_not_to_be_run
 fi
 as_root apt-get update -qq
 if [ "${#missing[@]}" -gt 0 ]; then

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -20,6 +21,7 @@
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/open_files.h"
+#include "common/run/python_dir.h"
 #include "common/run/runtime_dir.h"
 #include "common/run/service_manager.h"
 #include "common/run/start_failure.h"
@@ -253,8 +255,19 @@ void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
   socket.Start();
 }
 
+// Why whoever prepared this machine wants no work here: the text of a file, for as long as that
+// exists. Empty: there is none.
+std::string ReadQuarantine(const std::string& file) {
+  const absl::StatusOr<std::string> why = ReadFile(file, Bytes{limits::kReasonBytesMax});
+  if (absl::IsNotFound(why.status())) return "";
+  return why.ok() && !why->empty() ? *why : "quarantined by " + file;
+}
+
 void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable& attempts) {
-  sync.AskFault([&trees] { return trees.port_fault(); });
+  sync.AskFault([&trees, file = flags.state_dir + "/quarantine"] {
+    const std::string why = trees.port_fault();
+    return why.empty() ? ReadQuarantine(file) : why;
+  });
   sync.OnSuperseded([&flags, &attempts](uint64_t newest) -> absl::StatusOr<uint64_t> {
     RT_ASSIGN_OR_RETURN(const uint64_t next, NextIncarnation(flags.state_dir, newest));
     attempts.set_incarnation(next);

@@ -106,6 +106,7 @@ absl::Status LocalCluster::StartHead() const {
   SpawnOptions options;
   options.argv = {binaries + "/rt-head", "--state-dir", head, "--config",
                   directory_ + "/config.json"};
+  options.argv.insert(options.argv.end(), head_flags_.begin(), head_flags_.end());
   options.cwd = "/";
   options.fds = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
   options.setsid = true;

@@ -17,9 +17,12 @@ namespace rt {
 
 class LocalCluster {
  public:
-  // `lifeline_fd`: the read end of a pipe whose closing ends the head; -1: none.
-  explicit LocalCluster(std::string directory, int lifeline_fd = -1)
-      : directory_(std::move(directory)), lifeline_fd_(lifeline_fd) {}
+  // `lifeline_fd`: the read end of a pipe whose closing ends the head; -1: none. `head_flags`: more
+  // arguments of rt-head.
+  explicit LocalCluster(std::string directory, int lifeline_fd = -1,
+                        std::vector<std::string> head_flags = {})
+      : directory_(std::move(directory)), lifeline_fd_(lifeline_fd),
+        head_flags_(std::move(head_flags)) {}
 
   const std::string& directory() const { return directory_; }
   // Writes config.json for the head. When it changes under a living head, that ends (the next
@@ -45,6 +48,7 @@ class LocalCluster {
 
   std::string directory_;
   int lifeline_fd_;
+  std::vector<std::string> head_flags_;
 };
 
 // The daemon that a pid file names; NotFound when there is none or it is dead. The file holds the

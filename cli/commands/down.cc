@@ -4,6 +4,7 @@
 #include "cli/client/archive.h"
 #include "cli/commands/acting.h"
 #include "cli/commands/common.h"
+#include "cli/hosts/host_cluster.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -33,6 +34,10 @@ absl::StatusOr<std::string> ClusterToEnd(const Home& home, const Invocation& inv
   std::string name = FirstWord(invocation);
   if (name.ends_with(".yaml") || name.ends_with(".yml") || name.find('/') != std::string::npos) {
     RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(name));
+    if (spec.provider_type == "ssh" && !HostCluster::IsKnown(home, spec.cluster_name)) {
+      RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
+      RT_RETURN_IF_ERROR(cluster.Attach());
+    }
     return spec.cluster_name;
   }
   if (name.empty()) name = home.Named(invocation.cluster);
@@ -50,7 +55,7 @@ ExitCode RunDown(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(const std::string name, ClusterToEnd(home, invocation));
   if (name.empty()) return kExitOk;  // Nothing runs.
   if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
-  if (Exists(home.ClusterDirectory(name) + "/context"))
+  if (Exists(home.ClusterDirectory(name) + "/context") && !HostCluster::IsKnown(home, name))
     return Invalid("'" + name + "' is the context of a cluster elsewhere",
                    "run 'rt down' where that cluster was started");
   RT_ASSIGN_OR_RETURN(TornDown down,

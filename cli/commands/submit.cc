@@ -11,6 +11,7 @@
 
 #include "cli/bring_home.h"
 #include "cli/commands/up.h"
+#include "cli/hosts/host_cluster.h"
 #include "cli/shellwords.h"
 #include "cli/snapshot.h"
 #include "common/base/status.h"
@@ -79,6 +80,20 @@ absl::Status CheckStart(const Invocation& invocation, const Parsed& parsed) {
   if (invocation.stop && !invocation.start)
     std::fputs("rt: note: --stop does nothing without --start: the cluster stays up\n", stderr);
   return absl::OkStatus();
+}
+
+// On other hosts programs lie elsewhere: they are found there, by their names.
+absl::Status FindOnHosts(Submission& submission) {
+  const std::string& script = submission.script;
+  if (submission.experiment.has_value()) return absl::OkStatus();
+  std::vector<std::string>& argv = submission.argv;
+  const bool is_python = script.ends_with(".py");
+  const bool is_in_path = !is_python && script.find('/') == std::string::npos;
+  if (is_python) argv[0] = "python3";
+  else if (is_in_path && argv[0].starts_with('/')) argv[0] = script;
+  if (!argv[is_python ? 1 : 0].starts_with('/')) return absl::OkStatus();
+  return Invalid(script + " is not below the working directory, which is all that the hosts get",
+                 "run rt submit in the directory of the script");
 }
 
 // What --stop does once the work is over. False when the cluster stays up, or is not down yet.
@@ -193,6 +208,8 @@ ExitCode RunSubmit(const Invocation& invocation) {
   {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
     RT_RETURN_IF_ERROR(client->Reach());
+    if (HostCluster::IsKnown(home, client->context().name))
+      RT_RETURN_IF_ERROR(FindOnHosts(parsed.submission));
     auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
     code = submit(*client, home, invocation, parsed.submission, attendance);
   }

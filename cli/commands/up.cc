@@ -6,9 +6,11 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/bring_home.h"
 #include "cli/client/archive.h"
 #include "cli/client/local_cluster.h"
 #include "cli/commands/acting.h"
+#include "cli/hosts/host_cluster.h"
 #include "cli/render/spans.h"
 #include "cli/teardown.h"
 #include "common/base/status.h"
@@ -89,15 +91,31 @@ int CpuCount() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+static absl::StatusOr<UpResult> BringUpHosts(const Home& home, const ClusterSpec& spec,
+                                             bool make_current) {
+  UpResult result{.started = !home.IsUp(spec.cluster_name)};
+  RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
+  absl::StatusOr<HostCluster::UpReport> report = cluster.Up(spec);
+  const bool is_up = home.IsUp(spec.cluster_name);
+  // Nothing half started stays behind; a cluster that lacks workers is one.
+  if (!report.ok() && result.started && !is_up) cluster.Undo().IgnoreError();
+  if (is_up && make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
+  if (!report.ok()) return report.status();
+  SayLines("", report->faults);
+  result.workers = report->ready;
+  return result;
+}
+
 absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current) {
-  if (spec.provider_type != "local")
+  if (spec.provider_type != "local" && spec.provider_type != "ssh")
     return WithHint(absl::UnimplementedError(
                         ToAbsl("provider '" + spec.provider_type +
                                "' is not supported yet; this release starts clusters on this "
-                               "machine")),
-                    "use 'provider: {type: local}' without addresses");
+                               "machine and on hosts that it reaches with ssh")),
+                    "use 'provider: {type: local}', or type ssh with a list of hosts");
   for (const std::string& warning : spec.warnings)
     std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
+  if (spec.provider_type == "ssh") return BringUpHosts(home, spec, make_current);
   std::string directory = home.ClusterDirectory(spec.cluster_name);
   if (Exists(directory + "/context"))
     return absl::AlreadyExistsError(

@@ -110,7 +110,7 @@ std::string TextOfCluster(const Json& plan) {
             CellText(plan.Find("idle_timeout_s")) + " s\n";
   const Json* cost = plan.Find("cost_per_hour");
   text += cost->is_null() ? "cost          not known: no prices of this provider are known\n"
-                          : "cost          nothing: it is this machine\n";
+                          : "cost          nothing: no machine is rented\n";
   for (const Json& warning : plan.Find("warnings")->array())
     text += "warning       " + warning.AsString() + "\n";
   return text + "nothing was started\n";
@@ -159,10 +159,16 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
     for (const WorkerShape& worker : LocalWorkers(spec, cpus))
       nodes.Append(Json::MakeObject(
           {{"name", worker.name}, {"type", type}, {"resources", worker.resources}}));
+  for (const HostSpec& host : spec.hosts.hosts)
+    nodes.Append(Json::MakeObject(
+        {{"name", host.name},
+         {"type", type},
+         {"resources", host.resources.empty() ? "all that it has" : host.resources}}));
+  const bool is_ours = local || spec.provider_type == "ssh";
   for (const std::string& warning : spec.warnings) warnings.Append(warning);
-  if (!local)
-    warnings.Append("this release starts local clusters only; '" + spec.provider_type +
-                    "' is read and checked");
+  if (!is_ours)
+    warnings.Append("this release starts clusters on this machine and on hosts with ssh; '" +
+                    spec.provider_type + "' is read and checked");
   return Json::MakeObject({{"kind", "cluster"},
                            {"cluster_name", spec.cluster_name},
                            {"provider", spec.provider_type},
@@ -171,7 +177,7 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
                            {"by_demand", pool.has_value()},
                            {"idle_timeout_s", pool ? Json(pool->idle_timeout_s) : Json()},
                            {"nodes", std::move(nodes)},
-                           {"cost_per_hour", local ? Json(0) : Json()},
+                           {"cost_per_hour", is_ours ? Json(0) : Json()},
                            {"warnings", std::move(warnings)}});
 }
 

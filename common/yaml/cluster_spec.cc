@@ -58,6 +58,7 @@ class Reader {
                                   ", above max_workers " + std::to_string(spec.max_workers)),
                           "min_workers");
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
+    RT_RETURN_IF_ERROR(ReadHosts(spec, most, least));
     RT_RETURN_IF_ERROR(ReadScaling(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
     RT_RETURN_IF_ERROR(ReadStore(spec));
@@ -124,6 +125,24 @@ class Reader {
                      provider->Find("worker_ips") != nullptr ||
                      provider->Find("coordinator_address") != nullptr;
     if (spec.provider_type == "local" && addressed) spec.provider_type = "ssh";
+    return absl::OkStatus();
+  }
+  // Hosts are there: unless the file says otherwise, all of them are used, and all are waited for.
+  absl::Status ReadHosts(ClusterSpec& spec, std::optional<int> most, std::optional<int> least) {
+    RT_ASSIGN_OR_RETURN(spec.setup, ReadSetup(document_));
+    if (spec.provider_type != "ssh") return absl::OkStatus();
+    std::string resources;
+    if (spec.worker_type && spec.worker_type->resources && !spec.worker_type->resources->IsZero())
+      resources = HostFlag(*spec.worker_type->resources, spec.worker_type->says_cpu);
+    RT_ASSIGN_OR_RETURN(spec.hosts, ReadHostList(document_, resources));
+    const int workers = static_cast<int>(spec.hosts.hosts.size()) - 1;
+    spec.max_workers = std::min(workers, most.value_or(workers));
+    spec.hosts.hosts.resize(static_cast<size_t>(spec.max_workers) + 1);
+    spec.min_workers = std::min(spec.max_workers, least.value_or(spec.max_workers));
+    const Json* docker = document_.value.Find("docker");
+    if (docker != nullptr && !docker->GetString("image").empty())
+      spec.warnings.emplace_back(
+          "docker is not used by this release: commands and trials run on the hosts themselves");
     return absl::OkStatus();
   }
   absl::StatusOr<std::optional<int>> ReadCount(const Json& json, const std::string& path,

@@ -1,5 +1,6 @@
 // What a cluster YAML says, as plain values: Ray's schema (every key accepted, unknown and
-// duplicate keys refused) and our own keys. Only the local provider is acted upon by this release.
+// duplicate keys refused) and our own keys. The providers local and ssh are acted upon by this
+// release.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
 #include "common/spec/resources.h"
+#include "common/yaml/host_list.h"
 #include "common/yaml/yaml_json.h"
 
 namespace rt {
@@ -31,6 +33,8 @@ struct ClusterSpec {
   double upscaling_speed = 1;
   Json autoscaling;  // {"hooks": {…}, "hook_timeout_s": 30}, as the head takes it; null: not said.
   std::optional<NodeType> worker_type;  // The first that is not the head's.
+  HostList hosts;   // Of the provider ssh, as many as max_workers allows beside the head's.
+  SetupSpec setup;  // Done by the provider ssh.
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
   Json checkpoint_store;  // The same (docs/checkpoint-format.md).
   std::vector<std::string> warnings;    // For standard error, one line each.

@@ -72,13 +72,16 @@ LAYERS: dict[str, set[str]] = {
                    "cli/invocation.h"},
     "cli/client": {"common/*", "cli/invocation.h", "cli/render"},
     "cli/download": {"common/*", "cli/invocation.h", "cli/render", "cli/client"},
-    "cli": {"common/*", "cli/invocation.h", "cli/render", "cli/client", "cli/download"},
+    "cli/programs.h": {"common/base"},
+    "cli/hosts": {"common/*", "cli/invocation.h", "cli/render", "cli/client", "cli/programs.h"},
+    "cli": {"common/*", "cli/invocation.h", "cli/programs.h", "cli/render", "cli/client",
+            "cli/download", "cli/hosts"},
     "cli/bridge": {"common/*", "cli/invocation.h", "cli/render", "cli/client", "cli/download",
                    "cli"},
     "cli/commands": {"common/*", "cli/invocation.h", "cli/render", "cli/client", "cli/download",
-                     "cli", "cli/bridge"},
+                     "cli", "cli/programs.h", "cli/bridge", "cli/hosts"},
     "cli/line": {"common/*", "cli/invocation.h", "cli/render", "cli/client", "cli/commands", "cli"},
-    "cli/main.cc": {"common/*", "cli/render", "cli/line", "cli"},
+    "cli/main.cc": {"common/*", "cli/render", "cli/line", "cli", "cli/hosts"},
 }
 
 # Folders that know no clock, thread, socket, file or generator.

@@ -2,10 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "common/base/strings.h"
-#include "common/run/files.h"
 #include "common/run/open_files.h"
 
 namespace rt::worker {
@@ -20,18 +17,6 @@ bool IsPrivate(std::string_view name) {
 }
 
 }  // namespace
-
-std::string FindPythonDir(const std::string& bin_dir) {
-  const char* told = std::getenv("RT_PYTHON_DIR");
-  if (told != nullptr && *told != 0) return told;
-  for (const char* below : {"/../../../python", "/../share/rt/python"}) {
-    std::string candidate = bin_dir + below;
-    if (!Exists(candidate + "/rt/__init__.py")) continue;
-    char resolved[4096];
-    return ::realpath(candidate.c_str(), resolved) != nullptr ? std::string(resolved) : candidate;
-  }
-  return "";
-}
 
 std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
                                    const std::string& socket, const NodeFacts& node,

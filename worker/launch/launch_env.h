@@ -13,10 +13,6 @@ struct NodeFacts {
   std::string python_dir;  // Holds the package rt; empty: not found.
   bool has_gpus = false;
 };
-// RT_PYTHON_DIR, else the source tree's python/, else <prefix>/share/rt/python; "" when none has
-// rt.
-std::string FindPythonDir(const std::string& bin_dir);
-
 // "NAME=value", sorted. `inputs` holds the directories of body.inputs, in their order.
 std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
                                    const std::string& socket, const NodeFacts& node,

@@ -1,0 +1,291 @@
+#include "cli/hosts/agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/client/head_client.h"
+#include "cli/client/home.h"
+#include "cli/client/local_cluster.h"
+#include "cli/hosts/file_mount.h"
+#include "cli/hosts/login_shell.h"
+#include "common/base/limits.h"
+#include "common/base/limits_hosts.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/cas/digest.h"
+#include "common/provider/strays.h"
+#include "common/rpc/identity.h"
+#include "common/run/files.h"
+#include "common/run/runtime_dir.h"
+#include "common/run/start_failure.h"
+
+namespace rt {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Bytes kSmallFileMax = 1 << 20;
+
+// The address at which this host accepted the connection: the one inside its network.
+std::string OwnAddress() {
+  const char* connection = std::getenv("SSH_CONNECTION");
+  const std::vector<std::string> words = Split(connection == nullptr ? "" : connection, ' ');
+  return words.size() == 4 ? words[2] : "127.0.0.1";
+}
+
+std::string ReadLineOf(const std::string& path) {
+  absl::StatusOr<std::string> text = ReadFile(path, kSmallFileMax);
+  return text.ok() ? std::string(Trim(*text)) : "";
+}
+
+// Whether the daemon runs the programs of this installation.
+bool IsOfThisInstallation(pid_t pid) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
+  absl::StatusOr<std::string> own = BinaryDirectory();
+  return !error && own.ok() && program.parent_path() == *own;
+}
+
+std::string ClusterOfWorker(const std::string& worker) {
+  absl::StatusOr<Credentials> credentials = ReadCredentials(worker + "/credentials");
+  if (!credentials.ok()) return "";
+  absl::StatusOr<Identity> identity = IdentityOf(credentials->own.certificate_pem);
+  return identity.ok() ? identity->cluster_id : "";
+}
+
+absl::Status SpawnDaemon(const std::string& directory, const std::vector<std::string>& argv) {
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const std::string path = directory + "/log";
+  const int log = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  absl::Status status = log < 0 ? ErrnoStatus(errno, "open " + path)
+                                : Subprocess::Spawn({.argv = argv,
+                                                     .cwd = directory,
+                                                     .fds = {{null, 0}, {log, 1}, {log, 2}},
+                                                     .setsid = true})
+                                      .status();
+  ::close(null);
+  if (log >= 0) ::close(log);
+  return status;
+}
+
+// Removes a worker with all that it started.
+absl::Status RemoveWorker(const std::string& worker) {
+  RT_RETURN_IF_ERROR(EndDaemon(worker + "/pid"));
+  KillStrays(worker);
+  if (const auto sockets = FindRuntimeDir(worker)) RemoveTree(*sockets).IgnoreError();
+  return RemoveTree(worker);
+}
+
+// A token with which the client becomes an admin; only its own key will be certified.
+absl::StatusOr<std::string> AdminToken(const std::string& head, const std::string& name) {
+  HeadClient client([head] { return LoadHeadContext(head); });
+  RT_RETURN_IF_ERROR(client.Connect());
+  v1::CreateTokenRequest request;
+  request.set_role("admin");
+  request.set_name(name);
+  request.set_ttl_ms(limits::kMachineJoinMax);
+  RT_ASSIGN_OR_RETURN(
+      auto reply, client.Call<v1::ClusterService>(&v1::ClusterService::Stub::CreateToken, request));
+  return reply.token();
+}
+
+// Where the listing of a mount is kept.
+std::string RecordOf(const std::string& directory, const Json& listing) {
+  return directory + "/mounts/" + std::string(DigestHex(Digest(listing.GetString("target"))));
+}
+
+Json ErrorJson(const absl::Status& status) {
+  return Json::MakeObject({{"error", Json::MakeObject({{"code", static_cast<int>(status.code())},
+                                                       {"message", MessageOf(status)},
+                                                       {"hint", HintOf(status)}})}});
+}
+
+void Print(const std::string& line) {
+  std::fputs((line + "\n").c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int RunAgent(const std::string& directory) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const std::string address = OwnAddress();
+  Agent agent(directory, address);
+  Print("rt-host ready " +
+        Json::MakeObject({{"version", RT_VERSION}, {"address", address}}).Dump());
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    absl::StatusOr<Json> request = Json::Parse(line);
+    std::string bytes;
+    if (const int64_t size = request.ok() ? request->GetInt("bytes") : 0; size > 0) {
+      if (size > limits::kMountArchiveMax) return 1;
+      bytes.resize(static_cast<size_t>(size));
+      if (!std::cin.read(bytes.data(), size)) return 1;
+    }
+    absl::StatusOr<Json> answer = request.ok() ? agent.Answer(*request, bytes) : request;
+    Print((answer.ok() ? *answer : ErrorJson(answer.status())).Dump());
+  }
+  return 0;
+}
+
+absl::StatusOr<Json> Agent::Answer(const Json& request, const std::string& bytes) {
+  const std::string op = request.GetString("op");
+  if (op == "purge") return Purge();
+  RT_ASSIGN_OR_RETURN(const Place place, PlaceOf(request));
+  if (op == "look") return Look(place);
+  if (op == "mount") return Mount(place, request);
+  if (op == "files") {
+    RT_RETURN_IF_ERROR(TakeFiles(request, bytes, RecordOf(place.directory, request)));
+    return Json::MakeObject();
+  }
+  if (op == "setup") return Setup(place, request);
+  if (op == "head") return StartHead(place, request);
+  if (op == "worker") return StartWorker(place, request);
+  if (op == "stop") return Stop(place);
+  return Invalid("the agent of this version knows no '" + Excerpt(op) + "'");
+}
+
+absl::StatusOr<Agent::Place> Agent::PlaceOf(const Json& request) const {
+  Place place{request.GetString("cluster"), request.GetString("node"), ""};
+  if (!Home::IsName(place.cluster) || !Home::IsName(place.node))
+    return Invalid("a request names a cluster and a node");
+  place.directory = root_ + "/clusters/" + place.cluster + "/" + place.node;
+  return place;
+}
+
+void Agent::PrepareToSpawn() {
+  if (!is_prepared_) TakeLoginEnvironment();
+  is_prepared_ = true;
+}
+
+absl::StatusOr<Json> Agent::Look(const Place& place) const {
+  const std::string head = place.directory + "/head", worker = place.directory + "/worker";
+  const absl::Status failure = ReadStartFailure(worker);
+  return Json::MakeObject(
+      {{"head", Json::MakeObject({{"alive", LocalCluster(place.directory).HeadIsAlive()},
+                                  {"cluster_id", ReadLineOf(head + "/ca/cluster_id")},
+                                  {"address", ReadLineOf(head + "/address")}})},
+       {"worker", Json::MakeObject({{"alive", ReadPidFile(worker + "/pid").ok()},
+                                    {"cluster_id", ClusterOfWorker(worker)},
+                                    {"failure", MessageOf(failure)},
+                                    {"hint", HintOf(failure)}})},
+       {"setup", ReadLineOf(place.directory + "/setup")}});
+}
+
+absl::StatusOr<Json> Agent::Mount(const Place& place, const Json& request) const {
+  Json missing = Json::MakeArray();
+  for (const std::string& path : MissingFiles(request, RecordOf(place.directory, request)))
+    missing.Append(path);
+  return Json::MakeObject({{"missing", std::move(missing)}});
+}
+
+absl::StatusOr<Json> Agent::Setup(const Place& place, const Json& request) const {
+  std::vector<std::string> commands;
+  if (const Json* list = request.Find("commands"); list != nullptr && list->is_array())
+    for (const Json& command : list->array())
+      if (command.is_string()) commands.push_back(command.AsString());
+  RT_RETURN_IF_ERROR(EnsureDirectory(place.directory));
+  RT_RETURN_IF_ERROR(RemoveTree(place.directory + "/setup"));
+  RT_ASSIGN_OR_RETURN(SetupOutcome outcome, RunSetup(commands, place.directory + "/setup.log"));
+  if (outcome.failed.empty())
+    RT_RETURN_IF_ERROR(
+        WriteFileAtomic(place.directory + "/setup", request.GetString("digest") + "\n"));
+  return Json::MakeObject({{"failed", ValidUtf8(outcome.failed)}, {"log", ValidUtf8(outcome.log)}});
+}
+
+absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
+  const std::string head = place.directory + "/head";
+  const bool is_ipv6 = address_.find(':') != std::string::npos;
+  const std::string port = std::to_string(request.GetInt("port"));
+  const LocalCluster cluster(place.directory, -1,
+                             {"--listen", (is_ipv6 ? "[::]:" : "0.0.0.0:") + port, "--advertise",
+                              (is_ipv6 ? "[" + address_ + "]" : address_) + ":0"});
+  absl::StatusOr<ProcessIdentity> running = ReadPidFile(head + "/pid");
+  if (running.ok() && !IsOfThisInstallation(running->pid))
+    RT_RETURN_IF_ERROR(EndDaemon(head + "/pid"));
+  const Json* config = request.Find("config");
+  if (config != nullptr || !Exists(place.directory + "/config.json")) {
+    Json more = config == nullptr ? Json::MakeObject() : *config;
+    more.Set("results_root", place.directory + "/results");
+    RT_RETURN_IF_ERROR(cluster.Configure(place.cluster, {}, more));
+  }
+  if (!cluster.HeadIsAlive()) PrepareToSpawn();
+  RT_RETURN_IF_ERROR(cluster.EnsureHead());
+  std::string token;
+  if (const std::string name = request.GetString("token"); !name.empty()) {
+    RT_ASSIGN_OR_RETURN(token, AdminToken(head, name));
+  }
+  return Json::MakeObject({{"address", ReadLineOf(head + "/address")},
+                           {"cluster_id", ReadLineOf(head + "/ca/cluster_id")},
+                           {"token", token}});
+}
+
+absl::StatusOr<Json> Agent::StartWorker(const Place& place, const Json& request) {
+  const std::string worker = place.directory + "/worker";
+  RT_ASSIGN_OR_RETURN(const std::string binaries, BinaryDirectory());
+  std::vector<std::string> argv = {binaries + "/rt-worker",
+                                   "--head",
+                                   request.GetString("head"),
+                                   "--token-file",
+                                   worker + "/token",
+                                   "--state-dir",
+                                   worker,
+                                   "--name",
+                                   place.node};
+  for (const char* key : {"resources", "labels"})
+    if (const std::string value = request.GetString(key); !value.empty())
+      argv.insert(argv.end(), {std::string("--") + key, value});
+  // What belongs to an earlier cluster of this name has no place in this one.
+  const std::string known = ClusterOfWorker(worker);
+  if (!known.empty() && known != request.GetString("cluster_id"))
+    RT_RETURN_IF_ERROR(RemoveWorker(worker));
+  RT_RETURN_IF_ERROR(EnsureDirectory(worker));
+  const std::string quarantine = request.GetString("quarantine");
+  RT_RETURN_IF_ERROR(quarantine.empty()
+                         ? RemoveTree(worker + "/quarantine")
+                         : WriteFileAtomic(worker + "/quarantine", quarantine + "\n"));
+  const std::string arguments = Join(argv, "\n");
+  const bool is_same = ReadLineOf(worker + "/arguments") == arguments;
+  if (ReadPidFile(worker + "/pid").ok()) {
+    if (is_same) return Json::MakeObject({{"started", false}});
+    RT_RETURN_IF_ERROR(EndDaemon(worker + "/pid"));
+  }
+  if (const std::string token = request.GetString("token"); !token.empty())
+    RT_RETURN_IF_ERROR(WriteFileAtomic(worker + "/token", token + "\n", {.sync = false}));
+  RT_RETURN_IF_ERROR(WriteFileAtomic(worker + "/arguments", arguments + "\n", {.sync = false}));
+  ClearStartFailure(worker);
+  PrepareToSpawn();
+  RT_RETURN_IF_ERROR(SpawnDaemon(worker, argv));
+  return Json::MakeObject({{"started", true}});
+}
+
+absl::StatusOr<Json> Agent::Stop(const Place& place) const {
+  const bool was_there = Exists(place.directory);
+  RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/worker/pid"));
+  // A head that was told to shut down may still be ending.
+  RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/head/pid"));
+  RT_RETURN_IF_ERROR(LocalCluster(place.directory).WaitGone(0));
+  RT_RETURN_IF_ERROR(RemoveTree(place.directory));
+  std::error_code ignored;  // They stay while another cluster is in them.
+  fs::remove(root_ + "/clusters/" + place.cluster, ignored);
+  fs::remove(root_ + "/clusters", ignored);
+  return Json::MakeObject({{"was_there", was_there}});
+}
+
+absl::StatusOr<Json> Agent::Purge() const {
+  if (Exists(root_ + "/clusters"))
+    return absl::FailedPreconditionError(
+        ToAbsl("another cluster runs the programs in " + root_ + "/cache"));
+  RT_RETURN_IF_ERROR(RemoveTree(root_ + "/cache"));
+  std::error_code ignored;
+  fs::remove(root_, ignored);
+  return Json::MakeObject();
+}
+
+}  // namespace rt

@@ -1,0 +1,59 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "cli/hosts/host_file.h"
+#include "cli/hosts/ssh_command.h"
+#include "common/run/files.h"
+#include "common/run/subprocess.h"
+
+using namespace rt;
+
+namespace {
+bool Has(const std::vector<std::string>& argv, const std::string& word) {
+  return std::find(argv.begin(), argv.end(), word) != argv.end();
+}
+}  // namespace
+
+TEST_CASE("hosts: a quoted word is one word of a shell, whatever it holds") {
+  for (const std::string word : {"", "a b", "it's", "$(id)", "`id`; \\ \"x\" *", "-n", "a\nb"}) {
+    auto shown = RunProgram({.argv = {"sh", "-c", "printf %s " + ShellQuote(word)}}, "", 10'000);
+    REQUIRE(shown.ok());
+    CHECK(shown->output == word);
+  }
+}
+
+TEST_CASE("hosts: ssh gets the host after --, and pins keys in our file") {
+  const HostSpec host{.name = "b", .address = "gpu1", .port = 2222, .user = "me", .key = "/k 1"};
+  const auto argv = SshArgv(host, {.known_hosts = "/h/known_hosts", .digest = "abc"});
+  CHECK(argv[0] == "ssh");
+  CHECK(Has(argv, "BatchMode=yes"));
+  CHECK(Has(argv, "StrictHostKeyChecking=accept-new"));
+  CHECK(Has(argv, "IdentityFile=\"/k 1\""));
+  CHECK(argv[argv.size() - 3] == "--");
+  CHECK(argv[argv.size() - 2] == "gpu1");
+  // Login shells other than POSIX ones pass it on: one line, quoted once.
+  const std::string command = argv.back();
+  CHECK(command.starts_with("exec sh -c '"));
+  CHECK(std::count(command.begin(), command.end(), '\n') == 0);
+  CHECK(std::count(command.begin(), command.end(), '!') == 0);
+}
+
+TEST_CASE("hosts: what is noted of the hosts is read back") {
+  auto directory = MakeTempDirectory("/tmp/rt-hosts-unit-");
+  REQUIRE(directory.ok());
+  CHECK(absl::IsNotFound(ReadHostFile(*directory).status()));
+  const HostList list{.hosts = {{"a", "10.0.0.1", 22, "me", "/k", "cpu=1", "x=y"},
+                                {"b", "10.0.0.2", 0, "", "", "", ""}},
+                      .proxy_command = "p",
+                      .directory = "/scratch",
+                      .head_port = 7};
+  REQUIRE(WriteHostFile(*directory, list).ok());
+  auto read = ReadHostFile(*directory);
+  REQUIRE(read.ok());
+  CHECK(read->hosts.size() == 2);
+  CHECK(read->hosts[0].labels == "x=y");
+  CHECK(read->hosts[1].address == "10.0.0.2");
+  CHECK(read->proxy_command == "p");
+  CHECK(read->head_port == 7);
+  REQUIRE(RemoveTree(*directory).ok());
+}
