@@ -26,6 +26,12 @@ bool IsAway(const Core& core, NodeId id) {
   return node == core.world.state.nodes.end() || !node->second.counts();
 }
 
+// A rank other than 0 is not on its node before all ranks know where to meet: there is no output
+// yet.
+bool IsAwaited(const Attempt& attempt, uint32_t rank) {
+  return attempt.members.empty() || (rank > 0 && attempt.port == 0 && attempt.ended_at == 0);
+}
+
 // Attempt `exact`; or, when that is 0, the newest one or (`in_order`) the next from `at_least` on.
 absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
                                   uint32_t exact, uint32_t at_least, bool in_order) {
@@ -40,7 +46,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   target.terminal = IsOver(core.world.state, owner);
   for (const Attempt& attempt : runs->attempts) {
     bool wanted = exact != 0 ? attempt.number == exact : attempt.number >= at_least;
-    if (!wanted || attempt.members.empty()) continue;
+    if (!wanted || IsAwaited(attempt, rank)) continue;
     target.found = true;
     target.attempt = {owner, attempt.number, attempt.generation};
     target.node = attempt.members.at(rank).node;
