@@ -133,6 +133,11 @@ ResourceRequest RequestFrom(const Json& json, const std::string& path, Warnings&
     reader.Warn("ranks", "is not a number from 1 to that of the bundles");
     request.ranks = most;
   }
+  reader.Read("ranks_per_node", request.ranks_per_node);
+  if (request.ranks_per_node != 0 && most % request.ranks_per_node != 0) {
+    reader.Warn("ranks_per_node", "does not divide the number of bundles");
+    request.ranks_per_node = 0;
+  }
   reader.ReadName("strategy", kStrategies, request.strategy,
                   [](Strategy strategy) { return NameOf(strategy); });
   reader.Read("spread_gpus", request.spread_gpus);

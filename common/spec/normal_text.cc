@@ -30,10 +30,13 @@ Json ToNormal(const Resources& resources) {
 Json ToNormal(const ResourceRequest& request) {
   Json bundles = Json::MakeArray();
   for (const Resources& bundle : request.bundles) bundles.Append(ToNormal(bundle));
-  return Json::MakeObject({{"bundles", std::move(bundles)},
-                           {"ranks", request.ranks},
-                           {"strategy", NameOf(request.strategy)},
-                           {"spread_gpus", request.spread_gpus}});
+  Json json = Json::MakeObject({{"bundles", std::move(bundles)},
+                                {"ranks", request.ranks},
+                                {"strategy", NameOf(request.strategy)},
+                                {"spread_gpus", request.spread_gpus}});
+  // Left out where it says nothing: releases before it do not know it.
+  if (request.ranks_per_node != 0) json.Set("ranks_per_node", request.ranks_per_node);
+  return json;
 }
 
 Json ToNormal(const Space& space) {

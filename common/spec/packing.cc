@@ -56,6 +56,7 @@ Packing::Packing(const ResourceRequest& wanted)
 }
 
 size_t Packing::Run(std::vector<FreeCapacity>& capacities) {
+  if (wanted_.ranks_per_node != 0) return PutGroups(capacities);
   switch (wanted_.strategy) {
     case Strategy::kPack: return Pack(capacities);
     case Strategy::kStrictPack: return FillOne(capacities);
@@ -130,6 +131,25 @@ size_t Packing::Spread(std::vector<FreeCapacity>& capacities, size_t shared_max)
         [](const FreeCapacity* a, const FreeCapacity* b) { return a->taken < b->taken; });
     placed += std::any_of(by_use.begin(), by_use.end(),
                           [&](FreeCapacity* capacity) { return Put(*capacity, bundle); });
+  }
+  return placed;
+}
+
+// Each group of consecutive bundles to the fullest node that takes all of it and has no other.
+size_t Packing::PutGroups(std::vector<FreeCapacity>& capacities) {
+  const size_t size = wanted_.ranks_per_node;
+  size_t placed = 0;
+  for (size_t first = 0; first + size <= wanted_.bundles.size(); first += size) {
+    std::vector<size_t> group(size);
+    std::iota(group.begin(), group.end(), first);
+    for (FreeCapacity& capacity : capacities) {
+      if (capacity.taken > 0) continue;
+      FreeCapacity trial = capacity;
+      if (!Fill(trial, group).empty()) continue;
+      capacity = std::move(trial);
+      placed += size;
+      break;
+    }
   }
   return placed;
 }

@@ -64,6 +64,7 @@ class Packing {
   size_t Pack(std::vector<FreeCapacity>& capacities);
   size_t FillOne(std::vector<FreeCapacity>& capacities);
   size_t Spread(std::vector<FreeCapacity>& capacities, size_t shared_max);
+  size_t PutGroups(std::vector<FreeCapacity>& capacities);
 
   const ResourceRequest& wanted_;
   std::vector<size_t> order_;  // Of the bundles: the biggest first.

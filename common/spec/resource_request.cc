@@ -59,6 +59,20 @@ absl::StatusOr<std::vector<Resources>> ReadBundles(const Json& json, const std::
   return bundles;
 }
 
+// It divides the ranks into groups, so it takes the place of a strategy.
+absl::StatusOr<uint32_t> ReadRanksPerNode(const Json& value, const Json& all, size_t ranks,
+                                          const std::string& below) {
+  const std::string path = below + "ranks_per_node";
+  for (const char* other : {"bundles", "strategy"})
+    if (all.Find(other) != nullptr)
+      return SpecError(path, "cannot be combined with '" + std::string(other) + "'",
+                       "leave one of them out");
+  RT_ASSIGN_OR_RETURN(const size_t per_node, ReadRanks(value, ranks, path));
+  if (ranks % per_node != 0)
+    return SpecError(path, "must divide the number of ranks, which is " + std::to_string(ranks));
+  return static_cast<uint32_t>(per_node);
+}
+
 }  // namespace
 
 Resources ResourceRequest::Total() const {
@@ -84,7 +98,7 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
   if (!json.is_object()) return ParseResources(json, path).status();
   const std::string below = std::string(path) + "/";
   Json plain = Json::MakeObject();
-  const Json *bundles = nullptr, *ranks = nullptr;
+  const Json *bundles = nullptr, *ranks = nullptr, *per_node = nullptr;
   for (const auto& [key, value] : json.object()) {
     if (key == "gpu_sharing") {
       RT_ASSIGN_OR_RETURN(request.spread_gpus, ReadSharing(value, below + key));
@@ -94,6 +108,8 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
       bundles = &value;
     } else if (key == "ranks") {
       ranks = &value;
+    } else if (key == "ranks_per_node") {
+      per_node = &value;
     } else {
       plain.Set(key, value);
     }
@@ -116,6 +132,10 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
     RT_ASSIGN_OR_RETURN(size_t some, ReadRanks(*ranks, request.ranks, below + "ranks"));
     request.ranks = static_cast<uint32_t>(some);
   }
+  if (per_node != nullptr) {
+    RT_ASSIGN_OR_RETURN(request.ranks_per_node,
+                        ReadRanksPerNode(*per_node, json, request.ranks, below));
+  }
   return request;
 }
 
@@ -125,6 +145,7 @@ Json ToJson(const ResourceRequest& request) {
   if (request.is_gang())
     for (const Resources& bundle : request.bundles) bundles.Append(ToJson(bundle));
   json.Set("ranks", request.ranks);
+  if (request.ranks_per_node != 0) json.Set("ranks_per_node", request.ranks_per_node);
   json.Set("bundles", request.is_gang() ? std::move(bundles) : Json());
   json.Set("strategy", request.is_gang() ? Json(RequestNameOf(request.strategy)) : Json());
   return json;
@@ -138,8 +159,10 @@ std::string Describe(const ResourceRequest& request) {
   for (size_t i = 0; i < (are_equal ? 1 : std::min(bundles.size(), kBundlesShown)); ++i)
     texts.push_back(Describe(bundles[i]));
   if (!are_equal && bundles.size() > kBundlesShown) texts.push_back("…");
-  return std::to_string(bundles.size()) + " bundles of " + Join(texts, "; ") + " (" +
-         RequestNameOf(request.strategy) + ")";
+  const std::string where = request.ranks_per_node != 0
+                                ? std::to_string(request.ranks_per_node) + " on each node"
+                                : RequestNameOf(request.strategy);
+  return std::to_string(bundles.size()) + " bundles of " + Join(texts, "; ") + " (" + where + ")";
 }
 
 }  // namespace rt

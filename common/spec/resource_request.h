@@ -23,6 +23,9 @@ enum class Strategy : uint8_t {
 struct ResourceRequest {
   std::vector<Resources> bundles = std::vector<Resources>(1);  // At least one.
   uint32_t ranks = 1;  // From 1 to the number of bundles.
+  // So many consecutive ranks on each node, and each such group on a node of its own, whatever the
+  // strategy; 0: the strategy decides.
+  uint32_t ranks_per_node = 0;
   Strategy strategy = Strategy::kPack;
   bool spread_gpus = false;  // Shares of a gpu go to the emptiest device instead of the fullest.
 
@@ -42,6 +45,7 @@ struct ResourceRequest {
 // {"cpu":1,"gpu":0.5} and what else ParseResources takes, and beside it
 //   "gpu_sharing": "pack" | "spread",
 //   "ranks": 4                        so many programs, each in a bundle of the above;
+//   "ranks_per_node": 2               so many of them on each of their nodes;
 // or {"bundles": [{…}, {…}]} instead, with "ranks" of them (all unless said) running a program;
 //   "strategy": "PACK" | "SPREAD" | "STRICT_PACK" | "STRICT_SPREAD" in either form.
 absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::string_view path);

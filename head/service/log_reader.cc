@@ -50,6 +50,12 @@ uint32_t MostRanks(const Core& core, const Owner& owner, const Runs& runs) {
   return ranks;
 }
 
+// A rank other than 0 is not on its node before all ranks know where to meet: there is no output
+// yet.
+bool IsAwaited(const Attempt& attempt, uint32_t rank) {
+  return attempt.members.empty() || (rank > 0 && attempt.port == 0 && attempt.ended_at == 0);
+}
+
 // Attempt `exact`; or, when there is none, the newest one or (`in_order`) the next from `at_least`
 // on.
 absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
@@ -66,7 +72,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   for (const Attempt& attempt : runs->attempts) {
     const Place place{attempt.number, attempt.generation};
     const bool wanted = exact.attempt != 0 ? Is(attempt, exact) : place >= at_least;
-    if (!wanted || rank >= attempt.members.size()) continue;
+    if (!wanted || rank >= attempt.members.size() || IsAwaited(attempt, rank)) continue;
     target.found = true;
     target.attempt = {owner, attempt.number, attempt.generation};
     target.node = attempt.members.at(rank).node;

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from rt import _session
+from rt import _script, _session
 from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
 
 
@@ -64,7 +64,7 @@ def _report(
         raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
     if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
         raise ValueError("checkpoint must be a Checkpoint, e.g. Checkpoint.from_directory(path)")
-    session = _session.current
+    session = _session.current or _script.attach()
     if session is None:
         warnings.warn("report() does nothing outside a trial", stacklevel=3)
         return
@@ -113,7 +113,7 @@ def given_checkpoint() -> Optional[str]:
 
 def checkpoint_requested() -> Optional[float]:
     """Seconds left to report a checkpoint that was requested, or None without a request."""
-    session = _session.current
+    session = _session.current or _script.attach()
     return session.checkpoint_requested() if session is not None else None
 
 
@@ -123,7 +123,8 @@ class TrialContext:
     def get_experiment_name(self) -> str:
         """The experiment's name."""
         session = _session.current
-        return session.experiment_name if session is not None else ""
+        known = session.experiment_name if session is not None else ""
+        return known or os.environ.get("RT_EXPERIMENT_NAME", "")
 
     def get_trial_id(self) -> str:
         """The trial's id, such as "3/17": experiment and number."""

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import traceback
 from types import GeneratorType
 from typing import Any, Callable, Optional
 
@@ -22,31 +21,13 @@ from rt import _api, _main, _session, _signals, _sources
 from rt._checkpoint import Checkpoint
 from rt._json import numbers
 from rt._session import Session, TrialStopped
+from rt._traceback import user_traceback
 from rt._trainable import Trainable, takes_checkpoint_dir
 from rt._values import restore_values
 
 PAYLOAD_FILE = "trainable.pkl"
 EXIT_FAILED = 1
 EXIT_TERMINATED = 143
-_OWN_DIR = os.path.dirname(os.path.abspath(__file__)) + os.sep
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback as text, without the frames of this package, also in chained exceptions."""
-    shown = traceback.TracebackException.from_exception(error, capture_locals=False)
-    pending = [shown]
-    while pending:
-        each = pending.pop()
-        kept = [frame for frame in each.stack if not _is_own(frame.filename)]
-        each.stack = traceback.StackSummary.from_list(kept)
-        pending += [link for link in (each.__cause__, each.__context__) if link is not None]
-    return "".join(shown.format())
-
-
-def _is_own(filename: str) -> bool:
-    examples = os.path.join(_OWN_DIR, "tune", "examples") + os.sep
-    runpy = filename.startswith("<frozen") or filename.endswith(os.sep + "runpy.py")
-    return runpy or (filename.startswith(_OWN_DIR) and not filename.startswith(examples))
 
 
 def load_payload() -> dict[str, Any]:

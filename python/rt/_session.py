@@ -71,6 +71,7 @@ class Session:
         self.busy = False  # Inside report(): a signal handler must not raise now.
         self.ended = False
         self.defers_stop = False  # The caller ends the trial itself when `stopping`.
+        self.stop_exception: type[BaseException] = TrialStopped
         self.experiment_name = ""
         self.resources: dict[str, Any] = {}
         self._adopt(self._hello())
@@ -155,7 +156,7 @@ class Session:
             raise ValueError(f"report() takes a dict of metrics, not {type(metrics).__name__}")
         with self._lock:
             if self.ended:
-                raise TrialStopped()
+                raise self.stop_exception()
             self.busy = True
             try:
                 stop = self._report(clean(metrics), checkpoint, together)
@@ -166,7 +167,7 @@ class Session:
         self._saves = self._saves or checkpoint is not None
         if stop or (self.stopping and not self.defers_stop):
             self.ended = True
-            raise TrialStopped()
+            raise self.stop_exception()
         # A paused trial that never saves has nothing to wait for.
         leaves = checkpoint is not None and (self._pause_told or self._move_told)
         if not self.defers_stop and (leaves or (self._pause_told and not self._saves)):
@@ -216,7 +217,7 @@ class Session:
             self._told_more = True
             self._send(dump({"op": "paused"}))
             self.ended = True
-        raise TrialStopped()
+        raise self.stop_exception()
 
     def _report(
         self, metrics: dict[str, Any], checkpoint: Optional[Checkpoint], together: bool
@@ -480,7 +481,7 @@ class Session:
             # A trial that has ended is cleaning up, which must not be interrupted.
             if raises and not self.busy and not self.ended:
                 self.ended = True
-                raise TrialStopped()
+                raise self.stop_exception()
 
         def notice(_number: int, _frame: Any) -> None:
             if self._notice_end is None:

@@ -15,7 +15,7 @@ from rt import _pack
 
 CHILD = """
 import pickle, sys
-from rt import _attempt
+from rt import _attempt, _traceback
 payload = _attempt.load_payload()
 made = payload["trainable"]({})
 import nets, deep.inner.layers
@@ -24,7 +24,7 @@ assert pickle.loads(pickle.dumps(made)).width == 3
 try:
     made.fail()
 except ZeroDivisionError as error:
-    print(_attempt.user_traceback(error))
+    print(_traceback.user_traceback(error))
 """
 
 

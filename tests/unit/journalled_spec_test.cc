@@ -131,6 +131,11 @@ TEST_CASE("journalled spec: the normalised form is read back as it was written")
     CHECK(reading.warnings.empty());
     CHECK(reading.spec == request);
   }
+  const Json grouped = *Json::Parse(R"({"cpu":1,"ranks":4,"ranks_per_node":2})");
+  const ResourceRequest request = *ParseResourceRequest(grouped, "resources");
+  const auto reading = ReadJournalledResources({.normal = NormalText(request), .format = 1});
+  CHECK(reading.warnings.empty());
+  CHECK(reading.spec == request);
 }
 
 TEST_CASE("journalled spec: format 1 is read as the spec from which it was made") {

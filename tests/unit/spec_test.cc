@@ -110,6 +110,20 @@ TEST_CASE("spec: several ranks and bundles") {
   CHECK(ToJson(mixed).GetInt("ranks") == 1);
 }
 
+TEST_CASE("spec: so many ranks on each node") {
+  auto parse = [](const char* text) { return ParseResourceRequest(*Json::Parse(text), "r"); };
+  const ResourceRequest two = *parse(R"({"cpu":1,"ranks":4,"ranks_per_node":2})");
+  CHECK((two.ranks == 4 && two.ranks_per_node == 2));
+  CHECK(Describe(two) == "4 bundles of 1 cpu (2 on each node)");
+  CHECK(ToJson(two).GetInt("ranks_per_node") == 2);
+  CHECK(MessageOf(parse(R"({"ranks":4,"ranks_per_node":3})").status()) ==
+        "r/ranks_per_node: must divide the number of ranks, which is 4");
+  CHECK(MessageOf(parse(R"({"ranks":4,"ranks_per_node":5})").status()) ==
+        "r/ranks_per_node: must be a whole number between 1 and 4");
+  CHECK(MessageOf(parse(R"({"ranks":4,"ranks_per_node":2,"strategy":"PACK"})").status()) ==
+        "r/ranks_per_node: cannot be combined with 'strategy'");
+}
+
 TEST_CASE("spec: a stop rule follows the mode of the metric") {
   ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min",
       "stop":{"loss":0.1,"training_iteration":5,"acc":{"<=":0.5}}})");

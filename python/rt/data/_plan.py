@@ -14,6 +14,7 @@ from typing import Any, Optional
 from rt.data._arrow import np
 from rt.data._executor import Executor, InlineExecutor, Piece
 from rt.data._operators import Operator
+from rt.data._shared_counts import counted_once
 from rt.data._source import Source
 
 _COUNTS_KEPT = 4  # Epochs whose counts are remembered; a pass needs one, a split the next.
@@ -48,10 +49,16 @@ class Node:
         """Rows per block, int64 of shape (blocks,); runs the plan if they are not known."""
         found = self.known_counts(epoch)
         if found is None:
-            found = np.zeros(self.block_count(), dtype=np.int64)
-            for block, table in self.stream(epoch, 0, len(found), InlineExecutor()):
-                found[block] += table.num_rows
+            drawn = [node.drawn() for node in self.chain()]
+            at = epoch if self.depends_on_epoch() else 0
+            found = counted_once(f"{self.digest()}/{drawn}/{at}", lambda: self._count(epoch))
             self.remember_counts(epoch, found)
+        return found
+
+    def _count(self, epoch: int) -> Any:
+        found = np.zeros(self.block_count(), dtype=np.int64)
+        for block, table in self.stream(epoch, 0, len(found), InlineExecutor()):
+            found[block] += table.num_rows
         return found
 
     def remember_counts(self, epoch: int, counts: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 from rt import _api
@@ -25,6 +26,7 @@ def get_dataset_shard(dataset_name: str = "train") -> Any:
         context = _api.get_context()
         rank, size = context.get_world_rank(), context.get_world_size()
         data = importlib.import_module("rt.data")
+        _share_counts()
         iterator = data.shard(datasets[dataset_name], rank, size)
         checkpoint = _api.get_checkpoint()
         if checkpoint is not None:
@@ -32,6 +34,16 @@ def get_dataset_shard(dataset_name: str = "train") -> Any:
             iterator.resume(positions.get(dataset_name, []))
         _iterators[dataset_name] = iterator
     return _iterators[dataset_name]
+
+
+def _share_counts() -> None:
+    """Rows that must be counted are counted by one rank, where the ranks have a process group."""
+    dist: Any = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_available() or not dist.is_initialized():
+        return
+    if dist.get_world_size() > 1:
+        counts = importlib.import_module("rt.data._shared_counts")
+        counts.share_counts(dist.distributed_c10d._get_default_store())
 
 
 def add_positions(checkpoint: Checkpoint) -> None:
