@@ -1,4 +1,4 @@
-#include "common/cas/sigv4.h"
+#include "common/aws/sigv4.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

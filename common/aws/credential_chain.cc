@@ -1,15 +1,15 @@
-#include "common/cas/aws_chain.h"
+#include "common/aws/credential_chain.h"
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 
+#include "common/aws/xml.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/xml.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "common/aws/sigv4.h"
 #include "common/base/status.h"
-#include "common/cas/sigv4.h"
 
 using namespace rt;
 

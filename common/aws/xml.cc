@@ -1,4 +1,4 @@
-#include "common/cas/xml.h"
+#include "common/aws/xml.h"
 
 #include "common/base/strings.h"
 

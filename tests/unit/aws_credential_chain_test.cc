@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "common/aws/credential_chain.h"
 #include "common/base/status.h"
-#include "common/cas/aws_chain.h"
 #include "common/run/files.h"
 #include "tests/temp_dir.h"
 #include "tests/unit/fake_http.h"

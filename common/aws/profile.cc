@@ -1,6 +1,6 @@
+#include "common/aws/credential_chain.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/aws_chain.h"
 #include "common/run/files.h"
 
 namespace rt {
