@@ -7,11 +7,12 @@ packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libpq-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
-  libcurl4-openssl-dev libzstd-dev
+  libcurl4-openssl-dev libzstd-dev libpugixml-dev
   librust-blake3-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
   postgresql
   openssh-client openssh-server
+  shellcheck
   python3 python3-venv python3-pip procps iproute2 iptables systemd zsh fish
 )
 # Nice to have: the build and the tests go on without them, and say so.

@@ -274,6 +274,7 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
       .cluster_dir = std::filesystem::path(options.state_dir).parent_path().string(),
       .worker_program = BesideUs("rt-worker"),
       .head_address = WithPeers(options, OnThisMachine(head.reached.listen)),
+      .head_address_elsewhere = WithPeers(options, head.reached.advertise),
       .make_token = [&head](uint64_t machine, const std::string& name) {
         return MakeWorkerToken(head, machine, name);
       }};

@@ -9,7 +9,7 @@
 
 namespace rt {
 
-// "s3://bucket/prefix" (endpoint, region and credentials: s3_client.h, aws_chain.h), "file:///dir"
+// "s3://bucket/prefix" (endpoint, region and credentials: s3_client.h, common/aws), "file:///dir"
 // or "/dir". Calls that fail for a moment are repeated a few times. InvalidArgument for another
 // text.
 absl::StatusOr<std::unique_ptr<ObjectStore>> OpenObjects(const std::string& url);

@@ -4,11 +4,12 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "common/aws/endpoint.h"
+#include "common/aws/xml.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/object_store.h"
-#include "common/cas/xml.h"
 
 namespace rt {
 namespace {
@@ -77,12 +78,6 @@ std::string HintFor(std::string_view code, int http_status, const S3Location& lo
   return "";
 }
 
-std::string WithoutDefaultPort(std::string authority, bool https) {
-  const std::string_view port = https ? ":443" : ":80";
-  if (authority.ends_with(port)) authority.erase(authority.size() - port.size());
-  return authority;
-}
-
 }  // namespace
 
 absl::StatusOr<S3Location> ParseS3Location(std::string_view url, std::string_view endpoint,
@@ -100,26 +95,11 @@ absl::StatusOr<S3Location> ParseS3Location(std::string_view url, std::string_vie
       !CheckObjectKey(location.bucket).ok())
     return Invalid("'" + EscapeControl(location.bucket) + "' is no name of a bucket", kHint);
   if (!location.prefix.empty()) RT_RETURN_IF_ERROR(CheckObjectKey(location.prefix));
-  RT_ASSIGN_OR_RETURN(auto profile, ReadAwsProfile(environment));
-  auto first = [&](std::string_view given, std::initializer_list<const char*> variables,
-                   const char* setting, const char* otherwise) {
-    if (!given.empty()) return std::string(given);
-    for (const char* name : variables)
-      if (auto found = environment.find(name); found != environment.end() && !found->second.empty())
-        return found->second;
-    return profile[setting].empty() ? std::string(otherwise) : profile[setting];
-  };
-  location.region = first(region, {"AWS_REGION", "AWS_DEFAULT_REGION"}, "region", "us-east-1");
-  location.endpoint =
-      first(endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "endpoint_url", "");
-  while (location.endpoint.ends_with('/')) location.endpoint.pop_back();
-  const size_t scheme = location.endpoint.find("://");
-  const bool web = location.endpoint.starts_with("https://") ||
-                   location.endpoint.starts_with("http://");
-  if (!location.endpoint.empty() &&
-      (!web || location.endpoint.find_first_of("/?#@", scheme + 3) != std::string::npos))
-    return Invalid("the endpoint '" + EscapeControl(location.endpoint) + "' is no address",
-                   "write it as https://host or https://host:port");
+  RT_ASSIGN_OR_RETURN(
+      AwsEndpoint found,
+      FindAwsEndpoint({.service = "S3", .url = endpoint, .region = region}, environment));
+  location.region = std::move(found.region);
+  location.endpoint = std::move(found.url);
   return location;
 }
 
@@ -146,8 +126,7 @@ S3Client::Place S3Client::PlaceOf(const S3Call& call) {
   const std::string object = call.key.empty() ? "" : FullKey(call.key);
   const bool https = !location_.endpoint.starts_with("http://");
   if (!location_.endpoint.empty()) {
-    place.host = WithoutDefaultPort(
-        location_.endpoint.substr(location_.endpoint.find("://") + 3), https);
+    place.host = HostOfUrl(location_.endpoint);
   } else {
     place.host = "s3." + place.region + ".amazonaws.com" +
                  (place.region.starts_with("cn-") ? ".cn" : "");

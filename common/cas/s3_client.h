@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/cas/aws_chain.h"
+#include "common/aws/credential_chain.h"
 #include "common/run/http.h"
 
 namespace rt {

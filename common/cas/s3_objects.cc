@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "common/aws/xml.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/cas/xml.h"
 
 namespace rt {
 namespace {

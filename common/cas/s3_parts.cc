@@ -1,10 +1,10 @@
 #include <algorithm>
 
+#include "common/aws/xml.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/cas/parallel.h"
 #include "common/cas/s3_objects.h"
-#include "common/cas/xml.h"
 
 namespace rt {
 namespace {

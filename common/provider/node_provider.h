@@ -70,6 +70,7 @@ struct ProviderContext {
   std::string cluster_dir;     // For what it keeps on this machine.
   std::string worker_program;  // rt-worker.
   std::string head_address;    // As a worker on this machine dials it.
+  std::string head_address_elsewhere;  // As one on another machine does.
   // The text of a new join token for the machine (0: for a node that nobody asked for). May block.
   // An error when the machine is to be removed, or is none of this cluster.
   std::function<absl::StatusOr<std::string>(uint64_t machine, const std::string& name)> make_token;

@@ -2,12 +2,14 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/provider/aws/aws_setup.h"
 #include "common/provider/local_setup.h"
 
 namespace rt {
 namespace {
 
 constexpr ProviderEntry kProviders[] = {
+    {"aws", ReadAwsSetup},
     {"local", ReadLocalSetup},
 };
 

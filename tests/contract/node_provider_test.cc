@@ -183,7 +183,7 @@ TEST_CASE("local provider: a machine that is being removed is not started again 
 
 TEST_CASE("provider registry: a provider that the head does not know is named") {
   const auto unknown = ReadProvider(Json::MakeObject({{"type", "nimbus"}}));
-  CHECK(unknown.status().message() == "this head knows the provider 'local', not 'nimbus'");
+  CHECK(unknown.status().message() == "this head knows the provider 'aws', 'local', not 'nimbus'");
   CHECK(ReadProvider(Json::MakeObject({{"type", "local"}})).ok());
 }
 

@@ -2,11 +2,11 @@
 // Authorization headers.
 #include <iostream>
 
+#include "common/aws/credential_chain.h"
+#include "common/aws/sigv4.h"
 #include "common/base/check.h"
 #include "common/base/json.h"
 #include "common/base/strings.h"
-#include "common/cas/aws_chain.h"
-#include "common/cas/sigv4.h"
 
 using namespace rt;
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
+#include "common/aws/xml.h"
 #include "common/base/status.h"
 #include "common/cas/s3_objects.h"
-#include "common/cas/xml.h"
 #include "tests/unit/fake_http.h"
 
 using namespace rt;

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/cas/sigv4.h"
+#include "common/aws/sigv4.h"
 #include "common/run/http.h"
 
 namespace rt {

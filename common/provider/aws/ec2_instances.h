@@ -1,0 +1,31 @@
+// The instances that carry a cluster's tag, as DescribeInstances lists them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/provider/aws/ec2_client.h"
+
+namespace rt {
+
+struct Ec2Instance {
+  std::string id, state, launched_at, pool;
+  std::string cluster_id;  // Of its tag; empty: none.
+  uint64_t machine = 0;    // Of its tag; 0: none of ours, such as the head's.
+  // Pending, running, or stopped with a disk that is paid for.
+  bool is_there() const { return state != "terminated" && state != "shutting-down"; }
+};
+
+// All with the cluster's tag, of the given machines (empty: of all), also those that have ended.
+absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(Ec2Client& client,
+                                                            const std::string& cluster_id,
+                                                            const std::vector<uint64_t>& machines);
+// Of these ids, those that EC2 knows.
+absl::StatusOr<std::vector<Ec2Instance>> InstancesById(Ec2Client& client,
+                                                       const std::vector<std::string>& ids);
+// Instances that EC2 does not know count as terminated.
+absl::Status TerminateInstances(Ec2Client& client, const std::vector<std::string>& ids);
+
+}  // namespace rt
