@@ -15,6 +15,7 @@ constexpr int kTriesOnceFinished = 10;
 
 struct Place {
   uint32_t attempt = 0;
+  uint32_t generation = 0;  // Of the attempt; 0: the head is of a release that does not say.
   uint64_t offset = 0;
   bool ended = false;  // The attempt's stream was read to its end.
 };
@@ -29,6 +30,7 @@ v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place)
   request.set_rank(options.rank);
   request.set_follow(options.follow);
   request.set_attempt(place.attempt != 0 ? place.attempt : options.attempt);
+  request.set_generation(place.generation);
   request.set_with_later(options.follow && options.attempt == 0 && place.attempt != 0);
   request.set_offset(place.offset);
   if (place.attempt == 0) request.set_tail_lines(options.tail_lines);
@@ -37,9 +39,12 @@ v1::ReadLogRequest RequestFrom(const FollowOptions& options, const Place& place)
 
 // Writes what of the chunk is new.
 absl::Status Take(const v1::LogChunk& chunk, int fd, Place& place) {
-  if (chunk.attempt() != 0 && chunk.attempt() < place.attempt) return absl::OkStatus();
-  bool first = place.attempt == 0;
-  if (chunk.attempt() > place.attempt) place = {chunk.attempt(), first ? chunk.offset() : 0, false};
+  const std::pair from(chunk.attempt(), chunk.generation());
+  const std::pair known_from(place.attempt, place.generation);
+  if (chunk.attempt() != 0 && from < known_from) return absl::OkStatus();
+  const bool first = place.attempt == 0;
+  if (from > known_from)
+    place = {chunk.attempt(), chunk.generation(), first ? chunk.offset() : 0, false};
   std::string_view data = chunk.data();
   if (chunk.offset() < place.offset) {
     uint64_t known = place.offset - chunk.offset();

@@ -23,6 +23,7 @@ constexpr int kTriesMax = 25;  // Without a byte in between: a head that restart
 struct Stream {
   Owner owner;
   uint32_t attempt = 0;
+  uint32_t generation = 0;
   uint32_t rank = 0;
   const char* name = "stdout";
 };
@@ -74,6 +75,7 @@ absl::Status ReadOnce(HeadClient& client, const Stream& stream, NewFile& file, u
   request.mutable_owner()->set_group(stream.owner.group);
   request.mutable_owner()->set_number(stream.owner.number);
   request.set_attempt(stream.attempt);
+  request.set_generation(stream.generation);
   request.set_rank(stream.rank);
   request.set_stream(stream.name);
   request.set_offset(offset);
@@ -116,6 +118,7 @@ absl::Status ReadWhole(HeadClient& client, const Stream& stream, NewFile& file) 
 
 struct AttemptInfo {
   uint32_t number = 0;
+  uint32_t generation = 0;
   uint32_t ranks = 0;  // That were started.
   bool is_over = false;
 };
@@ -124,7 +127,9 @@ std::vector<AttemptInfo> StartedAttempts(const Json& attempts) {
   std::vector<AttemptInfo> started;
   if (!attempts.is_array()) return started;
   for (const Json& attempt : attempts.array()) {
-    AttemptInfo info{.number = static_cast<uint32_t>(attempt.GetInt("number")), .ranks = 0,
+    AttemptInfo info{.number = static_cast<uint32_t>(attempt.GetInt("number")),
+                     .generation = static_cast<uint32_t>(attempt.GetInt("generation")),
+                     .ranks = 0,
                      .is_over = !attempt.GetString("ended_at").empty()};
     if (const Json* members = attempt.Find("members"); members != nullptr && members->is_array())
       for (const Json& member : members->array()) {
@@ -144,6 +149,7 @@ std::string VersionOf(const std::vector<AttemptInfo>& attempts, uint32_t rank) {
     if (attempt.ranks <= rank) continue;
     if (!attempt.is_over) return "";
     version += "a" + std::to_string(attempt.number);
+    if (attempt.generation > 1) version += "g" + std::to_string(attempt.generation);
   }
   return version;
 }
@@ -160,6 +166,7 @@ absl::Status DownloadStream(HeadClient& client, Stream stream,
   for (const AttemptInfo& attempt : attempts) {
     if (attempt.ranks <= stream.rank) continue;
     stream.attempt = attempt.number;
+    stream.generation = attempt.generation;
     absl::Status status = ReadWhole(client, stream, file);
     const bool gone = absl::IsNotFound(status) || absl::IsDataLoss(status);
     if (gone)

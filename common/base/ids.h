@@ -45,8 +45,8 @@ struct Owner {
   bool is_job() const { return kind == Kind::kJob; }
 };
 
-// One run of an owner on given nodes. A restart bumps `number`; an in-place resize bumps
-// `generation` (always 1 until elastic jobs arrive).
+// One run of an owner on given nodes. A restart after a loss bumps `number`, a resize `generation`,
+// which counts from 1 within the attempt.
 struct AttemptId {
   Owner owner;
   uint32_t number = 0;

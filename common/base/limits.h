@@ -192,6 +192,10 @@ inline constexpr Millis kDeadlineShift = 2'000;
 inline constexpr Millis kDumpGrace = 1'000;
 // How long a program that is being paused may take to save before it is asked to end.
 inline constexpr Millis kSuspendGrace = 30'000;
+// How long an attempt that is resized may take to save, unless the request says otherwise: as when
+// it is paused. And the most that a request may say: capacity that it grows by is idle meanwhile.
+inline constexpr Millis kResizeSaveWithin = 30'000;
+inline constexpr Millis kResizeSaveMost = 3'600'000;
 // Attempts of one owner that machines (not the trial) ended in a row before it is called poison.
 inline constexpr uint32_t kInfraLossesMax = 100;
 

@@ -67,6 +67,18 @@ Resources ResourceRequest::Total() const {
   return total;
 }
 
+bool ResourceRequest::is_uniform() const {
+  return ranks == bundles.size() &&
+         std::equal(bundles.begin() + 1, bundles.end(), bundles.begin());
+}
+
+ResourceRequest ResourceRequest::WithRanks(uint32_t count) const {
+  ResourceRequest other = *this;
+  other.bundles.assign(count, one());
+  other.ranks = count;
+  return other;
+}
+
 absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::string_view path) {
   ResourceRequest request;
   if (!json.is_object()) return ParseResources(json, path).status();

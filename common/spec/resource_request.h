@@ -29,6 +29,13 @@ struct ResourceRequest {
   const Resources& one() const { return bundles.front(); }
   bool is_gang() const { return bundles.size() > 1; }
   Resources Total() const;
+  // Every rank has a bundle, and the bundles are alike: it can be met with other numbers of ranks.
+  bool is_uniform() const;
+  ResourceRequest WithRanks(uint32_t count) const;  // It must be uniform.
+  // Also of ranks beyond those of a uniform request, which it may grow by.
+  const Resources& BundleOf(uint32_t rank) const {
+    return bundles[rank < bundles.size() ? rank : bundles.size() - 1];
+  }
   friend auto operator<=>(const ResourceRequest&, const ResourceRequest&) = default;
 };
 

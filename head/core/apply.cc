@@ -8,6 +8,7 @@
 #include "common/base/limits.h"
 #include "common/base/overloaded.h"
 #include "head/core/apply_machines.h"
+#include "head/core/apply_resize.h"
 #include "head/core/apply_runs.h"
 #include "head/core/core.h"
 #include "head/core/driver_records.h"
@@ -18,8 +19,6 @@
 namespace rt {
 namespace {
 
-// Past attempts kept per owner, so that a trial that is restarted without end stays small.
-constexpr size_t kAttemptsKept = 64;
 constexpr uint32_t kNumbersSkipped = 1'000;  // More than can be given out unnoticed.
 constexpr size_t kRequestKeysKept = 65'536;
 
@@ -337,22 +336,14 @@ struct Applier {
     const Owner& owner = e.attempt.owner;
     Runs& runs = RunsOf(owner);
     RT_CHECK(runs.live() == nullptr && e.attempt.number >= runs.next_attempt);
-    Attempt attempt;
-    attempt.number = e.attempt.number;
-    attempt.generation = e.attempt.generation;
-    attempt.members = e.members;
-    attempt.checkpoint = e.checkpoint;
-    attempt.placed_at = at;
+    Attempt attempt = NewAttempt(e.attempt, e.members, e.checkpoint, at);
     attempt.start_after = e.start_after;
     attempt.ranks = e.ranks;
-    attempt.pids.assign(e.members.size(), 0);
-    attempt.accepted.assign(e.members.size(), 0);
     runs.next_attempt = e.attempt.number + 1;
     RemoveReady(world, owner);
     PolicyOf(owner).apply_placed(world, e, at);
     Occupy(world, e.attempt, attempt);
-    runs.attempts.push_back(std::move(attempt));
-    if (runs.attempts.size() > kAttemptsKept) runs.attempts.erase(runs.attempts.begin());
+    AddAttempt(runs, std::move(attempt));
   }
   void operator()(const event::AttemptStarted& e) {
     Attempt& live = LiveOf(world, e.attempt);
@@ -362,6 +353,12 @@ struct Applier {
   void operator()(const event::PreemptionRequested& e) {
     LiveOf(world, e.attempt).suspending = true;
   }
+  void operator()(const event::AttemptResizeRequested& e) { RequestResize(world, e, at); }
+  void operator()(const event::AttemptResizeForced& e) {
+    LiveOf(world, e.attempt).resize.forced = true;
+  }
+  void operator()(const event::AttemptResizeGivenUp& e) { GiveUpResize(world, e); }
+  void operator()(const event::AttemptResized& e) { ApplyResized(world, e, at); }
   void operator()(const event::PortAgreed& e) { LiveOf(world, e.attempt).port = e.port; }
   void operator()(const event::RankExited& e) {
     Attempt& live = LiveOf(world, e.attempt);
@@ -430,7 +427,8 @@ struct Applier {
       rung = rungs.insert(rungs.end(), {.bracket = e.bracket, .milestone = e.milestone});
     ++rung->recorded;
     if (e.stopped) ++rung->stopped;
-    if (e.attempt != 0) rung->entries.push_back({e.trial.number, e.value, e.attempt, e.row});
+    if (e.attempt != 0)
+      rung->entries.push_back({e.trial.number, e.value, e.attempt, e.row, e.resizes});
     if (std::isnan(e.value)) return;
     rung->values.insert(std::upper_bound(rung->values.begin(), rung->values.end(), e.value),
                         e.value);

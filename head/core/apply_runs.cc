@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
+#include "head/core/apply_resize.h"
 #include "head/core/core.h"
 #include "head/core/index.h"
 #include "head/core/owner_policy.h"
@@ -12,6 +13,8 @@
 namespace rt {
 namespace {
 
+// Past attempts kept per owner, so that a trial that is restarted without end stays small.
+constexpr size_t kAttemptsKept = 64;
 // Marks kept per attempt: a trial waits after each row, so there is one, unless it cannot wait.
 constexpr size_t kMarksMax = 64;
 
@@ -37,11 +40,37 @@ void DropOldShards(Attempt& live) {
 
 }  // namespace
 
+Attempt NewAttempt(const AttemptId& id, std::vector<Member> members, uint64_t checkpoint,
+                   Millis at) {
+  Attempt attempt;
+  attempt.number = id.number;
+  attempt.generation = id.generation;
+  attempt.members = std::move(members);
+  attempt.checkpoint = checkpoint;
+  attempt.placed_at = at;
+  attempt.pids.assign(attempt.members.size(), 0);
+  attempt.accepted.assign(attempt.members.size(), 0);
+  return attempt;
+}
+
+void AddAttempt(Runs& runs, Attempt attempt) {
+  runs.attempts.push_back(std::move(attempt));
+  if (runs.attempts.size() > kAttemptsKept) runs.attempts.erase(runs.attempts.begin());
+}
+
+void CloseAttempt(Attempt& live, AttemptOutcome outcome, Millis at) {
+  live.ended_at = at;
+  live.outcome = outcome;
+  live.checkpoint_rows.clear();
+  live.shards.clear();
+  live.sharding_ranks.clear();
+}
+
 Attempt& LiveOf(World& world, const AttemptId& id) {
   Runs* runs = FindRuns(world.state, id.owner);
   RT_CHECK(runs != nullptr);
   Attempt* live = runs->live();
-  RT_CHECK(live != nullptr && live->number == id.number);
+  RT_CHECK(live != nullptr && live->number == id.number && live->generation == id.generation);
   return *live;
 }
 
@@ -51,10 +80,12 @@ void Rewind(Trial& trial, uint64_t checkpoint_id) {
     if (checkpoint.id == checkpoint_id) from = &checkpoint;
   std::vector<Segment> kept;
   for (const Segment& segment : trial.lineage) {
-    if (from == nullptr || segment.attempt > from->attempt) continue;
-    if (segment.attempt == from->attempt && from->seq == 0) continue;  // No row was in it.
+    if (from == nullptr) break;
+    const auto order = std::pair(segment.attempt, segment.resizes) <=>
+                       std::pair(from->attempt, from->resizes);
+    if (order > 0 || (order == 0 && from->seq == 0)) continue;  // No row of it was saved.
     kept.push_back(segment);
-    if (segment.attempt == from->attempt) kept.back().seq_to = from->seq;
+    if (order == 0) kept.back().seq_to = from->seq;
   }
   trial.lineage = std::move(kept);
   trial.last = from == nullptr ? LastReport{} : from->last;
@@ -69,11 +100,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   Runs& runs = *FindRuns(world.state, owner);
   Attempt& live = LiveOf(world, e.attempt);
   const Millis unsaved = runs.Unsaved(at);
-  live.ended_at = at;
-  live.checkpoint_rows.clear();
-  live.shards.clear();
-  live.sharding_ranks.clear();
-  live.outcome = e.outcome;
+  CloseAttempt(live, e.outcome, at);
   live.exit_code = e.exit_code;
   live.signal = e.signal;
   live.reason = e.reason;
@@ -92,6 +119,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   runs.evictions += evicted ? 1 : 0;
   if (lost || evicted) runs.lost_for += unsaved;
   Vacate(world, e.attempt, live);
+  EndResize(world, owner, live);
   const OwnerPolicy& policy = PolicyOf(owner);
   if (policy.apply_ended != nullptr) policy.apply_ended(world, owner);
   if (policy.wants_nodes(world.state, owner)) AddReady(world, owner);
@@ -137,6 +165,7 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
                         .seq = e.seq, .iteration = e.iteration, .time_total_s = e.time_total_s,
                         .bytes = e.bytes, .has_score = e.has_score, .score = e.score,
                         .committed_at = at};
+  checkpoint.resizes = e.attempt.generation - 1;
   checkpoint.shards = e.shards;
   checkpoint.replicas = e.replicas;
   PolicyOf(e.attempt.owner).apply_checkpoint(world, e, checkpoint);
@@ -152,13 +181,14 @@ void ApplyCheckpoint(World& world, const event::CheckpointCommitted& e, Millis a
 
 void ApplyOutputs(World& world, const event::OutputsKept& e, Millis at) {
   std::vector<RankOutputs>& all = FindRuns(world.state, e.attempt.owner)->outputs;
+  const uint32_t resizes = e.attempt.generation - 1;
   std::erase_if(all, [&](const RankOutputs& known) {
-    return known.attempt != e.attempt.number || known.rank == e.rank;
+    return known.attempt != e.attempt.number || known.resizes != resizes || known.rank == e.rank;
   });
   const auto place = std::find_if(all.begin(), all.end(), [&](const RankOutputs& known) {
     return known.rank > e.rank;
   });
-  all.insert(place, {e.attempt.number, e.rank, at, e.outputs});
+  all.insert(place, {e.attempt.number, e.rank, at, e.outputs, resizes});
 }
 
 }  // namespace rt

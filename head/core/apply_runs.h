@@ -6,6 +6,13 @@
 
 namespace rt {
 
+// A generation that begins now.
+Attempt NewAttempt(const AttemptId& id, std::vector<Member> members, uint64_t checkpoint,
+                   Millis at);
+// Past ones are dropped when there are too many.
+void AddAttempt(Runs& runs, Attempt attempt);
+// The live generation is over: what is only known while it lives is forgotten.
+void CloseAttempt(Attempt& live, AttemptOutcome outcome, Millis at);
 // The live attempt that the event names; there is one.
 Attempt& LiveOf(World& world, const AttemptId& id);
 // Restores what the trial knew at the checkpoint that it resumes from, or clears it.

@@ -28,13 +28,23 @@ bool WasPreempted(const Attempt& live, const Observed& observed) {
   return live.eviction_requested_at != 0 && (observed.suspended || EndedByTerm(observed));
 }
 
+// It saved and ended for a resize, which may have been given up meanwhile; or it was ended because
+// it had not saved in time; or it was not started any more.
+bool WasResized(const Attempt& live, const Observed& observed) {
+  if (live.resize.requested_at == 0) return false;
+  if (observed.suspended || live.resize.forced) return true;
+  return live.resize.is_pending() && observed.pid == 0 && EndedByTerm(observed);
+}
+
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   const Owner& owner = observed.fence.attempt.owner;
   if (PolicyOf(owner).is_stopping(state, owner)) return AttemptOutcome::kStopped;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   if (observed.hung) return AttemptOutcome::kHung;
+  if (live.resize.is_pending() && WasResized(live, observed)) return AttemptOutcome::kResized;
   if (WasPreempted(live, observed)) return AttemptOutcome::kPreempted;
+  if (WasResized(live, observed)) return AttemptOutcome::kResized;
   if (observed.launch_failed) return AttemptOutcome::kLaunchFailed;
   if (observed.exit_code == 0 && observed.signal == 0) return AttemptOutcome::kSucceeded;
   return observed.witnessed ? AttemptOutcome::kFailed : AttemptOutcome::kLost;
@@ -45,6 +55,15 @@ std::string ReasonOf(const Observed& observed) {
   if (observed.signal != 0) return "killed by signal " + std::to_string(observed.signal);
   if (observed.exit_code != 0) return "exited with code " + std::to_string(observed.exit_code);
   return "";
+}
+
+// No next generation continues it.
+void EndForGood(Draft& draft, const event::AttemptEnded& ended) {
+  const AttemptId last = LastBackfill(draft.core.world, ended.attempt);
+  draft.Emit(ended);
+  NoteEnd(draft, ended.attempt, last);
+  RetireByPolicy(draft, ended.attempt.owner);
+  PolicyOf(ended.attempt.owner).after_attempt(draft, ended);
 }
 
 // The attempt ends once everything that it reported is accepted.
@@ -77,11 +96,11 @@ event::AttemptEnded EndBy(const Draft& draft, const AttemptId& attempt, const Ra
   return ended;
 }
 
-// Since its eviction was requested: rank 0 may be ending, which the others may notice first.
-bool SavedSinceEviction(const State& state, const AttemptId& id, const Attempt& live) {
+// Since it was asked to (0: it was not): one rank may be ending, which the others may notice first.
+bool HasSavedSince(const State& state, const AttemptId& id, const Attempt& live, Millis asked_at) {
   const std::vector<Checkpoint>& all = FindRuns(state, id.owner)->checkpoints;
-  return live.eviction_requested_at != 0 && !all.empty() && all.back().attempt == live.number &&
-         all.back().committed_at >= live.eviction_requested_at;
+  return asked_at != 0 && !all.empty() && all.back().IsOf(live) &&
+         all.back().committed_at >= asked_at;
 }
 
 // Several ranks end together: as the first failure says, or as rank 0 ended.
@@ -114,8 +133,11 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
     if (live.FirstFailure() != nullptr) exit.outcome = AttemptOutcome::kStopped;
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kSuspended;
-    else if (exit.rank != 0 && SavedSinceEviction(draft.state(), fence.attempt, live) &&
-             exit.outcome == AttemptOutcome::kFailed)
+    else if (live.resize.is_pending() && exit.outcome == AttemptOutcome::kFailed &&
+             HasSavedSince(draft.state(), fence.attempt, live, live.resize.requested_at))
+      exit.outcome = AttemptOutcome::kResized;
+    else if (exit.rank != 0 && exit.outcome == AttemptOutcome::kFailed &&
+             HasSavedSince(draft.state(), fence.attempt, live, live.eviction_requested_at))
       exit.outcome = AttemptOutcome::kPreempted;
     if (exit.outcome == AttemptOutcome::kFailed) exit.rule = FindRule(draft.core.world, observed);
     draft.Emit(event::RankExited{fence.attempt, std::move(exit)});
@@ -178,16 +200,13 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
   const Attempt* live = FindLive(draft.state(), attempt);
   if (live == nullptr) return;  // Ended with another rank.
   const RankExit* failure = live->FirstFailure();
-  if (failure != nullptr) return EndAttempt(draft, EndBy(draft, attempt, *failure));
-  EndAttempt(draft, {.attempt = attempt, .outcome = AttemptOutcome::kLost, .reason = reason});
+  if (failure != nullptr) return EndForGood(draft, EndBy(draft, attempt, *failure));
+  EndForGood(draft, {.attempt = attempt, .outcome = AttemptOutcome::kLost, .reason = reason});
 }
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {
-  const AttemptId last = LastBackfill(draft.core.world, ended.attempt);
-  draft.Emit(ended);
-  NoteEnd(draft, ended.attempt, last);
-  RetireByPolicy(draft, ended.attempt.owner);
-  PolicyOf(ended.attempt.owner).after_attempt(draft, ended);
+  if (ended.outcome == AttemptOutcome::kResized && BeginGeneration(draft, ended.attempt)) return;
+  EndForGood(draft, ended);
 }
 
 }  // namespace rt

@@ -37,8 +37,12 @@ std::set<uint64_t> NeededOf(const std::vector<Checkpoint>& all) {
   return needed;
 }
 
+bool IsBy(const Checkpoint& known, const AttemptId& attempt) {
+  return known.attempt == attempt.number && known.resizes == attempt.generation - 1;
+}
+
 bool IsSame(const Checkpoint& known, const input::CommitCheckpoint& input) {
-  if (known.attempt != input.fence.attempt.number || known.seq != input.row.seq) return false;
+  if (!IsBy(known, input.fence.attempt) || known.seq != input.row.seq) return false;
   return known.manifest == input.manifest ||
          std::find(known.shards.begin(), known.shards.end(), input.manifest) != known.shards.end();
 }
@@ -50,7 +54,7 @@ const Checkpoint* FindKnown(const Runs& runs, const input::CommitCheckpoint& inp
   if (runs.checkpoints.empty()) return nullptr;
   const Checkpoint& newest = runs.checkpoints.back();
   // A late copy of an older request changes nothing.
-  const bool is_late = newest.attempt == input.fence.attempt.number && input.row.seq < newest.seq;
+  const bool is_late = IsBy(newest, input.fence.attempt) && input.row.seq < newest.seq;
   return is_late || input.row.iteration < newest.iteration ? &newest : nullptr;
 }
 

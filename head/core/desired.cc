@@ -156,11 +156,19 @@ void FillEviction(const World& world, const Attempt& live, DesiredAttempt& desir
   }
 }
 
+// It saves and ends before the deadline, or is ended.
+void FillResize(const Attempt& live, DesiredAttempt& desired) {
+  if (!live.resize.is_pending()) return;
+  desired.evict = true;
+  const Millis by = live.resize.save_by;
+  desired.evict_by = desired.evict_by == 0 ? by : std::min(by, desired.evict_by);
+}
+
 // The newest row of the attempt, where it has several ranks, whose checkpoint is committed.
 uint64_t CompleteSeq(const World& world, const Owner& owner, const Attempt& live) {
   if (RanksOf(world, owner, live) == 1) return 0;
   const std::vector<Checkpoint>& all = FindRuns(world.state, owner)->checkpoints;
-  return all.empty() || all.back().attempt != live.number ? 0 : all.back().seq;
+  return all.empty() || !all.back().IsOf(live) ? 0 : all.back().seq;
 }
 
 }  // namespace
@@ -177,7 +185,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     const OwnerPolicy& policy = PolicyOf(owner);
     const bool stop = policy.is_stopping(world.state, owner);
     DesiredAttempt& wanted = desired.emplace_back(
-        DesiredAttempt{fence, stop || live.FirstFailure() != nullptr});
+        DesiredAttempt{fence, stop || live.FirstFailure() != nullptr || live.resize.forced});
     wanted.start_after = live.start_after;
     if (!policy.saves()) continue;
     wanted.complete_seq = CompleteSeq(world, owner, live);
@@ -186,6 +194,7 @@ std::vector<DesiredAttempt> DesiredFor(const World& world, NodeId node) {
     wanted.suspend = live.suspending;
     if (fence.rank == 0) wanted.decided_seq = live.decided_seq;
     FillEviction(world, live, wanted);
+    FillResize(live, wanted);
   }
   return desired;
 }

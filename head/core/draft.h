@@ -108,6 +108,14 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 // Retries an exit whose last rows had not arrived.
 void RetryExit(Draft& draft, NodeId node, const Fence& fence);
 
+// resize.cc
+absl::Status OnResizeRun(Draft& draft, const input::ResizeRun& input);
+// Gives up, or forces, resizes that cannot be carried out as they were requested.
+void ReviewResizes(Draft& draft);
+// The ranks of the live generation have saved and ended for a resize: the next one begins, unless
+// the attempt is to end, or its capacity is not there any more. False: it does not.
+bool BeginGeneration(Draft& draft, const AttemptId& ended);
+
 // reports.cc
 absl::Status OnReport(Draft& draft, const input::Report& report);
 // `with_checkpoint`: the last row comes with a checkpoint.

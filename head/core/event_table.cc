@@ -103,6 +103,14 @@ const auto kAttempts = Overloaded{
     },
     [](const event::PreemptionRequested& e) { return Owned(e.attempt.owner); },
     [](const event::PortAgreed& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptResizeRequested& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptResizeForced& e) { return Owned(e.attempt.owner); },
+    [](const event::AttemptResizeGivenUp& e) {
+      return M{.owners = {e.attempt.owner}, .invites_placement = true};
+    },
+    [](const event::AttemptResized& e) {
+      return M{.owners = {e.attempt.owner}, .invites_placement = true};
+    },
     [](const event::RankExited& e) { return Owned(e.attempt.owner); },
     [](const event::ReportsAccepted& e) { return M{.reader = DriverOf(e)}; },
     [](const event::CheckpointShardCommitted&) { return M{}; },

@@ -14,6 +14,7 @@
 #include "common/base/time.h"
 #include "common/spec/pool.h"
 #include "head/core/facts.h"
+#include "head/core/resize_events.h"
 
 namespace rt {
 
@@ -303,7 +304,8 @@ struct RungRecorded {
   // The row that has the value; 0 in journals of releases that did not say.
   uint32_t attempt = 0;
   uint64_t row = 0;
-  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row);
+  uint32_t resizes = 0;  // Of that attempt: its generation less one.
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row, resizes);
 };
 
 // The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts
@@ -484,7 +486,8 @@ using Event = std::variant<
     event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
     event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
     event::Answered, event::MachinesRequested, event::MachinesCreated, event::MachinesFailed,
-    event::MachineReleased, event::MachineDeleted>;
+    event::MachineReleased, event::MachineDeleted, event::AttemptResizeRequested,
+    event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

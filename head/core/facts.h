@@ -50,6 +50,19 @@ struct Member {
   RT_FIELDS(Member, rank, node, gpus);
 };
 
+// Another number of ranks that a live generation was asked to continue with (docs/adr/0028).
+struct Resize {
+  std::vector<Member> members;  // Of the next generation, by rank; empty: no resize is under way.
+  // When the generation was asked to save; not cleared when the resize is given up, because the
+  // generation may be ending.
+  Millis requested_at = 0;
+  Millis save_by = 0;   // The deadline.
+  bool forced = false;  // It did not save in time, and is ended without: the others do not wait.
+  RT_FIELDS(Resize, members, requested_at, save_by, forced);
+
+  bool is_pending() const { return !members.empty(); }
+};
+
 // A machine that a provider has made.
 struct CreatedMachine {
   uint64_t machine = 0;
@@ -69,6 +82,7 @@ enum class AttemptOutcome : uint32_t {
   kPreempted = 7,     // Evicted because its node drains; it resumes on another one.
   kHung = 8,          // Ended by its watchdog: no report for too long. It resumes likewise.
   kWithdrawn = 9,     // A backfill that was cancelled before it started; it waits again.
+  kResized = 10,      // Saved and ended for a resize; it resumes with another number of ranks.
 };
 
 // How the program of one rank ended, where there are several.
@@ -192,7 +206,8 @@ struct RungEntry {
   double value = 0;
   uint32_t attempt = 0;
   uint64_t row = 0;
-  RT_FIELDS(RungEntry, trial, value, attempt, row);
+  uint32_t resizes = 0;  // Of the attempt, by then.
+  RT_FIELDS(RungEntry, trial, value, attempt, row, resizes);
 };
 // One rung of an early-stopping bracket.
 struct Rung {

@@ -26,7 +26,7 @@ bool WasCutOff(const Runs& runs) {
       runs.attempts.empty() ? AttemptOutcome::kNone : runs.attempts.back().outcome;
   return last == AttemptOutcome::kLost || last == AttemptOutcome::kPreempted ||
          last == AttemptOutcome::kHung || last == AttemptOutcome::kSuspended ||
-         last == AttemptOutcome::kWithdrawn;
+         last == AttemptOutcome::kWithdrawn || last == AttemptOutcome::kResized;
 }
 
 void EraseFree(Index& index, NodeIndex& node, NodeId id) {
@@ -57,11 +57,11 @@ void FindBest(ExperimentIndex& index, const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) ConsiderBest(index, experiment, trial);
 }
 
-// `sign` 1: the attempt takes its capacity, -1: it returns it.
-void ChangeUsed(World& world, const Owner& owner, const Attempt& attempt, int sign) {
+// `sign` 1: the members take their capacity, -1: they return it.
+void ChangeUsed(World& world, const Owner& owner, const std::vector<Member>& members, int sign) {
   const ResourceRequest& request = RequestOf(world, owner);
-  for (const Member& member : attempt.members) {
-    const Resources& bundle = request.bundles.at(member.rank);
+  for (const Member& member : members) {
+    const Resources& bundle = request.BundleOf(member.rank);
     NodeIndex& node = world.index.nodes[member.node];
     if (sign > 0) node.used.Add(bundle);
     else node.used.Subtract(bundle);
@@ -131,8 +131,14 @@ void TakeOwn(ExperimentIndex& index, const Trial& trial) {
     for (const std::string& warning : request.warnings)
       index.warnings.push_back("trial " + ToString(trial.id) + ": " + warning);
   }
+  if (trial.runs.ranks != 0) SizeRequest(index, trial.id.number, trial.runs.ranks);
   for (const std::string& name : {trial.name, trial.directory})
     if (!name.empty()) index.names.insert(name);
+}
+
+void SizeRequest(ExperimentIndex& index, uint32_t trial, uint32_t ranks) {
+  auto [request, is_new] = index.requests.try_emplace(trial, index.spec.resources);
+  request->second = request->second.WithRanks(ranks);
 }
 
 void ReleaseThrottled(World& world, ExperimentId id) {
@@ -163,16 +169,35 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt) {
   if (attempt.is_backfilled()) {
     RT_CHECK(world.index.backfills.emplace(attempt.start_after, id).second);
   } else {
-    ChangeUsed(world, id.owner, attempt, 1);
+    ChangeUsed(world, id.owner, attempt.members, 1);
   }
+  Claim(world, id, attempt);
+}
+
+void Claim(World& world, const AttemptId& id, const Attempt& attempt) {
+  if (!attempt.resize.is_pending()) return;
+  world.index.resizing.insert(id);
+  const std::vector<Member> claims = attempt.Claims();
+  for (const Member& member : claims)
+    world.index.nodes[member.node].claims.insert({id, member.rank});
+  ChangeUsed(world, id.owner, claims, 1);
+}
+
+void ReleaseClaim(World& world, const AttemptId& id, const Attempt& attempt) {
+  if (world.index.resizing.erase(id) == 0) return;
+  const std::vector<Member> claims = attempt.Claims();
+  for (const Member& member : claims)
+    world.index.nodes[member.node].claims.erase({id, member.rank});
+  ChangeUsed(world, id.owner, claims, -1);
 }
 
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   for (const Member& member : attempt.members)
     world.index.nodes[member.node].attempts.erase({id, member.rank});
+  ReleaseClaim(world, id, attempt);
   auto& backfills = world.index.backfills;
   if (attempt.is_backfilled()) backfills.erase(attempt.start_after);
-  if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt, -1);
+  if (!attempt.is_backfilled()) ChangeUsed(world, id.owner, attempt.members, -1);
   const auto found = backfills.find(id);
   if (found == backfills.end()) return;
   const AttemptId next = found->second;
@@ -182,7 +207,7 @@ void Vacate(World& world, const AttemptId& id, const Attempt& attempt) {
   if (behind.is_backfilled()) {
     backfills.emplace(behind.start_after, next);
   } else {
-    ChangeUsed(world, next.owner, behind, 1);
+    ChangeUsed(world, next.owner, behind.members, 1);
   }
 }
 

@@ -24,6 +24,11 @@ void Occupy(World& world, const AttemptId& id, const Attempt& attempt);
 // The attempt has ended: its resources become free, or pass to the attempt that is backfilled
 // behind it.
 void Vacate(World& world, const AttemptId& id, const Attempt& attempt);
+// The capacity by which an attempt is to grow; none when no growth is under way.
+void Claim(World& world, const AttemptId& id, const Attempt& attempt);
+void ReleaseClaim(World& world, const AttemptId& id, const Attempt& attempt);
+// The trial's request is for so many ranks from here on; it does not wait for nodes now.
+void SizeRequest(ExperimentIndex& index, uint32_t trial, uint32_t ranks);
 // The experiment's best trial after one of its trials' values changed.
 void RefreshBest(World& world, TrialId changed);
 // After a restart: the owner runs or waits; the experiment and all of its trials do.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/limits.h"
 #include "common/base/time.h"
 #include "common/spec/observed.h"
 #include "head/core/events.h"
@@ -124,6 +125,7 @@ struct RenewReplica {
   uint64_t incarnation = 0;
   uint32_t attempt = 0;  // That saved it,
   uint64_t row = 0;      // with this row; 0: not known.
+  uint32_t generation = 1;  // Of that attempt.
 };
 
 // The store has what a rank wrote that ran on this node and is over.
@@ -186,6 +188,12 @@ struct PauseTrial {
 };
 struct ResumeTrial {
   TrialId trial;
+};
+// A live trial is to continue with this number of ranks; docs/adr/0028.
+struct ResizeRun {
+  Owner owner;
+  uint32_t ranks = 0;
+  Millis save_within = limits::kResizeSaveWithin;  // It has this long to save.
 };
 struct RetryTrial {
   TrialId trial;
@@ -281,7 +289,8 @@ using Input =
                  input::RenewReplica, input::KeepOutputs, input::SubmitJob, input::StopJob,
                  input::CreateExperiment, input::StopExperiment, input::StopTrial,
                  input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
-                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::AttachDriver,
+                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::ResizeRun,
+                 input::AttachDriver,
                  input::DriverListens, input::AnswerQuestions, input::LaneAnswered,
                  input::SinksFlushed, input::MachinesCreated, input::MachinesFailed,
                  input::MachinesListed, input::MachinesTerminated, input::Tick>;

@@ -67,13 +67,14 @@ struct Dumper {
 };
 
 void CheckRuns(const Runs& runs, bool over) {
-  uint32_t newest = 0;
+  std::pair<uint32_t, uint32_t> newest;
   for (const Attempt& attempt : runs.attempts) {
-    RT_CHECK(attempt.number > newest);
-    newest = attempt.number;
+    RT_CHECK(std::pair(attempt.number, attempt.generation) > newest);
+    newest = {attempt.number, attempt.generation};
     if (&attempt != &runs.attempts.back()) RT_CHECK(attempt.ended_at != 0);
+    RT_CHECK(attempt.ended_at == 0 || !attempt.resize.is_pending());
   }
-  RT_CHECK(newest < runs.next_attempt);
+  RT_CHECK(newest.first < runs.next_attempt);
   if (over) RT_CHECK(runs.live() == nullptr);
   uint64_t last = 0;
   for (const Checkpoint& checkpoint : runs.checkpoints) {
@@ -82,6 +83,7 @@ void CheckRuns(const Runs& runs, bool over) {
   }
   for (size_t i = 0; i < runs.outputs.size(); ++i) {
     RT_CHECK(runs.outputs[i].attempt == runs.outputs.front().attempt);
+    RT_CHECK(runs.outputs[i].resizes == runs.outputs.front().resizes);
     if (i > 0) RT_CHECK(runs.outputs[i].rank > runs.outputs[i - 1].rank);
   }
 }
@@ -97,6 +99,32 @@ void CheckMachines(const State& state) {
   }
 }
 
+// What live attempts are to grow by on the node.
+void AddClaims(const World& world, NodeId id, Resources& used,
+               std::map<uint32_t, int64_t>& gpus_used) {
+  for (const Fence& claim : world.index.nodes.at(id).claims) {
+    const Attempt* live = FindLive(world.state, claim.attempt);
+    RT_CHECK(live != nullptr && live->is_growing() && claim.rank >= live->members.size());
+    const Member& member = live->resize.members.at(claim.rank);
+    const Resources& bundle = RequestOf(world, claim.attempt.owner).one();
+    RT_CHECK(member.node == id && world.state.nodes.at(id).counts());
+    used.Add(bundle);
+    for (uint32_t gpu : member.gpus) gpus_used[gpu] += UnitsPerDevice(bundle);
+  }
+}
+
+void CheckResizes(const World& world) {
+  size_t claims = 0, wanted = 0;
+  for (const auto& [id, index] : world.index.nodes) claims += index.claims.size();
+  for (const AttemptId& id : world.index.resizing) {
+    const Attempt* live = FindLive(world.state, id);
+    RT_CHECK(live != nullptr && live->resize.is_pending() && !live->is_backfilled());
+    RT_CHECK(live->resize.requested_at != 0 && RequestOf(world, id.owner).is_uniform());
+    wanted += live->Claims().size();
+  }
+  RT_CHECK(claims == wanted);
+}
+
 void CheckNodes(const World& world) {
   for (const auto& [id, node] : world.state.nodes)
     RT_CHECK(node.away_until == 0 || (node.ready && node.counts()));
@@ -110,6 +138,7 @@ void CheckNodes(const World& world) {
       RT_CHECK(live != nullptr && live->members.at(fence.rank).node == id);
       const Resources& bundle =
           RequestOf(world, fence.attempt.owner).bundles.at(fence.rank);
+      RT_CHECK(live->members.size() == RequestOf(world, fence.attempt.owner).bundles.size());
       if (node.draining) RT_CHECK(live->eviction_requested_at != 0);
       if (live->is_backfilled()) {
         const Attempt* before = FindLive(world.state, live->start_after);
@@ -122,6 +151,7 @@ void CheckNodes(const World& world) {
       for (uint32_t gpu : live->members[fence.rank].gpus)
         gpus_used[gpu] += UnitsPerDevice(bundle);
     }
+    AddClaims(world, id, used, gpus_used);
     RT_CHECK(used == index.used);
     RT_CHECK(gpus_used == index.gpus_used);
     if (!node.counts()) RT_CHECK(index.attempts.empty());
@@ -148,7 +178,7 @@ void CheckBest(const Experiment& experiment, const ExperimentIndex& index) {
 
 void CheckInvariants(const Core& core) {
   const World& world = core.world;
-  size_t members = 0, placed_members = 0;
+  size_t members = 0, placed_members = 0, resizing = 0;
   std::map<NodeId, int64_t> checkpoints;
   for (const auto& [id, experiment] : world.state.experiments) {
     const ExperimentIndex& index = world.index.experiments.at(id);
@@ -179,7 +209,9 @@ void CheckInvariants(const Core& core) {
     policy->each(world.state, [&](const Owner& owner) {
       const Runs& runs = *FindRuns(world.state, owner);
       CheckRuns(runs, IsOver(world.state, owner));
-      if (const Attempt* live = runs.live()) members += live->members.size();
+      const Attempt* live = runs.live();
+      if (live != nullptr) members += live->members.size();
+      if (live != nullptr && live->resize.is_pending()) ++resizing;
     });
   }
   for (const auto& [id, index] : world.index.nodes) {
@@ -187,6 +219,8 @@ void CheckInvariants(const Core& core) {
     RT_CHECK(index.replica_count == checkpoints[id]);
   }
   RT_CHECK(members == placed_members);
+  RT_CHECK(resizing == world.index.resizing.size());
+  CheckResizes(world);
   CheckMachines(world.state);
   CheckNodes(world);
 }

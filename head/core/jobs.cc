@@ -67,7 +67,8 @@ void AfterJobAttempt(Draft& draft, const event::AttemptEnded& ended) {
       return;  // Likewise.
     case AttemptOutcome::kHung:       // Jobs have no watchdog,
     case AttemptOutcome::kWithdrawn:  // and are not backfilled.
-    case AttemptOutcome::kSuspended:  // Jobs are not paused.
+    case AttemptOutcome::kSuspended:  // Jobs are not paused,
+    case AttemptOutcome::kResized:    // nor resized: the head has no checkpoints of theirs.
     case AttemptOutcome::kNone:
       RT_CHECK(false);
   }

@@ -20,9 +20,14 @@ bool RanOn(const Attempt& attempt, uint32_t rank, NodeId node) {
   });
 }
 
+bool AreOfLater(const RankOutputs& kept, const AttemptId& id) {
+  return std::pair(kept.attempt, kept.resizes) > std::pair(id.number, id.generation - 1);
+}
+
 bool IsKnown(const Runs& runs, const Fence& fence, const std::string& manifest) {
   return std::any_of(runs.outputs.begin(), runs.outputs.end(), [&](const RankOutputs& one) {
-    return one.attempt == fence.attempt.number && one.rank == fence.rank &&
+    return one.attempt == fence.attempt.number &&
+           one.resizes == fence.attempt.generation - 1 && one.rank == fence.rank &&
            one.kept.manifest == manifest;
   });
 }
@@ -40,7 +45,7 @@ absl::Status OnKeepOutputs(Draft& draft, const input::KeepOutputs& input) {
     return absl::UnavailableError("the attempt has not ended yet");
   auto soft = draft.soft().nodes.find(input.node);
   if (soft != draft.soft().nodes.end()) soft->second.outputs.erase(input.fence);
-  if (!runs->outputs.empty() && runs->outputs.front().attempt > id.number)
+  if (!runs->outputs.empty() && AreOfLater(runs->outputs.front(), id))
     return absl::FailedPreconditionError("the outputs of a later attempt are kept");
   if (!IsKnown(*runs, input.fence, input.outputs.manifest))
     draft.Emit(event::OutputsKept{id, input.fence.rank, input.outputs});

@@ -38,6 +38,10 @@ struct OwnerPolicy {
   // such an attempt is not asked to save before its node goes.
   void (*apply_placed)(World& world, const event::AttemptPlaced& event, Millis at) = nullptr;
   void (*apply_ended)(World& world, const Owner& owner) = nullptr;
+  // Null where attempts are not resized: it asks for so many ranks from here on; and its live
+  // attempt continues from a checkpoint (0: from the start).
+  void (*apply_size)(World& world, const Owner& owner, uint32_t ranks) = nullptr;
+  void (*apply_resized)(World& world, const AttemptId& attempt, uint64_t checkpoint) = nullptr;
   void (*apply_rows)(World& world, const event::ReportsAccepted& event, Attempt& live) = nullptr;
   void (*apply_checkpoint)(World& world, const event::CheckpointCommitted& event,
                            Checkpoint& checkpoint) = nullptr;

@@ -124,8 +124,9 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   const uint64_t checkpoint = runs.checkpoints.empty() ? 0 : runs.checkpoints.back().id;
   const AttemptId id{owner, runs.next_attempt};
   const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
+  const bool is_sized = ranks != 1 || runs.ranks != 0;
   draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after,
-                                  ranks == 1 ? 0 : ranks});
+                                  is_sized ? ranks : 0});
   NotePlaced(draft, id);
 }
 

@@ -71,7 +71,7 @@ void Change(std::vector<FreeCapacity>& capacities, const ResourceRequest& reques
   for (const Member& member : members) {
     FreeCapacity* capacity = CapacityOf(capacities, member);
     if (capacity == nullptr) continue;
-    const Resources& bundle = request.bundles.at(member.rank);
+    const Resources& bundle = request.BundleOf(member.rank);
     if (sign > 0) {
       capacity->free.Add(bundle);
     } else {

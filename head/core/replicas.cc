@@ -28,11 +28,11 @@ bool HasReplica(const Checkpoint& checkpoint, NodeId node) {
 // nothing of this row or a later one.
 bool IsCommitPending(const State& state, const input::RenewReplica& input) {
   if (!input.is_early || input.row == 0) return input.is_early;
-  const Attempt* live = FindLive(state, {input.owner, input.attempt});
+  const Attempt* live = FindLive(state, {input.owner, input.attempt, input.generation});
   if (live == nullptr) return false;
   uint64_t settled = live->replicated_seq;
   for (const Checkpoint& checkpoint : FindRuns(state, input.owner)->checkpoints)
-    if (checkpoint.attempt == live->number) settled = std::max(settled, checkpoint.seq);
+    if (checkpoint.IsOf(*live)) settled = std::max(settled, checkpoint.seq);
   return input.row > settled;
 }
 
@@ -42,7 +42,7 @@ void DropReplica(Draft& draft, const input::RenewReplica& input, const Checkpoin
     const Attempt* live = FindRuns(draft.state(), input.owner)->live();
     // It would start from scratch with the counters of the lost checkpoint.
     if (live != nullptr && live->checkpoint == checkpoint.id && live->accepted.front() == 0)
-      LoseAttempt(draft, {input.owner, live->number},
+      LoseAttempt(draft, {input.owner, live->number, live->generation},
                   "the checkpoint that it starts from is lost: no node has it any more");
     return draft.Emit(event::CheckpointRetired{input.owner, checkpoint.id});
   }

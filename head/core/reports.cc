@@ -15,7 +15,7 @@ namespace {
 
 // Where a row is in its trial.
 struct Position {
-  uint32_t attempt = 0;
+  AttemptId attempt;
   uint64_t seq = 0;
 };
 
@@ -40,7 +40,8 @@ TrialVerdict Schedule(Draft& draft, const Trial& trial, const RowView& view,
   TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
-                                 position.attempt, position.seq});
+                                 position.attempt.number, position.seq,
+                                 position.attempt.generation - 1});
   return verdict;
 }
 
@@ -121,7 +122,7 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
   Decision decision =
       problem ? Decision{StopCause::kMetric, *std::move(problem)}
-              : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt.number, row.seq});
+              : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt, row.seq});
   // A pause outlives the rows that come after it in the batch.
   if (decision.is_made()) acceptance.decision = std::move(decision);
 }

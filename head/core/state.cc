@@ -42,6 +42,23 @@ const RankExit* Attempt::FirstFailure() const {
   return nullptr;
 }
 
+bool Checkpoint::IsOf(const Attempt& run) const {
+  return attempt == run.number && resizes == run.resizes();
+}
+
+std::vector<Member> Attempt::Claims() const {
+  if (!is_growing()) return {};
+  return {resize.members.begin() + static_cast<std::ptrdiff_t>(members.size()),
+          resize.members.end()};
+}
+
+bool Trial::Counts(const AttemptId& run, uint64_t seq) const {
+  for (const Segment& segment : lineage)
+    if (segment.attempt == run.number && segment.resizes == run.generation - 1)
+      return segment.seq_to == 0 || seq <= segment.seq_to;
+  return false;
+}
+
 std::vector<NodeId> CountingOf(const State& state, const std::vector<NodeId>& nodes) {
   std::vector<NodeId> counting;
   for (NodeId id : nodes) {
@@ -75,7 +92,7 @@ Millis Runs::Unsaved(Millis now) const {
   const Attempt* attempt = live();
   if (attempt == nullptr || attempt->started_at == 0) return 0;
   Millis from = attempt->started_at;
-  if (!checkpoints.empty() && checkpoints.back().attempt == attempt->number)
+  if (!checkpoints.empty() && checkpoints.back().IsOf(*attempt))
     from = std::max(from, checkpoints.back().committed_at);
   return now - from;
 }
@@ -83,10 +100,11 @@ Millis Runs::Unsaved(Millis now) const {
 Millis Runs::InNewest() const {
   const Checkpoint& newest = checkpoints.back();
   const size_t count = checkpoints.size();
-  if (count > 1 && checkpoints[count - 2].attempt == newest.attempt)
+  if (count > 1 && checkpoints[count - 2].attempt == newest.attempt &&
+      checkpoints[count - 2].resizes == newest.resizes)
     return newest.committed_at - checkpoints[count - 2].committed_at;
   for (const Attempt& attempt : attempts)
-    if (attempt.number == newest.attempt && attempt.started_at != 0)
+    if (newest.IsOf(attempt) && attempt.started_at != 0)
       return newest.committed_at - attempt.started_at;
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "common/base/time.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
+#include "head/core/attempt.h"
 #include "head/core/chosen.h"
 #include "head/core/events.h"
 #include "head/core/inputs.h"
@@ -23,160 +24,14 @@
 
 namespace rt {
 
-struct Checkpoint {
-  uint64_t id = 0;  // Counts from 1 within the owner.
-  uint32_t attempt = 0;
-  std::string manifest;
-  uint64_t seq = 0;
-  double iteration = 0;
-  double time_total_s = 0;
-  Bytes bytes = 0;
-  bool has_score = false;
-  double score = 0;
-  Millis committed_at = 0;
-  // What the trial knew when it was committed: what it knows again when it resumes from here.
-  LastReport last;
-  uint64_t reports = 0;
-  bool has_best = false;
-  double best = 0;
-  double best_iteration = 0;
-  std::vector<std::string> shards;  // Manifests of the other ranks: its files are those of all.
-  std::vector<NodeId> replicas;     // Nodes that have it, until the store does.
-  RT_FIELDS(Checkpoint, id, attempt, manifest, seq, iteration, time_total_s, bytes, has_score,
-            score, committed_at, last, reports, has_best, best, best_iteration, shards, replicas);
-
-  bool is_stored() const { return replicas.empty(); }
-};
-
-// What one rank of a gang has saved, until the checkpoint is complete.
-struct CheckpointShard {
-  uint32_t rank = 0;
-  std::string manifest;
-  uint64_t seq = 0;
-  double iteration = 0;
-  double time_total_s = 0;
-  Bytes bytes = 0;
-  bool has_score = false;
-  double score = 0;
-  RT_FIELDS(CheckpointShard, rank, manifest, seq, iteration, time_total_s, bytes, has_score, score);
-};
-
-// A record of the journal made the rows up to `row_seq` known.
-struct RowMark {
-  uint64_t event_seq = 0;
-  uint64_t row_seq = 0;
-  RT_FIELDS(RowMark, event_seq, row_seq);
-};
-
-// What a trial knew at a row that came with a checkpoint, until that is committed.
-struct CheckpointRow {
-  uint64_t seq = 0;
-  LastReport last;
-  uint64_t reports = 0;
-  bool has_best = false;
-  double best = 0;
-  double best_iteration = 0;
-  RT_FIELDS(CheckpointRow, seq, last, reports, has_best, best, best_iteration);
-};
-
-// One run of a trial or a job, live or past.
-struct Attempt {
-  uint32_t number = 0;
-  uint32_t generation = 1;
-  std::vector<Member> members;
-  uint32_t ranks = 0;       // As AttemptPlaced says; see RanksOf.
-  uint64_t checkpoint = 0;  // What it started from.
-  Millis placed_at = 0;
-  Millis started_at = 0;           // When its first rank ran.
-  Millis ended_at = 0;             // 0 while it is live.
-  std::vector<uint64_t> pids;      // By rank; 0 until it runs.
-  std::vector<uint64_t> accepted;  // By rank: the last settled seq.
-  AttemptOutcome outcome = AttemptOutcome::kNone;
-  int32_t exit_code = 0;
-  int32_t signal = 0;
-  std::string reason;
-  bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
-  // When a node of it began to drain. A false alarm does not clear it: the attempt may be ending.
-  Millis eviction_requested_at = 0;
-  uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
-  std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
-  // Where its driver schedules: rank 0's newest decided row, and its undecided ones.
-  uint64_t decided_seq = 0;
-  std::vector<RowMark> undecided;
-  // Ascending by seq; at most limits::kCheckpointRowsMax, while it lives.
-  std::vector<CheckpointRow> checkpoint_rows;
-  // Of a gang, while it lives: shards of checkpoints that are not complete, by (seq, rank), and the
-  // ranks other than 0 that ever reported one.
-  std::vector<CheckpointShard> shards;
-  std::set<uint32_t> sharding_ranks;
-  uint32_t rule = 0;  // As in AttemptEnded.
-  // The newest row whose checkpoint was committed with replicas.
-  uint64_t replicated_seq = 0;
-  // The attempt whose capacity it gets at that one's end; no owner: it has its own.
-  AttemptId start_after;
-  RT_FIELDS(Attempt, number, generation, members, checkpoint, placed_at, started_at, ended_at, pids,
-            accepted, outcome, exit_code, signal, reason, suspending, port, exits, decided_seq,
-            undecided, checkpoint_rows, eviction_requested_at, shards, sharding_ranks, rule,
-            start_after, replicated_seq, ranks);
-
-  bool is_backfilled() const { return start_after.owner.kind != Owner::Kind::kNone; }
-  // Whether its first rank was ever said to run.
-  bool was_heard_of() const { return pids.front() != 0 || accepted.front() != 0; }
-
-  const CheckpointRow* CheckpointRowAt(uint64_t seq) const;
-  const CheckpointShard* ShardOf(uint32_t rank, uint64_t seq) const;
-
-  const RankExit* ExitOf(uint32_t rank) const;
-  // Of several ranks, whether this one shall run or something is still to come of it. Before a port
-  // is agreed only rank 0 is wanted.
-  bool IsWanted(uint32_t rank) const;
-  // What ends the others; null while there is none.
-  const RankExit* FirstFailure() const;
-};
-
-// What a rank of the newest attempt that kept something has written.
-struct RankOutputs {
-  uint32_t attempt = 0;
-  uint32_t rank = 0;
-  Millis kept_at = 0;
-  KeptOutputs kept;
-  RT_FIELDS(RankOutputs, attempt, rank, kept_at, kept);
-};
-
-// What trials and jobs have in common: attempts, of which the last may be live.
-struct Runs {
-  std::vector<Attempt> attempts;   // Ascending by number; old ones may be dropped from the front.
-  uint32_t next_attempt = 1;
-  uint32_t failures = 0;           // Attempts that failed by their own fault.
-  uint32_t losses = 0;             // Attempts that machines ended.
-  uint32_t losses_in_row = 0;      // Since the last one that ended otherwise.
-  std::vector<Checkpoint> checkpoints;  // Ascending by id; committed and not retired.
-  uint64_t next_checkpoint = 1;
-  uint32_t evictions = 0;  // Attempts that ended because a node of theirs drained.
-  Millis lost_for = 0;     // Between each loss or eviction and the checkpoint before it, summed.
-  uint32_t excused = 0;    // Failures that a retry rule excused.
-  uint32_t hangs = 0;    // Attempts that the watchdog ended.
-  std::set<NodeId> excluded;         // Not placed there while it fits elsewhere.
-  std::vector<RankOutputs> outputs;  // Of one attempt, ascending by rank.
-  RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
-            next_checkpoint, evictions, lost_for, excused, hangs, excluded, outputs);
-
-  Attempt* live() {
-    return attempts.empty() || attempts.back().ended_at != 0 ? nullptr : &attempts.back();
-  }
-  // How long the live attempt has run since its newest checkpoint; and how long an attempt had, by
-  // its newest one, since the one before that.
-  Millis Unsaved(Millis now) const;
-  Millis InNewest() const;
-  const Attempt* live() const { return const_cast<Runs*>(this)->live(); }
-};
-
-// Rows that count: up to `seq_to` of each of these attempts (0: all of it). A restarted attempt
-// cuts its predecessors at the checkpoint that it resumed from; rows beyond are superseded.
+// Rows that count: up to `seq_to` of each of these generations (0: all of it). A restart and a
+// resize cut the generations before at the checkpoint that they resumed from; rows beyond are
+// superseded.
 struct Segment {
   uint32_t attempt = 0;
   uint64_t seq_to = 0;
-  RT_FIELDS(Segment, attempt, seq_to);
+  uint32_t resizes = 0;  // As in Checkpoint.
+  RT_FIELDS(Segment, attempt, seq_to, resizes);
 };
 
 struct Trial {
@@ -209,6 +64,9 @@ struct Trial {
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
             spec_format);
+
+  // Whether the row of rank 0 counts: no restart and no resize has superseded it.
+  bool Counts(const AttemptId& run, uint64_t seq) const;
 };
 
 // How a search ended whose trials are retried. The search stays finished: only retries run.
@@ -353,6 +211,7 @@ struct NodeIndex {
   Resources used;  // Of the live attempts; may exceed the inventory after it shrank.
   std::map<uint32_t, int64_t> gpus_used;  // By index: units in use; no entry is zero.
   std::set<Fence> attempts;  // Live ones with a member here.
+  std::set<Fence> claims;    // Ranks that live attempts are to grow by here; in `used`, too.
   int64_t replica_count = 0;  // Checkpoints that it has until the store does.
   bool listed = false;  // In Index::free, under these keys:
   int64_t listed_gpu = 0, listed_cpu = 0;
@@ -375,6 +234,7 @@ struct Index {
   std::map<ResourceRequest, ReadyQueue> ready;
   std::map<Owner, QueueOrder> ready_order;
   std::map<AttemptId, AttemptId> backfills;  // By attempt: the one that starts after it; both live.
+  std::set<AttemptId> resizing;              // Live ones whose resize is under way.
   uint64_t next_arrival = 1;
   // Nodes that may take work, by (what one request can have of its gpus, see devices.h, free cpu
   // units): best fit without a scan.

@@ -46,6 +46,7 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::PauseTrial& m) { return OnPauseTrial(d, m); },
           [&](const input::ResumeTrial& m) { return OnResumeTrial(d, m); },
           [&](const input::RetryTrial& m) { return OnRetryTrial(d, m); },
+          [&](const input::ResizeRun& m) { return OnResizeRun(d, m); },
           [&](const input::AttachDriver& m) { return OnAttachDriver(d, m); },
           [&](const input::DriverListens& m) { return OnDriverListens(d, m); },
           [&](const input::AnswerQuestions& m) { return OnAnswerQuestions(d, m); },
@@ -100,6 +101,7 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   draft.out.verdict = Dispatch(draft, input);
   RT_CHECK(draft.out.verdict.ok() || draft.out.records.empty());
   ExpireLeases(draft);
+  ReviewResizes(draft);
   if (core.soft.try_place) Place(draft);
   if (std::holds_alternative<input::Tick>(input)) ReviewPools(draft);  // Of what is still waiting.
   return std::move(draft.out);

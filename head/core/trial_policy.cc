@@ -65,13 +65,28 @@ Waiting WhyHeld(const World& world, const Owner& owner) {
   return {};
 }
 
+// What is known of the trial is what the checkpoint has, and the rows of this generation to come.
+void Continue(World& world, Trial& trial, const AttemptId& attempt, uint64_t checkpoint) {
+  Rewind(trial, checkpoint);
+  RefreshBest(world, trial.id);
+  trial.lineage.push_back({attempt.number, 0, attempt.generation - 1});
+}
+
+void ApplyResizedTrial(World& world, const AttemptId& attempt, uint64_t checkpoint) {
+  Continue(world, *FindTrial(world.state, attempt.owner.trial()), attempt, checkpoint);
+}
+
+void ApplySize(World& world, const Owner& owner, uint32_t ranks) {
+  SizeRequest(*ExperimentOfTrial(world, owner), owner.number, ranks);
+}
+
 void ApplyPlaced(World& world, const event::AttemptPlaced& event, Millis at) {
   Trial& trial = *FindTrial(world.state, event.attempt.owner.trial());
   if (trial.runs.next_attempt > 2) {
-    Rewind(trial, event.checkpoint);
-    RefreshBest(world, trial.id);
+    Continue(world, trial, event.attempt, event.checkpoint);
+  } else {
+    trial.lineage.push_back({event.attempt.number, 0});
   }
-  trial.lineage.push_back({event.attempt.number, 0});
   ExperimentIndex& index = world.index.experiments.at(trial.id.experiment);
   index.pending.erase(trial.id.number);
   index.live.insert(trial.id.number);
@@ -136,6 +151,8 @@ const OwnerPolicy kTrialPolicy = {
     .trial = [](const State& state, const Owner& owner) { return FindTrial(state, owner.trial()); },
     .apply_placed = ApplyPlaced,
     .apply_ended = ApplyEnded,
+    .apply_size = ApplySize,
+    .apply_resized = ApplyResizedTrial,
     .apply_rows = ApplyRowsOfTrial,
     .apply_checkpoint = ApplyCheckpointOfTrial,
     .reindex = ReindexExperiments,

@@ -1,5 +1,7 @@
 #include "head/service/log_reader.h"
 
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "head/core/owner_policy.h"
 #include "head/service/translate.h"
@@ -26,12 +28,35 @@ bool IsAway(const Core& core, NodeId id) {
   return node == core.world.state.nodes.end() || !node->second.counts();
 }
 
-// Attempt `exact`; or, when that is 0, the newest one or (`in_order`) the next from `at_least` on.
+// A generation of an attempt; each has a log of its own.
+struct Place {
+  uint32_t attempt = 0;
+  uint32_t generation = 0;  // 0: before the first; of an attempt that is asked for, any.
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+Place PlaceOf(const AttemptId& id) { return {id.number, id.generation}; }
+
+bool Is(const Attempt& attempt, const Place& asked) {
+  return attempt.number == asked.attempt &&
+         (asked.generation == 0 || attempt.generation == asked.generation);
+}
+
+// Of all sizes that it had.
+uint32_t MostRanks(const Core& core, const Owner& owner, const Runs& runs) {
+  uint32_t ranks = RequestOf(core.world, owner).ranks;
+  for (const Attempt& attempt : runs.attempts)
+    if (runs.ranks != 0) ranks = std::max(ranks, RanksOf(core.world, owner, attempt));
+  return ranks;
+}
+
+// Attempt `exact`; or, when there is none, the newest one or (`in_order`) the next from `at_least`
+// on.
 absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t rank,
-                                  uint32_t exact, uint32_t at_least, bool in_order) {
+                                  const Place& exact, const Place& at_least, bool in_order) {
   const Runs* runs = FindRuns(core.world.state, owner);
   if (runs == nullptr) return NotFound("there is no " + Describe(owner));
-  const uint32_t ranks = RequestOf(core.world, owner).ranks;
+  const uint32_t ranks = MostRanks(core, owner, *runs);
   if (rank >= ranks)
     return NotFound(
         Describe(owner) + " has no rank " + std::to_string(rank),
@@ -39,8 +64,9 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   Target target;
   target.terminal = IsOver(core.world.state, owner);
   for (const Attempt& attempt : runs->attempts) {
-    bool wanted = exact != 0 ? attempt.number == exact : attempt.number >= at_least;
-    if (!wanted || attempt.members.empty()) continue;
+    const Place place{attempt.number, attempt.generation};
+    const bool wanted = exact.attempt != 0 ? Is(attempt, exact) : place >= at_least;
+    if (!wanted || rank >= attempt.members.size()) continue;
     target.found = true;
     target.attempt = {owner, attempt.number, attempt.generation};
     target.node = attempt.members.at(rank).node;
@@ -49,8 +75,8 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
       target.node_name = node->second.name;
     if (in_order) break;  // Following: no attempt is skipped.
   }
-  if (exact != 0 && !target.found)
-    return NotFound(Describe(owner) + " has no attempt " + std::to_string(exact));
+  if (exact.attempt != 0 && !target.found)
+    return NotFound(Describe(owner) + " has no attempt " + std::to_string(exact.attempt));
   return target;
 }
 
@@ -70,11 +96,13 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
       : edge_(edge), owner_(owner), node_{request.node()},
         rank_(request.rank()),
-        exact_(node_.value == 0 && !request.with_later() ? request.attempt() : 0),
+        exact_(node_.value == 0 && !request.with_later()
+                   ? Place{request.attempt(), request.generation()}
+                   : Place{}),
         stream_(request.stream()), follow_(request.follow()), offset_(request.offset()),
         tail_lines_(request.tail_lines()) {
     if (!request.with_later() || request.attempt() == 0) return;
-    at_least_ = request.attempt();
+    at_least_ = {request.attempt(), request.generation()};
     in_order_ = true;
   }
 
@@ -129,7 +157,8 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
       std::lock_guard lock(mutex_);
       if (ended_) return;
       // Of an attempt that is not there any more nothing was read: it resumes in a later one.
-      const bool is_later = in_order_ && target.attempt.number > at_least_;
+      const Place asked{at_least_.attempt, std::max(1u, at_least_.generation)};
+      const bool is_later = in_order_ && PlaceOf(target.attempt) > asked;
       if (target.attempt != attempt_ && (attempt_.number != 0 || is_later)) {
         offset_ = 0;
         tail_lines_ = 0;
@@ -183,17 +212,17 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                                  std::to_string(target.attempt.number) + ", after byte " +
                                  std::to_string(from) + " is on node '" + target.node_name +
                                  "', which is lost");
-    NextAttempt(target.attempt.number);
+    NextAttempt(target.attempt);
   }
 
-  void NextAttempt(uint32_t after) {
-    if (!follow_ || exact_ != 0 || node_.value != 0) return End(final_);
+  void NextAttempt(const AttemptId& after) {
+    if (!follow_ || exact_.attempt != 0 || node_.value != 0) return End(final_);
     {
       std::lock_guard lock(mutex_);
       offset_ = 0;  // It was of the attempt before, also where nothing of that could be read.
       tail_lines_ = 0;
     }
-    at_least_ = after + 1;
+    at_least_ = {after.number, after.generation + 1};
     in_order_ = true;
     Seek(0);
   }
@@ -210,7 +239,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     if (attempt_over_) {
       attempt_over_ = false;
       CloseRelay();
-      return NextAttempt(attempt_.number);
+      return NextAttempt(attempt_);
     }
     std::optional<LogPiece> piece = relay->Pop();
     if (piece) return Write(std::move(*piece));
@@ -239,6 +268,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     chunk_.set_offset(piece.offset);
     chunk_.set_data(std::move(piece.data));
     chunk_.set_attempt(attempt_.number);
+    chunk_.set_generation(attempt_.generation);
     chunk_.set_end(over);
     StartWrite(&chunk_);
   }
@@ -253,7 +283,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     CloseRelay();
     if (!follow_) return End(absl::OkStatus());
     if (retries_ > kRetriesMax) return End(absl::UnavailableError("the log cannot be read"));
-    at_least_ = attempt_.number;
+    at_least_ = PlaceOf(attempt_);
     Seek(kRetryDelay);
   }
 
@@ -287,7 +317,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   const Owner owner_;
   const NodeId node_;  // Not 0: the log of its daemon.
   const uint32_t rank_;
-  const uint32_t exact_;
+  const Place exact_;  // Attempt 0: none.
   const std::string stream_;
   const bool follow_;
   std::shared_ptr<LogReader> self_;  // Until OnDone.
@@ -296,7 +326,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
   uint64_t offset_;
   int64_t tail_lines_;
   AttemptId attempt_;
-  uint32_t at_least_ = 1;
+  Place at_least_{1, 0};
   bool in_order_ = false;  // An attempt was chosen: go on from `at_least_`.
   uint64_t relay_id_ = 0;
   std::shared_ptr<LogRelay> relay_;

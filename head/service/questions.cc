@@ -66,7 +66,8 @@ absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t 
   return reading;
 }
 
-Json RowsOf(const Core& core, const Trial& trial, const Entry& entry, uint32_t attempt) {
+Json RowsOf(const Core& core, const Trial& trial, const Entry& entry,
+            const AttemptId& attempt) {
   Json rows = Json::MakeArray();
   for (const Row& row : entry.rows) {
     Json result = FillResult(core, trial, attempt, row);
@@ -120,7 +121,8 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
   };
   auto add_restored = [&](const AttemptId& of) {
     for (const Attempt& attempt : experiment.trials.at(of.owner.number).runs.attempts)
-      if (attempt.number == of.number) json.Set("restored", attempt.checkpoint != 0);
+      if (attempt.number == of.number && attempt.generation == of.generation)
+        json.Set("restored", attempt.checkpoint != 0);
   };
   std::visit(Overloaded{
                  [&](const event::TrialCreated& e) {
@@ -164,7 +166,7 @@ Json EntryJson(const Core& core, ExperimentId id, const Entry& entry) {
                    add("rows", e.attempt.owner, e.attempt.number);
                    add_restored(e.attempt);
                    const Trial& trial = experiment.trials.at(e.attempt.owner.number);
-                   json.Set("rows", RowsOf(core, trial, entry, e.attempt.number));
+                   json.Set("rows", RowsOf(core, trial, entry, e.attempt));
                  },
                  [](const auto&) {},
              },

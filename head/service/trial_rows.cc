@@ -13,13 +13,6 @@
 namespace rt {
 namespace {
 
-// Whether the row counts: its attempt stands in the lineage, at or before the cut.
-bool InLineage(const std::vector<Segment>& lineage, uint32_t attempt, uint64_t seq) {
-  for (const Segment& segment : lineage)
-    if (segment.attempt == attempt) return segment.seq_to == 0 || seq <= segment.seq_to;
-  return false;
-}
-
 // What the row is in an answer, about: the counters that rt fills in, and the configuration, cost
 // as much again.
 size_t AnswerBytes(const Trial& trial, const Row& row) {
@@ -147,9 +140,9 @@ absl::Status TrialRows::TakeNow(const Core& core, const std::vector<StoredRows>&
 
 void TrialRows::Add(const Core& core, const Trial& trial, const StoredRows& batch,
                     const Row& row) {
-  const uint32_t attempt = batch.batch.attempt.number;
+  const AttemptId& attempt = batch.batch.attempt;
   const bool is_wanted = batch.batch.rank == 0 && row.iteration > ask_.after_iteration &&
-                         InLineage(trial.lineage, attempt, row.seq);
+                         trial.Counts(attempt, row.seq);
   if (!is_wanted) return;
   bytes_ += AnswerBytes(trial, row);
   is_full_ = bytes_ > limits::kRowsAnswerBytes && !rows_.array().empty();

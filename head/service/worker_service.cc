@@ -144,7 +144,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
           input::RenewReplica{node, *owner, request->manifest(),
                               static_cast<ReplicaStatus>(request->news()), request->seen_epoch(),
                               request->early(), request->incarnation(), request->attempt(),
-                              request->row()},
+                              request->row(), std::max(1u, request->generation())},
           [reactor, reply](const absl::Status& status, const Answer& answer) {
             reply->set_needed(answer.needed);
             reply->set_push(answer.push);

@@ -23,12 +23,6 @@ bool IsOfTrial(SinkTask::Kind kind) {
 
 }  // namespace
 
-bool CountsInLineage(const Trial& trial, uint32_t attempt, uint64_t seq) {
-  for (const Segment& segment : trial.lineage)
-    if (segment.attempt == attempt) return segment.seq_to == 0 || seq <= segment.seq_to;
-  return false;
-}
-
 ExperimentSink::ExperimentSink(ExperimentId id, std::string results_dir, const Parts& parts)
     : id_(id), results_dir_(std::move(results_dir)), parts_(parts) {}
 
@@ -350,9 +344,9 @@ absl::StatusOr<std::vector<Json>> ExperimentSink::RowsUpTo(const Trial& trial, u
     for (const StoredRows& some : stored) {
       // Later ones come when their record does.
       if (some.batch.rank != 0 || some.event_seq > seq) continue;
-      const uint32_t attempt = some.batch.attempt.number;
+      const AttemptId& attempt = some.batch.attempt;
       for (const Row& row : some.batch.rows) {
-        if (!CountsInLineage(trial, attempt, row.seq)) continue;
+        if (!trial.Counts(attempt, row.seq)) continue;
         std::lock_guard lock(parts_.replica.mutex);
         rows.push_back(FillResult(parts_.replica.core, trial, attempt, row));
       }

@@ -53,7 +53,6 @@ struct SinkTask {
 };
 
 // Whether a row of the trial counts: it was not superseded by a restart from before it.
-bool CountsInLineage(const Trial& trial, uint32_t attempt, uint64_t seq);
 
 class ExperimentSink {
  public:

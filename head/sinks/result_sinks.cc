@@ -205,6 +205,10 @@ void Sinks::OnRecord(const Record& record, const RowBatch* rows) {
     if (placed->attempt.owner.is_trial() && placed->attempt.number > 1)
       Push(placed->attempt.owner.trial(), {.kind = Kind::kRewrite, .seq = seq});
   }
+  if (const auto* resized = std::get_if<event::AttemptResized>(&record.event)) {
+    if (resized->attempt.owner.is_trial())
+      Push(resized->attempt.owner.trial(), {.kind = Kind::kRewrite, .seq = seq});
+  }
   if (const auto* retried = std::get_if<event::TrialRetried>(&record.event))
     Push(retried->trial, {.kind = Kind::kRunAgain, .seq = seq});
   if (const auto* ended = std::get_if<event::TrialEnded>(&record.event)) {
@@ -229,9 +233,9 @@ void Sinks::AddRows(uint64_t seq, const RowBatch& rows) {
   SinkTask task{.kind = SinkTask::Kind::kRows, .seq = seq,
                 .has_earlier = trial->reports > rows.rows.size()};
   for (const Row& row : rows.rows) {
-    if (!CountsInLineage(*trial, rows.attempt.number, row.seq)) continue;
+    if (!trial->Counts(rows.attempt, row.seq)) continue;
     task.bytes += row.metrics.size() * kBytesPerTextByte;
-    task.rows.push_back(FillResult(replica_.core, *trial, rows.attempt.number, row));
+    task.rows.push_back(FillResult(replica_.core, *trial, rows.attempt, row));
   }
   Push(id, std::move(task));
 }

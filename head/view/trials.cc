@@ -26,6 +26,7 @@ const char* OutcomeName(AttemptOutcome outcome) {
     case AttemptOutcome::kPreempted: return "PREEMPTED";
     case AttemptOutcome::kHung: return "HUNG";
     case AttemptOutcome::kWithdrawn: return "WITHDRAWN";
+    case AttemptOutcome::kResized: return "RESIZED";
     case AttemptOutcome::kNone: break;
   }
   return "RUNNING";
@@ -71,7 +72,11 @@ Waiting WaitingOf(const Core& core, const Trial& trial, Millis now, WaitReasons&
 Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial, WaitReasons& reasons) {
   const Experiment& experiment = core.world.state.experiments.at(trial.id.experiment);
   const ExperimentIndex& index = core.world.index.experiments.at(trial.id.experiment);
-  uint32_t attempt = trial.runs.attempts.empty() ? 0 : trial.runs.attempts.back().number;
+  AttemptId newest{Owner::Of(trial.id)};
+  if (!trial.runs.attempts.empty()) {
+    newest.number = trial.runs.attempts.back().number;
+    newest.generation = trial.runs.attempts.back().generation;
+  }
   std::string reason = !trial.reason.empty() ? trial.reason
                        : !trial.stop_reason.empty()
                            ? trial.stop_reason
@@ -84,11 +89,11 @@ Json TrialItem(const Core& core, const HeadFacts& facts, const Trial& trial, Wai
   item.Set("state", TrialStateName(core, trial));
   item.Set("reason", TextOrNull(reason));
   item.Set("params", ParsedOrNull(trial.params));
-  item.Set("attempt", attempt == 0 ? Json() : Json(attempt));
+  item.Set("attempt", newest.number == 0 ? Json() : Json(newest.number));
   item.Set("node_ids", NodeIdsOf(trial.runs));
   item.Set("step", trial.last.seq == 0 ? Json() : NumberOrInt(trial.last.iteration));
   item.Set("metrics",
-           trial.last.seq == 0 ? Json() : FillResult(core, trial, attempt, LastRow(trial)));
+           trial.last.seq == 0 ? Json() : FillResult(core, trial, newest, LastRow(trial)));
   Json best;
   if (trial.has_best)
     best = Json::MakeObject({{"value", trial.best}, {"step", NumberOrInt(trial.best_iteration)}});
@@ -336,7 +341,8 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   return item;
 }
 
-Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Row& row) {
+Json FillResult(const Core& core, const Trial& trial, const AttemptId& attempt,
+                const Row& row) {
   Json result = ParsedOrNull(row.metrics);
   if (!result.is_object()) result = Json::MakeObject();
   SetIfAbsent(result, "training_iteration", NumberOrInt(row.iteration));
@@ -346,7 +352,8 @@ Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Ro
   SetIfAbsent(result, "trial_id", ToString(trial.id));
   SetIfAbsent(result, "done", false);
   for (const Attempt& run : trial.runs.attempts) {
-    if (run.number != attempt || run.members.empty()) continue;
+    const bool is_it = run.number == attempt.number && run.generation == attempt.generation;
+    if (!is_it || run.members.empty()) continue;
     if (run.pids.front() != 0) SetIfAbsent(result, "pid", run.pids.front());
     auto node = core.world.state.nodes.find(run.members.front().node);
     if (node == core.world.state.nodes.end()) continue;

@@ -78,6 +78,6 @@ const char* ExperimentStateName(const Core& core, const Experiment& experiment);
 
 // One row with the fields that rt fills in (reference: Ray's auto-filled result fields): what
 // result.json, `rt trial show` and drivers show.
-Json FillResult(const Core& core, const Trial& trial, uint32_t attempt, const Row& row);
+Json FillResult(const Core& core, const Trial& trial, const AttemptId& attempt, const Row& row);
 
 }  // namespace rt

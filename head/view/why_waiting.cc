@@ -53,6 +53,18 @@ Waiting WhyEvicted(const State& state, const Owner& owner) {
           "its next checkpoint; without one it runs until its node is gone"};
 }
 
+// Of an owner whose live attempt is being resized.
+Waiting WhyResizing(const State& state, const Owner& owner) {
+  const Runs* runs = FindRuns(state, owner);
+  const Attempt* live = runs == nullptr ? nullptr : runs->live();
+  if (live == nullptr || !live->resize.is_pending()) return {};
+  const size_t ranks = live->resize.members.size();
+  return {"was asked for a checkpoint, to continue with " + std::to_string(ranks) +
+              (ranks == 1 ? " rank" : " ranks"),
+          live->is_growing() ? "its next checkpoint; without one in time it keeps its size"
+                             : "its next checkpoint; without one in time it is ended"};
+}
+
 // Of an owner that runs on an excluded node for lack of another one.
 Waiting WhyThere(const State& state, const Owner& owner) {
   const Runs* runs = FindRuns(state, owner);
@@ -118,6 +130,7 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
   if (Waiting held = WhyHeld(world, owner); !held.reason.empty()) return held;
   if (Waiting next = WhyBackfilled(world.state, owner); !next.reason.empty()) return next;
   if (Waiting evicted = WhyEvicted(world.state, owner); !evicted.reason.empty()) return evicted;
+  if (Waiting resizing = WhyResizing(world.state, owner); !resizing.reason.empty()) return resizing;
   if (Waiting there = WhyThere(world.state, owner); !there.reason.empty()) return there;
   const ExperimentIndex* experiment = ExperimentOf(world, owner);
   if (experiment != nullptr && experiment->throttled.contains(owner.number))

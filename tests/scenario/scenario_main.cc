@@ -10,7 +10,7 @@
 //   checkpoint FENCE SEQ ITERATION MANIFEST JSON | together …    the same, with the other ranks
 //   held NODES FENCE SEQ ITERATION MANIFEST JSON     the same, on nodes (a,b), not in the store yet
 //   keep NAME TRIAL MANIFEST [stored|gone]    a node that holds one asks, or says what became of it
-//   stop trial|job|experiment ID | why trial|job ID
+//   why trial|job ID
 //   notice NAME MILLIS|off [REASON]  the node says that it is to go, in so many milliseconds
 //   drain NAME [MILLIS] | undrain NAME | abandon NAME   a person; abandon: a lost node is forgotten
 //   remove NAME                      the provider
@@ -26,6 +26,7 @@
 //   flush                            the sinks are durable
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
+//   stop | pause | resume | extend | retry | resize   see person_commands.h
 //   pool | wishes | created | failed | listed | terminated   see provider_commands.h
 //   ask | propose                    see lane_commands.h
 #include <cstdio>
@@ -40,6 +41,7 @@
 #include "head/view/view.h"
 #include "head/view/why.h"
 #include "tests/scenario/lane_commands.h"
+#include "tests/scenario/person_commands.h"
 #include "tests/scenario/print.h"
 #include "tests/scenario/provider_commands.h"
 #include "tests/scenario/words.h"
@@ -106,8 +108,7 @@ class Story {
   void Commit(const std::string& verb, std::istream& words);
   void Keep(std::istream& words);
   void KeepOutputs(std::istream& words);
-  void Stop(std::istream& words);
-  void Change(const std::string& verb, std::istream& words);
+  bool Ask(const std::string& verb, std::istream& words);
   void Drive(const std::string& verb, std::istream& words);
   bool OnNode(const std::string& verb, std::istream& words);
   bool Drain(const std::string& verb, std::istream& words);
@@ -241,37 +242,6 @@ void Story::KeepOutputs(std::istream& words) {
   Give(keep);
 }
 
-void Story::Stop(std::istream& words) {
-  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
-  if (noun == "trial") {
-    Give(input::StopTrial{ParseTrialId(id).value_or(TrialId{}), "by hand"});
-  } else if (noun == "job") {
-    Give(input::StopJob{{std::stoull(id)}, "by hand"});
-  } else {
-    Give(input::StopExperiment{{std::stoull(id)}, "by hand"});
-  }
-}
-
-void Story::Change(const std::string& verb, std::istream& words) {
-  const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
-  const TrialId trial = ParseTrialId(id).value_or(TrialId{});
-  const bool is_trial = noun == "trial";
-  const ExperimentId experiment{is_trial ? 0 : std::stoull(id)};
-  if (verb == "retry") {
-    Give(input::RetryTrial{trial});
-  } else if (verb == "extend") {
-    Give(input::ExtendExperiment{experiment, Next<int64_t>(words), 0});
-  } else if (verb == "pause" && is_trial) {
-    Give(input::PauseTrial{trial, PauseCause::kUser, "by hand"});
-  } else if (verb == "pause") {
-    Give(input::PauseExperiment{experiment, "by hand"});
-  } else if (is_trial) {
-    Give(input::ResumeTrial{trial});
-  } else {
-    Give(ResumeFrom(experiment, words));
-  }
-}
-
 // An answer reaches from where the last one ended to the newest record, unless it is sent again.
 void Story::Drive(const std::string& verb, std::istream& words) {
   const ExperimentId id{Next<uint64_t>(words)};
@@ -375,6 +345,12 @@ bool Story::OnLane(const std::string& verb, std::istream& words) {
   return true;
 }
 
+bool Story::Ask(const std::string& verb, std::istream& words) {
+  const std::optional<Input> request = PersonsRequest(verb, words);
+  if (request.has_value()) Give(*request);
+  return request.has_value();
+}
+
 void Story::Why(std::istream& words) {
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);
   const Owner owner = noun == "job" ? Owner::Of(JobId{std::stoull(id)})
@@ -427,12 +403,8 @@ std::vector<std::string> Story::Play(const std::string& line) {
     KeepOutputs(words);
   } else if (verb == "keep") {
     Keep(words);
-  } else if (verb == "pause" || verb == "resume" || verb == "extend" || verb == "retry") {
-    Change(verb, words);
   } else if (verb == "attach" || verb == "asked" || verb == "answer") {
     Drive(verb, words);
-  } else if (verb == "stop") {
-    Stop(words);
   } else if (verb == "why") {
     Why(words);
   } else if (verb == "wait") {
@@ -444,7 +416,7 @@ std::vector<std::string> Story::Play(const std::string& line) {
   } else if (verb == "flush") {
     Give(input::SinksFlushed{core_.world.state.seq});
   } else if (!OnNode(verb, words) && !Drain(verb, words) && !Provide(verb, words) &&
-             !OnLane(verb, words)) {
+             !OnLane(verb, words) && !Ask(verb, words)) {
     out_.push_back("no such command: " + line);
   }
   return std::exchange(out_, {});

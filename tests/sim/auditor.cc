@@ -61,7 +61,7 @@ Auditor::OwnerBook& Auditor::OwnerOf(const Owner& owner) {
 }
 Auditor::OwnerBook& Auditor::LiveOf(const AttemptId& attempt) {
   OwnerBook& owner = OwnerOf(attempt.owner);
-  Must(owner.live && owner.number == attempt.number && attempt.generation == 1,
+  Must(owner.live && owner.number == attempt.number && owner.generation == attempt.generation,
        "nothing is accepted from an attempt that is not the live one");
   return owner;
 }
@@ -260,18 +260,10 @@ void Auditor::On(const event::AttemptPlaced& e) {
   Must(!owner.over, "what is over does not run again");
   Must(!owner.stop_requested, "what was asked to stop is not started again");
   Must(!owner.paused, "what is paused is not started");
-  owner.suspending = owner.evicting = false;
-  owner.saved_seq = 0;
   Must(e.attempt.number > owner.number && e.attempt.generation == 1, "attempt numbers grow");
   CheckGang(e, owner.asks);
   owner.live = true;
-  owner.number = e.attempt.number;
   owner.members = e.members;
-  owner.started.clear();
-  owner.begun_from = e.checkpoint;
-  owner.port = 0;
-  owner.exits.clear();
-  owner.shards.clear();
   CheckAvoided(e, owner);
   if (e.start_after.owner.kind != Owner::Kind::kNone) {
     CheckBackfill(e, owner);
@@ -279,20 +271,33 @@ void Auditor::On(const event::AttemptPlaced& e) {
     for (const Member& member : e.members)
       Take(member, e.attempt, owner.asks.bundles[member.rank]);
   }
+  Begin(owner, e.attempt, e.checkpoint);
+  if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
+}
+// A generation of it begins on its members.
+void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpoint) {
+  owner.number = attempt.number;
+  owner.generation = attempt.generation;
+  owner.suspending = owner.evicting = owner.forced = false;
+  owner.resize_after.reset();
+  owner.saved_seq = owner.decided_seq = 0;
+  owner.started.clear();
+  owner.begun_from = checkpoint;
+  owner.port = 0;
+  owner.exits.clear();
+  owner.shards.clear();
   owner.known_rows.clear();
-  owner.decided_seq = 0;
   const CheckpointBook* newest = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
-  Must(newest == nullptr ? e.checkpoint == 0 : e.checkpoint == newest->id,
+  Must(newest == nullptr ? checkpoint == 0 : checkpoint == newest->id,
        "an attempt goes on from the newest committed checkpoint");
   Must(newest == nullptr || !newest->retired, "a retired checkpoint is not used");
   Must(newest == nullptr || IsWithin(*newest),
        "no attempt starts from a checkpoint that only lost nodes have");
-  abandoned_.erase(e.attempt.owner);
+  abandoned_.erase(attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
-  starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
-                        newest == nullptr ? std::vector<std::string>{} : newest->shards,
-                        e.members};
-  if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
+  starts_[attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
+                      newest == nullptr ? std::vector<std::string>{} : newest->shards,
+                      owner.members};
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   auto start = starts_.find(body.fence.attempt);
@@ -306,17 +311,19 @@ void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
            (body.checkpoint_on_replicas && truth.copies.contains(body.checkpoint)),
        "the bytes of the checkpoint are there");
 }
+// Rows after the checkpoint are superseded: they will be reported again.
+void Auditor::Supersede(TrialBook& trial) const {
+  std::pair<RunOrder, uint64_t> from;
+  if (const auto& checkpoints = trial.runs.checkpoints; !checkpoints.empty())
+    from = {checkpoints.back().run, checkpoints.back().seq};
+  auto& kept = trial.kept;
+  while (!kept.empty() && std::pair{kept.back().run, kept.back().seq} > from) kept.pop_back();
+}
 // Its trial's newest attempt has just been placed.
 void Auditor::CheckStart(TrialId id) {
   TrialBook& trial = TrialOf(id);
   ExperimentBook& experiment = ExperimentOf(id.experiment);
-  // Rows after the checkpoint are superseded: they will be reported again.
-  auto& kept = trial.kept;
-  const auto& checkpoints = trial.runs.checkpoints;
-  const auto from = checkpoints.empty()
-                        ? std::pair<uint32_t, uint64_t>{0, 0}
-                        : std::pair{checkpoints.back().attempt, checkpoints.back().seq};
-  while (!kept.empty() && std::pair{kept.back().attempt, kept.back().seq} > from) kept.pop_back();
+  Supersede(trial);
   const Millis budget = experiment.spec.time_budget;
   Must(!experiment.paused && !experiment.finishing, "only an open search starts trials");
   if (experiment.started_at == 0) experiment.started_at = at_;
@@ -340,7 +347,11 @@ void Auditor::On(const event::AttemptEnded& e) {
   if (owner.asks.ranks > 1) CheckGangEnd(e, owner);
   else CheckOutcome(e, owner);
   CheckRule(e, owner);
+  const auto next = static_cast<uint32_t>(owner.next_members.size());
+  const bool shrinks = next != 0 && next < owner.members.size();
+  ReleaseClaims(owner, e.attempt);
   Release(owner, e.attempt);
+  if (shrinks) owner.asks.Resize(next);  // However it ended.
   owner.live = false;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;
@@ -368,6 +379,7 @@ void Auditor::CheckOutcome(const event::AttemptEnded& e, const OwnerBook& owner)
     if (run == truth_->runs.end() || run->second.forgotten) return;
   }
   if (e.outcome == AttemptOutcome::kPreempted) return CheckEvicted({e.attempt, 0}, owner);
+  if (e.outcome == AttemptOutcome::kResized) return CheckResizeExit({e.attempt, 0}, owner);
   CheckExit({e.attempt, 0}, e.outcome, owner);
   const size_t reported = truth_->runs.at({e.attempt, 0}).rows.size();
   Must(e.outcome == AttemptOutcome::kLaunchFailed || Accepted({e.attempt, 0}) >= reported,

@@ -23,7 +23,11 @@ struct AuditedAsks {
   uint32_t ranks = 1;
   std::string strategy = "PACK";
   std::string text;  // As it was written.
+  uint32_t ranks_asked = 1;  // The same, before any resize.
+  std::string text_asked;
 
+  bool MayResize() const;
+  void Resize(uint32_t to);
   static AuditedAsks From(const Json* json, int64_t cpu_default);
 };
 
@@ -90,6 +94,7 @@ class Auditor {
   const std::string& StartOf(const AttemptId& attempt) const {
     return starts_.at(attempt).manifest;
   }
+  std::vector<TrialId> LiveTrials() const;
   bool Knows(ExperimentId id) const { return experiments_.contains(id); }
   bool Knows(JobId id) const { return jobs_.contains(id); }
   // The durable book says that this node has the bytes of a checkpoint that the store lacks.
@@ -119,6 +124,7 @@ class Auditor {
     Resources used;
     std::map<uint32_t, int64_t> gpus;  // By index: units that are promised.
     std::set<AttemptId> live;
+    std::set<AttemptId> claims;  // Attempts that are to grow here.
     uint64_t machine = 0;
     Millis busy_at = 0;  // When an attempt ended here last, or it joined.
   };
@@ -129,9 +135,11 @@ class Auditor {
     NodeId node;
     bool released = false;
   };
+  using RunOrder = std::pair<uint32_t, uint32_t>;  // Attempt and generation.
+  static RunOrder OrderOf(const AttemptId& id) { return {id.number, id.generation}; }
   struct CheckpointBook {
     uint64_t id = 0;
-    uint32_t attempt = 0;
+    RunOrder run;  // That saved it.
     uint64_t seq = 0;
     double iteration = 0;
     std::string manifest;
@@ -141,7 +149,7 @@ class Auditor {
     std::set<NodeId> replicas;  // Until it is in the store.
   };
   struct KeptRow {
-    uint32_t attempt = 0;
+    RunOrder run;
     uint64_t seq = 0;
     double iteration = 0;
     std::optional<double> loss;
@@ -151,8 +159,14 @@ class Auditor {
     uint32_t port = 0;             // Where its ranks meet.
     std::vector<RankExit> exits;   // Of several ranks, in order.
     uint32_t number = 0;  // Of the newest attempt.
+    uint32_t generation = 1;
     bool live = false;
     std::vector<Member> members;
+    std::vector<Member> next_members;  // Of the next generation, while a resize is under way.
+    Millis save_by = 0;
+    bool forced = false;
+    // The generation was asked to save for a resize, when it had saved this row.
+    std::optional<uint64_t> resize_after;
     std::set<uint32_t> started;
     uint64_t begun_from = 0;  // A checkpoint.
     double base_iteration = 0;
@@ -163,7 +177,7 @@ class Auditor {
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
     uint64_t saved_seq = 0;   // Rows of the newest attempt, by its checkpoints, kept or not.
-    uint32_t outputs_of = 0;  // The attempt whose outputs are kept; 0: none.
+    RunOrder outputs_of;      // The attempt whose outputs are kept; 0: none.
     std::map<uint32_t, std::string> outputs;  // Manifests by rank.
     bool stop_requested = false;
     bool over = false;
@@ -243,6 +257,10 @@ class Auditor {
   void On(const event::AttemptPlaced& e);
   void On(const event::AttemptStarted& e);
   void On(const event::AttemptEnded& e);
+  void On(const event::AttemptResizeRequested& e);
+  void On(const event::AttemptResizeForced& e);
+  void On(const event::AttemptResizeGivenUp& e);
+  void On(const event::AttemptResized& e);
   void On(const event::PortAgreed& e);
   void On(const event::RankExited& e);
   void On(const event::ReportsAccepted& e);
@@ -281,6 +299,16 @@ class Auditor {
   static bool IsBest(const CheckpointBook& book, const OwnerBook& owner, const AuditedSpec& spec);
   static std::set<uint64_t> NeededOf(const OwnerBook& owner);
   CheckpointBook& ReplicatedOf(const Owner& owner, uint64_t checkpoint);
+  void CheckKeeps(const event::AttemptResizeRequested& e, const OwnerBook& owner) const;
+  void CheckResizeExit(const Fence& fence, const OwnerBook& owner) const;
+  void CheckAllEnded(const OwnerBook& owner, const AttemptId& attempt) const;
+  void CheckResizes() const;
+  void CheckResizeOf(const OwnerBook& owner) const;
+  void ReleaseClaims(OwnerBook& owner, const AttemptId& attempt);
+  void Add(const Member& member, const Resources& asks);
+  void Return(const Member& member, const Resources& asks);
+  void Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpoint);
+  void Supersede(TrialBook& trial) const;
   void CheckComplete(const event::CheckpointCommitted& e, OwnerBook& owner);
   void CheckEvicted(const Fence& fence, const OwnerBook& owner) const;
   void CheckDrains() const;

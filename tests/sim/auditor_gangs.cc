@@ -34,9 +34,10 @@ AuditedAsks AuditedAsks::From(const Json* json, int64_t cpu_default) {
     asks.ranks = static_cast<uint32_t>(
         json->GetInt("ranks", static_cast<int64_t>(asks.bundles.size())));
   }
+  asks.ranks_asked = asks.ranks;
   if (json == nullptr) return asks;
   asks.strategy = json->GetString("strategy", "PACK");
-  asks.text = json->Dump();
+  asks.text = asks.text_asked = json->Dump();
   return asks;
 }
 
@@ -65,6 +66,11 @@ void Auditor::Take(const Member& member, const AttemptId& attempt, const Resourc
 void Auditor::Hold(const Member& member, const AttemptId& attempt, const Resources& asks) {
   NodeBook& node = NodeOf(member.node);
   node.live.insert(attempt);
+  Add(member, asks);
+}
+
+void Auditor::Add(const Member& member, const Resources& asks) {
+  NodeBook& node = NodeOf(member.node);
   const Resources& has = node.inventory.resources;
   node.used.cpu += asks.cpu;
   node.used.memory += asks.memory;
@@ -94,18 +100,22 @@ void Auditor::Release(OwnerBook& owner, const AttemptId& attempt) {
     return owner.members.clear();
   }
   for (const Member& member : owner.members) {
-    const Resources& asks = owner.asks.bundles.at(member.rank);
     NodeBook& node = NodeOf(member.node);
     node.live.erase(attempt);
     node.busy_at = at_;
-    node.used.cpu -= asks.cpu;
-    node.used.memory -= asks.memory;
-    for (uint32_t gpu : member.gpus) {
-      if ((node.gpus[gpu] -= UnitsEach(asks)) == 0) node.gpus.erase(gpu);
-    }
+    Return(member, owner.asks.bundles.at(member.rank));
   }
   owner.members.clear();
   Inherit(attempt);
+}
+
+void Auditor::Return(const Member& member, const Resources& asks) {
+  NodeBook& node = NodeOf(member.node);
+  node.used.cpu -= asks.cpu;
+  node.used.memory -= asks.memory;
+  for (uint32_t gpu : member.gpus) {
+    if ((node.gpus[gpu] -= UnitsEach(asks)) == 0) node.gpus.erase(gpu);
+  }
 }
 
 void Auditor::On(const event::PortAgreed& e) {
@@ -148,6 +158,8 @@ void Auditor::On(const event::RankExited& e) {
     Must(owner.suspending, "only who was asked to save and end is suspended");
   } else if (exit.outcome == AttemptOutcome::kPreempted) {
     CheckEvicted({e.attempt, exit.rank}, owner);
+  } else if (exit.outcome == AttemptOutcome::kResized) {
+    CheckResizeExit({e.attempt, exit.rank}, owner);
   } else if (exit.outcome != AttemptOutcome::kLost ||
              truth_->runs.contains({e.attempt, exit.rank})) {  // It was started.
     CheckExit({e.attempt, exit.rank}, exit.outcome, owner);

@@ -19,11 +19,12 @@ void Auditor::On(const event::OutputsKept& e) {
   const bool has_ended =
       std::any_of(owner.exits.begin(), owner.exits.end(),
                   [&](const RankExit& exit) { return exit.rank == e.rank; });
-  Must(!owner.live || owner.number != e.attempt.number || has_ended,
+  const RunOrder run = OrderOf(e.attempt);
+  Must(!owner.live || RunOrder{owner.number, owner.generation} != run || has_ended,
        "the outputs of what runs are not kept yet");
-  Must(e.attempt.number >= owner.outputs_of, "outputs of a later attempt are not replaced");
-  if (e.attempt.number > owner.outputs_of) owner.outputs.clear();
-  owner.outputs_of = e.attempt.number;
+  Must(run >= owner.outputs_of, "outputs of a later attempt are not replaced");
+  if (run > owner.outputs_of) owner.outputs.clear();
+  owner.outputs_of = run;
   std::string& known = owner.outputs[e.rank];
   Must(known != e.outputs.manifest, "outputs are kept once");
   known = e.outputs.manifest;
@@ -34,9 +35,10 @@ bool Auditor::KeepsOutputs(const Fence& fence, const std::string& manifest) cons
   const OwnerBook& owner =
       id.is_job() ? jobs_.at(id.job()).runs
                   : experiments_.at(id.trial().experiment).trials.at(id.number).runs;
-  if (owner.outputs_of > fence.attempt.number) return true;  // Those of a later attempt.
+  const RunOrder run = OrderOf(fence.attempt);
+  if (owner.outputs_of > run) return true;  // Those of a later attempt.
   const auto found = owner.outputs.find(fence.rank);
-  return owner.outputs_of == fence.attempt.number && found != owner.outputs.end() &&
+  return owner.outputs_of == run && found != owner.outputs.end() &&
          found->second == manifest;
 }
 
@@ -45,7 +47,7 @@ void Auditor::ExpectOutputs(const State& state) const {
     Must(owner.outputs.size() == runs.outputs.size(), "the outputs of every rank are kept");
     for (const RankOutputs& one : runs.outputs) {
       const auto found = owner.outputs.find(one.rank);
-      Must(one.attempt == owner.outputs_of && found != owner.outputs.end() &&
+      Must(RunOrder{one.attempt, one.resizes + 1} == owner.outputs_of && found != owner.outputs.end() &&
                found->second == one.kept.manifest,
            "the state has the outputs that were kept last");
     }

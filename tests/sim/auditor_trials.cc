@@ -245,7 +245,7 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     if (spec.stop_at > 0 && row.iteration >= spec.stop_at && !trial->lacks_metric)
       trial->reached_end = true;
     if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
-    trial->kept.push_back({e.attempt.number, row.seq, row.iteration, loss});
+    trial->kept.push_back({OrderOf(e.attempt), row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
   }
   const Row& last = batch.rows.back();
@@ -317,6 +317,7 @@ void Auditor::EndTransaction() {
   Must(new_keys_.empty(), "a key is noted with a row that has it");
   CheckBroken();
   CheckDrains();
+  CheckResizes();
   for (const Owner& owner : committed_) CheckKept(owner);
   committed_.clear();
   Must(abandoned_.empty(), "a lost checkpoint is retired only when the next attempt is placed");
@@ -391,7 +392,7 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   }
   if (score && std::isnan(*score)) score.reset();
   owner.checkpoints.push_back({e.checkpoint,
-                               e.attempt.number,
+                               OrderOf(e.attempt),
                                e.seq,
                                e.iteration,
                                e.manifest,

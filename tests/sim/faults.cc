@@ -46,6 +46,7 @@ const char* FaultName(Fault fault) {
     case Fault::kReopened: return "person extended, resumed or retried";
     case Fault::kDrainRequested: return "person drained a node";
     case Fault::kForgetRequested: return "person asked to forget a node";
+    case Fault::kResizeRequested: return "person resized a trial";
     case Fault::kCount: break;
   }
   return "?";

@@ -53,6 +53,7 @@ enum class Fault : size_t {
   kReopened,          // A person extended or resumed a search that was over, or retried a trial.
   kDrainRequested,    // A person drained a node.
   kForgetRequested,   // A person asked to forget a node, whatever its state.
+  kResizeRequested,   // A person asked for another number of ranks.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -68,7 +69,7 @@ struct Histogram {
     uint64_t total = 0;
     for (uint64_t count : counts) total += count;
     for (Fault legal : {Fault::kStopRequested, Fault::kPauseRequested, Fault::kReopened,
-                        Fault::kDrainRequested, Fault::kForgetRequested})
+                        Fault::kDrainRequested, Fault::kForgetRequested, Fault::kResizeRequested})
       total -= counts[static_cast<size_t>(legal)];
     return total;
   }

@@ -31,6 +31,19 @@ void WorkerHost::CheckCapacity(const Resources& wanted) const {
   if (cpu > size_.cpu) Fail("more runs on a node than fits it" + Describe());
 }
 
+// Whatever anybody believes: another generation of the attempt does not run any more, here or
+// elsewhere.
+void WorkerHost::CheckGenerations(const Fence& fence) const {
+  for (const WorkerHost* host : sim_.hosts) {
+    for (const auto& [other, run] : host->runs_) {
+      const bool is_other = other.attempt.owner == fence.attempt.owner &&
+                            other.attempt.number == fence.attempt.number &&
+                            other.attempt.generation != fence.attempt.generation;
+      if (is_other && run.alive) Fail("two generations run at once: " + ToString(fence) + Describe());
+    }
+  }
+}
+
 void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
   sim_.At(delay, [this, fence, pid] {
     auto it = runs_.find(fence);

@@ -159,7 +159,8 @@ void WorkerHost::AskToRenew(const std::string& manifest, Replica& replica) {
                                 .is_early = replica.is_copy,
                                 .incarnation = Incarnation(),
                                 .attempt = replica.fence.attempt.number,
-                                .row = replica.seq};
+                                .row = replica.seq,
+                                .generation = replica.fence.attempt.generation};
   const bool counted = auditor_.CountsOn(owner, manifest, node_);
   sim_.Call([=, this, round = replica.round, life = daemon_life_](const Sim::Reply& reply) {
     head_.Post(ask, [=, this](const absl::Status& status, const Answer& answer) {

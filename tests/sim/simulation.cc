@@ -13,7 +13,8 @@ constexpr Millis kCleanupLimit = 30'000;
 }  // namespace
 
 Simulation::Simulation(uint64_t seed)
-    : sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed) {
+    : sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed),
+      resizer_(sim_, head_, auditor_, seed) {
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
   };
@@ -33,6 +34,7 @@ Simulation::Simulation(uint64_t seed)
 std::string Simulation::Run() {
   const Millis started = sim_.now;
   cloud_.Start();
+  resizer_.Start();
   head_.Start();
   for (auto& host : hosts_) {
     sim_.At(sim_.Between(1, 2'000), [&host] {

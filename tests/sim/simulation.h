@@ -10,6 +10,7 @@
 #include "tests/sim/cloud_host.h"
 #include "tests/sim/driver_host.h"
 #include "tests/sim/head_host.h"
+#include "tests/sim/resizer.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/worker_host.h"
 
@@ -70,6 +71,7 @@ class Simulation {
   bool two_stay_ = false;  // Two nodes never leave, so that STRICT_SPREAD of two is possible.
   std::vector<std::unique_ptr<WorkerHost>> hosts_;
   CloudHost cloud_;
+  Resizer resizer_;
   std::vector<std::unique_ptr<Request>> requests_;
   bool closing_ = false;  // Nobody asks for anything any more.
   std::vector<std::unique_ptr<DriverHost>> drivers_;  // Of the experiments that ask.

@@ -221,6 +221,7 @@ void WorkerHost::Launch(const Fence& fence) {
   Require(earlier == runs_.end() || !earlier->second.alive, "launched while it runs");
   Require(auditor_.Accepted(fence) == 0, "started again after its rows were accepted");
   auditor_.CheckLaunch(body->second, sim_.truth);
+  CheckGenerations(fence);
   CheckCapacity(body->second.resources);
   sim_.truth.runs[fence] = {.port = body->second.port};
   runs_.erase(fence);

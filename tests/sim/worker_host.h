@@ -96,6 +96,7 @@ class WorkerHost {
   void Launch(const Fence& fence);
   uint64_t Incarnation() const { return node_.value * 1'000'000 + daemon_life_; }
   void CheckCapacity(const Resources& wanted) const;
+  void CheckGenerations(const Fence& fence) const;
   void SignalRun(const worker::action::Signal& asked);
   void SuspendRun(const Fence& fence);
   void Hang(const Fence& fence, Run& run);

@@ -364,6 +364,8 @@ def check_events(tree: Tree) -> None:
     if not block:
         tree.say("head/core/events.h", 1, "no `using Event = …`")
         return
+    headers = "".join(text for path, text in tree.files.items()
+                      if re.match(r"head/core/\w*events\.h$", path))
     docs = tree.files.get("docs/journal.md", "")
     proto = tree.files.get("proto/rt/store/journal.proto", "")
     auditor = "".join(strip(text) for path, text in tree.files.items()
@@ -371,7 +373,7 @@ def check_events(tree: Tree) -> None:
     record = re.search(r"message Record \{.*?\n\}", proto, re.S)
     for name in re.findall(r"event::(\w+)", block.group(1)):
         row = re.search(rf"^\| `{name}` \| ([^|\n]*)", docs, re.M)
-        fields = re.search(rf"RT_FIELDS\({name}, ([^)]*)\)", header)
+        fields = re.search(rf"RT_FIELDS\({name}, ([^)]*)\)", headers)
         if not row:
             tree.say("docs/journal.md", 1, f"no row for {name}")
         elif fields and re.split(r",\s*", fields.group(1)) != row.group(1).strip().split(", "):

@@ -63,6 +63,7 @@ absl::StatusOr<ReplicaDuty> HeadLink::RenewReplica(const ReplicaQuestion& questi
   request.set_news(static_cast<uint32_t>(question.status));
   request.set_early(question.early);
   request.set_attempt(question.fence.attempt.number);
+  request.set_generation(question.fence.attempt.generation);
   request.set_row(question.row);
   request.set_seen_epoch(attempts_.head_epoch());
   request.set_incarnation(attempts_.incarnation());
