@@ -134,7 +134,7 @@ void NoteExit(Draft& draft, const Observed& observed, const Attempt& live) {
     else if (live.suspending && exit.outcome == AttemptOutcome::kFailed)
       exit.outcome = AttemptOutcome::kSuspended;
     else if (live.resize.is_pending() && exit.outcome == AttemptOutcome::kFailed &&
-             HasSavedSince(draft.state(), fence.attempt, live, live.resize.requested_at))
+             HasSavedSince(draft.state(), fence.attempt, live, live.resize.requested_at + 1))
       exit.outcome = AttemptOutcome::kResized;
     else if (exit.rank != 0 && exit.outcome == AttemptOutcome::kFailed &&
              HasSavedSince(draft.state(), fence.attempt, live, live.eviction_requested_at))

@@ -139,7 +139,8 @@ bool IsIdle(const Core& core, const Node& node) {
   if (soft == core.soft.nodes.end() || !soft->second.seen || !soft->second.outputs.empty())
     return false;
   return index == core.world.index.nodes.end() ||
-         (index->second.attempts.empty() && index->second.replica_count == 0);
+         (index->second.attempts.empty() && index->second.claims.empty() &&
+          index->second.replica_count == 0);
 }
 
 void ReleaseIdle(Draft& draft) {

@@ -20,8 +20,20 @@ absl::Status Refuse(const Owner& owner, const std::string& why, const std::strin
       absl::FailedPreconditionError(Describe(owner) + " cannot be resized: " + why), hint);
 }
 
-bool Drains(const State& state, const Member& member) {
-  return state.nodes.at(member.node).draining;
+// Whether the next generation may run where the member is: its node is there and does not drain,
+// has no less than is in use, and its gpus are well.
+bool IsUsable(const World& world, const Member& member) {
+  const Node& node = world.state.nodes.at(member.node);
+  if (!node.ready || !node.counts() || node.draining) return false;
+  Resources used = world.index.nodes.at(member.node).used;
+  used.gpu = 0;  // By device.
+  if (!used.Fits(node.inventory.resources)) return false;
+  const std::vector<GpuInfo>& gpus = node.inventory.gpus;
+  return std::all_of(member.gpus.begin(), member.gpus.end(), [&](uint32_t index) {
+    return gpus.empty() || std::any_of(gpus.begin(), gpus.end(), [&](const GpuInfo& gpu) {
+             return gpu.index == index && gpu.fault.empty();
+           });
+  });
 }
 
 std::string RanksText(size_t ranks, const std::string& more = "") {
@@ -60,11 +72,11 @@ absl::StatusOr<const Attempt*> FindResizable(Draft& draft, const Owner& owner) {
   return live;
 }
 
-// The members that stay, renumbered: all of them, or so many of those whose nodes do not drain.
-std::vector<Member> KeptOf(const State& state, const Attempt& live, uint32_t ranks) {
+// The members that stay, renumbered: all of them, or so many of those that may.
+std::vector<Member> KeptOf(const World& world, const Attempt& live, uint32_t ranks) {
   std::vector<Member> kept;
   for (const Member& member : live.members) {
-    if (kept.size() == ranks || Drains(state, member)) continue;
+    if (kept.size() == ranks || !IsUsable(world, member)) continue;
     kept.push_back(member);
     kept.back().rank = static_cast<uint32_t>(kept.size() - 1);
   }
@@ -109,9 +121,10 @@ absl::Status Grow(Draft& draft, const Owner& owner, const Attempt& live, uint32_
 absl::StatusOr<std::vector<Member>> PlanMembers(Draft& draft, const Owner& owner,
                                                 const Attempt& live, uint32_t ranks) {
   const size_t stay = std::min<size_t>(ranks, live.members.size());
-  std::vector<Member> members = KeptOf(draft.state(), live, ranks);
+  std::vector<Member> members = KeptOf(draft.core.world, live, ranks);
   if (members.size() < stay)
-    return Refuse(owner, "a node of it drains", "wait until it runs elsewhere");
+    return Refuse(owner, "a node of it drains, or a gpu of it has a fault",
+                  "wait until it runs elsewhere");
   if (members.size() < ranks)
     RT_RETURN_IF_ERROR(Grow(draft, owner, live, ranks, members));
   return members;
@@ -188,8 +201,7 @@ bool BeginGeneration(Draft& draft, const AttemptId& ended) {
   if (live == nullptr || !live->resize.is_pending() || live->suspending) return false;
   if (PolicyOf(ended.owner).is_stopping(draft.state(), ended.owner)) return false;
   for (const Member& member : live->resize.members)
-    if (Drains(draft.state(), member) || !draft.state().nodes.at(member.node).counts())
-      return false;
+    if (!IsUsable(draft.core.world, member)) return false;
   RetireUnreachable(draft, ended.owner);
   const Runs& runs = *FindRuns(draft.state(), ended.owner);
   // Numbers of attempts are skipped where the journal has lost its end, which may have begun later
