@@ -26,6 +26,7 @@ struct Invocation {
   bool algorithms = false;  // `rt bridge`: only lists them.
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
   uint32_t rank = 0;  // Of a trial with several.
+  uint32_t ranks = 0;
   uint32_t attempt = 0;   // Of `logs`; 0: the newest.
   bool previous = false;  // The one before it.
   std::string state;  // Of a private cluster that is continued.

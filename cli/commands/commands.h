@@ -28,6 +28,7 @@ ExitCode RunExperimentExtend(const Invocation& invocation);
 ExitCode RunTrialPause(const Invocation& invocation);
 ExitCode RunTrialResume(const Invocation& invocation);
 ExitCode RunTrialRetry(const Invocation& invocation);
+ExitCode RunTrialResize(const Invocation& invocation);
 ExitCode RunExperimentBest(const Invocation& invocation);
 ExitCode RunExperimentExport(const Invocation& invocation);
 ExitCode RunExperimentDownload(const Invocation& invocation);

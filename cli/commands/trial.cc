@@ -1,4 +1,4 @@
-// `rt trial show`, `rt trial stop`, `rt trial logs`.
+// `rt trial show`, `rt trial stop`, `rt trial resize`, `rt trial logs`.
 #include "cli/commands/acting.h"
 #include "common/base/status.h"
 
@@ -22,6 +22,18 @@ ExitCode RunTrialStop(const Invocation& invocation) {
     *request.mutable_trial() = trial;
     request.set_reason(invocation.reason);
     return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::StopTrial, request)
+        .status();
+  });
+}
+
+ExitCode RunTrialResize(const Invocation& invocation) {
+  const Action resize{"resize", "rt trial resize 1/4 --ranks 2",
+                      "saves, and continues with another number of ranks"};
+  return ActOnTrials(invocation, resize, [&](HeadClient& client, const v1::TrialRef& trial) {
+    v1::ResizeTrialRequest request;
+    *request.mutable_trial() = trial;
+    request.set_ranks(invocation.ranks);
+    return client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::ResizeTrial, request)
         .status();
   });
 }

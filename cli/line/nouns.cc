@@ -115,6 +115,11 @@ void CommandLine::AddTrial() {
   AddOne(trial, "resume", "Resume a paused trial", RunTrialResume);
   AddOne(trial, "retry", "Retry a failed or stopped trial", RunTrialRetry)
       ->add_flag("--from-scratch", invocation_.from_scratch, "Retry without the checkpoints");
+  AddOne(trial, "resize", "Continue a running trial with another number of ranks", RunTrialResize,
+         "  rt trial resize 3/1 --ranks 4")
+      ->add_option("--ranks", invocation_.ranks, "Number of ranks")
+      ->required()
+      ->check(CountRange());
   AddOne(trial, "why", "Explain why a trial waits, runs or ended", RunTrialWhy);
   AddLogFlags(AddOne(trial, "logs", "Print the output of a trial", RunTrialLogs,
                      "  rt trial logs 3/1 -f\n  rt trial logs 3/1 --previous"),

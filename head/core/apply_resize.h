@@ -9,8 +9,8 @@ namespace rt {
 void RequestResize(World& world, const event::AttemptResizeRequested& e, Millis at);
 void GiveUpResize(World& world, const event::AttemptResizeGivenUp& e);
 void ApplyResized(World& world, const event::AttemptResized& e, Millis at);
-// The attempt has ended otherwise, and has returned its capacity: the next one shrinks all the same,
-// and does not grow.
+// The attempt has ended otherwise, and has returned its capacity: the next one shrinks all the
+// same, and does not grow.
 void EndResize(World& world, const Owner& owner, Attempt& ended);
 
 }  // namespace rt

@@ -1,5 +1,5 @@
-// What the state knows of the runs of a trial or a job: attempts and their generations, checkpoints,
-// and what was kept of their working directories. Part of state.h.
+// What the state knows of the runs of a trial or a job: attempts and their generations,
+// checkpoints, and what was kept of their working directories. Part of state.h.
 #pragma once
 
 #include <cstdint>

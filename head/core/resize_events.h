@@ -12,9 +12,9 @@
 
 namespace rt::event {
 
-// The live generation was asked to save by the deadline, and to end once it has. `members` are those
-// of the next generation. When there are more than before, they begin with those of before, and the
-// others hold their capacity from here on.
+// The live generation was asked to save by the deadline, and to end once it has. `members` are
+// those of the next generation. When there are more than before, they begin with those of before,
+// and the others hold their capacity from here on.
 struct AttemptResizeRequested {
   AttemptId attempt;
   std::vector<Member> members;
@@ -34,8 +34,8 @@ struct AttemptResizeGivenUp {
   RT_FIELDS(AttemptResizeGivenUp, attempt, reason);
 };
 // The live generation has ended and returned its capacity, and its attempt continues as the
-// generation that `attempt` names. It resumes from `checkpoint` (0: from the start): rows of earlier
-// generations after it are superseded.
+// generation that `attempt` names. It resumes from `checkpoint` (0: from the start): rows of
+// earlier generations after it are superseded.
 struct AttemptResized {
   AttemptId attempt;
   std::vector<Member> members;

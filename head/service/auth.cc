@@ -49,6 +49,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"ExperimentService/PauseTrial", {kPeople, "pause trials"}},
       {"ExperimentService/ResumeTrial", {kPeople, "resume trials"}},
       {"ExperimentService/RetryTrial", {kPeople, "retry trials"}},
+      {"ExperimentService/ResizeTrial", {kPeople, "resize trials"}},
       {"ExperimentService/ReadRows", {kReaders, "read reports"}},
       {"ExperimentService/Operate", {kPeople, "run a driver"}},
       {"ExperimentService/ListResults", {kReaders, "list result files"}},

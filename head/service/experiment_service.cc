@@ -120,6 +120,11 @@ class ExperimentService final : public v1::ExperimentService::CallbackService {
     return Change(context, "ExperimentService/RetryTrial",
                   input::RetryTrial{IdOf(request->trial()), request->from_scratch()});
   }
+  Reactor* ResizeTrial(Context* context, const v1::ResizeTrialRequest* request,
+                       v1::Empty*) override {
+    return Change(context, "ExperimentService/ResizeTrial",
+                  input::ResizeRun{Owner::Of(IdOf(request->trial())), request->ranks()});
+  }
   Reactor* ReadRows(Context* context, const v1::ReadRowsRequest* request,
                    v1::JsonReply* reply) override {
     return Unary(edge_, context, "ExperimentService/ReadRows", [&](auto&, Reactor* reactor) {

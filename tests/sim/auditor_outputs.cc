@@ -47,7 +47,8 @@ void Auditor::ExpectOutputs(const State& state) const {
     Must(owner.outputs.size() == runs.outputs.size(), "the outputs of every rank are kept");
     for (const RankOutputs& one : runs.outputs) {
       const auto found = owner.outputs.find(one.rank);
-      Must(RunOrder{one.attempt, one.resizes + 1} == owner.outputs_of && found != owner.outputs.end() &&
+      const RunOrder run{one.attempt, one.resizes + 1};
+      Must(run == owner.outputs_of && found != owner.outputs.end() &&
                found->second == one.kept.manifest,
            "the state has the outputs that were kept last");
     }

@@ -56,7 +56,8 @@ void Auditor::On(const event::AttemptResizeRequested& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const auto size = static_cast<uint32_t>(e.members.size());
   const auto asked = truth_->resizes.find(e.attempt.owner);
-  Must(asked != truth_->resizes.end() && asked->second.contains(size), "somebody asked for the size");
+  Must(asked != truth_->resizes.end() && asked->second.contains(size),
+       "somebody asked for the size");
   Must(size != owner.members.size() && owner.asks.MayResize(), "it can have another size");
   Must(owner.next_members.empty(), "one resize of an attempt is under way");
   Must(!owner.suspending && !owner.stop_requested && owner.exits.empty(),

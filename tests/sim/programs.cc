@@ -39,7 +39,8 @@ void WorkerHost::CheckGenerations(const Fence& fence) const {
       const bool is_other = other.attempt.owner == fence.attempt.owner &&
                             other.attempt.number == fence.attempt.number &&
                             other.attempt.generation != fence.attempt.generation;
-      if (is_other && run.alive) Fail("two generations run at once: " + ToString(fence) + Describe());
+      if (is_other && run.alive)
+        Fail("two generations run at once: " + ToString(fence) + Describe());
     }
   }
 }

@@ -1,6 +1,6 @@
 // Whoever resizes trials: a person now, a policy later. It asks for random sizes of random trials
-// that run, with random times to save, in every other seed and by random numbers of its own, so that
-// the other seeds are as they were without it. One thread.
+// that run, with random times to save, in every other seed and by random numbers of its own, so
+// that the other seeds are as they were without it. One thread.
 #pragma once
 
 #include "tests/sim/auditor.h"
