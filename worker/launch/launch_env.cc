@@ -56,6 +56,7 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
     env["RT_JOB_ID"] = std::to_string(owner.group);
   }
   env["RT_ATTEMPT"] = std::to_string(body.fence.attempt.number);
+  env["RT_GENERATION"] = std::to_string(body.fence.attempt.generation);
   env["RT_CONFIG"] = dir.config();
   env["RT_SOCKET"] = socket;
   env["RT_TOKEN"] = body.token;
