@@ -1,4 +1,4 @@
-"""A trial of real ranks is resized: 1 -> 2 -> 1, each time from the checkpoint that its ranks saved."""
+"""A trial of real ranks is resized: 1 -> 2 -> 1, from the checkpoint that its ranks saved."""
 
 import json
 import sys

@@ -75,7 +75,8 @@ TEST_CASE("resize: rows, rungs and outputs say of which generation they are") {
   CHECK(trial.runs.checkpoints.back().IsOf(trial.runs.attempts.front()));
   CHECK_FALSE(trial.runs.checkpoints.back().IsOf(story.live()));
   const Fence fence{first, 0};
-  CHECK(story.Do(input::KeepOutputs{story.node, fence, {.manifest = "o", .files = 1}}).verdict.ok());
+  const input::KeepOutputs keep{story.node, fence, {.manifest = "o", .files = 1}};
+  CHECK(story.Do(keep).verdict.ok());
   CHECK(trial.runs.outputs.front().resizes == 0);
 }
 
