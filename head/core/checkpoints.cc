@@ -172,6 +172,16 @@ void CommitComplete(Draft& draft, const AttemptId& attempt) {
   }
 }
 
+// Rows that a trial reports after it was told to stop are no results, and a checkpoint of one would
+// be ahead of what is known of the trial.
+static bool IsAfterStop(Draft& draft, const Attempt& live,
+                        const input::CommitCheckpoint& input) {
+  const Trial* trial = ReportingTrial(draft.state(), input.fence.attempt.owner);
+  if (trial == nullptr || trial->stop_cause == StopCause::kNone || input.fence.rank != 0)
+    return false;
+  return input.row.seq > live.accepted[0] || live.CheckpointRowAt(input.row.seq) == nullptr;
+}
+
 absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& input) {
   RT_RETURN_IF_ERROR(CheckNewest(draft.core, input.node, input.seen_epoch));
   const AttemptId& attempt = input.fence.attempt;
@@ -199,8 +209,13 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   std::vector<NodeId> nodes = CountingOf(draft.state(), input.replicas);
   if (!input.replicas.empty() && (is_shard || nodes.empty() || nodes.front() != node))
     return Invalid("only the node of a single rank may have a replica of its checkpoint");
+  const bool is_after_stop = IsAfterStop(draft, *live, input);
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
+  if (is_after_stop) {
+    RetryExit(draft, node, input.fence);
+    return absl::FailedPreconditionError("the trial was told to stop before this row");
+  }
   const ExperimentIndex* experiment = ExperimentOf(draft.core.world, attempt.owner);
   const Score score =
       experiment == nullptr ? Score{} : ScoreOf(input.row, experiment->spec.checkpoints);

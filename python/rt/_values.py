@@ -60,12 +60,15 @@ def _literal(value: Any) -> Optional[str]:
     return text if same else None
 
 
-def restore_values(config: Any, table: ValueTable, strict: bool = False) -> Any:
+def restore_values(
+    config: Any, table: ValueTable, strict: bool = False, unpickle: bool = True
+) -> Any:
     """`config` with the values instead of their texts; changed in place.
 
-    A value that cannot be unpickled here stays a text. With `strict`, the error is raised.
+    A value that cannot be unpickled here stays a text. With `strict`, the error is raised. Without
+    `unpickle`, pickled values stay texts: loading them runs code of whoever wrote them.
     """
-    config = _decoded(config, strict)
+    config = _decoded(config, strict, (_LITERAL, _PICKLE) if unpickle else (_LITERAL,))
     for path, pairs in table.items():
         holder = config
         try:
@@ -79,13 +82,13 @@ def restore_values(config: Any, table: ValueTable, strict: bool = False) -> Any:
     return config
 
 
-def _decoded(value: Any, strict: bool) -> Any:
+def _decoded(value: Any, strict: bool, prefixes: tuple[str, ...]) -> Any:
     if isinstance(value, dict):
         for key, item in value.items():
-            value[key] = _decoded(item, strict)
+            value[key] = _decoded(item, strict, prefixes)
     elif isinstance(value, list):
-        value[:] = [_decoded(item, strict) for item in value]
-    elif isinstance(value, str) and value.startswith((_LITERAL, _PICKLE)):
+        value[:] = [_decoded(item, strict, prefixes) for item in value]
+    elif isinstance(value, str) and value.startswith(prefixes):
         try:
             return _value_of(value)
         except Exception:

@@ -155,6 +155,24 @@ def test_a_callbacks_trial_says_what_was_drawn_and_that_it_is_done() -> None:
     assert (looks.trial.evaluated_params, looks.trial.experiment_tag) == ({"x": 1}, "0_x=1")
 
 
+def test_hooks_are_called_by_keyword_and_each_record_is_an_iteration() -> None:
+    class Hears(tune.Callback):
+        def __init__(self) -> None:
+            self.heard: list[Any] = []
+
+        def on_trial_result(self, **info: Any) -> None:
+            self.heard.append((info["iteration"], info["trial"].number, info["result"]["v"]))
+
+        def on_step_begin(self, *, iteration: int, **info: Any) -> None:
+            self.heard.append(iteration)
+
+    head, hears = Head(), Hears()
+    advisors = advised(head, callbacks=[hears])
+    head.say(created(2), entry(3, "start", rank=0), row(4, 1, v=5), row(5, 2, v=6))
+    advisors.poll(0)
+    assert hears.heard == [1, 2, 3, (3, 0, 5), 4, (4, 0, 6)]
+
+
 def test_a_quick_trial_starts_before_its_rows() -> None:
     class Hears(tune.Callback):
         def __init__(self) -> None:

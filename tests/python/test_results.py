@@ -132,7 +132,7 @@ def test_a_search_that_was_left_and_moved_is_read_as_it_was(tmp_path: Path) -> N
     assert f"{{{', '.join(fields)}}}" in JSON_PAGE
     assert f"{{{', '.join(fields['trials'][0])}}}" in JSON_PAGE
     (tmp_path / "e").rename(tmp_path / "moved")
-    [found] = read_search(str(tmp_path / "moved"))
+    [found] = read_search(str(tmp_path / "moved"), unpickle=False)
     assert (found.trial_id, found.status, found.is_finished()) == ("1/0", "TERMINATED", True)
     assert (found.trainable_name, found.num_failures, found.has_checkpoint) == ("f", 2, False)
     assert (found.evaluated_params, found.experiment_tag) == ({"a/b": 0}, "0_b=0")

@@ -130,7 +130,7 @@ class Advisors:
         if reply["ended"] and not reply["more"] and not entries and not self.ended:
             self.ended = True
             for callback in self._advice.callbacks:
-                callback.on_experiment_end(self._controller.get_trials())
+                callback.on_experiment_end(trials=self._controller.get_trials())
 
     def _choose(self) -> list[int]:
         """The trial that the scheduler starts next; one at a time waits for nodes."""
@@ -171,19 +171,25 @@ class Advisors:
     # --- the journal --------------------------------------------------------------------------
 
     def _take_all(self, entries: list[Entry]) -> None:
+        for entry in entries:
+            self._step(entry)
+
+    def _step(self, entry: Entry) -> None:
+        """One iteration, as callbacks count them. Hooks are called by keyword, as Ray does."""
         controller = self._controller
         controller.iteration += 1
-        trials = controller.get_trials()
         for callback in self._advice.callbacks:
-            callback.on_step_begin(controller.iteration, trials)
-        for entry in entries:
-            if self._replays:
-                self._take_history(entry)
-            else:
-                self._take(entry, live=True)
-        trials = controller.get_trials()
+            callback.on_step_begin(**self._now())
+        if self._replays:
+            self._take_history(entry)
+        else:
+            self._take(entry, live=True)
         for callback in self._advice.callbacks:
-            callback.on_step_end(controller.iteration, trials)
+            callback.on_step_end(**self._now())
+
+    def _now(self) -> dict[str, Any]:
+        controller = self._controller
+        return {"iteration": controller.iteration, "trials": controller.get_trials()}
 
     def _take_history(self, entry: Entry) -> None:
         """Replays answered records in their original order: results, then suggestions."""
@@ -253,20 +259,18 @@ class Advisors:
         if trial.attempt == int(entry["attempt"]):
             return
         trial.started(int(entry["attempt"]))
-        iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
-            callback.on_trial_start(iteration, trials, trial)
+            callback.on_trial_start(**self._now(), trial=trial)
             if entry.get("restored"):
-                callback.on_trial_restore(iteration, trials, trial)
+                callback.on_trial_restore(**self._now(), trial=trial)
 
     def _on_row(self, trial: LiveTrial, row: dict[str, Any], callbacks: list[Callback]) -> None:
         result = numbers(row)
         result["config"] = trial.config
         trial.update_last_result(result)
-        iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
             told = dict(result)
-            callback.on_trial_result(iteration, trials, trial, told)
+            callback.on_trial_result(**self._now(), trial=trial, result=told)
             if told.get("should_checkpoint") and not result.get("should_checkpoint"):
                 self._warn(
                     f"{type(callback).__name__} set should_checkpoint, which no trial hears of; "
@@ -315,10 +319,9 @@ class Advisors:
         trial.checkpoint = remote_checkpoint(
             trial.trial_id, str(entry["manifest"]), entry.get("parts") or ()
         )
-        iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
-            callback.on_trial_save(iteration, trials, trial)
-            callback.on_checkpoint(iteration, trials, trial, trial.checkpoint)
+            callback.on_trial_save(**self._now(), trial=trial)
+            callback.on_checkpoint(**self._now(), trial=trial, checkpoint=trial.checkpoint)
 
     def _on_attempt_end(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
         trial.status = PAUSED if trial.status == PAUSED else PENDING
@@ -329,21 +332,18 @@ class Advisors:
         if not entry["goes_on"]:
             return
         for callback in callbacks:
-            callback.on_trial_recover(
-                self._controller.iteration, self._controller.get_trials(), trial
-            )
+            callback.on_trial_recover(**self._now(), trial=trial)
 
     def _on_end(self, trial: LiveTrial, entry: Entry, callbacks: list[Callback]) -> None:
         ran = trial.attempt > 0
         trial.ended(bool(entry["failed"]))
         if not trial.told:
             self._tell_end(trial, ran)
-        iteration, trials = self._controller.iteration, self._controller.get_trials()
         for callback in callbacks:
             if trial.status == ERROR:
-                callback.on_trial_error(iteration, trials, trial)
+                callback.on_trial_error(**self._now(), trial=trial)
             else:
-                callback.on_trial_complete(iteration, trials, trial)
+                callback.on_trial_complete(**self._now(), trial=trial)
 
     def _tell_end(self, trial: LiveTrial, ran: bool) -> None:
         if trial.status == TERMINATED and ran:

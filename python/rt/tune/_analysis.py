@@ -28,13 +28,16 @@ class ExperimentAnalysis:
         default_mode: Optional[str] = None,
         trials: Optional[list[AnyTrial]] = None,
         storage_filesystem: Any = None,
+        unpickle: bool = False,
     ) -> None:
         """A search that was run before, by its name or results directory; `trials`: only these.
 
-        Raises ValueError when there is no such search.
+        A value of a configuration that JSON cannot hold is shown as text, unless `unpickle` is
+        set: unpickling runs code of whoever started the search. Raises ValueError when there is no
+        such search.
         """
         path = experiment_checkpoint_path
-        found = path if isinstance(path, TrialSet) else find_trials(str(path))
+        found = path if isinstance(path, TrialSet) else find_trials(str(path), unpickle)
         found.metric = default_metric or found.metric
         found.mode = default_mode or found.mode
         if trials is not None:

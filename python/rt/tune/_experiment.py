@@ -24,7 +24,7 @@ from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
-from rt.tune.search import ConcurrencyLimiter, Searcher, as_search
+from rt.tune.search import ConcurrencyLimiter, HeadSearch, Searcher, as_search
 from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 
 
@@ -77,13 +77,22 @@ def trainable_name(trainable: Any) -> str:
 
 
 def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
-    """The metric and mode of the search, from its own settings or its scheduler's."""
-    scheduler = as_scheduler(tune.scheduler)
-    for name in ("metric", "mode"):
-        ours, theirs = getattr(tune, name), getattr(scheduler, name)
-        if ours and theirs and ours != theirs:
-            raise ValueError(f"the scheduler has {name} {theirs!r}, the search has {ours!r}")
-    metric, mode = tune.metric or scheduler.metric, tune.mode or scheduler.mode
+    """The metric and mode of the search: its own settings, its scheduler's or its algorithm's."""
+    scheduler, algorithm = as_scheduler(tune.scheduler), as_search(tune.search_alg)
+    found = {"metric": tune.metric, "mode": tune.mode}
+    # A searcher in the driver is told these, and may have others of its own.
+    given_by: list[tuple[str, Any]] = [("scheduler", scheduler)]
+    if isinstance(algorithm, HeadSearch):
+        given_by.append(("search algorithm", algorithm))
+    for name in found:
+        for kind, source in given_by:
+            theirs = getattr(source, name, None)
+            if found[name] and theirs and found[name] != theirs:
+                raise ValueError(
+                    f"the {kind} has {name} {theirs!r}, the search has {found[name]!r}"
+                )
+            found[name] = found[name] or theirs
+    metric, mode = found["metric"], found["mode"]
     if scheduler.needs_metric and not metric:
         name = next(iter(scheduler.to_spec()))
         raise ValueError(f"{name} compares trials by a metric: give metric and mode")

@@ -27,14 +27,19 @@ _LEFT_WITHIN_S = 60.0
 
 
 class FileTrial(AnyTrial):
-    """A trial that is read from result.json, params.json and error.txt."""
+    """A trial that is read from result.json, params.json and error.txt.
 
-    def __init__(self, path: str, known: Optional[dict[str, Any]] = None) -> None:
+    `unpickle`: also the values that JSON cannot hold, which runs code of whoever wrote them.
+    """
+
+    def __init__(
+        self, path: str, known: Optional[dict[str, Any]] = None, unpickle: bool = False
+    ) -> None:
         self.path = os.path.abspath(os.path.expanduser(os.fspath(path)))
         if not _holds_trial(self.path):
             raise ValueError(f"{self.path} is not the results directory of a trial")
         with open(os.path.join(self.path, "params.json"), encoding="utf-8") as file:
-            self.config = restore_values(numbers(json.load(file)), {})
+            self.config = restore_values(numbers(json.load(file)), {}, unpickle=unpickle)
         self._rows: Optional[list[dict[str, Any]]] = None
         known = known or {}
         self.space = known.get("space") or {}
@@ -122,16 +127,16 @@ def holds_search(path: str) -> bool:
     return os.path.isfile(os.path.join(path, SEARCH_FILE))
 
 
-def read_search(path: str) -> TrialSet:
+def read_search(path: str, unpickle: bool) -> TrialSet:
     """The search in a results directory, which may have been moved here.
 
-    Raises ValueError when a trial's directory is gone.
+    `unpickle`: see FileTrial. Raises ValueError when a trial's directory is gone.
     """
     with open(os.path.join(path, SEARCH_FILE), encoding="utf-8") as file:
         found = json.load(file)
     shared = {key: found.get(key) for key in ("trainable", "space")}
     trials = [
-        FileTrial(os.path.join(path, item["directory"]), {**shared, **item})
+        FileTrial(os.path.join(path, item["directory"]), {**shared, **item}, unpickle)
         for item in found["trials"]
     ]
     experiment = {"state": found["state"], "results_dir": path}

@@ -151,29 +151,39 @@ def _directory(given: str, storage_path: Optional[str] = None) -> str:
     return given if os.sep in given else os.path.join(results_root(storage_path), given)
 
 
-def find_ended(path: str, storage_path: Optional[str] = None) -> Optional[TrialSet]:
-    """A finished search on this machine, of which nothing is left to resume."""
+def find_ended(
+    path: str, storage_path: Optional[str] = None, unpickle: bool = True
+) -> Optional[TrialSet]:
+    """A finished search on this machine, of which nothing is left to resume.
+
+    `unpickle`: also the values that JSON cannot hold, which runs code of whoever wrote them.
+    """
     given = os.path.expanduser(os.fspath(path))
     root = os.path.abspath(_directory(given, storage_path))
-    return read_search(root) if not _on_a_cluster() and holds_search(root) else None
+    if _on_a_cluster() or not holds_search(root):
+        return None
+    return read_search(root, unpickle)
 
 
-def find_trials(path: str) -> TrialSet:
+def find_trials(path: str, unpickle: bool) -> TrialSet:
     """The trials of the search of that name or results directory, as they are now.
 
-    Raises ValueError when there is none.
+    `unpickle`: also the values that JSON cannot hold, which runs code of whoever started the
+    search. Raises ValueError when there is no such search.
     """
     known = find(path)
     if known is None:
-        ended = find_ended(path)
+        ended = find_ended(path, unpickle=unpickle)
         if ended is None:
             raise ValueError(f"there is no search in {path!r}")
         return ended
-    try:
-        space = load_tuner(known)["space"]
-    except (RtError, ValueError):  # Not started by a Tuner: all of its values are JSON.
-        space = None
-    return known_trials(known, space)
+    space = None
+    if unpickle:
+        try:
+            space = load_tuner(known)["space"]
+        except (RtError, ValueError):
+            pass  # Not started by a Tuner: all of its values are JSON.
+    return known_trials(known, space, unpickle)
 
 
 def can_find(path: str) -> bool:

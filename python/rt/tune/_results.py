@@ -21,9 +21,13 @@ class Result:
         self._trial = trial
 
     @classmethod
-    def from_path(cls, path: str) -> Result:
-        """The outcome in a trial's results directory. ValueError: not such a directory."""
-        return cls(FileTrial(path))
+    def from_path(cls, path: str, unpickle: bool = False) -> Result:
+        """The outcome in a trial's results directory. ValueError: not such a directory.
+
+        A value of the configuration that JSON cannot hold is shown as text, unless `unpickle` is
+        set: unpickling runs code of whoever wrote the file.
+        """
+        return cls(FileTrial(path, unpickle=unpickle))
 
     @property
     def metrics(self) -> dict[str, Any]:

@@ -306,14 +306,19 @@ def _leave_search(trials: TrialSet) -> None:
         print(f"rt: {trials.path}: {error}", file=sys.stderr, flush=True)
 
 
-def known_trials(known: dict[str, Any], space: Optional[dict[str, Any]]) -> TrialSet:
+def known_trials(
+    known: dict[str, Any], space: Optional[dict[str, Any]], unpickle: bool = True
+) -> TrialSet:
     """The current trials of an experiment that experiment_get returned.
 
-    `space`: the space with which it was started, for values that JSON could not hold.
+    `space`: the space with which it was started, for values that JSON could not hold. `unpickle`:
+    also values that were computed for a trial, which runs code of whoever started the experiment.
     """
     items = _all_trials(_driver.get(), int(known["id"]))
     table = encode_space(space)[1]
-    return TrialSet.of_items(known, items, table, known.get("metric"), known.get("mode"))
+    return TrialSet.of_items(
+        known, items, table, known.get("metric"), known.get("mode"), unpickle
+    )
 
 
 def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:

@@ -40,7 +40,13 @@ FILLED_IN = {
 class Trial(AnyTrial):
     """A trial that is read through its head."""
 
-    def __init__(self, item: dict[str, Any], experiment: dict[str, Any], table: ValueTable) -> None:
+    def __init__(
+        self,
+        item: dict[str, Any],
+        experiment: dict[str, Any],
+        table: ValueTable,
+        unpickle: bool = True,
+    ) -> None:
         self._item = item
         self._rows: Optional[list[dict[str, Any]]] = None
         self._last: Optional[dict[str, Any]] = None
@@ -49,7 +55,8 @@ class Trial(AnyTrial):
         self.trial_id = str(item.get("id"))
         self.trial_name = str(item.get("name") or self.trial_id.replace("/", "_"))
         self.state = str(item.get("state"))
-        self.config: dict[str, Any] = restore_values(numbers(item.get("params") or {}), table)
+        params = numbers(item.get("params") or {})
+        self.config: dict[str, Any] = restore_values(params, table, unpickle=unpickle)
         self.num_failures = int(item.get("failures") or 0)
         self.space = experiment.get("space") or {}
         self.trainable_name = str((experiment.get("spec") or {}).get("trainable") or "")
@@ -213,9 +220,10 @@ class TrialSet:
         table: ValueTable,
         metric: Optional[str],
         mode: Optional[str],
+        unpickle: bool = True,
     ) -> TrialSet:
         """The trials that `trial_list` returned. `table`: the values that JSON could not hold."""
-        trials = [Trial(item, experiment, table) for item in items]
+        trials = [Trial(item, experiment, table, unpickle) for item in items]
         return cls(experiment, trials, metric, mode)
 
     def __iter__(self) -> Iterator[AnyTrial]:

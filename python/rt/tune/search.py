@@ -339,7 +339,8 @@ class HeadSearch(SearchAlgorithm):
 class TPESearch(HeadSearch):
     """The tree-structured Parzen estimator, in the head: it learns from the trials that have ended.
 
-    The metric and its mode are those of the search; the space may hold anything but a grid.
+    metric, mode: of the search, unless TuneConfig or the scheduler gives them; the space is that of
+    the search, and may hold anything but a grid.
     points_to_evaluate: configurations, or parts of them, that the first trials use unchanged.
     random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such
     as startup_trials=20. Raises ValueError for an option that it does not have.
@@ -350,8 +351,15 @@ class TPESearch(HeadSearch):
         points_to_evaluate: Optional[list[dict[str, Any]]] = None,
         max_concurrent: int = 0,
         random_state: Any = None,
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
         **options: Any,
     ) -> None:
+        if "space" in options:
+            raise ValueError("space: give it to the Tuner as param_space, or to tune.run as config")
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        self.metric, self.mode = metric, mode
         table = _algorithms.find("search", "tpe")
         if table is None:
             raise ValueError("this program `rt` has no tpe: install the release of this package")
