@@ -75,6 +75,11 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   if (input.job.value != 0) {
     auto job = state.jobs.find(input.job);
     if (job == state.jobs.end()) return NotFound("no such job");
+    // A job that is stopped stops its experiments: nobody else's may depend on it.
+    if (job->second.owner != input.owner)
+      return WithHint(absl::PermissionDeniedError("job " + std::to_string(input.job.value) +
+                                                  " belongs to another user"),
+                      "name a job of your own, or none");
     // Its driver may not know of that yet: nothing would stop an experiment that it starts now.
     if (job->second.stop_requested)
       return absl::FailedPreconditionError("the job was asked to stop");

@@ -56,4 +56,17 @@ TEST_CASE("requests: what a driver that is run again draws anew does not make an
   CHECK(again.answer.attached);
 }
 
+TEST_CASE("requests: an experiment belongs to a job of its own user only") {
+  Story story;
+  const JobId job = story.Do(AsksJob("ann", "x")).answer.job;
+  input::CreateExperiment bobs = Asks("bob", kSpec), anns = Asks("ann", kSpec);
+  bobs.job = anns.job = job;
+  bobs.request_key = anns.request_key = "of a job";
+  const Outcome refused = story.Do(bobs);
+  CHECK(absl::IsPermissionDenied(refused.verdict));
+  CHECK(MessageOf(refused.verdict) == "job 1 belongs to another user");
+  CHECK(refused.records.empty());
+  CHECK(story.Do(anns).verdict.ok());
+}
+
 }  // namespace rt
