@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/item_name.h"
 
 namespace rt {
 namespace {
@@ -57,6 +58,25 @@ absl::Status AddRange(const std::string& part, const std::vector<Selectable>& kn
   return found ? absl::OkStatus() : NoMatch(part, known, noun);
 }
 
+// The newest item with that name.
+std::optional<uint64_t> NumberNamed(const std::string& name, const std::vector<Selectable>& known) {
+  const auto named = std::find_if(known.rbegin(), known.rend(),
+                                  [&](const Selectable& item) { return item.name == name; });
+  return named == known.rend() ? std::nullopt : std::optional(named->number);
+}
+
+// "n1" may be the name of one node and the id of another: neither may be taken for the other.
+absl::Status CheckOneMeaning(const std::string& part, uint64_t named,
+                             const std::vector<Selectable>& known, const SelectorNoun& noun) {
+  const std::string numbers = WithoutLetter(part, noun.letter);
+  std::set<uint64_t> by_id;
+  if (!AddRange(numbers, known, noun, by_id).ok() || by_id == std::set<uint64_t>{named})
+    return absl::OkStatus();
+  return Invalid("'" + part + "' is the name of " + noun.name + " " + std::to_string(named) +
+                     ", and an id of another",
+                 "write " + std::to_string(named) + " for the one with that name, or " + numbers);
+}
+
 absl::Status AddPart(const std::string& part, const std::vector<Selectable>& known,
                      const SelectorNoun& noun, std::set<uint64_t>& chosen) {
   if (part.empty())
@@ -70,13 +90,17 @@ absl::Status AddPart(const std::string& part, const std::vector<Selectable>& kno
     chosen.insert(known.back().number);
     return absl::OkStatus();
   }
-  const auto named = std::find_if(known.rbegin(), known.rend(),
-                                  [&](const Selectable& item) { return item.name == part; });
-  if (named != known.rend()) {
-    chosen.insert(named->number);
+  const std::optional<uint64_t> named = NumberNamed(part, known);
+  const std::string numbers = WithoutLetter(part, noun.letter);
+  if (named && IsIdOrRange(part))  // Earlier releases took such names.
+    return WithHint(AddRange(part, known, noun, chosen), "the " + noun.name + " with the name '" +
+                                                             part + "' is " + noun.before +
+                                                             std::to_string(*named));
+  if (named && numbers != part) RT_RETURN_IF_ERROR(CheckOneMeaning(part, *named, known, noun));
+  if (named) {
+    chosen.insert(*named);
     return absl::OkStatus();
   }
-  const std::string numbers = WithoutLetter(part, noun.letter);
   return IsNumeric(numbers) ? AddRange(numbers, known, noun, chosen) : NoMatch(part, known, noun);
 }
 
@@ -89,7 +113,7 @@ absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
   const bool is_name = std::any_of(known.begin(), known.end(), [&](const Selectable& item) {
     return !item.name.empty() && item.name == text;
   });
-  if (is_name) {  // It may hold a comma.
+  if (is_name && !ReadsAsIds(text, noun.letter)) {  // It may hold a comma.
     RT_RETURN_IF_ERROR(AddPart(std::string(text), known, noun, chosen));
   } else {
     for (const std::string& part : Split(text, ','))

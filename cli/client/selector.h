@@ -26,9 +26,10 @@ struct SelectorNoun {
   char letter = 0;     // "j3" means the number 3 where this is 'j'.
   std::string before;  // What stands before a number: "3/" of a trial.
 };
-// Those of `known` that `text` selects, ascending and once each. A name means the newest item with
-// that name, and is tried before a number. InvalidArgument for a malformed range; NotFound, with a
-// suggestion, for a part that matches nothing.
+// Those of `known` that `text` selects, ascending and once each. A part that reads as a number or a
+// range is one, whatever the names are; any other name means the newest item with that name.
+// InvalidArgument for a malformed range, and for a part such as "n1" that is the name of one item
+// and the id of another; NotFound, with a suggestion, for a part that matches nothing.
 absl::StatusOr<std::vector<uint64_t>> SelectNumbers(std::string_view text,
                                                     const std::vector<Selectable>& known,
                                                     const SelectorNoun& noun);

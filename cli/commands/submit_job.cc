@@ -14,6 +14,7 @@
 #include "common/rpc/identity.h"
 #include "common/run/clock.h"
 #include "common/run/random.h"
+#include "common/spec/item_name.h"
 
 namespace rt {
 namespace {
@@ -31,6 +32,8 @@ Json SpecOf(const Invocation& invocation, const Submission& submission,
   std::string name = invocation.name.empty()
                          ? std::filesystem::path(submission.script).filename().string()
                          : invocation.name;
+  // A script may have any name, such as ".sweep.sh" or "1"; a job may not.
+  if (invocation.name.empty() && !CheckItemName("name", name, 'j').ok()) name = "script-" + name;
   return Json::MakeObject(
       {{"name", name}, {"argv", list}, {"bundle", bundle}, {"env", std::move(env)}});
 }

@@ -49,13 +49,16 @@ struct LaunchSpec {
   Millis watchdog_min = 0;
   bool watchdog_dump = false;  // SIGQUIT first, whether it said that it handles that or not.
   uint64_t rank0_node = 0;     // Of several ranks: where rank 0 runs.
+  // The node of each rank, for the ranks on rank 0's node: whoever may speak for a rank at their
+  // barriers. Empty: one rank, another node, or a head of an earlier release.
+  std::vector<NodeId> rank_nodes;
   std::string refusal;  // Why it cannot be started at all; its argv is empty. Empty: it can.
 
   RT_FIELDS(LaunchSpec, fence, argv, env, bundle, cwd, inputs, checkpoint, checkpoint_shards,
             checkpoint_on_replicas, durable_after, params, resources, limit_cpu, gpu_uuids,
             world_size, port, keeps_port, iteration_base, time_total_base_s, control, name,
             report_regex, log_patterns, watchdog_factor, watchdog_min, watchdog_dump, rank0_node,
-            refusal);
+            rank_nodes, refusal);
   // The names of earlier releases in the proto and in launch files.
   static constexpr FieldAlias kWireNames[] = {{"checkpoint_shards", "checkpoint_parts"},
                                               {"checkpoint_on_replicas", "checkpoint_held"},

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/item_name.h"
 #include "common/spec/space.h"
 
 namespace rt {
@@ -111,6 +112,8 @@ absl::Status CheckSpaceNames(const Json& space, std::string_view path) {
 }
 
 absl::Status CheckWritten(const Json& spec) {
+  if (const std::string name = spec.GetString("experiment"); !name.empty())
+    RT_RETURN_IF_ERROR(CheckItemName("experiment", name));
   if (const Json* space = spec.Find("space"); space != nullptr && space->is_object()) {
     RT_RETURN_IF_ERROR(CheckSpaceNames(*space, "space"));
     SpaceWalk walk{CheckCall};

@@ -16,7 +16,7 @@ namespace rt {
 // as {loguniorm: [1e-4, 1e-1]}: the space would take it for a constant. {constant: …} escapes.
 absl::Status CheckSpaceNames(const Json& space, std::string_view path);
 // The same, and what else an experiment YAML should not say: a text such as "uniform(0, 1)" where a
-// distribution belongs, a mode without a metric.
+// distribution belongs, a mode without a metric, a name that reads as an id.
 absl::Status CheckWritten(const Json& spec);
 
 // What is taken as it is written and may be meant otherwise, for the client to print.

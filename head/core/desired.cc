@@ -135,6 +135,9 @@ void FillRank(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   launch.port = attempt.port;
   launch.keeps_port = rank == 0;
   launch.rank0_node = nodes.front().value;
+  if (group == 0)
+    for (uint32_t other = 0; other < launch.world_size; ++other)
+      launch.rank_nodes.push_back(attempt.members[other].node);
 }
 
 // The devices that the attempt holds on the rank's node, by rank: each program sees those of its

@@ -5,6 +5,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/spec/item_name.h"
 #include "common/spec/journalled_spec.h"
 #include "common/spec/slips.h"
 #include "head/core/draft.h"
@@ -75,6 +76,11 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   if (input.job.value != 0) {
     auto job = state.jobs.find(input.job);
     if (job == state.jobs.end()) return NotFound("no such job");
+    // A job that is stopped stops its experiments: nobody else's may depend on it.
+    if (job->second.owner != input.owner)
+      return WithHint(absl::PermissionDeniedError("job " + std::to_string(input.job.value) +
+                                                  " belongs to another user"),
+                      "name a job of your own, or none");
     // Its driver may not know of that yet: nothing would stop an experiment that it starts now.
     if (job->second.stop_requested)
       return absl::FailedPreconditionError("the job was asked to stop");
@@ -84,6 +90,7 @@ absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& inp
   if (const Json* space = json.Find("space"); space != nullptr && space->is_object())
     RT_RETURN_IF_ERROR(CheckSpaceNames(*space, "space"));
   RT_ASSIGN_OR_RETURN(ExperimentSpec spec, ParseExperimentSpec(json));
+  RT_RETURN_IF_ERROR(CheckItemName("experiment", spec.name));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   ExperimentId id{state.next_experiment};
   std::string wanted = spec.results_dir.empty() ? input.results_root : spec.results_dir;

@@ -3,6 +3,7 @@
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/spec/item_name.h"
 #include "common/spec/journalled_spec.h"
 #include "head/core/draft.h"
 #include "head/core/requests.h"
@@ -22,6 +23,7 @@ absl::Status OnSubmitJob(Draft& draft, const input::SubmitJob& input) {
     return absl::OkStatus();
   }
   RT_ASSIGN_OR_RETURN(JobSpec spec, ParseJobSpec(json));
+  if (!spec.name.empty()) RT_RETURN_IF_ERROR(CheckItemName("name", spec.name, 'j'));
   RT_RETURN_IF_ERROR(CheckPossible(draft.core, spec.resources));
   JobId id{state.next_job};
   draft.Emit(event::JobSubmitted{id, input.owner, input.spec, input.request_key,

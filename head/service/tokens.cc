@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/run/random.h"
+#include "common/spec/item_name.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -48,6 +49,15 @@ absl::Status CheckName(const std::string& name) {
   return absl::OkStatus();
 }
 
+// Of a node or a person that has none of that name yet. People have no ids: "1001" is nobody else.
+absl::Status CheckNewName(const std::string& role, const std::string& name) {
+  RT_RETURN_IF_ERROR(CheckName(name));
+  if (role == "worker" && !name.empty()) return CheckItemName("name", name);
+  if (name.starts_with('-') || name.starts_with('.'))
+    return Invalid("a name must not begin with '-' or '.'");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
@@ -61,7 +71,8 @@ void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
     return done(size);
   if (request.ttl < 0 || request.ttl > kTtlMax)
     return done(Invalid("a token lives for at most 30 days"));
-  if (absl::Status named = CheckName(request.name); !named.ok()) return done(named);
+  if (absl::Status named = CheckNewName(request.role, request.name); !named.ok())
+    return done(named);
   Millis ttl = request.ttl == 0 ? kTtlDefault : request.ttl;
   const Token token{.id = RandomHex(8), .role = request.role, .name = request.name};
   auto created = [&settings, io, token, ttl, done = std::move(done)](const absl::Status& status,
@@ -85,6 +96,9 @@ void RedeemToken(HeadLoop& loop, const Io& io, const Settings& settings, const J
     absl::StatusOr<Token> found =
         FindTokenFor(core.world.state, {ask.token, ask.name}, core.soft.last_step_at);
     *usable = found.status();
+    // A token of an earlier release may be for a name that is refused today: it keeps it.
+    const bool is_new = found.ok() && found->bound_name().empty();
+    if (is_new) *usable = CheckNewName(found->role, ask.name);
     if (found.ok()) *token = *std::move(found);
   };
   // The whole request is tried before the token is spent: what cannot be signed costs nothing.

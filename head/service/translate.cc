@@ -18,6 +18,14 @@ constexpr size_t kBodiesBytesMax = 2u << 20;
 constexpr int kObservedMax = 10'000;
 constexpr int kGpusMax = 1'024;
 
+// Bytes of one tree, as a worker counts them: far above what a manifest can list, and the sizes of
+// all ranks of an attempt still fit into an int64.
+constexpr Bytes kTreeBytesMax = Bytes{1} << 50;
+// Other nodes with a replica of a checkpoint. A worker names one; more would only fill the state.
+constexpr int kReplicaPeersMax = 16;
+// Files that were left out, which only people read; the largest number that JSON readers keep.
+constexpr uint64_t kLeftOutFilesMax = uint64_t{1} << 53;
+
 Resources ResourcesFromWire(const v1::Resources& wire) {
   Resources resources;
   resources.cpu = wire.cpu();
@@ -66,6 +74,12 @@ absl::StatusOr<Observed> ObservedFromWire(std::string_view bytes) {
   observed.error.message = ValidUtf8(observed.error.message, limits::kErrorBytesMax);
   observed.error.traceback = ValidUtf8(observed.error.traceback, limits::kErrorBytesMax);
   return observed;
+}
+
+absl::Status CheckTreeBytes(const std::string& what, Bytes bytes) {
+  if (bytes >= 0 && bytes <= kTreeBytesMax) return absl::OkStatus();
+  return Invalid("the size of " + what + " is " + std::to_string(bytes) +
+                 " bytes; it must be 0 to " + std::to_string(kTreeBytesMax));
 }
 
 }  // namespace
@@ -140,16 +154,48 @@ absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId 
   return sync;
 }
 
+absl::StatusOr<input::CommitCheckpoint> CommitFromWire(const v1::CommitCheckpointRequest& request,
+                                                       NodeId node) {
+  RT_ASSIGN_OR_RETURN(const Fence fence, FromWire(request.fence()));
+  RT_RETURN_IF_ERROR(CheckSize("a row", request.row().metrics().size(), limits::kMetricsBytesMax));
+  if (!IsDigest(request.manifest())) return Invalid("the checkpoint's manifest is not a digest");
+  RT_RETURN_IF_ERROR(CheckTreeBytes("the checkpoint", request.bytes()));
+  if (request.peers_size() > kReplicaPeersMax)
+    return Invalid("at most " + std::to_string(kReplicaPeersMax) +
+                   " other nodes may have a replica of a checkpoint");
+  std::vector<NodeId> replicas;
+  if (request.held()) {
+    replicas.push_back(node);
+    for (uint64_t peer : request.peers()) replicas.push_back(NodeId{peer});
+  }
+  return input::CommitCheckpoint{node,
+                                 fence,
+                                 request.manifest(),
+                                 FromWire(request.row()),
+                                 request.bytes(),
+                                 request.together(),
+                                 request.seen_epoch(),
+                                 request.incarnation(),
+                                 std::move(replicas)};
+}
+
 absl::StatusOr<KeptOutputs> OutputsFromWire(const v1::KeepOutputsRequest& request) {
-  if (!request.manifest().empty() && !IsDigest(request.manifest())) return Invalid("not a digest");
+  if (!request.manifest().empty() && !IsDigest(request.manifest()))
+    return Invalid("the outputs' manifest is not a digest");
   const int named = std::max(request.paths_size(), request.left_out_size());
   if (named > static_cast<int>(limits::kOutputNamesMax)) return Invalid("too many paths");
-  if (request.bytes() < 0 || request.left_out_bytes() < 0) return Invalid("a negative size");
+  RT_RETURN_IF_ERROR(CheckTreeBytes("the outputs", request.bytes()));
+  if (request.files() > limits::kOutputFilesMax)
+    return Invalid(std::to_string(request.files()) + " files of outputs; at most " +
+                   std::to_string(limits::kOutputFilesMax) + " are kept");
+  if (request.left_out_files() > kLeftOutFilesMax || request.left_out_bytes() < 0)
+    return Invalid("the files that were left out have no such number or size");
   KeptOutputs outputs{.manifest = request.manifest(),
                       .files = request.files(),
                       .bytes = request.bytes(),
                       .left_out_files = request.left_out_files(),
-                      .left_out_bytes = request.left_out_bytes()};
+                      // A sparse file can look larger than any disk.
+                      .left_out_bytes = std::min<Bytes>(request.left_out_bytes(), kTreeBytesMax)};
   for (const std::string& path : request.paths()) {
     RT_RETURN_IF_ERROR(CheckSize("a path", path.size(), limits::kPathBytesMax));
     outputs.paths.push_back(path);
@@ -157,6 +203,7 @@ absl::StatusOr<KeptOutputs> OutputsFromWire(const v1::KeepOutputsRequest& reques
   for (const auto& wire : request.left_out()) {
     RT_RETURN_IF_ERROR(CheckSize("a path", wire.path().size(), limits::kPathBytesMax));
     RT_RETURN_IF_ERROR(CheckSize("a reason", wire.reason().size(), limits::kReasonBytesMax));
+    if (wire.bytes() < 0) return Invalid("the size of a file that was left out is below 0");
     outputs.left_out.push_back({wire.path(), wire.bytes(), wire.reason()});
   }
   return outputs;

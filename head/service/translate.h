@@ -17,6 +17,8 @@ v1::Fence ToWire(const Fence& fence);
 
 absl::StatusOr<input::Sync> SyncFromWire(const v1::SyncRequest& request, NodeId node);
 absl::StatusOr<input::Report> ReportFromWire(const v1::ReportRequest& request, NodeId node);
+absl::StatusOr<input::CommitCheckpoint> CommitFromWire(const v1::CommitCheckpointRequest& request,
+                                                       NodeId node);
 absl::StatusOr<KeptOutputs> OutputsFromWire(const v1::KeepOutputsRequest& request);
 void FillReply(const SyncReply& from, v1::SyncReply* reply);
 void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply);

@@ -45,13 +45,6 @@ std::set<NodeId> ServingNodes(const Core& core) {
   return nodes;
 }
 
-std::vector<NodeId> ReplicasFrom(const v1::CommitCheckpointRequest& request, NodeId node) {
-  if (!request.held()) return {};
-  std::vector<NodeId> nodes = {node};
-  for (uint64_t peer : request.peers()) nodes.push_back(NodeId{peer});
-  return nodes;
-}
-
 void FillSource(const PeerBook::Source& from, v1::Source* wire) {
   wire->set_node(from.node.value);
   wire->set_address(from.address);
@@ -80,25 +73,18 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   Reactor* CommitCheckpoint(Context* context, const v1::CommitCheckpointRequest* request,
                             v1::CommitCheckpointReply* reply) override {
     return AsNode(context, "WorkerService/CommitCheckpoint", [&](NodeId node, Reactor* reactor) {
-      auto fence = FromWire(request->fence());
-      absl::Status checked = fence.status();
-      if (checked.ok())
-        checked = CheckSize("a row", request->row().metrics().size(), limits::kMetricsBytesMax);
-      if (!checked.ok()) return reactor->Finish(ToGrpc(checked));
-      auto post = [this, request, reply, reactor, node, fence = *fence](const absl::Status& live) {
+      auto commit = CommitFromWire(*request, node);
+      if (!commit.ok()) return reactor->Finish(ToGrpc(commit.status()));
+      auto post = [this, reply, reactor, commit = *commit](const absl::Status& live) {
         if (!live.ok()) return reactor->Finish(ToGrpc(live));
         ReachFailpoint("head.checkpoint.before_commit");
-        edge_.loop.Post(
-            input::CommitCheckpoint{node, fence, request->manifest(), FromWire(request->row()),
-                                    request->bytes(), request->together(), request->seen_epoch(),
-                                    request->incarnation(), ReplicasFrom(*request, node)},
-            [reactor, reply](const absl::Status& status, const Answer& answer) {
-              ReachFailpoint("head.checkpoint.after_commit");
-              reply->set_checkpoint(answer.checkpoint);
-              reactor->Finish(ToGrpc(status));
-            });
+        edge_.loop.Post(commit, [reactor, reply](const absl::Status& status, const Answer& answer) {
+          ReachFailpoint("head.checkpoint.after_commit");
+          reply->set_checkpoint(answer.checkpoint);
+          reactor->Finish(ToGrpc(status));
+        });
       };
-      IfLive(*fence, node, std::move(post), request->seen_epoch());
+      IfLive(commit->fence, node, std::move(post), request->seen_epoch());
     });
   }
   Reactor* FindSources(Context* context, const v1::FindSourcesRequest* request,

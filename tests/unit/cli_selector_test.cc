@@ -27,17 +27,34 @@ TEST_CASE("selector: numbers, ranges, last and all, ascending and once each") {
 }
 
 TEST_CASE("selector: names count in every place, mixed with numbers and ranges") {
-  const std::vector<Selectable> known = {{1, "alpha"}, {2, "beta"}, {3, "alpha"}, {4, "n1"},
-                                         {5, "a,b"},   {6, "2-3"},  {7, "x-1"}};
+  const std::vector<Selectable> known = {{1, "alpha"}, {2, "beta"}, {3, "alpha"}, {4, "n9"},
+                                         {5, "a,b"},   {6, "n6"},   {7, "x-1"}};
   CHECK(*SelectNumbers("beta,alpha", known, {"node", 'n'}) == Numbers{2, 3});
   CHECK(*SelectNumbers("1,n2,alpha,x-1", known, {"node", 'n'}) == Numbers{1, 2, 3, 7});
-  CHECK(*SelectNumbers("n1", known, {"node", 'n'}) == Numbers{4});  // A name before a number.
-  CHECK(*SelectNumbers("2-3", known, {"node", 'n'}) == Numbers{6});
+  CHECK(*SelectNumbers("n9,n6", known, {"node", 'n'}) == Numbers{4, 6});
   CHECK(*SelectNumbers("a,b", known, {"node", 'n'}) == Numbers{5});
   const absl::Status unknown = SelectNumbers("beta,alpa", known, {"node", 'n'}).status();
   CHECK(absl::IsNotFound(unknown));
   CHECK(MessageOf(unknown) == "no node matches 'alpa'");
   CHECK(HintOf(unknown) == "did you mean 'alpha'?");
+}
+
+TEST_CASE("selector: an id is never displaced by a name that looks like it") {
+  const std::vector<Selectable> known = {{1, "a"},   {2, "b"},   {3, "c"},  {4, "1"}, {5, "2-3"},
+                                         {6, "1,2"}, {7, "all"}, {8, "n1"}, {9, "99"}};
+  const SelectorNoun noun{"node", 'n', ""};
+  CHECK(*SelectNumbers("1", known, noun) == Numbers{1});
+  CHECK(*SelectNumbers("2-3", known, noun) == Numbers{2, 3});
+  CHECK(*SelectNumbers("1,2", known, noun) == Numbers{1, 2});
+  CHECK(SelectNumbers("all", known, noun)->size() == 9);
+  const absl::Status none = SelectNumbers("99", known, noun).status();
+  CHECK(MessageOf(none) == "no node matches '99'");
+  CHECK(HintOf(none) == "the node with the name '99' is 9");
+  const absl::Status two = SelectNumbers("n1", known, noun).status();
+  CHECK(absl::IsInvalidArgument(two));
+  CHECK(MessageOf(two) == "'n1' is the name of node 8, and an id of another");
+  CHECK(HintOf(two) == "write 8 for the one with that name, or 1");
+  CHECK(*SelectNumbers("n1", {{1, "n1"}, {2, "x"}}, noun) == Numbers{1});
 }
 
 TEST_CASE("selector: what is not there is not found, what is malformed is refused") {

@@ -160,6 +160,11 @@ TEST_CASE("ranks: each gets its rank, and the address at which all meet") {
       {"MASTER_ADDR", "10.0.0.1"}};
   for (const auto& [name, value] : expected) CHECK(last.env.at(name) == value);
   CHECK(LaunchSpecFor(nodes.core.world, {id, 1}).env.at("LOCAL_RANK") == "1");
+  // Who may speak for which rank at their barriers is known where they meet.
+  const std::vector<NodeId> where = {NodeId{1}, NodeId{1}, NodeId{2}};
+  CHECK(first.rank_nodes == where);
+  CHECK(LaunchSpecFor(nodes.core.world, {id, 1}).rank_nodes == where);
+  CHECK(last.rank_nodes.empty());
 }
 
 TEST_CASE("ranks: bundles beyond the ranks are reserved and start nothing") {

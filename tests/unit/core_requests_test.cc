@@ -56,4 +56,41 @@ TEST_CASE("requests: what a driver that is run again draws anew does not make an
   CHECK(again.answer.attached);
 }
 
+TEST_CASE("requests: an experiment belongs to a job of its own user only") {
+  Story story;
+  const JobId job = story.Do(AsksJob("ann", "x")).answer.job;
+  input::CreateExperiment bobs = Asks("bob", kSpec), anns = Asks("ann", kSpec);
+  bobs.job = anns.job = job;
+  bobs.request_key = anns.request_key = "of a job";
+  const Outcome refused = story.Do(bobs);
+  CHECK(absl::IsPermissionDenied(refused.verdict));
+  CHECK(MessageOf(refused.verdict) == "job 1 belongs to another user");
+  CHECK(refused.records.empty());
+  CHECK(story.Do(anns).verdict.ok());
+}
+
+TEST_CASE("requests: a new name that commands read as ids or as an option is refused") {
+  Story story;
+  for (const char* name : {"130", "2-3", "1,2", "last", "all", "-x", ".x"}) {
+    INFO(name);
+    const std::string text = name;
+    const absl::Status experiment =
+        story.Do(Asks("ann", R"({"experiment":")" + text + R"(","command":["x"]})")).verdict;
+    CHECK(absl::IsInvalidArgument(experiment));
+    CHECK(SpecPathOf(experiment) == "experiment");
+    CHECK(absl::IsInvalidArgument(
+        story.Do(input::SubmitJob{"ann", R"({"argv":["x"],"name":")" + text + R"("})", "j"})
+            .verdict));
+  }
+  CHECK(absl::IsInvalidArgument(
+      story.Do(input::SubmitJob{"ann", R"({"argv":["x"],"name":"j3"})", "j"}).verdict));
+  for (const char* name : {"t5", "n1", "2026-11-26", "1e-3", "lastly"}) {
+    INFO(name);
+    const std::string spec = R"({"command":["x"],"experiment":")" + std::string(name) + R"("})";
+    input::CreateExperiment create = Asks("ann", spec);
+    create.request_key = name;
+    CHECK(story.Do(create).verdict.ok());
+  }
+}
+
 }  // namespace rt

@@ -12,7 +12,7 @@ struct Office : Harness {
   Io io = [](std::function<void()> job) { job(); };
 
   std::string TokenFor(const std::string& role, const std::string& name = "") {
-    const std::string id = "token-" + role;
+    const std::string id = "token-" + role + name;
     auto created = Post(input::CreateToken{id, role, 60'000, "", name});
     REQUIRE(Wait(created).status.ok());
     return id;
@@ -52,6 +52,21 @@ TEST_CASE("join: a malformed request spends no token and leaves no node behind")
   CHECK(absl::IsPermissionDenied(office.Redeem(token, good, "w1").status()));
 }
 
+TEST_CASE("join: a node's name that reads as another node's id is refused, and the token stays") {
+  Office office;
+  const std::string token = office.TokenFor("worker");
+  const std::string csr = CreateCsr(CreateKey().value()).value();
+  for (const char* name : {"1", "2-3", "all", "-x", ".", ".."}) {
+    INFO(name);
+    CHECK(absl::IsInvalidArgument(office.Redeem(token, csr, name).status()));
+  }
+  CHECK(office.CountNodes() == 0);
+  CHECK(office.Redeem(token, csr, "n1").ok());
+  // The token of an earlier release was for such a name.
+  const std::string bound = office.TokenFor("worker", "7");
+  CHECK(office.Redeem(bound, csr, "7").ok());
+}
+
 TEST_CASE("join: the certificate has the role and the name of the token, whatever is asked for") {
   Office office;
   const std::string token = office.TokenFor("user", "alice");
@@ -65,12 +80,16 @@ TEST_CASE("join: the certificate has the role and the name of the token, whateve
   CHECK(absl::IsPermissionDenied(office.Redeem(token, csr, "alice").status()));
 }
 
-TEST_CASE("tokens: a name that no certificate can have makes no token") {
+TEST_CASE("tokens: a name that no certificate can have, or that reads as an id, makes no token") {
   Office office;
-  for (const std::string name : {"a/b", "a b", "al\u00efce"}) {
+  const auto make = [&](const std::string& role, const std::string& name) {
     absl::StatusOr<NewToken> made = absl::UnknownError("no answer");
-    CreateToken(*office.loop, office.io, office.settings, {.role = "user", .name = name},
+    CreateToken(*office.loop, office.io, office.settings, {.role = role, .name = name},
                 [&made](absl::StatusOr<NewToken> token) { made = std::move(token); });
-    CHECK(absl::IsInvalidArgument(made.status()));
-  }
+    return made.status();
+  };
+  for (const std::string name : {"a/b", "a b", "al\u00efce", "-x", "."})
+    CHECK(absl::IsInvalidArgument(make("user", name)));
+  for (const std::string name : {"1", "2-3", "last", "-x"})
+    CHECK(absl::IsInvalidArgument(make("worker", name)));
 }

@@ -1,6 +1,7 @@
 // The barrier of ranks: who has arrived, on one node and on several; lost and repeated answers.
 #include <catch2/catch.hpp>
 
+#include "common/base/limits.h"
 #include "common/run/clock.h"
 #include "worker/session/barriers.h"
 #include "worker/session/socket_limits.h"
@@ -166,6 +167,96 @@ TEST_CASE("a node that asks cannot speak for ranks of rank 0's node") {
   barriers.Answer({kAttempt, 7, 2, 5, {{0, 5, false, 0}, {1, 5, false, 0}, {9, 5, false, 0}}}, 8,
                   now, [](const BarrierState&) {});
   CHECK(barriers.StateOf(kAttempt, 5, now).passed == 1);
+}
+
+TEST_CASE("a node without a rank of the attempt decides nothing at its barrier") {
+  const Millis now = SteadyClock();
+  const Millis later = now + limits::kBarrierEndGrace;
+  for (const bool is_early : {false, true}) {  // Before or after the first rank has arrived.
+    for (const bool has_ended : {false, true}) {
+      INFO("early " << is_early << ", ended " << has_ended);
+      Barriers barriers;
+      bool answered = false;
+      LaunchBody first = BodyOf(0, 3, 2, 0);
+      first.rank_nodes = {NodeId{7}, NodeId{7}, NodeId{8}};
+      const BarrierQuestion lie{
+          kAttempt, 7, 3, 5, {{0, 5, has_ended}, {1, 5, has_ended}, {2, 5, has_ended}}};
+      const auto tell = [&] {
+        barriers.Answer(lie, 9, now, [&](const BarrierState& state) {
+          answered = true;
+          CHECK((state.passed == 0 && state.ended.empty()));
+        });
+      };
+      if (is_early) tell();
+      barriers.Arrive(first, 1);
+      if (!is_early) {
+        tell();
+        CHECK(answered);  // At once, with nothing.
+      }
+      const BarrierState state = barriers.StateOf(kAttempt, 1, later);
+      CHECK((state.passed == 0 && state.ended.empty()));
+      CHECK(state.missing == std::vector<RankArrival>{{1, 0, false, 0}, {2, 0, false, 0}});
+      barriers.Answer({kAttempt, 7, 3, 1, {{1, 4, false}, {2, 1, false}}}, 8, now,
+                      [](const BarrierState&) {});
+      CHECK(barriers.StateOf(kAttempt, 1, later).passed == 0);  // Rank 1 is here.
+      LaunchBody second = BodyOf(1, 3, 2, 0);
+      second.rank_nodes = first.rank_nodes;
+      barriers.Arrive(second, 1);
+      CHECK(barriers.StateOf(kAttempt, 1, later).passed == 1);
+    }
+  }
+}
+
+TEST_CASE("ranks beyond the world of the attempt, claimed before rank 0 arrives, are discarded") {
+  Barriers barriers;
+  const Millis now = SteadyClock();
+  const uint32_t most = limits::kBundlesMax;
+  std::vector<RankArrival> claimed;
+  for (uint32_t rank = 1; rank < most; ++rank) claimed.push_back({rank, 0, false, 0});
+  barriers.Answer({kAttempt, 7, most, 1, claimed}, 9, now, [](const BarrierState&) {});
+  barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now, [](const BarrierState&) {});
+  barriers.Arrive(BodyOf(0, 2, 1, 0), 1);
+  CHECK(barriers.StateOf(kAttempt, 1, now).passed == 1);
+}
+
+TEST_CASE("a barrier is not passed by what other nodes say before a rank has arrived here") {
+  Barriers barriers;
+  const Millis now = SteadyClock();
+  barriers.Answer({kAttempt, 7, 2, 5, {{0, 5, false, 0}, {1, 5, false, 0}}}, 9, now,
+                  [](const BarrierState&) {});
+  uint64_t passed = 0;
+  barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now,
+                  [&](const BarrierState& state) { passed = state.passed; });
+  barriers.Tick(now + limits::kBarrierHold);
+  CHECK(passed == 0);
+}
+
+TEST_CASE("a node that does not have rank 0 passes on only its own ranks' arrivals") {
+  Barriers follower;
+  const Millis now = SteadyClock();
+  bool refused = false;
+  for (const bool is_early : {true, false}) {
+    if (!is_early) follower.Arrive(BodyOf(1, 3, 2, 1), 1);
+    follower.Answer({kAttempt, 8, 3, 1, {{2, 1, false, 0}}}, 9, now,
+                    [&](const BarrierState&) { refused = true; });
+  }
+  CHECK(refused);
+  CHECK(follower.TakeQuestions(now).empty());  // Its other rank has not arrived.
+  follower.Arrive(BodyOf(2, 3, 2, 1), 1);
+  const std::vector<BarrierQuestion> questions = follower.TakeQuestions(now);
+  REQUIRE(questions.size() == 1);
+  CHECK(questions[0].ranks.size() == 2);
+}
+
+TEST_CASE("rank 0 that ended before it arrived is told of to the other nodes") {
+  Barriers barriers;
+  const Millis now = SteadyClock();
+  std::vector<uint32_t> ended;
+  barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now,
+                  [&](const BarrierState& state) { ended = state.ended; });
+  barriers.NoteEnd({kAttempt, 0}, now);
+  barriers.Tick(now + limits::kBarrierEndGrace);
+  CHECK(ended == std::vector<uint32_t>{0});
 }
 
 TEST_CASE("groups that only other nodes ask about are bounded, and forgotten") {

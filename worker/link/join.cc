@@ -3,10 +3,16 @@
 #include "common/base/status.h"
 #include "common/rpc/join.h"
 #include "common/run/files.h"
+#include "common/spec/item_name.h"
 
 namespace rt::worker {
 namespace {
 constexpr Millis kHeadAwayMax = 60'000;
+
+// The head refuses names that read as ids, and the host names of some containers are all digits.
+std::string DefaultName(const std::string& host_name) {
+  return CheckItemName("name", host_name).ok() ? host_name : "host-" + host_name;
+}
 }  // namespace
 
 absl::StatusOr<Credentials> ReadOrJoin(const JoinOptions& options) {
@@ -20,7 +26,7 @@ absl::StatusOr<Credentials> ReadOrJoin(const JoinOptions& options) {
                                                .token = std::move(text),
                                                .kind = "node",
                                                .name = options.name,
-                                               .default_name = options.default_name,
+                                               .default_name = DefaultName(options.default_name),
                                                .away_max = kHeadAwayMax});
   if (!joined.ok()) return Annotate(joined.status(), "join " + options.head);
   RT_RETURN_IF_ERROR(EnsureDirectory(options.directory));

@@ -35,9 +35,45 @@ Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state,
   return message;
 }
 
+bool Barriers::MayAsk(const Group& group, uint64_t node) {
+  const std::vector<NodeId>& all = group.rank_nodes;
+  if (!group.leads) return false;
+  return all.empty() || std::find(all.begin(), all.end(), NodeId{node}) != all.end();
+}
+
+// Rank 0 is on this node, so that nobody else speaks for it.
+bool Barriers::SpeaksFor(const Group& group, uint64_t node, uint32_t rank) {
+  if (rank == 0 || rank >= group.world_size) return false;
+  if (group.rank_nodes.empty()) return true;
+  const uint64_t theirs = rank < group.rank_nodes.size() ? group.rank_nodes[rank].value : 0;
+  return theirs == node && theirs != group.leader;
+}
+
+void Barriers::TakeRanks(Group& group, const BarrierQuestion& question, uint64_t node, Millis now) {
+  for (const RankArrival& one : question.ranks) {
+    const auto known = group.ranks.find(one.rank);
+    const bool is_here = known != group.ranks.end() && known->second.node == 0;
+    if (is_here || !SpeaksFor(group, node, one.rank)) continue;
+    Rank& rank = group.ranks[one.rank];
+    // While the ranks' nodes are not known, the newest claim counts by itself.
+    if (rank.node != node) rank = {.node = node};
+    rank.number = std::max(rank.number, one.number);
+    if (!one.has_ended) rank.ended_at = 0;
+    else if (rank.ended_at == 0) rank.ended_at = now;
+  }
+}
+
+// What other nodes claimed before the ranks here had arrived, and must not have.
+void Barriers::DropForeign(Group& group) {
+  std::erase_if(group.ranks, [&](const auto& one) {
+    const uint64_t node = one.second.node;
+    return node != 0 && !(group.leads && SpeaksFor(group, node, one.first));
+  });
+}
+
 uint64_t Barriers::PassedIn(const Group& group) {
   if (!group.leads) return group.learnt.passed;
-  if (group.ranks.size() < group.world_size) return 0;
+  if (group.ranks_here == 0 || group.ranks.size() < group.world_size) return 0;
   uint64_t least = UINT64_MAX;
   for (const auto& [rank, one] : group.ranks) least = std::min(least, one.number);
   return least;
@@ -74,7 +110,8 @@ BarrierState Barriers::StateIn(const Group& group, uint64_t number, Millis now) 
     if (one.number >= number) continue;
     const bool is_here = found != group.ranks.end() && one.node == 0;
     state.missing.push_back({rank, one.number, one.ended_at != 0, one.node, is_here});
-    if (one.ended_at != 0 && now - one.ended_at >= limits::kBarrierEndGrace)
+    const bool is_believed = group.ranks_here != 0 || is_here;
+    if (is_believed && one.ended_at != 0 && now - one.ended_at >= limits::kBarrierEndGrace)
       state.ended.push_back(rank);
   }
   return state;
@@ -97,7 +134,9 @@ Barriers::Group& Barriers::GroupOf(const LaunchBody& body, Millis now) {
   group.ranks_here = NumberIn(body, "LOCAL_WORLD_SIZE", body.world_size);
   group.leads = NumberIn(body, "GROUP_RANK", 0) == 0;
   group.leader = body.rank0_node;
+  group.rank_nodes = body.rank_nodes;
   group.used_at = now;
+  DropForeign(group);
   return group;
 }
 
@@ -120,7 +159,7 @@ void Barriers::Arrive(const LaunchBody& body, uint64_t number) {
     std::lock_guard lock(mutex_);
     Group& group = GroupOf(body, now);
     Rank& rank = group.ranks[body.fence.rank];
-    rank = {.number = std::max(rank.number, number)};
+    rank = {.number = std::max(rank.node == 0 ? rank.number : 0, number)};
     if (!group.has_news) group.news_at = now;
     group.has_news = true;
     asks = !group.leads && PassedHere(group) > group.learnt.passed;
@@ -135,7 +174,7 @@ void Barriers::NoteEnd(const Fence& fence, Millis now) {
   const auto found = groups_.find(fence.attempt);
   if (found == groups_.end()) return;
   Rank& rank = found->second.ranks[fence.rank];
-  rank.node = 0;
+  if (rank.node != 0) rank = {};
   if (rank.ended_at == 0) rank.ended_at = now;
   found->second.used_at = now;
   if (!found->second.has_news) found->second.news_at = now;
@@ -154,24 +193,17 @@ void Barriers::Answer(const BarrierQuestion& question, uint64_t asking_node, Mil
   bool passed = false;
   {
     std::lock_guard lock(mutex_);
-    const bool is_known = groups_.contains(question.attempt);
-    if (!is_known && groups_.size() >= limits::kBarrierGroupsMax) {
+    const auto found = groups_.find(question.attempt);
+    const bool is_known = found != groups_.end();
+    const bool is_foreign = is_known && !MayAsk(found->second, asking_node);
+    if (is_foreign || (!is_known && groups_.size() >= limits::kBarrierGroupsMax)) {
       replies.emplace_back([reply = std::move(reply)] { reply({}); });
     } else {
       Group& group = groups_[question.attempt];
-      if (!is_known) group.world_size = question.world_size;
+      if (group.ranks_here == 0) group.world_size = std::max(group.world_size, question.world_size);
       group.used_at = now;
       const uint64_t before = PassedIn(group);
-      for (const RankArrival& one : question.ranks) {
-        if (one.rank >= group.world_size) continue;
-        const auto known = group.ranks.find(one.rank);
-        if (known != group.ranks.end() && known->second.node == 0) continue;  // It is here.
-        Rank& rank = group.ranks[one.rank];
-        rank.node = asking_node;
-        rank.number = std::max(rank.number, one.number);
-        if (!one.has_ended) rank.ended_at = 0;
-        else if (rank.ended_at == 0) rank.ended_at = now;
-      }
+      TakeRanks(group, question, asking_node, now);
       passed = PassedIn(group) > before;
       group.held.push_back({question.number, now + limits::kBarrierHold, std::move(reply)});
       Settle(group, now, replies);
@@ -211,6 +243,7 @@ std::vector<BarrierQuestion> Barriers::TakeQuestions(Millis now) {
     if (!waits && !tells) continue;
     BarrierQuestion question{attempt, group.leader, group.world_size, 0, {}};
     for (const auto& [rank, one] : group.ranks) {
+      if (one.node != 0) continue;
       question.ranks.push_back({rank, one.number, one.ended_at != 0});
       question.number = std::max(question.number, one.number);
     }

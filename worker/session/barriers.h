@@ -76,7 +76,9 @@ class Barriers {
   BarrierState StateOf(const AttemptId& attempt, uint64_t number, Millis now) const;
 
   // On rank 0's node: answers once the barrier of the question is passed, a missing rank has ended,
-  // or limits::kBarrierHold is over.
+  // or limits::kBarrierHold is over. A node is believed about its own ranks only, which the ranks
+  // here know from the head (LaunchSpec::rank_nodes); a node that has none is answered at once with
+  // nothing. Until a rank has arrived here no barrier is passed and no rank counts as ended.
   void Answer(const BarrierQuestion& question, uint64_t asking_node, Millis now,
               std::function<void(const BarrierState&)> reply);
   // Answers what is held for too long, and forgets groups that are not used.
@@ -103,6 +105,8 @@ class Barriers {
     uint32_t ranks_here = 0;  // As the head placed them; 0: only other nodes have asked so far.
     bool leads = true;        // Rank 0 is here.
     uint64_t leader = 0;      // Its node.
+    // Where rank 0 is here: the node of each rank. Empty: not known, as from earlier releases.
+    std::vector<NodeId> rank_nodes;
     std::map<uint32_t, Rank> ranks;
     std::vector<Held> held;
     Millis used_at = 0;
@@ -118,6 +122,10 @@ class Barriers {
 
   Group& GroupOf(const LaunchBody& body, Millis now);
   static bool RunsHere(const Group& group);
+  static bool MayAsk(const Group& group, uint64_t node);
+  static bool SpeaksFor(const Group& group, uint64_t node, uint32_t rank);
+  static void TakeRanks(Group& group, const BarrierQuestion& question, uint64_t node, Millis now);
+  static void DropForeign(Group& group);
   static uint64_t PassedIn(const Group& group);
   static uint64_t PassedHere(const Group& group);
   static BarrierState StateIn(const Group& group, uint64_t number, Millis now);
