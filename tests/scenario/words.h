@@ -4,9 +4,7 @@
 #include <cstdio>
 #include <istream>
 #include <string>
-#include <vector>
 
-#include "common/base/strings.h"
 #include "head/core/core.h"
 
 namespace rt::scenario {
@@ -27,21 +25,6 @@ inline Fence NextFence(std::istream& words) {
   auto fence = ParseFence(text);
   if (!fence) std::fprintf(stderr, "scenario: '%s' is no fence\n", text.c_str());
   return fence.value_or(Fence{});
-}
-
-// What follows `resume exp N`: [failed=FATE] [unfinished=FATE] [finished=FATE]
-inline input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words) {
-  input::ResumeExperiment resume{experiment};
-  for (std::string word; words >> word;) {
-    const std::vector<std::string> said = Split(word, '=');
-    const auto action = said.back() == "keep"    ? input::ResumeExperiment::TrialAction::kLeave
-                        : said.back() == "retry" ? input::ResumeExperiment::TrialAction::kResume
-                                                 : input::ResumeExperiment::TrialAction::kRestart;
-    if (said[0] == "failed") resume.failed = action;
-    if (said[0] == "unfinished") resume.unfinished = action;
-    if (said[0] == "finished") resume.finished = action;
-  }
-  return resume;
 }
 
 }  // namespace rt::scenario
