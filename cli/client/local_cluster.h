@@ -28,7 +28,7 @@ class LocalCluster {
   // Writes config.json for the head. When it changes under a living head, that ends (the next
   // EnsureHead starts it anew), and so do the daemons of workers that change; those that are no
   // longer wanted go with all they run.
-  // `more`: what else the head's configuration has, such as `journal`; nulls are left out.
+  // `more`: what else the head's configuration has, such as `journal`, or lacks: what is null.
   absl::Status Configure(const std::string& name, const std::vector<WorkerShape>& workers,
                          const Json& more) const;
   bool HeadIsAlive() const;

@@ -74,8 +74,10 @@ absl::Status LocalCluster::Configure(const std::string& name,
       {{"cluster_name", name},
        {"results_root", ResultsRoot()},
        {"provider", Json::MakeObject({{"type", "local"}, {"workers", std::move(list)}})}});
-  for (const auto& [key, value] : more.object())
-    if (!value.is_null()) config.Set(key, value);
+  for (const auto& [key, value] : more.object()) {
+    if (value.is_null()) config.Erase(key);
+    else config.Set(key, value);
+  }
   RT_RETURN_IF_ERROR(EnsureDirectory(directory_ + "/head"));
   StartLock lock(directory_ + "/start-lock");
   std::string path = directory_ + "/config.json", text = config.Pretty() + "\n";

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "cli/bring_home.h"
+#include "cli/client/head_probe.h"
 #include "cli/commands/up.h"
 #include "cli/hosts/host_cluster.h"
 #include "cli/shellwords.h"
@@ -195,14 +196,17 @@ ExitCode RunSubmit(const Invocation& invocation) {
   Interrupts interrupts;
   std::optional<Watcher> watcher;
   if (invocation.start) {
-    bool was_up = home.IsUp(name);
+    const bool was_up = home.IsUp(name);
+    // The head of another machine is not started again by whoever finds it dead.
+    const bool needs_repair =
+        was_up && HostCluster::IsKnown(home, name) && !ProbeHeads(home, {name})[name].empty();
     if (!was_up && invocation.stop) {
       RT_ASSIGN_OR_RETURN(Watcher started, Watcher::ForCluster(name));
       watcher.emplace(std::move(started));
       watcher->Say(invocation.no_download ? "no-download" : "results " + ResultsRoot());
     }
     // One that is up stays as it is, whatever the file says now.
-    if (!was_up) {
+    if (!was_up || needs_repair) {
       RT_ASSIGN_OR_RETURN(UpResult up, BringUp(home, *parsed.cluster, !invocation.stop));
       if (up.continues) SayContinues(name);
     }

@@ -1,6 +1,7 @@
 #include "cli/hosts/agent.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -37,6 +38,12 @@ std::string OwnAddress() {
   const char* connection = std::getenv("SSH_CONNECTION");
   const std::vector<std::string> words = Split(connection == nullptr ? "" : connection, ' ');
   return words.size() == 4 ? words[2] : "127.0.0.1";
+}
+
+// What it asked for may have been undone meanwhile by another one.
+bool ClientIsGone() {
+  pollfd input{STDIN_FILENO, POLLRDHUP, 0};
+  return ::poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;
 }
 
 std::string ReadLineOf(const std::string& path) {
@@ -139,6 +146,15 @@ absl::StatusOr<Json> Agent::Answer(const Json& request, const std::string& bytes
   if (op == "purge") return Purge();
   RT_ASSIGN_OR_RETURN(const Place place, PlaceOf(request));
   if (op == "look") return Look(place);
+  // The agent of a client that was killed finishes what it does; a later one waits for that.
+  RT_RETURN_IF_ERROR(EnsureDirectory(root_ + "/locks"));
+  const StartLock lock(place.lock);
+  if (ClientIsGone()) return absl::CancelledError("the client is gone");
+  return Do(op, place, request, bytes);
+}
+
+absl::StatusOr<Json> Agent::Do(const std::string& op, const Place& place, const Json& request,
+                               const std::string& bytes) {
   if (op == "mount") return Mount(place, request);
   if (op == "files") {
     RT_RETURN_IF_ERROR(TakeFiles(request, bytes, RecordOf(place.directory, request)));
@@ -147,15 +163,16 @@ absl::StatusOr<Json> Agent::Answer(const Json& request, const std::string& bytes
   if (op == "setup") return Setup(place, request);
   if (op == "head") return StartHead(place, request);
   if (op == "worker") return StartWorker(place, request);
-  if (op == "stop") return Stop(place);
+  if (op == "stop") return Stop(place, request.GetBool("at_once"));
   return Invalid("the agent of this version knows no '" + Excerpt(op) + "'");
 }
 
 absl::StatusOr<Agent::Place> Agent::PlaceOf(const Json& request) const {
-  Place place{request.GetString("cluster"), request.GetString("node"), ""};
+  Place place{request.GetString("cluster"), request.GetString("node"), "", ""};
   if (!Home::IsName(place.cluster) || !Home::IsName(place.node))
     return Invalid("a request names a cluster and a node");
   place.directory = root_ + "/clusters/" + place.cluster + "/" + place.node;
+  place.lock = root_ + "/locks/" + place.cluster + "." + place.node;
   return place;
 }
 
@@ -192,7 +209,8 @@ absl::StatusOr<Json> Agent::Setup(const Place& place, const Json& request) const
       if (command.is_string()) commands.push_back(command.AsString());
   RT_RETURN_IF_ERROR(EnsureDirectory(place.directory));
   RT_RETURN_IF_ERROR(RemoveTree(place.directory + "/setup"));
-  RT_ASSIGN_OR_RETURN(SetupOutcome outcome, RunSetup(commands, place.directory + "/setup.log"));
+  RT_ASSIGN_OR_RETURN(SetupOutcome outcome,
+                      RunSetup(commands, place.directory + "/setup.log", ClientIsGone));
   if (outcome.failed.empty())
     RT_RETURN_IF_ERROR(
         WriteFileAtomic(place.directory + "/setup", request.GetString("digest") + "\n"));
@@ -213,6 +231,8 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
   if (config != nullptr || !Exists(place.directory + "/config.json")) {
     Json more = config == nullptr ? Json::MakeObject() : *config;
     more.Set("results_root", place.directory + "/results");
+    more.Set("results_roots", Json::Array{"/"});  // Whoever submits runs under this account anyway.
+    more.Set("provider", nullptr);  // The client starts the workers, that of this host as well.
     RT_RETURN_IF_ERROR(cluster.Configure(place.cluster, {}, more));
   }
   if (!cluster.HeadIsAlive()) PrepareToSpawn();
@@ -265,9 +285,10 @@ absl::StatusOr<Json> Agent::StartWorker(const Place& place, const Json& request)
   return Json::MakeObject({{"started", true}});
 }
 
-absl::StatusOr<Json> Agent::Stop(const Place& place) const {
+absl::StatusOr<Json> Agent::Stop(const Place& place, bool at_once) const {
   const bool was_there = Exists(place.directory);
-  RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/worker/pid"));
+  // A worker that ends in order announces that it comes back.
+  if (!at_once) RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/worker/pid"));
   // A head that was told to shut down may still be ending.
   RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/head/pid"));
   RT_RETURN_IF_ERROR(LocalCluster(place.directory).WaitGone(0));
@@ -275,6 +296,8 @@ absl::StatusOr<Json> Agent::Stop(const Place& place) const {
   std::error_code ignored;  // They stay while another cluster is in them.
   fs::remove(root_ + "/clusters/" + place.cluster, ignored);
   fs::remove(root_ + "/clusters", ignored);
+  fs::remove(place.lock, ignored);
+  fs::remove(root_ + "/locks", ignored);
   return Json::MakeObject({{"was_there", was_there}});
 }
 

@@ -9,7 +9,7 @@
 //   {"op": "setup", …, "commands", "digest"}              {"failed", "log"}, empty when they ran
 //   {"op": "head", …, "config", "port", "token"}          starts or updates the head
 //   {"op": "worker", …, "head", "cluster_id", "token", "resources", "labels", "quarantine"}
-//   {"op": "stop", …}                      ends what runs there, and removes its directories
+//   {"op": "stop", …, "at_once"}           ends what runs there, and removes its directories
 //   {"op": "purge"}                        removes the programs, unless a cluster is left
 #pragma once
 
@@ -35,14 +35,17 @@ class Agent {
   struct Place {
     std::string cluster, node;
     std::string directory;  // Of the node's daemons: head/ and worker/ are below it.
+    std::string lock;       // Held by an agent that changes something there.
   };
   absl::StatusOr<Place> PlaceOf(const Json& request) const;
+  absl::StatusOr<Json> Do(const std::string& op, const Place& place, const Json& request,
+                          const std::string& bytes);
   absl::StatusOr<Json> Look(const Place& place) const;
   absl::StatusOr<Json> Mount(const Place& place, const Json& request) const;
   absl::StatusOr<Json> Setup(const Place& place, const Json& request) const;
   absl::StatusOr<Json> StartHead(const Place& place, const Json& request);
   absl::StatusOr<Json> StartWorker(const Place& place, const Json& request);
-  absl::StatusOr<Json> Stop(const Place& place) const;
+  absl::StatusOr<Json> Stop(const Place& place, bool at_once) const;
   absl::StatusOr<Json> Purge() const;
   void PrepareToSpawn();
 

@@ -26,6 +26,7 @@ namespace {
 
 constexpr Millis kReadyMax = 60'000;
 constexpr Millis kPollEvery = 50;
+constexpr Millis kLostMax = 20'000;
 constexpr Millis kLookAfter = 3'000;  // At the host, for why its worker does not start.
 
 Json TextsJson(const std::vector<std::string>& texts) {
@@ -61,6 +62,19 @@ absl::Status ForgetNode(HeadClient& client, const Json& node, const std::string&
   request.set_node(static_cast<uint64_t>(node.GetInt("id")));
   request.set_reason(reason);
   return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::ForgetNode, request).status();
+}
+
+// Its worker is gone: the head finds that out within seconds, and forgets no node before.
+absl::Status ForgetHost(HeadClient& client, const std::string& name, const char* reason) {
+  const Millis until = SteadyClock() + kLostMax;
+  while (true) {
+    RT_ASSIGN_OR_RETURN(const auto nodes, NodesByName(client));
+    const auto node = nodes.find(name);
+    if (node == nodes.end()) return absl::OkStatus();
+    absl::Status forgotten = ForgetNode(client, node->second, reason);
+    if (!absl::IsFailedPrecondition(forgotten) || SteadyClock() > until) return forgotten;
+    SleepFor(kPollEvery);
+  }
 }
 
 // "gpu3: " once, also where the reason begins with it.
@@ -266,7 +280,6 @@ absl::Status HostCluster::Attach() {
 
 absl::Status HostCluster::StartWorkers() {
   RT_ASSIGN_OR_RETURN(std::unique_ptr<HeadClient> client, ConnectTo(home_, name_));
-  RT_ASSIGN_OR_RETURN(const auto nodes, NodesByName(*client));
   const Context context = client->context();
   ForEach([&](Host& host) -> absl::Status {
     if (host.is_retired) return absl::OkStatus();
@@ -278,9 +291,7 @@ absl::Status HostCluster::StartWorkers() {
     request.Set("quarantine", host.quarantine);
     if (host.looked.Find("worker")->GetString("cluster_id") != context.cluster_id) {
       // A host that was installed anew lost its certificate; its name is still taken.
-      const auto node = nodes.find(host.spec.name);
-      if (node != nodes.end())
-        RT_RETURN_IF_ERROR(ForgetNode(*client, node->second, "its host has no certificate left"));
+      RT_RETURN_IF_ERROR(ForgetHost(*client, host.spec.name, "its host has no certificate left"));
       v1::CreateTokenRequest asked;
       asked.set_role("worker");
       asked.set_name(host.spec.name);
@@ -306,7 +317,7 @@ absl::Status HostCluster::WaitReady(UpReport& report) {
       const auto node = nodes.find(host.spec.name);
       const bool is_ready = node != nodes.end() && node->second.GetString("state") == "READY";
       const bool is_said = node != nodes.end() && !node->second.GetString("reason").empty();
-      if (is_ready) ++report.ready;
+      if (is_ready) report.ready += host.is_retired ? 0 : 1;
       else if (!host.is_retired && host.fault.ok() && (host.quarantine.empty() || !is_said))
         missing.push_back(&host);
     }
@@ -333,16 +344,15 @@ absl::Status HostCluster::RetireHosts(UpReport& report) {
   const bool some =
       std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) { return host.is_retired; });
   if (!some) return absl::OkStatus();
-  ForEach([this](Host& host) {
-    return host.is_retired ? host.session->Ask(Request("stop", host), limits::kHostAnswer).status()
-                           : absl::OkStatus();
-  });
   RT_ASSIGN_OR_RETURN(std::unique_ptr<HeadClient> client, ConnectTo(home_, name_));
-  RT_ASSIGN_OR_RETURN(const auto nodes, NodesByName(*client));
+  ForEach([&](Host& host) -> absl::Status {
+    if (!host.is_retired) return absl::OkStatus();
+    Json request = Request("stop", host);
+    request.Set("at_once", true);
+    RT_RETURN_IF_ERROR(host.session->Ask(request, limits::kHostAnswer).status());
+    return ForgetHost(*client, host.spec.name, "no longer in the cluster's file");
+  });
   for (const Host& host : hosts_) {
-    const auto node = nodes.find(host.spec.name);
-    if (host.is_retired && host.fault.ok() && node != nodes.end())
-      RT_RETURN_IF_ERROR(ForgetNode(*client, node->second, "no longer in the cluster's file"));
     if (host.is_retired && !host.fault.ok())
       report.faults.push_back("its worker was to be removed: " +
                               FaultLine(host.spec.name, host.fault));

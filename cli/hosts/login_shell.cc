@@ -21,6 +21,7 @@ namespace rt {
 namespace {
 
 constexpr Millis kPauseBeforeRetry = 1'000;
+constexpr Millis kLookEvery = 200;  // For a client that is gone.
 constexpr int kTriesOfCommand = 2;
 constexpr Bytes kEnvironmentMax = 8 << 20;
 // An interactive shell reads ~/.bashrc only when it is no login shell.
@@ -52,9 +53,12 @@ std::string HomeDirectory() {
   return home != nullptr && *home == '/' ? home : "/";
 }
 
-std::optional<ExitStatus> WaitOrKill(Subprocess& process, Millis wait_for) {
-  std::optional<ExitStatus> exit = process.Wait(std::max<Millis>(wait_for, 0));
-  if (exit.has_value()) return exit;
+std::optional<ExitStatus> WaitOrKill(Subprocess& process, Millis until,
+                                     const std::function<bool()>& is_cancelled) {
+  do {
+    const Millis left = std::max<Millis>(until - SteadyClock(), 0);
+    if (const auto exit = process.Wait(std::min(left, kLookEvery)); exit.has_value()) return exit;
+  } while (SteadyClock() < until && !is_cancelled());
   process.Kill(SIGKILL, true).IgnoreError();
   process.Wait(-1);
   return std::nullopt;
@@ -74,15 +78,16 @@ std::string EndOf(const std::string& file) {
 }
 
 // Empty when it succeeded.
-absl::StatusOr<std::string> RunCommand(const std::string& command, int log, Millis until) {
+absl::StatusOr<std::string> RunCommand(const std::string& command, int log, Millis until,
+                                       const std::function<bool()>& is_cancelled) {
   const OwnFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   SpawnOptions options{.argv = ShellArgv(command),
                        .cwd = HomeDirectory(),
                        .fds = {{null.get(), 0}, {log, 1}, {log, 2}},
                        .setsid = true};
   RT_ASSIGN_OR_RETURN(Subprocess shell, Subprocess::Spawn(options));
-  const std::optional<ExitStatus> exit = WaitOrKill(shell, until - SteadyClock());
-  if (!exit.has_value()) return std::string("took longer than all of them may");
+  const std::optional<ExitStatus> exit = WaitOrKill(shell, until, is_cancelled);
+  if (!exit.has_value()) return std::string("took longer than all of them may, or was cancelled");
   return exit->ok() ? std::string() : "ended with " + ToString(*exit);
 }
 
@@ -98,7 +103,9 @@ void TakeLoginEnvironment() {
                        .fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {said.get(), 3}},
                        .setsid = true};
   absl::StatusOr<Subprocess> shell = Subprocess::Spawn(options);
-  if (!shell.ok() || !WaitOrKill(*shell, limits::kLoginShellMax).has_value()) return;
+  if (!shell.ok()) return;
+  const Millis until = SteadyClock() + limits::kLoginShellMax;
+  if (!WaitOrKill(*shell, until, [] { return false; }).has_value()) return;
   absl::StatusOr<std::string> text =
       ReadFile("/proc/self/fd/" + std::to_string(said.get()), kEnvironmentMax);
   if (!text.ok()) return;
@@ -111,7 +118,8 @@ void TakeLoginEnvironment() {
 }
 
 absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
-                                      const std::string& log_file) {
+                                      const std::string& log_file,
+                                      const std::function<bool()>& is_cancelled) {
   const OwnFd log(
       ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (log.get() < 0) return ErrnoStatus(errno, "open " + log_file);
@@ -121,8 +129,8 @@ absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
     for (int attempt = 0; attempt < kTriesOfCommand; ++attempt) {
       if (attempt > 0) SleepFor(kPauseBeforeRetry);
       RT_RETURN_IF_ERROR(WriteAll(log.get(), "$ " + command + "\n", log_file));
-      RT_ASSIGN_OR_RETURN(failed, RunCommand(command, log.get(), until));
-      if (failed.empty() || SteadyClock() >= until) break;
+      RT_ASSIGN_OR_RETURN(failed, RunCommand(command, log.get(), until, is_cancelled));
+      if (failed.empty() || SteadyClock() >= until || is_cancelled()) break;
     }
     if (!failed.empty())
       return SetupOutcome{"setup command '" + Excerpt(command) + "' " + failed, EndOf(log_file)};

@@ -3,6 +3,7 @@
 // the owner of the file; nothing else reaches a shell. Blocks.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,10 @@ struct SetupOutcome {
   std::string log;     // The end of the log; empty when nothing went wrong.
 };
 // Runs the commands one after the other in the home directory; each that fails gets a second try.
-// What they print goes into `log_file`.
+// What they print goes into `log_file`. When `is_cancelled` answers true, the command that runs is
+// killed.
 absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
-                                      const std::string& log_file);
+                                      const std::string& log_file,
+                                      const std::function<bool()>& is_cancelled);
 
 }  // namespace rt

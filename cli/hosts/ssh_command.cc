@@ -12,7 +12,7 @@ constexpr char kBootstrap[] =
     "echo \"rt-host need $(uname -sm)\"; read n || exit 9; "
     "mkdir -p \"$d/cache\" && t=$(mktemp -d \"$d/cache/new.XXXXXX\") && "
     "head -c \"$n\" | tar -xzof - -C \"$t\" && "
-    "if mv -T \"$t\" \"$p\" 2>/dev/null; then :; else rm -rf \"$t\"; fi; fi; "
+    "if mv -T \"$t\" \"$p\" 2>/dev/null; then :; else rm -rf \"$t\"; fi || rm -rf \"$t\"; fi; "
     "exec \"$p/bin/rt\" __host \"$d\"";
 
 }  // namespace

@@ -96,14 +96,44 @@ std::string TextOfExperiment(const Json& plan) {
   return text + TextOfBrackets(plan) + TextOfSpace(plan) + "nothing was started\n";
 }
 
+// The kinds of machines that a cloud would make.
+std::string TextOfPools(const Json& pools) {
+  Table table({"POOL", "MACHINES", "TYPE", "IMAGE", "MARKET", "RESOURCES"});
+  for (const Json& pool : pools.array()) {
+    std::string machines = CellText(pool.Find("min_workers"));
+    if (pool.GetInt("max_workers") != pool.GetInt("min_workers"))
+      machines += " to " + CellText(pool.Find("max_workers"));
+    if (pool.GetBool("is_head"))
+      machines = pool.GetInt("max_workers") == 0 ? "the head" : "the head, and " + machines;
+    std::string market = pool.GetBool("spot") ? "spot" : "on demand";
+    if (pool.GetString("fallback") == "on_demand") market += ", else on demand";
+    if (const std::string price = pool.GetString("max_price"); !price.empty())
+      market += ", at most " + price + " per hour";
+    table.Add({pool.GetString("name"), machines, CellText(pool.Find("instance_type")),
+               CellText(pool.Find("image")), market, CellText(pool.Find("resources"))});
+  }
+  return pools.array().empty() ? "" : table.Render();
+}
+
+std::string TextOfSetup(const Json& plan) {
+  std::string text;
+  for (const Json& command : plan.Find("setup_commands")->array())
+    text += "setup         " + command.AsString() + "\n";
+  for (const auto& [there, here] : plan.Find("file_mounts")->object())
+    text += "file mount    " + here.AsString() + " -> " + there + "\n";
+  return text;
+}
+
 std::string TextOfCluster(const Json& plan) {
+  const std::string region = plan.GetString("region");
   std::string text = "cluster       " + plan.GetString("cluster_name") + " (provider " +
-                     plan.GetString("provider") + ")\n";
+                     plan.GetString("provider") + (region.empty() ? "" : ", " + region) + ")\n";
   const Json* nodes = plan.Find("nodes");
   Table table({"NODE", "TYPE", "RESOURCES"});
   for (const Json& node : nodes->array())
     table.Add({node.GetString("name"), CellText(node.Find("type")), node.GetString("resources")});
   text += nodes->array().empty() ? "" : table.Render();
+  text += TextOfPools(*plan.Find("pools")) + TextOfSetup(plan);
   if (plan.GetBool("by_demand"))
     text += "by demand     " + CellText(plan.Find("min_workers")) + " to " +
             std::to_string(nodes->array().size()) + " of these run; an idle one ends after " +
@@ -114,6 +144,26 @@ std::string TextOfCluster(const Json& plan) {
   for (const Json& warning : plan.Find("warnings")->array())
     text += "warning       " + warning.AsString() + "\n";
   return text + "nothing was started\n";
+}
+
+Json TextOrNothing(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+Json PoolsJson(const ClusterSpec& spec) {
+  Json pools = Json::MakeArray();
+  for (const NodePool& pool : spec.pools)
+    pools.Append(Json::MakeObject({{"name", pool.name},
+                                   {"is_head", pool.is_head},
+                                   {"min_workers", pool.min_workers},
+                                   {"max_workers", pool.max_workers},
+                                   {"idle_timeout_s", pool.idle_timeout_s},
+                                   {"instance_type", TextOrNothing(pool.instance_type)},
+                                   {"image", TextOrNothing(pool.image)},
+                                   {"spot", pool.is_spot},
+                                   {"fallback", pool.falls_back ? Json("on_demand") : Json()},
+                                   {"max_price", TextOrNothing(pool.max_price)},
+                                   {"resources", TextOrNothing(pool.resources)},
+                                   {"labels", TextOrNothing(pool.labels)}}));
+  return pools;
 }
 
 }  // namespace
@@ -164,6 +214,11 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
         {{"name", host.name},
          {"type", type},
          {"resources", host.resources.empty() ? "all that it has" : host.resources}}));
+  Json setup = Json::MakeArray(), mounts = Json::MakeObject();
+  if (!local) {
+    for (const std::string& command : spec.setup.CommandsOf(true)) setup.Append(command);
+    for (const auto& [there, here] : spec.setup.file_mounts) mounts.Set(there, here);
+  }
   const bool is_ours = local || spec.provider_type == "ssh";
   for (const std::string& warning : spec.warnings) warnings.Append(warning);
   if (!is_ours)
@@ -177,6 +232,10 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
                            {"by_demand", pool.has_value()},
                            {"idle_timeout_s", pool ? Json(pool->idle_timeout_s) : Json()},
                            {"nodes", std::move(nodes)},
+                           {"region", spec.region.empty() ? Json() : Json(spec.region)},
+                           {"pools", is_ours ? Json::MakeArray() : PoolsJson(spec)},
+                           {"setup_commands", std::move(setup)},
+                           {"file_mounts", std::move(mounts)},
                            {"cost_per_hour", is_ours ? Json(0) : Json()},
                            {"warnings", std::move(warnings)}});
 }

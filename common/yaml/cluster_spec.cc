@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
 #include "common/base/strings.h"
+#include "common/yaml/node_fields.h"
 
 namespace rt {
 namespace {
@@ -60,6 +61,7 @@ class Reader {
     RT_RETURN_IF_ERROR(ReadNodeTypes(spec));
     RT_RETURN_IF_ERROR(ReadHosts(spec, most, least));
     RT_RETURN_IF_ERROR(ReadScaling(spec));
+    RT_RETURN_IF_ERROR(ReadPools(spec));
     RT_RETURN_IF_ERROR(ReadJournal(spec));
     RT_RETURN_IF_ERROR(ReadStore(spec));
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
@@ -127,13 +129,56 @@ class Reader {
     if (spec.provider_type == "local" && addressed) spec.provider_type = "ssh";
     return absl::OkStatus();
   }
+  // Ray's defaults for a file that names no kind of machine: spot workers.
+  static NodePool UsualPool(const ClusterSpec& spec, bool is_head) {
+    NodePool pool;
+    pool.name = is_head ? "head" : "worker";
+    pool.is_head = is_head;
+    pool.instance_type = "m5.large";
+    pool.node_config = Json::MakeObject({{"InstanceType", pool.instance_type}});
+    pool.is_spot = !is_head;
+    pool.min_workers = is_head ? 0 : spec.min_workers;
+    pool.max_workers = is_head ? 0 : spec.max_workers;
+    pool.idle_timeout_s = spec.idle_timeout_s;
+    return pool;
+  }
+  std::string PathOfPool(const NodePool& pool) const {
+    if (document_.value.Find("available_node_types") != nullptr)
+      return "available_node_types/" + pool.name;
+    return pool.is_head ? "head_node" : "worker_nodes";
+  }
+  absl::Status ReadPools(ClusterSpec& spec) const {
+    RT_ASSIGN_OR_RETURN(spec.pools,
+                        ReadNodePools(document_, {.min_workers = spec.min_workers,
+                                                  .max_workers = spec.max_workers,
+                                                  .idle_timeout_s = spec.idle_timeout_s}));
+    if (spec.provider_type != "aws") return absl::OkStatus();
+    const bool has_head = !spec.pools.empty() && spec.pools[0].is_head;
+    const Json* types = document_.value.Find("available_node_types");
+    if (!has_head && types != nullptr && !types->is_null())
+      return Wrong("available_node_types", "head_node_type is missing",
+                   "name the node type of the head: head_node_type: " +
+                       (spec.pools.empty() ? "head" : spec.pools[0].name));
+    if (spec.pools.empty()) spec.pools.push_back(UsualPool(spec, false));
+    if (!has_head) spec.pools.insert(spec.pools.begin(), UsualPool(spec, true));
+    for (const NodePool& pool : spec.pools)
+      if (pool.instance_type.empty())
+        return Wrong(PathOfPool(pool), "'" + pool.name + "' does not say its InstanceType",
+                     "node_config: {InstanceType: m5.large}");
+    const Json& provider = *document_.value.Find("provider");
+    const Json* region = provider.Find("region");
+    if (region != nullptr && !region->is_string())
+      return Wrong("provider/region", "region must be a text, as in us-west-2");
+    spec.region = provider.GetString("region", "us-west-2");  // Ray's default.
+    return absl::OkStatus();
+  }
   // Hosts are there: unless the file says otherwise, all of them are used, and all are waited for.
   absl::Status ReadHosts(ClusterSpec& spec, std::optional<int> most, std::optional<int> least) {
     RT_ASSIGN_OR_RETURN(spec.setup, ReadSetup(document_));
     if (spec.provider_type != "ssh") return absl::OkStatus();
     std::string resources;
     if (spec.worker_type && spec.worker_type->resources && !spec.worker_type->resources->IsZero())
-      resources = HostFlag(*spec.worker_type->resources, spec.worker_type->says_cpu);
+      resources = NodeFlag(*spec.worker_type->resources, spec.worker_type->says_cpu);
     RT_ASSIGN_OR_RETURN(spec.hosts, ReadHostList(document_, resources));
     const int workers = static_cast<int>(spec.hosts.hosts.size()) - 1;
     spec.max_workers = std::min(workers, most.value_or(workers));

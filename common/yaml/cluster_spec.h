@@ -11,6 +11,7 @@
 #include "common/base/json.h"
 #include "common/spec/resources.h"
 #include "common/yaml/host_list.h"
+#include "common/yaml/node_pools.h"
 #include "common/yaml/yaml_json.h"
 
 namespace rt {
@@ -35,6 +36,9 @@ struct ClusterSpec {
   std::optional<NodeType> worker_type;  // The first that is not the head's.
   HostList hosts;   // Of the provider ssh, as many as max_workers allows beside the head's.
   SetupSpec setup;  // Done by the provider ssh.
+  // The kinds of machines that a cloud would make; the head's first.
+  std::vector<NodePool> pools;
+  std::string region;  // Of aws.
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
   Json checkpoint_store;  // The same (docs/checkpoint-format.md).
   std::vector<std::string> warnings;    // For standard error, one line each.

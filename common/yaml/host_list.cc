@@ -7,6 +7,7 @@
 #include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/yaml/node_fields.h"
 
 namespace rt {
 namespace {
@@ -145,37 +146,13 @@ class HostReader {
     if (!user.empty()) host.user = user;
     RT_ASSIGN_OR_RETURN(std::string key, ReadText(json, path, "key"));
     if (!key.empty()) host.key = key;
-    if (const Json* resources = json.Find("resources"); resources != nullptr) {
-      RT_ASSIGN_OR_RETURN(host.resources, ReadResources(*resources, path + "/resources"));
-    }
-    RT_ASSIGN_OR_RETURN(host.labels, ReadLabels(json, path + "/labels"));
+    RT_ASSIGN_OR_RETURN(std::string own,
+                        ReadNodeResources(document_, json.Find("resources"), path + "/resources"));
+    if (!own.empty()) host.resources = own;
+    RT_ASSIGN_OR_RETURN(host.labels,
+                        ReadNodeLabels(document_, json.Find("labels"), path + "/labels"));
     return host;
   }
-  absl::StatusOr<std::string> ReadResources(const Json& json, const std::string& path) const {
-    if (json.is_null()) return resources_;
-    absl::StatusOr<Resources> parsed = ParseResources(json, path);
-    if (!parsed.ok()) {
-      const std::string where = PositionOf(parsed.status()).file;
-      return document_.At(parsed.status(), where.empty() ? path : where);
-    }
-    return HostFlag(*parsed, json.Find("cpu") != nullptr || json.Find("CPU") != nullptr);
-  }
-  absl::StatusOr<std::string> ReadLabels(const Json& json, const std::string& path) const {
-    const Json* labels = json.Find("labels");
-    if (labels == nullptr || labels->is_null()) return std::string();
-    if (!labels->is_object()) return WrongHost(path, "labels must be a map of texts");
-    std::vector<std::string> pairs;
-    for (const auto& [key, value] : labels->object()) {
-      const std::string text = value.is_string() ? value.AsString() : value.Dump();
-      if (key.find_first_of("=,") != std::string::npos || text.find(',') != std::string::npos ||
-          value.is_array() || value.is_object())
-        return WrongHost(path + "/" + key,
-                         "a label is a text without ',', and its key is also without '='");
-      pairs.push_back(key + "=" + text);
-    }
-    return Join(pairs, ",");
-  }
-
   absl::StatusOr<HostSpec> OfAddress(const std::string& address, const std::string& path) const {
     HostSpec host = Default();
     host.address = address;
@@ -246,36 +223,10 @@ class HostReader {
   std::string user_, key_;
 };
 
-absl::StatusOr<std::vector<std::string>> ReadCommands(const YamlDocument& document,
-                                                      const std::string& key) {
-  std::vector<std::string> commands;
-  const Json* list = document.value.Find(key);
-  if (list == nullptr || list->is_null()) return commands;
-  if (!list->is_array())
-    return document.At(Invalid(key + " must be a list of shell commands"), key);
-  for (size_t i = 0; i < list->array().size(); ++i) {
-    const Json& command = list->array()[i];
-    const std::string path = key + "/" + std::to_string(i);
-    if (!command.is_string())
-      return document.At(Invalid("a command must be a text", "quote it"), path);
-    if (command.AsString().find('\0') != std::string::npos)
-      return document.At(Invalid("a command holds a NUL"), path);
-    commands.push_back(command.AsString());
-  }
-  return commands;
-}
-
 }  // namespace
 
 absl::StatusOr<HostList> ReadHostList(const YamlDocument& document, const std::string& resources) {
   return HostReader(document, resources).Read();
-}
-
-std::string HostFlag(const Resources& resources, bool says_cpu) {
-  const std::string flag = ToFlag(resources);
-  if (says_cpu || !flag.starts_with("cpu=")) return flag;
-  const size_t comma = flag.find(',');
-  return comma == std::string::npos ? "" : flag.substr(comma + 1);
 }
 
 std::vector<std::string> SetupSpec::CommandsOf(bool is_head) const {
@@ -288,10 +239,13 @@ std::vector<std::string> SetupSpec::CommandsOf(bool is_head) const {
 
 absl::StatusOr<SetupSpec> ReadSetup(const YamlDocument& document) {
   SetupSpec setup;
-  RT_ASSIGN_OR_RETURN(setup.initialization, ReadCommands(document, "initialization_commands"));
-  RT_ASSIGN_OR_RETURN(setup.common, ReadCommands(document, "setup_commands"));
-  RT_ASSIGN_OR_RETURN(setup.head, ReadCommands(document, "head_setup_commands"));
-  RT_ASSIGN_OR_RETURN(setup.worker, ReadCommands(document, "worker_setup_commands"));
+  auto read = [&document](const std::string& key) {
+    return ReadCommands(document, document.value.Find(key), key);
+  };
+  RT_ASSIGN_OR_RETURN(setup.initialization, read("initialization_commands"));
+  RT_ASSIGN_OR_RETURN(setup.common, read("setup_commands"));
+  RT_ASSIGN_OR_RETURN(setup.head, read("head_setup_commands"));
+  RT_ASSIGN_OR_RETURN(setup.worker, read("worker_setup_commands"));
   const Json* mounts = document.value.Find("file_mounts");
   if (mounts == nullptr || mounts->is_null()) return setup;
   if (!mounts->is_object())

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/spec/resources.h"
 #include "common/yaml/yaml_json.h"
 
 namespace rt {
@@ -33,10 +32,6 @@ struct HostList {
 // defaults of `auth`. `resources`: of hosts that do not say theirs. InvalidArgument with the
 // position in the file.
 absl::StatusOr<HostList> ReadHostList(const YamlDocument& document, const std::string& resources);
-
-// As rt-worker's --resources takes it. The worker takes what is left out from its machine, so cpus
-// that are not said are left out.
-std::string HostFlag(const Resources& resources, bool says_cpu);
 
 // Shell commands of the owner of the file, in the order in which they run.
 struct SetupSpec {

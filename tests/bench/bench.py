@@ -17,6 +17,7 @@ import time
 import checkpoints
 import data_sets
 import digits
+import hosts
 import light
 import loss
 import memory
@@ -40,6 +41,7 @@ BENCHES = {
     "wrapped": wrapped.wrapped,
     "submit": start.submit,
     "idle": start.idle,
+    "hosts": hosts.hosts,
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
     "fleet": light.fleet,

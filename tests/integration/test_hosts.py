@@ -180,6 +180,39 @@ class HostsTest(unittest.TestCase):
         for host in self.hosts.all:
             (host.home / "setup-ran").unlink()
 
+    def test_a_changed_file_changes_what_differs_and_a_killed_client_leaves_nothing(self) -> None:
+        first, second = (host.home / ".rt-node/clusters/hosts" for host in self.hosts.all)
+        for what in (self.home / "home/clusters/hosts/hosts.json", first / "h1/head/journal.db",
+                     second / "h2/worker/arguments"):
+            client = subprocess.Popen([str(BIN / "rt"), "up", str(self.yaml)], env=self.env,
+                                      cwd=self.work, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_until(f"{what} is there", what.exists, 60)
+            client.kill()
+            client.wait()
+            self.rt("down", str(self.yaml), "--no-download")
+            for host in self.hosts.all:
+                self.assertLessEqual(set(host.rt_files()), {"cache"})
+        self.rt("up", str(self.yaml))
+        before = {name: node["pid"] for name, node in self.nodes().items()}
+        # Another client, which knows nothing of the cluster, joins it.
+        self.env["RT_HOME"] = str(self.home / "other")
+        self.yaml.write_text(self.yaml.read_text().replace("cpu: 1}}\n", "cpu: 3}}\n", 1))
+        self.rt("up", str(self.yaml))
+        nodes = self.nodes()
+        self.assertEqual(nodes["h1"]["resources_total"]["cpu"], 3)
+        self.assertNotEqual(nodes["h1"]["pid"], before["h1"])
+        self.assertEqual(nodes["h2"]["pid"], before["h2"])
+        # A dead head, and a host that the file no longer names.
+        os.kill(int((first / "h1/head/pid").read_text().split()[0]), 9)
+        lines = self.yaml.read_text().splitlines()
+        self.yaml.write_text("\n".join(line for line in lines if "name: h2" not in line) + "\n")
+        self.rt("up", str(self.yaml))
+        self.assertEqual(set(self.nodes()), {"h1"})
+        self.assertEqual(self.nodes()["h1"]["pid"], nodes["h1"]["pid"])
+        self.assertEqual(self.hosts.all[1].rt_files(), ["cache"])
+        self.write()
+
     def test_a_host_that_dies_in_the_middle(self) -> None:
         self.rt("up", str(self.yaml))
         number = self.search("long", 4, 3)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "cli/hosts/file_mount.h"
 #include "cli/hosts/host_file.h"
 #include "cli/hosts/ssh_command.h"
 #include "common/run/files.h"
@@ -36,6 +37,37 @@ TEST_CASE("hosts: ssh gets the host after --, and pins keys in our file") {
   CHECK(command.starts_with("exec sh -c '"));
   CHECK(std::count(command.begin(), command.end(), '\n') == 0);
   CHECK(std::count(command.begin(), command.end(), '!') == 0);
+}
+
+TEST_CASE("hosts: of a mount only the files that changed travel") {
+  auto directory = MakeTempDirectory("/tmp/rt-mount-unit-");
+  REQUIRE(directory.ok());
+  const std::string here = *directory + "/here", there = *directory + "/there";
+  const std::string record = *directory + "/records/mount";
+  REQUIRE(EnsureDirectory(here + "/sub").ok());
+  REQUIRE(WriteFileAtomic(here + "/a b", "1").ok());
+  REQUIRE(WriteFileAtomic(here + "/sub/c", "2").ok());
+  const auto send = [&]() -> std::vector<std::string> {
+    auto mount = FileMount::Read(there, here);
+    REQUIRE(mount.ok());
+    std::vector<std::string> missing = MissingFiles(mount->Listing(), record);
+    std::sort(missing.begin(), missing.end());
+    const auto bytes = missing.empty() ? absl::StatusOr<std::string>("") : mount->Pack(missing);
+    REQUIRE(bytes.ok());
+    REQUIRE(TakeFiles(mount->Listing(), *bytes, record).ok());
+    return missing;
+  };
+  CHECK(send() == std::vector<std::string>{"a b", "sub/c"});
+  CHECK(*ReadFile(there + "/sub/c") == "2");
+  CHECK(send().empty());
+  REQUIRE(WriteFileAtomic(here + "/sub/c", "3").ok());
+  CHECK(send() == std::vector<std::string>{"sub/c"});
+  CHECK(*ReadFile(there + "/sub/c") == "3");
+  // What was deleted there comes again.
+  REQUIRE(RemoveTree(there + "/a b").ok());
+  CHECK(send() == std::vector<std::string>{"a b"});
+  CHECK(!FileMount::Read(there, here + "/none").ok());
+  REQUIRE(RemoveTree(*directory).ok());
 }
 
 TEST_CASE("hosts: what is noted of the hosts is read back") {

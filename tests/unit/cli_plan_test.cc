@@ -40,6 +40,23 @@ TEST_CASE("plan: rungs say how many trials would reach them") {
             "no cluster selected, so placement is unknown"));
 }
 
+TEST_CASE("plan: the kinds of machines of a cluster in a cloud are shown, and its setup") {
+  const auto spec = LoadCluster(
+      *ParseYaml("cluster_name: c\nprovider: {type: aws, region: eu-west-1}\nmax_workers: 3\n"
+                 "head_node: {InstanceType: m5.large}\nworker_nodes:\n  InstanceType: p3.2xlarge\n"
+                 "  ImageId: ami-1\n  InstanceMarketOptions: {SpotOptions: {MaxPrice: 1.5}}\n"
+                 "setup_commands: [pip install x]\n"
+                 "file_mounts: {/data: ./d}\n",
+                 "c.yaml"));
+  REQUIRE(spec.ok());
+  const std::string text = RenderPlan(PlanCluster(*spec, 8));
+  CHECK(Has(text, "cluster       c (provider aws, eu-west-1)"));
+  CHECK(Has(text, "head    the head  m5.large    -      on demand"));
+  CHECK(Has(text, "worker  0 to 3    p3.2xlarge  ami-1  spot, at most 1.5 per hour"));
+  CHECK(Has(text, "setup         pip install x"));
+  CHECK(Has(text, "file mount    ./d -> /data"));
+}
+
 TEST_CASE("plan: trials of several ranks are counted as the head places them") {
   auto nodes = Json::Parse(R"([
       {"name":"a","state":"READY","resources_total":{"cpu":10}},
