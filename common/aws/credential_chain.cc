@@ -126,8 +126,7 @@ absl::StatusOr<AwsCredentials> CredentialChain::Get(Millis now) {
   }
   if (current_.has_value() && !expired_ && now < current_->expires_at) {
     RT_LOG(kWarning) << "AWS credentials were not refreshed and expire at "
-                     << FormatTime(current_->expires_at) << ": "
-                     << MessageOf(found.status());
+                     << FormatTime(current_->expires_at) << ": " << MessageOf(found.status());
     return *current_;
   }
   if (!found.ok()) return found.status();
@@ -176,10 +175,10 @@ CredentialChain::Found CredentialChain::FromWebIdentity() {
   if (endpoint.empty())
     endpoint = "https://sts." + (region.empty() ? "" : region + ".") + "amazonaws.com";
   while (endpoint.ends_with('/')) endpoint.pop_back();
-  const std::string body = "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" +
-                           PercentEncode(role) + "&RoleSessionName=" +
-                           PercentEncode(session.empty() ? "rt-head" : session) +
-                           "&WebIdentityToken=" + PercentEncode(Trim(token));
+  const std::string body =
+      "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=" + PercentEncode(role) +
+      "&RoleSessionName=" + PercentEncode(session.empty() ? "rt-head" : session) +
+      "&WebIdentityToken=" + PercentEncode(Trim(token));
   auto answer = http_.Do({.method = "POST",
                           .url = endpoint + "/",
                           .headers = {{"Content-Type", "application/x-www-form-urlencoded"}},
@@ -188,9 +187,10 @@ CredentialChain::Found CredentialChain::FromWebIdentity() {
                           .answer_bytes_max = kAnswerBytesMax});
   if (!answer.ok()) return Annotate(answer.status(), "AWS credentials from the web identity");
   if (answer->status != 200)
-    return Refused("the web identity", "STS answers " + std::to_string(answer->status) + " " +
-                                           XmlText(answer->body, "Code") + ": " +
-                                           EscapeControl(XmlText(answer->body, "Message")),
+    return Refused("the web identity",
+                   "STS answers " + std::to_string(answer->status) + " " +
+                       XmlText(answer->body, "Code") + ": " +
+                       EscapeControl(XmlText(answer->body, "Message")),
                    "check AWS_ROLE_ARN and the trust policy of the role");
   AwsCredentials credentials{.access_key_id = XmlText(answer->body, "AccessKeyId"),
                              .secret_access_key = XmlText(answer->body, "SecretAccessKey"),
@@ -218,14 +218,16 @@ CredentialChain::Found CredentialChain::FromProcess(const std::string& command) 
 
 CredentialChain::Found CredentialChain::FromContainer() {
   const std::string relative = Value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-  std::string url = relative.empty() ? Value("AWS_CONTAINER_CREDENTIALS_FULL_URI")
-                                     : kContainerHost + relative;
+  std::string url =
+      relative.empty() ? Value("AWS_CONTAINER_CREDENTIALS_FULL_URI") : kContainerHost + relative;
   if (url.empty()) return std::nullopt;
   if (!IsLocalHost(url))
     return Refused("the container",
                    "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither https nor local");
-  HttpRequest request{.url = url, .timeout = 5 * kMetadataDeadline,
-                      .answer_bytes_max = kAnswerBytesMax, .direct = true};
+  HttpRequest request{.url = url,
+                      .timeout = 5 * kMetadataDeadline,
+                      .answer_bytes_max = kAnswerBytesMax,
+                      .direct = true};
   std::string token = Value("AWS_CONTAINER_AUTHORIZATION_TOKEN");
   if (std::string file = Value("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); !file.empty()) {
     RT_ASSIGN_OR_RETURN(token, ReadFile(file, kAnswerBytesMax));
@@ -245,9 +247,13 @@ CredentialChain::Found CredentialChain::FromMachine() {
   while (host.ends_with('/')) host.pop_back();
   auto call = [&](std::string method, const std::string& path,
                   std::vector<std::pair<std::string, std::string>> headers) {
-    return http_.Do({.method = std::move(method), .url = host + path, .headers = std::move(headers),
-                     .connect_timeout = kMetadataDeadline, .timeout = kMetadataDeadline,
-                     .answer_bytes_max = kAnswerBytesMax, .direct = true});
+    return http_.Do({.method = std::move(method),
+                     .url = host + path,
+                     .headers = std::move(headers),
+                     .connect_timeout = kMetadataDeadline,
+                     .timeout = kMetadataDeadline,
+                     .answer_bytes_max = kAnswerBytesMax,
+                     .direct = true});
   };
   auto token =
       call("PUT", "/latest/api/token", {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
@@ -263,8 +269,8 @@ CredentialChain::Found CredentialChain::FromMachine() {
   if (role->status != 200 || name.empty())
     return Refused("the machine",
                    "IMDSv2 answers " + std::to_string(role->status) + " for its role");
-  auto answer = call("GET", folder + PercentEncode(name),
-                     {{"X-aws-ec2-metadata-token", token->body}});
+  auto answer =
+      call("GET", folder + PercentEncode(name), {{"X-aws-ec2-metadata-token", token->body}});
   if (!answer.ok()) return Annotate(answer.status(), "AWS credentials from the machine");
   if (answer->status != 200)
     return Refused("the machine", "IMDSv2 answers " + std::to_string(answer->status) +

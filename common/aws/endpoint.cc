@@ -29,8 +29,8 @@ absl::StatusOr<AwsEndpoint> FindAwsEndpoint(const AwsEndpointAsk& ask,
     return profile[setting].empty() ? std::string(otherwise) : profile[setting];
   };
   AwsEndpoint endpoint;
-  endpoint.region = first(ask.region, {"AWS_REGION", "AWS_DEFAULT_REGION"}, "region",
-                          ask.region_otherwise);
+  endpoint.region =
+      first(ask.region, {"AWS_REGION", "AWS_DEFAULT_REGION"}, "region", ask.region_otherwise);
   if (!IsRegion(endpoint.region))
     return Invalid("'" + Excerpt(endpoint.region) + "' is not the name of a region",
                    "write it as us-west-2");

@@ -56,8 +56,8 @@ Sections ParseAwsFile(std::string_view text) {
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ReadAwsProfile(const Environment& environment) {
-  RT_ASSIGN_OR_RETURN(Sections secrets, ReadSections(environment, "AWS_SHARED_CREDENTIALS_FILE",
-                                                     "credentials"));
+  RT_ASSIGN_OR_RETURN(Sections secrets,
+                      ReadSections(environment, "AWS_SHARED_CREDENTIALS_FILE", "credentials"));
   RT_ASSIGN_OR_RETURN(Sections config, ReadSections(environment, "AWS_CONFIG_FILE", "config"));
   const std::string name = ProfileName(environment);
   std::map<std::string, std::string> profile = secrets[name];
@@ -81,14 +81,16 @@ CredentialChain::Found CredentialChain::FromProfile() {
   if (!credentials.access_key_id.empty() && !credentials.secret_access_key.empty())
     return credentials;
   if (!credentials.access_key_id.empty() || !credentials.secret_access_key.empty())
-    return absl::PermissionDeniedError(ToAbsl("AWS credentials from " + what +
-                                              ": half of the key is missing"));
+    return absl::PermissionDeniedError(
+        ToAbsl("AWS credentials from " + what + ": half of the key is missing"));
   if (const std::string& command = profile["credential_process"]; !command.empty())
     return FromProcess(command);
   for (const char* key : {"sso_session", "sso_start_url", "role_arn"})
     if (!profile[key].empty())
-      return WithHint(absl::UnimplementedError(ToAbsl("AWS credentials from " + what + ": rt does "
-                                                      "not know " + key)),
+      return WithHint(absl::UnimplementedError(ToAbsl("AWS credentials from " + what +
+                                                      ": rt does "
+                                                      "not know " +
+                                                      key)),
                       "let the AWS client fetch them: credential_process = aws configure "
                       "export-credentials --profile NAME --format process");
   return std::nullopt;

@@ -109,19 +109,19 @@ std::vector<std::pair<std::string, std::string>> SignRequest(const SignedRequest
     names.push_back(name);
   }
   const std::string signed_names = Join(names, ";");
-  const std::string canonical_request =
-      request.method + "\n" + PercentEncode(request.path, true) + "\n" + CanonicalQuery(request) +
-      "\n" + lines + "\n" + signed_names + "\n" + request.payload_hash;
+  const std::string canonical_request = request.method + "\n" + PercentEncode(request.path, true) +
+                                        "\n" + CanonicalQuery(request) + "\n" + lines + "\n" +
+                                        signed_names + "\n" + request.payload_hash;
 
   const std::string credential_scope =
       day + "/" + scope.region + "/" + scope.service + "/aws4_request";
-  const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + credential_scope + "\n" +
-                              Sha256Hex(canonical_request);
+  const std::string to_sign =
+      "AWS4-HMAC-SHA256\n" + time + "\n" + credential_scope + "\n" + Sha256Hex(canonical_request);
   std::string key = "AWS4" + credentials.secret_access_key;
   for (const std::string& part : {day, scope.region, scope.service, std::string("aws4_request")})
     key = Hmac(key, part);
-  headers.emplace_back("Authorization", "AWS4-HMAC-SHA256 Credential=" +
-                                            credentials.access_key_id + "/" + credential_scope +
+  headers.emplace_back("Authorization", "AWS4-HMAC-SHA256 Credential=" + credentials.access_key_id +
+                                            "/" + credential_scope +
                                             ", SignedHeaders=" + signed_names +
                                             ", Signature=" + ToHex(Hmac(key, to_sign)));
   return headers;

@@ -22,9 +22,9 @@ struct AwsCredentials {
 struct SignedRequest {
   std::string method = "GET";
   std::string host;  // As the Host header has it: with the port unless it is the scheme's own.
-  std::string path = "/";                                     // Not yet encoded.
-  std::vector<std::pair<std::string, std::string>> query;     // Not yet encoded.
-  std::vector<std::pair<std::string, std::string>> headers;   // All of them are signed.
+  std::string path = "/";                                    // Not yet encoded.
+  std::vector<std::pair<std::string, std::string>> query;    // Not yet encoded.
+  std::vector<std::pair<std::string, std::string>> headers;  // All of them are signed.
   std::string payload_hash;  // Hex SHA-256 of the body, or kUnsignedPayload.
 };
 inline constexpr char kUnsignedPayload[] = "UNSIGNED-PAYLOAD";

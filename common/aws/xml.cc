@@ -9,7 +9,7 @@ struct Entity {
   std::string_view name;
   char value;
 };
-constexpr Entity kEntities[] = {{"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&quot;", '"'},
+constexpr Entity kEntities[] = {{"&lt;", '<'},    {"&gt;", '>'},  {"&amp;", '&'}, {"&quot;", '"'},
                                 {"&apos;", '\''}, {"&#34;", '"'}, {"&#39;", '\''}};
 
 std::string Unescaped(std::string_view text) {
@@ -60,8 +60,8 @@ std::string XmlText(std::string_view text, std::string_view name) {
 std::string PercentDecode(std::string_view text) {
   std::string plain;
   for (size_t at = 0; at < text.size(); ++at) {
-    auto byte = text[at] == '%' && at + 2 < text.size() ? FromHex(text.substr(at + 1, 2))
-                                                            : std::nullopt;
+    auto byte =
+        text[at] == '%' && at + 2 < text.size() ? FromHex(text.substr(at + 1, 2)) : std::nullopt;
     if (byte.has_value() && byte->size() == 1) {
       plain += *byte;
       at += 2;

@@ -1,6 +1,6 @@
 // An XML answer of AWS as a tree of values: elements by name, the text of the leaves. Attributes,
-// comments, processing instructions and document types are left out, so no entity is ever defined or
-// expanded. Pure. An answer that is cut off, too large, too deep or of too many elements is an
+// comments, processing instructions and document types are left out, so no entity is ever defined
+// or expanded. Pure. An answer that is cut off, too large, too deep or of too many elements is an
 // error.
 #pragma once
 

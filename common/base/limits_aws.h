@@ -20,7 +20,8 @@ inline constexpr Millis kEc2Timeout = 20'000;
 // head's io pool waits meanwhile. The reconciler asks again later.
 inline constexpr int kEc2CallsMax = 5;
 inline constexpr Millis kEc2RepeatMax = 45'000;
-// Between two of them, with full jitter: EC2's buckets are refilled with some 2 to 20 tokens a second.
+// Between two of them, with full jitter: EC2's buckets are refilled with some 2 to 20 tokens a
+// second.
 inline constexpr Millis kEc2BackoffFirst = 400;
 inline constexpr Millis kEc2BackoffMax = 8'000;
 // Pages of one list: at 1 000 instances each, more than a cluster may have.

@@ -95,9 +95,9 @@ absl::StatusOr<S3Location> ParseS3Location(std::string_view url, std::string_vie
       !CheckObjectKey(location.bucket).ok())
     return Invalid("'" + EscapeControl(location.bucket) + "' is no name of a bucket", kHint);
   if (!location.prefix.empty()) RT_RETURN_IF_ERROR(CheckObjectKey(location.prefix));
-  RT_ASSIGN_OR_RETURN(AwsEndpoint found,
-                      FindAwsEndpoint({.service = "S3", .url = endpoint, .region = region},
-                                      environment));
+  RT_ASSIGN_OR_RETURN(
+      AwsEndpoint found,
+      FindAwsEndpoint({.service = "S3", .url = endpoint, .region = region}, environment));
   location.region = std::move(found.region);
   location.endpoint = std::move(found.url);
   return location;

@@ -28,7 +28,6 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import make_server
 
 REGION = "us-west-2"
-NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 ERROR = ("<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors>"
          "<RequestID>r</RequestID></Response>")
 # Faults that a client has to live through by itself, drawn when `noise` is set.
@@ -37,8 +36,8 @@ NOISE = ["throttle", "internal", "lost", "cut"]
 
 class Faults:
     """What is wrong at the moment. `capacity`: machines by "zone/type/market", or "*" for all;
-    `next`: faults of the next calls of an action; `noise`: so many of 100 calls fail; `lag_s`: lists
-    show what was so long ago."""
+    `next`: faults of the next calls of an action; `noise`: so many of 100 calls fail; `lag_s`:
+    lists show what was so long ago."""
 
     def __init__(self) -> None:
         self.capacity: dict[str, int] = {}
@@ -85,7 +84,7 @@ class Ec2Layer:
                 return self.refuse(start, 400, code)
             status, headers, answer = self.handle(environment, body, form)
         if fault == "slow":
-            time.sleep(1.5)
+            time.sleep(1.0)
         if fault == "lost":  # Carried out, and answered by a broken gateway.
             status, headers, answer = "502 Bad Gateway", [("Content-Type", "text/html")], b"<html>"
         if fault == "cut":
@@ -139,7 +138,8 @@ class Ec2Layer:
                 return "200 OK", headers, answer
             return "400 Bad", headers, ERROR.format("IdempotentParameterMismatch", "").encode()
         cluster = tag_of(form, "rt-cluster-id")
-        place = "/".join([self.zones.get(form.get("SubnetId", ""), "?"), form.get("InstanceType", "?"),
+        place = "/".join([self.zones.get(form.get("SubnetId", ""), "?"),
+                          form.get("InstanceType", "?"),
                           form.get("InstanceMarketOptions.MarketType", "on-demand")])
         for key, most in self.faults.capacity.items():
             there = sum(1 for instance, (owner, where) in self.places.items()
@@ -148,7 +148,7 @@ class Ec2Layer:
                 return "500 No", headers, ERROR.format("InsufficientInstanceCapacity", "").encode()
         status, headers, answer = self.ask_moto(environment, body)
         if status.startswith("200"):
-            instance = ElementTree.fromstring(answer).find(f".//{{{NAMESPACE}}}instanceId").text
+            instance = ElementTree.fromstring(answer).find(".//{*}instanceId").text
             self.tokens[token] = (body.decode(), answer)
             self.places[instance] = (cluster, place)
             self.made[instance] = time.monotonic()
@@ -158,15 +158,14 @@ class Ec2Layer:
         """Without what was made, and with what was there, `lag_s` ago."""
         then = time.monotonic() - self.faults.lag_s
         root = ElementTree.fromstring(answer)
-        for instances in root.iter(f"{{{NAMESPACE}}}instancesSet"):
+        for instances in root.findall(".//{*}instancesSet"):
             for item in list(instances):
-                name = item.find(f"{{{NAMESPACE}}}instanceId").text
-                state = item.find(f"{{{NAMESPACE}}}instanceState/{{{NAMESPACE}}}name")
+                name = item.find("{*}instanceId").text
+                state = item.find("{*}instanceState/{*}name")
                 if self.made.get(name, 0) > then:
                     instances.remove(item)
                 elif self.gone.get(name, 0) > then and state is not None:
                     state.text = "running"
-        ElementTree.register_namespace("", NAMESPACE)
         return ElementTree.tostring(root)
 
 

@@ -52,8 +52,8 @@ FakeHttp::Answer Machine(std::string keys) {
 
 TEST_CASE("credentials: explicit ones go before the environment's") {
   HttpClient http;
-  const Environment environment = With({{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"},
-                                        {"AWS_SESSION_TOKEN", "T"}});
+  const Environment environment = With(
+      {{"AWS_ACCESS_KEY_ID", "A"}, {"AWS_SECRET_ACCESS_KEY", "S"}, {"AWS_SESSION_TOKEN", "T"}});
   CredentialChain chain(http, environment);
   CHECK(chain.Get(kNow)->access_key_id == "A");
   CHECK(chain.Get(kNow)->session_token == "T");
@@ -103,8 +103,8 @@ TEST_CASE("credentials: a credential_process is run without a shell, also when i
   Home home;
   home.Write("program", std::string("#!/bin/sh\necho \"warning: $1\" >&2\necho '") + kKeys + "'\n");
   REQUIRE(::chmod((home.path + "/program").c_str(), 0700) == 0);
-  home.Write(".aws/config", "[default]\ncredential_process = " + home.path +
-                                "/program \"one ; two $(three)\"\n");
+  home.Write(".aws/config",
+             "[default]\ncredential_process = " + home.path + "/program \"one ; two $(three)\"\n");
   HttpClient http;
   CredentialChain chain(http, With({{"HOME", home.path}}));
   CHECK(chain.Get(kNow)->access_key_id == "AKID");
@@ -133,15 +133,18 @@ TEST_CASE("credentials: a web identity is changed for keys at STS") {
     if (request.body.find("WebIdentityToken=the.jwt&") == std::string::npos &&
         !request.body.ends_with("WebIdentityToken=the.jwt")) {
       response.status = 400;
-      response.set_content("<ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>no"
-                           "</Message></Error></ErrorResponse>", "text/xml");
+      response.set_content(
+          "<ErrorResponse><Error><Code>InvalidIdentityToken</Code><Message>no"
+          "</Message></Error></ErrorResponse>",
+          "text/xml");
       return;
     }
     response.set_content(
         "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>"
         "<SessionToken>s&amp;t</SessionToken><SecretAccessKey>k</SecretAccessKey>"
         "<Expiration>2023-11-15T04:13:20Z</Expiration><AccessKeyId>W</AccessKeyId></Credentials>"
-        "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>", "text/xml");
+        "</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>",
+        "text/xml");
   });
   Environment environment = With({{"AWS_WEB_IDENTITY_TOKEN_FILE", home.path + "/token"},
                                   {"AWS_ROLE_ARN", "arn:aws:iam::1:role/x"},
@@ -186,8 +189,8 @@ TEST_CASE("credentials: the container's endpoint, with its token, and no strange
 TEST_CASE("credentials: the machine's role, asked for anew before it expires and when refused") {
   FakeHttp machine(Machine(kKeys));
   HttpClient http;
-  CredentialChain chain(http, {{"HOME", "/nonexistent"},
-                               {"AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.url() + "/"}});
+  CredentialChain chain(
+      http, {{"HOME", "/nonexistent"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.url() + "/"}});
   REQUIRE(chain.Get(kNow).ok());
   CHECK(chain.Get(kNow)->access_key_id == "AKID");
   CHECK(machine.requests().size() == 3);  // Token, role, keys; then from memory.
@@ -207,8 +210,8 @@ TEST_CASE("credentials: those that still hold are used on while a refresh fails"
     Machine(keys)(request, response);
   });
   HttpClient http;
-  CredentialChain chain(http, {{"HOME", "/nonexistent"},
-                               {"AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.url()}});
+  CredentialChain chain(
+      http, {{"HOME", "/nonexistent"}, {"AWS_EC2_METADATA_SERVICE_ENDPOINT", machine.url()}});
   const Millis expires_at = chain.Get(kNow)->expires_at;
   keys = "{}";
   CHECK(chain.Get(expires_at - 1'000)->access_key_id == "AKID");

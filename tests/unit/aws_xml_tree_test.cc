@@ -1,8 +1,7 @@
-#include "common/aws/xml_tree.h"
-
 #include <catch2/catch.hpp>
 
 #include "common/aws/endpoint.h"
+#include "common/aws/xml_tree.h"
 #include "common/base/status.h"
 
 using namespace rt;
@@ -49,9 +48,9 @@ TEST_CASE("xml tree: an answer that was cut off is an error, wherever the cut is
 }
 
 TEST_CASE("xml tree: a document type defines no entity") {
-  const auto root = ParseXml(
-      R"(<!DOCTYPE a [<!ENTITY lol "lol"><!ENTITY x SYSTEM "file:///etc/passwd">)"
-      R"(<!ENTITY lol2 "&lol;&lol;&lol;">]><a><b>&lol2;</b><c>&x;</c></a>)");
+  const auto root =
+      ParseXml(R"(<!DOCTYPE a [<!ENTITY lol "lol"><!ENTITY x SYSTEM "file:///etc/passwd">)"
+               R"(<!ENTITY lol2 "&lol;&lol;&lol;">]><a><b>&lol2;</b><c>&x;</c></a>)");
   REQUIRE(root.ok());
   CHECK(root->Text("b") == "&lol2;");
   CHECK(root->Text("c") == "&x;");

@@ -80,8 +80,7 @@ TEST_CASE("ec2 client: throttling, errors of the service and cut answers are ask
     CHECK(ec2.client.Call("DescribeVpcs", {}).ok());
     CHECK(calls == 4);
     REQUIRE(ec2.waits.size() == 3);
-    for (size_t i = 0; i < 3; ++i)
-      CHECK(ec2.waits[i] < limits::kEc2BackoffFirst << i);
+    for (size_t i = 0; i < 3; ++i) CHECK(ec2.waits[i] < limits::kEc2BackoffFirst << i);
     const auto requests = ec2.server.requests();
     CHECK(requests[0].body == requests[3].body);  // Token included: it makes nothing twice.
   }
@@ -99,9 +98,8 @@ TEST_CASE("ec2 client: an end to repeating, and then nobody knows") {
 TEST_CASE("ec2 client: what can never succeed is asked once") {
   for (const char* code : {"InvalidParameterValue", "InsufficientInstanceCapacity",
                            "VcpuLimitExceeded", "UnauthorizedOperation"}) {
-    Ec2 ec2([&](const httplib::Request&, httplib::Response& response) {
-      Refuse(response, 400, code);
-    });
+    Ec2 ec2(
+        [&](const httplib::Request&, httplib::Response& response) { Refuse(response, 400, code); });
     const absl::Status status = ec2.client.Call("RunInstances", {}).status();
     CHECK(Ec2CodeOf(status) == code);
     CHECK(ec2.server.requests().size() == 1);
@@ -110,8 +108,8 @@ TEST_CASE("ec2 client: what can never succeed is asked once") {
 
 TEST_CASE("ec2 client: errors have their class") {
   using E = ProviderError;
-  for (const char* code : {"InsufficientInstanceCapacity", "SpotMaxPriceTooLow",
-                           "InsufficientFreeAddressesInSubnet"})
+  for (const char* code :
+       {"InsufficientInstanceCapacity", "SpotMaxPriceTooLow", "InsufficientFreeAddressesInSubnet"})
     CHECK(ClassOf(code) == E::kCapacity);
   CHECK(ClassOf("InsufficientInstanceCapacity", 500) == E::kCapacity);
   for (const char* code : {"VcpuLimitExceeded", "InstanceLimitExceeded",
@@ -162,9 +160,9 @@ TEST_CASE("ec2 client: a list is read to its last page") {
   Ec2 ec2([](const httplib::Request& request, httplib::Response& response) {
     const std::string token = request.get_param_value("NextToken");
     const std::string next = token.empty() ? "t&amp;1" : token == "t&1" ? "t2" : "";
-    response.set_content("<R><set><item><id>" + token + "</id></item></set><nextToken>" + next +
-                             "</nextToken></R>",
-                         "text/xml");
+    response.set_content(
+        "<R><set><item><id>" + token + "</id></item></set><nextToken>" + next + "</nextToken></R>",
+        "text/xml");
   });
   Ec2Parameters parameters;
   AddEc2Filter(parameters, "a", {"1", "2"});

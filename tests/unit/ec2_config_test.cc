@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <algorithm>
+#include <catch2/catch.hpp>
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -59,7 +59,7 @@ provider:
   type: aws
   region: us-west-2
   availability_zone: us-west-2b,us-west-2a
-  security_group: {GroupName: mine, IpPermissions: [{IpProtocol: tcp, FromPort: 22, ToPort: 22, IpRanges: [{CidrIp: 10.0.0.0/8}]}]}
+  security_group: {GroupName: mine, IpPermissions: [{IpProtocol: tcp, FromPort: 22, ToPort: 22}]}
 head_node_type: head
 available_node_types:
   head:
@@ -110,7 +110,10 @@ BlockDeviceMappings:
 IamInstanceProfile: {Arn: "arn:aws:iam::1:instance-profile/x"}
 SecurityGroupIds: [sg-1, sg-2]
 NetworkInterfaces:
-  - {DeviceIndex: 0, AssociatePublicIpAddress: false, Groups: [sg-3], Ipv6Addresses: [{Ipv6Address: "::1"}]}
+  - DeviceIndex: 0
+    AssociatePublicIpAddress: false
+    Groups: [sg-3]
+    Ipv6Addresses: [{Ipv6Address: "::1"}]
 TagSpecifications:
   - {ResourceType: instance, Tags: [{Key: a, Value: b}, {Key: c, Value: "d=e&f"}]}
 MetadataOptions: {HttpTokens: required}
@@ -199,7 +202,8 @@ TEST_CASE("ec2 run: with interfaces of the file, subnet and groups are in them")
 }
 
 TEST_CASE("ec2 ladder: every zone, then the next type, and on demand at last") {
-  const Ec2Pool pool = PoolOf("{InstanceType: a}", "spot: {fallback: on_demand, instance_types: [b, a]}");
+  const Ec2Pool pool =
+      PoolOf("{InstanceType: a}", "spot: {fallback: on_demand, instance_types: [b, a]}");
   const std::vector<Ec2Subnet> subnets = {{"s1", "za", "v"}, {"s2", "zb", "v"}};
   std::string steps;
   for (const LadderStep& step : LadderOf(pool, subnets)) steps += Describe(step) + "\n";
@@ -250,8 +254,8 @@ TEST_CASE("aws file: a mistake is named with its line and column") {
     return text.replace(at, from.size(), to);
   };
   CHECK(Fault(kArticle).empty());
-  CHECK(Fault(edited(kArticle, "worker_nodes: {\n    InstanceType", "worker_nodes: {\n    InstancTyp"))
-            .starts_with("10:"));
+  const std::string worker = "worker_nodes: {\n    Instanc";
+  CHECK(Fault(edited(kArticle, worker + "eType", worker + "Typ")).starts_with("10:"));
   CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).find("KeyName") !=
         std::string::npos);
   CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).starts_with("18:"));
@@ -266,9 +270,7 @@ TEST_CASE("aws file: a mistake is named with its line and column") {
 }
 
 TEST_CASE("aws setup: a head does not start with a configuration that can never work") {
-  auto fault = [](Json provider) {
-    return MessageOf(ReadAwsSetup(provider).status());
-  };
+  auto fault = [](Json provider) { return MessageOf(ReadAwsSetup(provider).status()); };
   Json good = ReadAwsFile(Yaml(kNewForm))->provider;
   CHECK(fault(good).empty());
   good.Set("tags", Json::MakeObject({{"rt-machine", "1"}}));

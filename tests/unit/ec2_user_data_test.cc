@@ -1,11 +1,10 @@
-#include "common/provider/aws/user_data.h"
-
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/base/limits_aws.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/provider/aws/user_data.h"
 #include "common/run/files.h"
 #include "common/run/subprocess.h"
 #include "tests/temp_dir.h"
@@ -16,7 +15,7 @@ namespace {
 
 constexpr char kHostile[] = "$(touch pwned) `touch pwned`'\";touch pwned #\nRT_BOOT\ntouch pwned\n";
 
-// The script with its directories below `root`, and programs of the machine that note what they get.
+// The script with its directories below `root`, and programs that note what they get.
 struct Machine {
   TempDir temporary{"user-data"};
   const std::string& root = temporary.path();
@@ -27,13 +26,13 @@ struct Machine {
     Tool("rt-worker", "for a in \"$@\"; do printf '%s\\0' \"$a\"; done >" + root + "/argv");
   }
   void Tool(const std::string& name, const std::string& body) {
-    REQUIRE(WriteFileAtomic(root + "/tools/" + name, "#!/bin/sh\n" + body + "\n", {.mode = 0755})
-                .ok());
+    REQUIRE(
+        WriteFileAtomic(root + "/tools/" + name, "#!/bin/sh\n" + body + "\n", {.mode = 0755}).ok());
   }
   void Boot(const WorkerBoot& boot) {
     std::string script = *WorkerUserData(boot);
-    for (const char* directory : {"/run/rt-boot", "/opt/rt", "/var/lib/rt-worker",
-                                  "/var/log/rt-worker.log"}) {
+    for (const char* directory :
+         {"/run/rt-boot", "/opt/rt", "/var/lib/rt-worker", "/var/log/rt-worker.log"}) {
       const std::string at = "=" + std::string(directory) + "\n";
       const size_t found = script.find(at);
       REQUIRE(found != std::string::npos);
@@ -45,8 +44,7 @@ struct Machine {
     std::filesystem::create_directories(root + "/var/log");
     REQUIRE(WriteFileAtomic(root + "/boot.sh", script).ok());
     const std::vector<std::string> env = {"PATH=" + root + "/tools:/usr/bin:/bin"};
-    const auto done =
-        RunProgram({.argv = {"/bin/sh", root + "/boot.sh"}, .env = env}, "", 60'000);
+    const auto done = RunProgram({.argv = {"/bin/sh", root + "/boot.sh"}, .env = env}, "", 60'000);
     REQUIRE(done.ok());
   }
   std::vector<std::string> Argv() const {

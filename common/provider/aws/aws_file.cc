@@ -86,12 +86,13 @@ absl::StatusOr<AwsFile> ReadAwsFile(const Json& cluster) {
     if (const Json* value = provider->Find(key); value != nullptr && !value->is_null())
       file.provider.Set(key, *value);
   if (provider->GetBool("cache_stopped_nodes"))
-    file.warnings.emplace_back("cache_stopped_nodes is ignored: machines are terminated, so that "
-                               "nothing is paid for");
+    file.warnings.emplace_back(
+        "cache_stopped_nodes is ignored: machines are terminated, so that "
+        "nothing is paid for");
   file.provider.Set("cluster_name", cluster.GetString("cluster_name", "default"));
   const Json* auth = cluster.Find("auth");
-  file.provider.Set("user", auth == nullptr ? kDefaultUser
-                                            : auth->GetString("ssh_user", kDefaultUser));
+  file.provider.Set("user",
+                    auth == nullptr ? kDefaultUser : auth->GetString("ssh_user", kDefaultUser));
 
   const std::map<std::string, FoundType> types = TypesOf(cluster);
   const std::string head = cluster.GetString("head_node_type", kOldHead);

@@ -1,6 +1,6 @@
-// The cluster YAML of a cluster on EC2 as the head's configuration takes it: Ray's keys, the old form
-// (`worker_nodes`) and the new one (`available_node_types`). Pure. Errors carry the path of the value
-// as their position's file: YamlDocument::At makes file, line and column of it.
+// The cluster YAML of a cluster on EC2 as the head's configuration takes it: Ray's keys, the old
+// form (`worker_nodes`) and the new one (`available_node_types`). Pure. Errors carry the path of
+// the value as their position's file: YamlDocument::At makes file, line and column of it.
 #pragma once
 
 #include <optional>

@@ -83,9 +83,9 @@ absl::Status ReadGroup(const Json& group, Ec2NetworkSpec& network) {
   if (permissions == nullptr || permissions->is_null()) return absl::OkStatus();
   if (!permissions->is_array()) return InvalidAt(at + "/IpPermissions", "must be a list");
   for (size_t i = 0; i < permissions->array().size(); ++i)
-    RT_RETURN_IF_ERROR(FlattenForEc2(permissions->array()[i],
-                                     at + "/IpPermissions/" + std::to_string(i))
-                           .status());
+    RT_RETURN_IF_ERROR(
+        FlattenForEc2(permissions->array()[i], at + "/IpPermissions/" + std::to_string(i))
+            .status());
   network.ingress = *permissions;
   return absl::OkStatus();
 }
@@ -93,8 +93,8 @@ absl::Status ReadGroup(const Json& group, Ec2NetworkSpec& network) {
 absl::Status ReadPrograms(const Json& programs, Ec2Programs& read) {
   RT_RETURN_IF_ERROR(CheckKeys(programs, {"url", "sha256"}, "provider/programs"));
   read = {programs.GetString("url"), programs.GetString("sha256")};
-  const bool is_digest =
-      read.sha256.size() == 64 && read.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool is_digest = read.sha256.size() == 64 &&
+                         read.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!read.url.starts_with("https://") && !read.url.starts_with("http://"))
     return InvalidAt("provider/programs/url", "must be an http or https address");
   if (!is_digest)

@@ -53,11 +53,10 @@ bool MayBeRepeated(const absl::Status& status) {
 
 Ec2Client::Ec2Client(HttpClient& http, CredentialChain& credentials, AwsEndpoint endpoint,
                      Options options)
-    : http_(http),
-      credentials_(credentials),
-      endpoint_(std::move(endpoint)),
-      options_{options.timeout, options.clock ? std::move(options.clock) : WallClock,
-               options.sleep ? std::move(options.sleep) : SleepFor},
+    : http_(http), credentials_(credentials),
+      endpoint_(std::move(endpoint)), options_{options.timeout,
+                                               options.clock ? std::move(options.clock) : WallClock,
+                                               options.sleep ? std::move(options.sleep) : SleepFor},
       rng_(std::stoull(RandomHex(8), nullptr, 16)) {}
 
 absl::StatusOr<HttpAnswer> Ec2Client::Send(const std::string& body) {
@@ -78,14 +77,14 @@ absl::StatusOr<HttpAnswer> Ec2Client::Send(const std::string& body) {
                         .host = HostOfUrl(url),
                         .headers = {{"Content-Type", kContentType}},
                         .payload_hash = Sha256Hex(body)};
-  return http_.Do({.method = "POST",
-                   .url = url + "/",
-                   .headers = SignRequest(
-                       request, {.region = endpoint_.region, .service = "ec2", .at = now},
-                       *credentials),
-                   .body = body,
-                   .timeout = options_.timeout,
-                   .answer_bytes_max = static_cast<Bytes>(limits::kXmlBytesMax)});
+  return http_.Do(
+      {.method = "POST",
+       .url = url + "/",
+       .headers = SignRequest(request, {.region = endpoint_.region, .service = "ec2", .at = now},
+                              *credentials),
+       .body = body,
+       .timeout = options_.timeout,
+       .answer_bytes_max = static_cast<Bytes>(limits::kXmlBytesMax)});
 }
 
 // Whether something was changed that may make the same call succeed.
@@ -93,8 +92,9 @@ bool Ec2Client::Heal(const std::string& code, const HttpAnswer& answer) {
   const Millis theirs = ParseHttpDate(answer.Header("date"));
   std::lock_guard lock(mutex_);
   const Millis skew = theirs == 0 ? skew_ : theirs - options_.clock();
-  const bool is_refused = answer.status == 401 || answer.status == 403 || code == "RequestExpired" ||
-                          code == "AuthFailure" || code == "SignatureDoesNotMatch";
+  const bool is_refused = answer.status == 401 || answer.status == 403 ||
+                          code == "RequestExpired" || code == "AuthFailure" ||
+                          code == "SignatureDoesNotMatch";
   if (is_refused && std::abs(skew - skew_) > kSkewMax) {
     RT_LOG(kWarning) << "this machine's clock is " << -skew / 1000
                      << " s ahead of EC2's: requests are signed with its time";
@@ -139,8 +139,8 @@ absl::StatusOr<XmlNode> Ec2Client::Call(const std::string& action,
       }
       status = MakeEc2Error(action, answer->status, error.code, error.message);
     }
-    const bool is_last = failures + 1 >= limits::kEc2CallsMax ||
-                         SteadyClock() - begin > limits::kEc2RepeatMax;
+    const bool is_last =
+        failures + 1 >= limits::kEc2CallsMax || SteadyClock() - begin > limits::kEc2RepeatMax;
     if (!MayBeRepeated(status) || is_last) return status;
     Wait(failures);
   }

@@ -1,8 +1,9 @@
 // One signed call of EC2's Query API: parameters by name in, the XML answer as a tree out. What
 // heals by itself is repeated here, within the bounds of limits_aws.h: throttling and errors of the
-// service (with full jitter), connections that broke, answers that were lost, a clock that is wrong,
-// a session that expired. Every call that is made may therefore be carried out twice: RunInstances
-// has to carry a client token. Thread-safe; blocks. No secret and no parameter is logged.
+// service (with full jitter), connections that broke, answers that were lost, a clock that is
+// wrong, a session that expired. Every call that is made may therefore be carried out twice:
+// RunInstances has to carry a client token. Thread-safe; blocks. No secret and no parameter is
+// logged.
 #pragma once
 
 #include <functional>
@@ -30,8 +31,7 @@ class Ec2Client {
     std::function<Millis()> clock = nullptr;  // Milliseconds since 1970; absent: the wall clock.
     std::function<void(Millis)> sleep = nullptr;
   };
-  Ec2Client(HttpClient& http, CredentialChain& credentials, AwsEndpoint endpoint,
-            Options options);
+  Ec2Client(HttpClient& http, CredentialChain& credentials, AwsEndpoint endpoint, Options options);
   Ec2Client(HttpClient& http, CredentialChain& credentials, AwsEndpoint endpoint)
       : Ec2Client(http, credentials, std::move(endpoint), Options{}) {}
 

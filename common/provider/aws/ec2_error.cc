@@ -20,25 +20,41 @@ bool IsOneOf(std::string_view code, Codes codes) {
   return std::find(codes.begin(), codes.end(), code) != codes.end();
 }
 
-constexpr std::string_view kThrottled[] = {
-    "RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled",
-    "RequestThrottledException", "TooManyRequestsException", "EC2ThrottledException",
-    "BandwidthLimitExceeded", "PriorRequestNotComplete", "SlowDown"};
-constexpr std::string_view kCapacity[] = {
-    "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity",
-    "InsufficientReservedInstanceCapacity", "InsufficientFreeAddressesInSubnet",
-    "InsufficientAddressCapacity", "InsufficientVolumeCapacity", "ReservationCapacityExceeded",
-    "SpotMaxPriceTooLow", "Server.InsufficientInstanceCapacity", "CapacityNotAvailable"};
+constexpr std::string_view kThrottled[] = {"RequestLimitExceeded",      "Throttling",
+                                           "ThrottlingException",       "RequestThrottled",
+                                           "RequestThrottledException", "TooManyRequestsException",
+                                           "EC2ThrottledException",     "BandwidthLimitExceeded",
+                                           "PriorRequestNotComplete",   "SlowDown"};
+constexpr std::string_view kCapacity[] = {"InsufficientInstanceCapacity",
+                                          "InsufficientHostCapacity",
+                                          "InsufficientCapacity",
+                                          "InsufficientReservedInstanceCapacity",
+                                          "InsufficientFreeAddressesInSubnet",
+                                          "InsufficientAddressCapacity",
+                                          "InsufficientVolumeCapacity",
+                                          "ReservationCapacityExceeded",
+                                          "SpotMaxPriceTooLow",
+                                          "Server.InsufficientInstanceCapacity",
+                                          "CapacityNotAvailable"};
 // In this zone, or for spot; never anywhere when each step of the ladder says so.
 constexpr std::string_view kUnsupported[] = {"Unsupported", "UnsupportedHostConfiguration",
-                                "UnsupportedInstanceTypeOnAvailabilityZone"};
-constexpr std::string_view kCredentials[] = {
-    "AuthFailure", "UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "Blocked",
-    "ExpiredToken", "IncompleteSignature", "InvalidClientTokenId", "MissingAuthenticationToken",
-    "OptInRequired", "PendingVerification", "RequestExpired", "SignatureDoesNotMatch",
-    "UnrecognizedClientException"};
-constexpr std::string_view kLater[] = {"InternalError", "InternalFailure", "ServerInternal", "Unavailable",
-                          "ServiceUnavailable", "RequestTimeout"};
+                                             "UnsupportedInstanceTypeOnAvailabilityZone"};
+constexpr std::string_view kCredentials[] = {"AuthFailure",
+                                             "UnauthorizedOperation",
+                                             "AccessDenied",
+                                             "AccessDeniedException",
+                                             "Blocked",
+                                             "ExpiredToken",
+                                             "IncompleteSignature",
+                                             "InvalidClientTokenId",
+                                             "MissingAuthenticationToken",
+                                             "OptInRequired",
+                                             "PendingVerification",
+                                             "RequestExpired",
+                                             "SignatureDoesNotMatch",
+                                             "UnrecognizedClientException"};
+constexpr std::string_view kLater[] = {"InternalError", "InternalFailure",    "ServerInternal",
+                                       "Unavailable",   "ServiceUnavailable", "RequestTimeout"};
 
 bool IsQuota(std::string_view code) {
   return code.ends_with("LimitExceeded") || code == "MaxSpotInstanceCountExceeded" ||

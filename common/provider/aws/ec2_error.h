@@ -13,7 +13,7 @@ namespace rt {
 
 struct Ec2Meaning {
   ProviderError error = ProviderError::kBadConfiguration;
-  bool is_throttled = false;         // Nothing was done; the same call succeeds later.
+  bool is_throttled = false;          // Nothing was done; the same call succeeds later.
   bool may_be_had_elsewhere = false;  // In another zone, of another type, in the other market.
   bool is_credentials = false;        // The key, its rights or the account.
 };

@@ -51,14 +51,14 @@ Ec2Parameters Ids(const std::vector<std::string>& ids) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(
-    Ec2Client& client, const std::string& cluster_id, const std::vector<uint64_t>& machines) {
+absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(Ec2Client& client,
+                                                            const std::string& cluster_id,
+                                                            const std::vector<uint64_t>& machines) {
   Ec2Parameters parameters;
   AddEc2Filter(parameters, std::string("tag:") + kEc2ClusterTag, {cluster_id});
   std::vector<std::string> numbers;
   for (uint64_t machine : machines) numbers.push_back(std::to_string(machine));
-  if (!numbers.empty())
-    AddEc2Filter(parameters, std::string("tag:") + kEc2MachineTag, numbers);
+  if (!numbers.empty()) AddEc2Filter(parameters, std::string("tag:") + kEc2MachineTag, numbers);
   return Describe(client, parameters);
 }
 

@@ -32,6 +32,10 @@ bool IsStale(const absl::Status& status) {
          code == "InvalidSubnetID.NotFound";
 }
 
+bool Contains(const std::vector<std::string>& ids, const std::string& id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 class Ec2Provider final : public NodeProvider {
  public:
   explicit Ec2Provider(Ec2ProviderOptions options)
@@ -84,7 +88,11 @@ class Ec2Provider final : public NodeProvider {
   std::map<std::string, Place> places_;
   std::mutex mutex_;  // Guards what follows.
   std::map<uint64_t, Begun> begun_;
-  std::map<std::string, Millis> made_;  // Ids of which a list may not know yet, and since when.
+  struct Made {
+    std::string id;
+    Millis at = 0;
+  };
+  std::map<uint64_t, Made> made_;  // Of which a list may not know yet.
 };
 
 const Ec2Pool* Ec2Provider::PoolCalled(const std::string& name) const {
@@ -107,8 +115,7 @@ absl::StatusOr<Ec2Provider::Place> Ec2Provider::PlaceOf(const Ec2Pool& pool) {
   if (!has_image) {
     RT_ASSIGN_OR_RETURN(auto types, DescribeInstanceTypes(client_, pool.instance_types));
     RT_ASSIGN_OR_RETURN(
-        place.image,
-        FindDefaultImage(client_, types.at(pool.instance_types.front()).architecture));
+        place.image, FindDefaultImage(client_, types.at(pool.instance_types.front()).architecture));
   }
   return places_[pool.name] = std::move(place);
 }
@@ -146,14 +153,13 @@ absl::StatusOr<std::map<uint64_t, Ec2Instance>> Ec2Provider::Living(
     RT_RETURN_IF_ERROR(TerminateInstances(client_, doubles));
   }
   std::lock_guard lock(mutex_);
-  for (const auto& [number, instance] : living) made_.erase(instance.id);
+  for (const auto& [number, instance] : living) made_.erase(number);
   return living;
 }
 
 absl::StatusOr<std::string> Ec2Provider::UserDataOf(const Ec2Pool& pool,
                                                     const WantedMachine& machine) {
-  RT_ASSIGN_OR_RETURN(std::string token,
-                      options_.context.make_token(machine.number, machine.name));
+  RT_ASSIGN_OR_RETURN(std::string token, options_.context.make_token(machine.number, machine.name));
   return WorkerUserData({.head_address = options_.context.head_address_elsewhere,
                          .token = std::move(token),
                          .name = machine.name,
@@ -168,8 +174,7 @@ absl::StatusOr<Ec2Provider::Begun> Ec2Provider::Begin(const Ec2Pool& pool,
                                                       const WantedMachine& machine) {
   {
     std::lock_guard lock(mutex_);
-    if (const auto known = begun_.find(machine.number); known != begun_.end())
-      return known->second;
+    if (const auto known = begun_.find(machine.number); known != begun_.end()) return known->second;
   }
   Begun begun;
   RT_ASSIGN_OR_RETURN(begun.user_data, UserDataOf(pool, machine));
@@ -179,29 +184,27 @@ absl::StatusOr<Ec2Provider::Begun> Ec2Provider::Begin(const Ec2Pool& pool,
 // The instance that an earlier head has asked for under the same token: its words were others,
 // because they held another join token.
 absl::StatusOr<std::string> Ec2Provider::FoundByTag(uint64_t machine) {
-  RT_ASSIGN_OR_RETURN(
-      auto instances,
-      InstancesOfCluster(client_, options_.context.cluster_id, {machine}));
+  RT_ASSIGN_OR_RETURN(auto instances,
+                      InstancesOfCluster(client_, options_.context.cluster_id, {machine}));
   for (const bool living : {true, false})
     for (const Ec2Instance& instance : instances)
       if (instance.is_there() == living) return instance.id;
-  return absl::UnavailableError(ToAbsl("EC2 knows the token of machine " +
-                                       std::to_string(machine) + " and does not list it yet"));
+  return absl::UnavailableError(ToAbsl("EC2 knows the token of machine " + std::to_string(machine) +
+                                       " and does not list it yet"));
 }
 
 absl::StatusOr<std::string> Ec2Provider::Ask(const Launch& launch, const LadderStep& step,
                                              const WantedMachine& machine,
                                              const std::string& user_data) {
-  RT_ASSIGN_OR_RETURN(
-      const Ec2Parameters parameters,
-      ParametersOf({.pool = &launch.pool,
-                    .step = step,
-                    .image = launch.place.image,
-                    .group = launch.place.group,
-                    .client_token =
-                        Ec2ClientToken(options_.context.cluster_id, machine.number, step),
-                    .user_data = user_data,
-                    .tags = TagsOf(launch.pool, machine.number)}));
+  RT_ASSIGN_OR_RETURN(const Ec2Parameters parameters,
+                      ParametersOf({.pool = &launch.pool,
+                                    .step = step,
+                                    .image = launch.place.image,
+                                    .group = launch.place.group,
+                                    .client_token = Ec2ClientToken(options_.context.cluster_id,
+                                                                   machine.number, step),
+                                    .user_data = user_data,
+                                    .tags = TagsOf(launch.pool, machine.number)}));
   const absl::StatusOr<XmlNode> answer = client_.Call("RunInstances", parameters);
   if (Ec2CodeOf(answer.status()) == kTokenWithOtherParameters) return FoundByTag(machine.number);
   if (!answer.ok()) return answer.status();
@@ -211,6 +214,10 @@ absl::StatusOr<std::string> Ec2Provider::Ask(const Launch& launch, const LadderS
 }
 
 absl::StatusOr<std::string> Ec2Provider::Ascend(Launch& launch, const WantedMachine& machine) {
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto made = made_.find(machine.number); made != made_.end()) return made->second.id;
+  }
   RT_ASSIGN_OR_RETURN(Begun begun, Begin(launch.pool, machine));
   const std::vector<LadderStep>& ladder = launch.place.ladder;
   absl::Status last;
@@ -224,7 +231,7 @@ absl::StatusOr<std::string> Ec2Provider::Ascend(Launch& launch, const WantedMach
     std::lock_guard lock(mutex_);
     if (id.ok()) {
       begun_.erase(machine.number);
-      made_[*id] = SteadyClock();
+      made_[machine.number] = {*id, SteadyClock()};
       return id;
     }
     last = Annotate(id.status(), Describe(ladder[at]));
@@ -281,8 +288,8 @@ absl::StatusOr<std::vector<MadeMachine>> Ec2Provider::Create(const CreateCall& c
   if (!unclear.ok()) return unclear;
   if (made.empty()) return failed;
   if (!failed.ok()) {
-    RT_LOG(kWarning) << "pool " << call.pool << ": some machines were not made: "
-                     << MessageOf(failed);
+    RT_LOG(kWarning) << "pool " << call.pool
+                     << ": some machines were not made: " << MessageOf(failed);
   }
   return made;
 }
@@ -294,7 +301,7 @@ absl::StatusOr<std::vector<MadeMachine>> Ec2Provider::List() {
     machines.push_back({number, instance.id, instance.pool});
   const Millis before = SteadyClock() - 2 * options_.list_lag;
   std::lock_guard lock(mutex_);
-  std::erase_if(made_, [&](const auto& one) { return one.second < before; });
+  std::erase_if(made_, [&](const auto& one) { return one.second.at < before; });
   return machines;
 }
 
@@ -314,13 +321,12 @@ absl::Status Ec2Provider::Terminate(const std::vector<std::string>& ids) {
   }
   {
     std::lock_guard lock(mutex_);
-    for (const std::string& id : ids)
-      if (made_.contains(id) && std::find(listed.begin(), listed.end(), id) == listed.end())
-        ours.push_back(id);
+    for (const auto& [number, made] : made_)
+      if (Contains(ids, made.id) && !Contains(listed, made.id)) ours.push_back(made.id);
   }
   RT_RETURN_IF_ERROR(TerminateInstances(client_, ours));
   std::lock_guard lock(mutex_);
-  for (const std::string& id : ours) made_.erase(id);
+  std::erase_if(made_, [&](const auto& one) { return Contains(ours, one.second.id); });
   return absl::OkStatus();
 }
 
@@ -333,19 +339,18 @@ void Ec2Provider::EndAll() {
       for (const auto& [number, instance] : *living) ids.push_back(instance.id);
     {
       std::lock_guard lock(mutex_);
-      for (const auto& [id, at] : made_) ids.push_back(id);
+      for (const auto& [number, made] : made_) ids.push_back(made.id);
     }
     if (living.ok() && ids.empty()) return;
-    const absl::Status status =
-        living.ok() ? TerminateInstances(client_, ids) : living.status();
+    const absl::Status status = living.ok() ? TerminateInstances(client_, ids) : living.status();
     if (status.ok()) {
       std::lock_guard lock(mutex_);
       made_.clear();
     }
     if (SteadyClock() >= until) {
-      RT_LOG(kError) << ids.size() << " machines of the cluster may be left in "
-                     << client_.region() << " (tag " << kEc2ClusterTag << "="
-                     << options_.context.cluster_id << "): " << MessageOf(status);
+      RT_LOG(kError) << ids.size() << " machines of the cluster may be left in " << client_.region()
+                     << " (tag " << kEc2ClusterTag << "=" << options_.context.cluster_id
+                     << "): " << MessageOf(status);
       return;
     }
     sleep_(kEndPoll);

@@ -92,8 +92,8 @@ absl::Status ReadMarket(const Json& config, const std::string& path, Ec2Pool& po
 
 absl::StatusOr<Ec2Pool> ReadEc2Pool(const std::string& name, const Json& json,
                                     const std::string& path) {
-  Ec2Pool pool{.name = name, .resources = json.GetString("resources"),
-               .labels = json.GetString("labels")};
+  Ec2Pool pool{
+      .name = name, .resources = json.GetString("resources"), .labels = json.GetString("labels")};
   const Json* config = json.Find("node_config");
   if (config == nullptr || !config->is_object())
     return InvalidAt(path, "the node type needs a node_config with an InstanceType");

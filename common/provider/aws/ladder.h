@@ -17,8 +17,8 @@ struct Ec2Pool {
   std::vector<std::string> instance_types;  // At least one, the preferred one first.
   std::vector<std::string> subnets;         // Of the file; empty: those of the default network.
   bool is_spot = false;
-  bool falls_back = false;  // From spot to on-demand.
-  std::string max_price;    // Dollars an hour; empty: up to the on-demand price.
+  bool falls_back = false;        // From spot to on-demand.
+  std::string max_price;          // Dollars an hour; empty: up to the on-demand price.
   std::string resources, labels;  // As rt-worker's flags.
 };
 

@@ -14,7 +14,8 @@ namespace {
 constexpr char kGroupDescription[] = "Machines of an rt cluster";
 constexpr char kImageOwner[] = "amazon";
 constexpr char kImagePrefix[] = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ";
-constexpr char kImagePrefixArm[] = "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ";
+constexpr char kImagePrefixArm[] =
+    "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ";
 
 absl::Status Wrong(const std::string& message, const std::string& hint) {
   return MakeProviderError(ProviderError::kBadConfiguration, message, hint);
@@ -42,8 +43,7 @@ absl::Status Authorize(Ec2Client& client, const std::string& group,
   Ec2Parameters parameters = {{"GroupId", group}};
   for (const auto& [name, value] : permission)
     parameters.emplace_back("IpPermissions.1." + name, value);
-  const absl::Status status =
-      client.Call("AuthorizeSecurityGroupIngress", parameters).status();
+  const absl::Status status = client.Call("AuthorizeSecurityGroupIngress", parameters).status();
   // Another machine of the cluster, or an earlier run, was first.
   return Ec2CodeOf(status) == "InvalidPermission.Duplicate" ? absl::OkStatus() : status;
 }
@@ -61,10 +61,10 @@ absl::StatusOr<std::string> FindOrCreateGroup(Ec2Client& client, const std::stri
   for (int tries = 0; tries < 2; ++tries) {
     RT_ASSIGN_OR_RETURN(auto found, GroupsCalled(client, spec.group_name, vpc));
     if (!found.empty()) return found.front().Text("groupId");
-    Ec2Parameters parameters = {{"GroupName", spec.group_name},
-                                {"GroupDescription", kGroupDescription},
-                                {"VpcId", vpc},
-                                {"TagSpecification.1.ResourceType", "security-group"}};
+    Ec2Parameters parameters = {
+        {"GroupName", spec.group_name}, {"GroupDescription", kGroupDescription}, {"VpcId", vpc}};
+    if (!spec.tags.empty())
+      parameters.emplace_back("TagSpecification.1.ResourceType", "security-group");
     int number = 0;
     for (const auto& [key, value] : spec.tags) {
       const std::string tag = "TagSpecification.1.Tag." + std::to_string(++number) + ".";
@@ -133,12 +133,12 @@ absl::StatusOr<std::vector<Ec2Subnet>> FindSubnets(Ec2Client& client, const Ec2P
            std::pair(rank(b), std::pair(b.zone, b.id));
   });
   if (subnets.empty())
-    return Wrong(pool.subnets.empty()
-                     ? "the default network of " + client.region() + " has no subnet" +
-                           (zones.empty() ? "" : " in " + Join(zones, ", "))
-                     : "none of the subnets " + Join(pool.subnets, ", ") + " is in " +
-                           client.region(),
-                 "correct availability_zone, or write SubnetIds in the node_config");
+    return Wrong(
+        pool.subnets.empty()
+            ? "the default network of " + client.region() + " has no subnet" +
+                  (zones.empty() ? "" : " in " + Join(zones, ", "))
+            : "none of the subnets " + Join(pool.subnets, ", ") + " is in " + client.region(),
+        "correct availability_zone, or write SubnetIds in the node_config");
   for (const Ec2Subnet& subnet : subnets)
     if (subnet.vpc != subnets.front().vpc)
       return Wrong("the subnets of pool " + pool.name + " are in different networks",
@@ -153,8 +153,7 @@ absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::st
   const XmlNode none;
   const XmlNode& group = found.empty() ? none : found.front();
   if (!HasRule(group, "-1", "", id))
-    RT_RETURN_IF_ERROR(
-        Authorize(client, id, {{"IpProtocol", "-1"}, {"Groups.1.GroupId", id}}));
+    RT_RETURN_IF_ERROR(Authorize(client, id, {{"IpProtocol", "-1"}, {"Groups.1.GroupId", id}}));
   for (const uint16_t port : spec.open_ports) {
     const std::string text = std::to_string(port);
     if (HasRule(group, "tcp", text, "")) continue;

@@ -17,9 +17,9 @@
 namespace rt {
 
 struct Ec2NetworkSpec {
-  std::vector<std::string> zones;  // Of the file, in its order; empty: all of the region.
-  std::string group_name;          // Of the security group that is made when it is missing.
-  Json ingress;  // `IpPermissions` of the file, in EC2's form; null: none.
+  std::vector<std::string> zones;    // Of the file, in its order; empty: all of the region.
+  std::string group_name;            // Of the security group that is made when it is missing.
+  Json ingress;                      // `IpPermissions` of the file, in EC2's form; null: none.
   std::vector<uint16_t> open_ports;  // That everybody may reach: the head's one port.
   std::map<std::string, std::string> tags;
 };

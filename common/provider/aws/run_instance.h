@@ -16,7 +16,7 @@ struct RunInstance {
   std::string image;  // Where the node_config names none.
   std::string group;  // Of security, where the node_config names none.
   std::string client_token;
-  std::string user_data;  // Not yet encoded.
+  std::string user_data;                    // Not yet encoded.
   std::map<std::string, std::string> tags;  // Those of the node_config come on top of them.
 };
 absl::StatusOr<Ec2Parameters> ParametersOf(const RunInstance& run);

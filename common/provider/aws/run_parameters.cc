@@ -17,35 +17,40 @@ struct Members {
   std::string_view names;  // Separated by blanks.
 };
 constexpr Members kMembers[] = {
-    {"", "BlockDeviceMappings CapacityReservationSpecification CpuOptions CreditSpecification "
-         "DisableApiStop DisableApiTermination EbsOptimized ElasticGpuSpecification "
-         "ElasticInferenceAccelerators EnablePrimaryIpv6 EnclaveOptions HibernationOptions "
-         "IamInstanceProfile ImageId InstanceMarketOptions InstanceType Ipv6AddressCount "
-         "Ipv6Addresses KernelId KeyName LaunchTemplate LicenseSpecifications MaintenanceOptions "
-         "MetadataOptions Monitoring NetworkInterfaces NetworkPerformanceOptions Operator "
-         "Placement PrivateDnsNameOptions PrivateIpAddress RamdiskId SecondaryInterfaces "
-         "SecurityGroupIds SecurityGroups SubnetId SubnetIds TagSpecifications AdditionalInfo"},
+    {"",
+     "BlockDeviceMappings CapacityReservationSpecification CpuOptions CreditSpecification "
+     "DisableApiStop DisableApiTermination EbsOptimized ElasticGpuSpecification "
+     "ElasticInferenceAccelerators EnablePrimaryIpv6 EnclaveOptions HibernationOptions "
+     "IamInstanceProfile ImageId InstanceMarketOptions InstanceType Ipv6AddressCount "
+     "Ipv6Addresses KernelId KeyName LaunchTemplate LicenseSpecifications MaintenanceOptions "
+     "MetadataOptions Monitoring NetworkInterfaces NetworkPerformanceOptions Operator "
+     "Placement PrivateDnsNameOptions PrivateIpAddress RamdiskId SecondaryInterfaces "
+     "SecurityGroupIds SecurityGroups SubnetId SubnetIds TagSpecifications AdditionalInfo"},
     {"BlockDeviceMappings", "DeviceName Ebs NoDevice VirtualName"},
-    {"BlockDeviceMappings/Ebs", "AvailabilityZone DeleteOnTermination Encrypted Iops KmsKeyId "
-                                "OutpostArn SnapshotId Throughput VolumeInitializationRate "
-                                "VolumeSize VolumeType"},
+    {"BlockDeviceMappings/Ebs",
+     "AvailabilityZone DeleteOnTermination Encrypted Iops KmsKeyId "
+     "OutpostArn SnapshotId Throughput VolumeInitializationRate "
+     "VolumeSize VolumeType"},
     {"CapacityReservationSpecification", "CapacityReservationPreference CapacityReservationTarget"},
     {"CpuOptions", "AmdSevSnp CoreCount NestedVirtualization ThreadsPerCore"},
     {"IamInstanceProfile", "Arn Name"},
     {"InstanceMarketOptions", "MarketType SpotOptions"},
-    {"InstanceMarketOptions/SpotOptions", "BlockDurationMinutes InstanceInterruptionBehavior "
-                                          "MaxPrice SpotInstanceType ValidUntil"},
+    {"InstanceMarketOptions/SpotOptions",
+     "BlockDurationMinutes InstanceInterruptionBehavior "
+     "MaxPrice SpotInstanceType ValidUntil"},
     {"LaunchTemplate", "LaunchTemplateId LaunchTemplateName Version"},
-    {"MetadataOptions", "HttpEndpoint HttpProtocolIpv6 HttpPutResponseHopLimit HttpTokens "
-                        "InstanceMetadataTags"},
+    {"MetadataOptions",
+     "HttpEndpoint HttpProtocolIpv6 HttpPutResponseHopLimit HttpTokens "
+     "InstanceMetadataTags"},
     {"NetworkInterfaces",
      "AssociateCarrierIpAddress AssociatePublicIpAddress ConnectionTrackingSpecification "
      "DeleteOnTermination Description DeviceIndex EnaQueueCount EnaSrdSpecification Groups "
      "InterfaceType Ipv4PrefixCount Ipv4Prefixes Ipv6AddressCount Ipv6Addresses Ipv6PrefixCount "
      "Ipv6Prefixes NetworkCardIndex NetworkInterfaceId PrimaryIpv6 PrivateIpAddress "
      "PrivateIpAddresses SecondaryPrivateIpAddressCount SubnetId"},
-    {"Placement", "Affinity AvailabilityZone AvailabilityZoneId GroupId GroupName HostId "
-                  "HostResourceGroupArn PartitionNumber SpreadDomain Tenancy"},
+    {"Placement",
+     "Affinity AvailabilityZone AvailabilityZoneId GroupId GroupName HostId "
+     "HostResourceGroupArn PartitionNumber SpreadDomain Tenancy"},
     {"TagSpecifications", "ResourceType Tags"},
     {"TagSpecifications/Tags", "Key Value"},
 };
@@ -128,8 +133,8 @@ class Writer {
   Ec2Parameters parameters;
 
  private:
-  absl::Status AddMembers(const Json& value, const std::string& type_path,
-                          const std::string& place, const std::string& query, int depth) {
+  absl::Status AddMembers(const Json& value, const std::string& type_path, const std::string& place,
+                          const std::string& query, int depth) {
     for (const auto& [name, member] : value.object()) {
       const std::string at = place + "/" + name;
       RT_RETURN_IF_ERROR(CheckName(type_path, name, at));

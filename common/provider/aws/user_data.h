@@ -1,6 +1,6 @@
-// What an instance is told at its birth: a constant POSIX script with the data behind it. No value is
-// ever part of a command: each travels as base64 between the quoted marks of a here-document, and
-// reaches a program as one argument, or as a file. Pure.
+// What an instance is told at its birth: a constant POSIX script with the data behind it. No value
+// is ever part of a command: each travels as base64 between the quoted marks of a here-document,
+// and reaches a program as one argument, or as a file. Pure.
 //
 // Every process on the machine can read this through the metadata address, so the only secret in it
 // is a single-use token that is spent before the first trial runs (docs/adr/0029). How the programs
