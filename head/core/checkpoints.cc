@@ -209,13 +209,10 @@ absl::Status OnCommitCheckpoint(Draft& draft, const input::CommitCheckpoint& inp
   std::vector<NodeId> nodes = CountingOf(draft.state(), input.replicas);
   if (!input.replicas.empty() && (is_shard || nodes.empty() || nodes.front() != node))
     return Invalid("only the node of a single rank may have a replica of its checkpoint");
-  const bool is_after_stop = IsAfterStop(draft, *live, input);
+  if (IsAfterStop(draft, *live, input))
+    return absl::FailedPreconditionError("the trial was told to stop before this row");
   if (input.row.seq > live->accepted[rank])
     AcceptRows(draft, NodeId{}, {attempt, rank, {input.row}}, is_shard);
-  if (is_after_stop) {
-    RetryExit(draft, node, input.fence);
-    return absl::FailedPreconditionError("the trial was told to stop before this row");
-  }
   const ExperimentIndex* experiment = ExperimentOf(draft.core.world, attempt.owner);
   const Score score =
       experiment == nullptr ? Score{} : ScoreOf(input.row, experiment->spec.checkpoints);

@@ -2,10 +2,27 @@
 
 #include <set>
 
+#include "common/base/strings.h"
 #include "tests/scenario/words.h"
 
 namespace rt::scenario {
 namespace {
+
+using TrialAction = input::ResumeExperiment::TrialAction;
+
+input::ResumeExperiment ResumeFrom(ExperimentId experiment, std::istream& words) {
+  input::ResumeExperiment resume{experiment};
+  for (std::string word; words >> word;) {
+    const std::vector<std::string> said = Split(word, '=');
+    const auto action = said.back() == "keep"    ? TrialAction::kLeave
+                        : said.back() == "retry" ? TrialAction::kResume
+                                                 : TrialAction::kRestart;
+    if (said[0] == "failed") resume.failed = action;
+    if (said[0] == "unfinished") resume.unfinished = action;
+    if (said[0] == "finished") resume.finished = action;
+  }
+  return resume;
+}
 
 Input OfTrial(const std::string& verb, TrialId trial, std::istream& words) {
   if (verb == "stop") return input::StopTrial{trial, "by hand"};
