@@ -18,7 +18,7 @@ from harness import ROOT, wait_until  # noqa: E402
 from network import Network  # noqa: E402
 from test_train import HAS_TORCH, PYTHON, WEIGHTS  # noqa: E402
 
-DEADLINE_S = 120
+DEADLINE_S = 240
 RANKS = 4
 
 
@@ -60,9 +60,12 @@ def check(cluster: ChaosCluster) -> None:
         assert len(set(second)) == 2 and first[-1] not in second, (first, second)
         (files / "go-3").touch()
         said, _ = driver.communicate(timeout=DEADLINE_S)
+    except AssertionError:
+        driver.kill()
+        print(driver.communicate()[0], file=sys.stderr)
+        raise
     finally:
         driver.kill()
-        driver.communicate()
     assert driver.returncode == 0 and f"weights {expected}" in said, said
     attempts = cluster.json("trial", "show", "1/0")["attempts"]
     assert [each["outcome"] for each in attempts] == ["PREEMPTED", "SUCCEEDED"], attempts
