@@ -51,6 +51,8 @@ fi
 if printf '%s\n' "${missing[@]}" | grep -qx openssh-server; then
   as_root mkdir -p /etc/ssh
   as_root touch /etc/ssh/sshd_not_to_be_run
+  echo "install-deps: the ssh daemon is for the tests and is not started; to start one of your own," \
+    "remove /etc/ssh/sshd_not_to_be_run"
 fi
 as_root apt-get update -qq
 if [ "${#missing[@]}" -gt 0 ]; then
