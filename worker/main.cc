@@ -246,8 +246,13 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
-void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
-  socket.barriers().SetEvents({[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); }});
+void Start(TrialSocket& socket, Launcher& launcher, SyncLoop& sync, BarrierLink& barriers) {
+  socket.barriers().SetEvents(
+      {[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); },
+       [&launcher](const AttemptId& attempt, uint64_t passed) {
+         launcher.KeepBarrier(attempt, passed);
+       },
+       [&launcher](const AttemptId& attempt) { return launcher.KeptBarrier(attempt); }});
   barriers.Start();
   socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
   socket.Start();
@@ -323,7 +328,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   wake_loop = &loop;
   BarrierLink barriers(socket.barriers(),
                        [&](uint64_t other) { return trees.peers.ChannelTo(other); });
-  Start(socket, sync, barriers);
+  Start(socket, launcher, sync, barriers);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();

@@ -289,9 +289,12 @@ void Auditor::On(const event::AttemptPlaced& e) {
        "no attempt starts from a checkpoint that only lost nodes have");
   abandoned_.erase(e.attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
-  starts_[e.attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
+  starts_[e.attempt] = {owner.base_iteration,
+                        newest == nullptr ? "" : newest->manifest,
                         newest == nullptr ? std::vector<std::string>{} : newest->shards,
-                        e.members};
+                        e.members,
+                        newest == nullptr ? 0 : newest->attempt,
+                        newest == nullptr ? 0 : newest->seq};
   if (e.attempt.owner.is_trial()) CheckStart(e.attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {

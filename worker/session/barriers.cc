@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "common/base/limits.h"
-#include "common/run/clock.h"
 #include "worker/session/socket_limits.h"
 
 namespace rt::worker {
 namespace {
 
-uint32_t NumberIn(const LaunchBody& body, const char* name, uint32_t otherwise) {
-  const auto found = body.env.find(name);
-  if (found == body.env.end() || found->second.empty()) return otherwise;
+uint32_t NumberIn(const LaunchSpec& launch, const char* name, uint32_t otherwise) {
+  const auto found = launch.env.find(name);
+  if (found == launch.env.end() || found->second.empty()) return otherwise;
   return static_cast<uint32_t>(std::strtoul(found->second.c_str(), nullptr, 10));
 }
 
@@ -33,7 +32,11 @@ Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state) 
 }
 
 uint64_t Barriers::PassedIn(const Group& group) {
-  if (!group.leads) return group.learnt.passed;
+  return group.leads ? group.passed : group.learnt.passed;
+}
+
+// How far all ranks have come.
+uint64_t Barriers::LeastIn(const Group& group) {
   if (group.ranks.size() < group.world_size) return 0;
   uint64_t least = UINT64_MAX;
   for (const auto& [rank, one] : group.ranks) least = std::min(least, one.number);
@@ -87,26 +90,57 @@ void Barriers::Settle(Group& group, Millis now, Replies& replies) {
   });
 }
 
-void Barriers::Arrive(const LaunchBody& body, uint64_t number) {
-  Replies replies;
-  bool asks = false;
-  const Millis now = SteadyClock();
+// Keeps what is newly passed, then answers whoever may know now. Whether a barrier was passed.
+bool Barriers::Advance(const AttemptId& attempt, Millis now) {
+  uint64_t passed = 0;
   {
     std::lock_guard lock(mutex_);
-    Group& group = groups_[body.fence.attempt];
-    group.world_size = body.world_size;
-    group.ranks_here = NumberIn(body, "LOCAL_WORLD_SIZE", body.world_size);
-    group.leads = NumberIn(body, "GROUP_RANK", 0) == 0;
-    group.leader = body.rank0_node;
+    const auto found = groups_.find(attempt);
+    if (found == groups_.end()) return false;
+    const uint64_t least = LeastIn(found->second);
+    if (found->second.leads && least > found->second.passed) passed = least;
+  }
+  if (passed != 0) events_.keep(attempt, passed);
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = groups_.find(attempt);
+    if (found == groups_.end()) return false;
+    found->second.passed = std::max(found->second.passed, passed);
+    Settle(found->second, now, replies);
+  }
+  for (const auto& reply : replies) reply();
+  return passed != 0;
+}
+
+// What the daemon before this one kept, of an attempt that this one has not heard of yet.
+uint64_t Barriers::KeptOfUnknown(const AttemptId& attempt) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (groups_.contains(attempt)) return 0;
+  }
+  return events_.kept(attempt);
+}
+
+void Barriers::Arrive(const LaunchSpec& launch, uint64_t number, Millis now) {
+  const uint64_t kept = KeptOfUnknown(launch.fence.attempt);
+  bool asks = false;
+  {
+    std::lock_guard lock(mutex_);
+    Group& group = groups_[launch.fence.attempt];
+    group.world_size = launch.world_size;
+    group.ranks_here = NumberIn(launch, "LOCAL_WORLD_SIZE", launch.world_size);
+    group.leads = NumberIn(launch, "GROUP_RANK", 0) == 0;
+    group.leader = launch.rank0_node;
+    group.passed = std::max(group.passed, kept);
     group.used_at = now;
-    Rank& rank = group.ranks[body.fence.rank];
+    Rank& rank = group.ranks[launch.fence.rank];
     rank = {.number = std::max(rank.number, number)};
     if (!group.has_news) group.news_at = now;
     group.has_news = true;
     asks = !group.leads && PassedHere(group) > group.learnt.passed;
-    Settle(group, now, replies);
   }
-  for (const auto& reply : replies) reply();
+  Advance(launch.fence.attempt, now);
   if (asks) events_.on_question();
 }
 
@@ -130,35 +164,36 @@ BarrierState Barriers::StateOf(const AttemptId& attempt, uint64_t number, Millis
 
 void Barriers::Answer(const BarrierQuestion& question, uint64_t asking_node, Millis now,
                       std::function<void(const BarrierState&)> reply) {
-  Replies replies;
-  bool passed = false;
+  const uint64_t kept = KeptOfUnknown(question.attempt);
   {
     std::lock_guard lock(mutex_);
     const bool is_known = groups_.contains(question.attempt);
-    if (!is_known && groups_.size() >= limits::kBarrierGroupsMax) {
-      replies.emplace_back([reply = std::move(reply)] { reply({}); });
-    } else {
+    if (is_known || groups_.size() < limits::kBarrierGroupsMax) {
       Group& group = groups_[question.attempt];
       if (!is_known) group.world_size = question.world_size;
+      group.passed = std::max(group.passed, kept);
       group.used_at = now;
-      const uint64_t before = PassedIn(group);
-      for (const RankArrival& one : question.ranks) {
-        if (one.rank >= group.world_size) continue;
-        const auto known = group.ranks.find(one.rank);
-        if (known != group.ranks.end() && known->second.node == 0) continue;  // It is here.
-        Rank& rank = group.ranks[one.rank];
-        rank.node = asking_node;
-        rank.number = std::max(rank.number, one.number);
-        if (!one.has_ended) rank.ended_at = 0;
-        else if (rank.ended_at == 0) rank.ended_at = now;
-      }
-      passed = PassedIn(group) > before;
+      NoteArrivals(question, asking_node, now, group);
       group.held.push_back({question.number, now + limits::kBarrierHold, std::move(reply)});
-      Settle(group, now, replies);
+      reply = nullptr;
     }
   }
-  for (const auto& one : replies) one();
-  if (passed) events_.on_passed();
+  if (reply != nullptr) return reply({});
+  if (Advance(question.attempt, now)) events_.on_passed();
+}
+
+void Barriers::NoteArrivals(const BarrierQuestion& question, uint64_t asking_node, Millis now,
+                            Group& group) {
+  for (const RankArrival& one : question.ranks) {
+    if (one.rank >= group.world_size) continue;
+    const auto known = group.ranks.find(one.rank);
+    if (known != group.ranks.end() && known->second.node == 0) continue;  // It is here.
+    Rank& rank = group.ranks[one.rank];
+    rank.node = asking_node;
+    rank.number = std::max(rank.number, one.number);
+    if (!one.has_ended) rank.ended_at = 0;
+    else if (rank.ended_at == 0) rank.ended_at = now;
+  }
 }
 
 void Barriers::Tick(Millis now) {

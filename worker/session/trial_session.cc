@@ -167,7 +167,7 @@ void TrialSocket::Arrive(Connection& connection, const Json& message) {
   if (number <= 0) return Refuse(connection, Invalid("number counts barriers from 1"), 0);
   connection.barrier = static_cast<uint64_t>(number);
   const AttemptId attempt = connection.attempt->fence().attempt;
-  barriers_.Arrive(connection.attempt->body(), connection.barrier);
+  barriers_.Arrive(connection.attempt->body(), connection.barrier, SteadyClock());
   for (auto& [id, other] : connections_) {
     if (other.barrier == 0 || other.attempt->fence().attempt != attempt) continue;
     AnswerBarrier(other);
