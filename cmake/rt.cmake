@@ -115,11 +115,9 @@ function(rt_library name)
 endfunction()
 
 # rt_singly(TARGET): its sources are compiled one by one, because tests/sim/mutants.sh compiles changed
-# copies of them. Builds with sanitizers plant no bugs.
+# copies of them.
 function(rt_singly target)
-  if(NOT RT_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
 endfunction()
 
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.
