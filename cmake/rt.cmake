@@ -114,6 +114,12 @@ function(rt_library name)
   rt_use_pch(${name})
 endfunction()
 
+# rt_singly(TARGET): its sources are compiled one by one, because tests/sim/mutants.sh compiles changed
+# copies of them.
+function(rt_singly target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+endfunction()
+
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.
 function(rt_binary name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})

@@ -261,12 +261,18 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
-void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers, StackLink& stacks) {
+void Start(TrialSocket& socket, Launcher& launcher, SyncLoop& sync, BarrierLink& barriers,
+           StackLink& stacks) {
   socket.SetReadStacks(
       [&stacks](const AttemptId& attempt, const std::vector<RankArrival>& missing) {
         return stacks.Read(attempt, missing);
       });
-  socket.barriers().SetEvents({[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); }});
+  socket.barriers().SetEvents(
+      {[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); },
+       [&launcher](const AttemptId& attempt, uint64_t passed) {
+         launcher.KeepBarrier(attempt, passed);
+       },
+       [&launcher](const AttemptId& attempt) { return launcher.KeptBarrier(attempt); }});
   barriers.Start();
   socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
   socket.Start();
@@ -353,7 +359,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   const auto find_peer = [&](uint64_t other) { return trees.peers.ChannelTo(other); };
   BarrierLink barriers(socket.barriers(), find_peer);
   StackLink stacks(StacksHere(launcher), find_peer);
-  Start(socket, sync, barriers, stacks);
+  Start(socket, launcher, sync, barriers, stacks);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();

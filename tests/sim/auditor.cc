@@ -295,9 +295,13 @@ void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpo
        "no attempt starts from a checkpoint that only lost nodes have");
   abandoned_.erase(attempt.owner);
   owner.base_iteration = newest == nullptr ? 0 : newest->iteration;
-  starts_[attempt] = {owner.base_iteration, newest == nullptr ? "" : newest->manifest,
+  starts_[attempt] = {owner.base_iteration,
+                      newest == nullptr ? "" : newest->manifest,
                       newest == nullptr ? std::vector<std::string>{} : newest->shards,
-                      owner.members};
+                      owner.members,
+                      newest == nullptr ? 0 : newest->attempt,
+                      newest == nullptr ? 0 : newest->seq};
+  if (attempt.owner.is_trial()) CheckStart(attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   auto start = starts_.find(body.fence.attempt);

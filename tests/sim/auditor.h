@@ -90,6 +90,13 @@ class Auditor {
   uint64_t Accepted(const Fence& fence) const;  // Rows settled, of a live or past attempt.
   // What a worker is about to start is what was decided: it goes on from where it should.
   void CheckLaunch(const LaunchSpec& body, const Truth& truth) const;
+  // A rank goes on behind a barrier: every rank has arrived there.
+  void CheckPassed(const Fence& fence, uint64_t number, const Truth& truth) const;
+  // A rank trains with the newest batch of its run: by the history that its attempt goes on from,
+  // each row of an epoch is taken once, and no epoch begins before all rows of the last are.
+  void CheckTaken(const Fence& fence, const Truth& truth) const;
+  // The ranks have read their data set to its end.
+  void CheckReadAll(const Fence& fence, const Truth& truth) const;
   // The manifest from which a placed attempt starts; empty: from nothing.
   const std::string& StartOf(const AttemptId& attempt) const {
     return starts_.at(attempt).manifest;
@@ -315,6 +322,7 @@ class Auditor {
   void CheckGang(const event::AttemptPlaced& e, const AuditedAsks& asks) const;
   void CheckMeeting(const LaunchSpec& body) const;
   void CheckGangEnd(const event::AttemptEnded& e, const OwnerBook& owner);
+  std::set<uint64_t> RowsTaken(const AttemptId& attempt, uint64_t epoch, const Truth& truth) const;
   void CheckExit(const Fence& fence, AttemptOutcome outcome, const OwnerBook& owner) const;
   void CheckBroken();
   void TakeGpus(NodeBook& node, const Member& member, const Resources& asks);
@@ -374,6 +382,8 @@ class Auditor {
     std::string manifest;
     std::vector<std::string> shards;
     std::vector<Member> members;
+    uint32_t attempt = 0;  // That saved the checkpoint, after its report `seq`; 0: there is none.
+    uint64_t seq = 0;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   // Backfilled attempts: the one before, the one behind.

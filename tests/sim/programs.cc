@@ -15,6 +15,7 @@ std::string WorkerHost::Describe() const {
     text += "\n    run " + ToString(fence) + (run.alive ? " alive" : " ended") + " seq " +
             std::to_string(run.seq) + " acked " + std::to_string(run.acked) + " spool " +
             std::to_string(run.spool.size()) + (run.commit ? " commits" : "") +
+            (run.passed < run.barrier ? " at barrier " + std::to_string(run.barrier) : "") +
             (run.awaits_decision ? " judged " + std::to_string(run.decided_seq) : "");
   }
   for (const auto& [manifest, replica] : replicas_) {
@@ -57,6 +58,7 @@ void WorkerHost::ProcessLater(const Fence& fence, uint64_t pid, Millis delay) {
 void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
   if (run.commit && run.awaits_commit) return ProcessLater(fence, run.pid, 20);
   if (run.awaits_decision && run.decided_seq < run.seq) return ProcessLater(fence, run.pid, 20);
+  if (run.passed < run.barrier) return ProcessLater(fence, run.pid, 10);
   if (run.hangs) return;
   if (!sim_.calm && run.body.watchdog_factor > 0 && sim_.rng.Chance(sim_.plan.trial_hung))
     return Hang(fence, run);
@@ -74,8 +76,10 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
     if (!truth.evicted_after) truth.evicted_after = run.evicting_after;
     return EndProcess(fence, run.pid, 0, 0);
   }
+  if (run.shard && !run.has_batch && !TakeBatch(fence, run))
+    return EndProcess(fence, run.pid, 0, 0);
   if (MissesPeers(fence, run)) return ProcessLater(fence, run.pid, 50);
-  if (run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
+  if (!run.shard && run.iteration >= run.iterations_total) return EndProcess(fence, run.pid, 0, 0);
   if (!sim_.calm && sim_.rng.Chance(sim_.plan.trial_failed)) {
     sim_.truth.runs[fence].logged = sim_.rng.Chance(0.5);
     return EndProcess(fence, run.pid, 1 + static_cast<int32_t>(sim_.rng.Below(2)), 0);
@@ -87,38 +91,48 @@ void WorkerHost::ProcessStep(const Fence& fence, Run& run) {
       return it != runs_.end() && it->second.pid == pid && it->second.alive;
     });
   } else {
-    Row row;
-    row.seq = ++run.seq;
-    row.iteration = run.iteration;
-    row.time_total_s = run.body.time_total_base_s + 0.1 * static_cast<double>(run.seq);
-    row.timestamp = sim_.now;
-    // Few values, so that ties occur; now and then none, or one that is not a number.
-    const uint64_t draw = sim_.rng.Below(40);
-    row.metrics = draw == 39   ? R"({"other":1})"
-                  : draw == 38 ? R"({"loss":"NaN"})"
-                               : "{\"loss\":" + std::to_string(draw) + ".5}";
-    run.spool.push_back(row);
-    sim_.truth.runs[fence].rows.push_back(row);
-    const bool is_due = run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0;
-    if (is_due || (run.evicting_after && run.asks)) {
-      input::CommitCheckpoint commit;
-      commit.fence = fence;
-      commit.node = node_;
-      commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
-      commit.row = row;
-      commit.bytes = 1'000;
-      commit.collective = run.collective;
-      run.commit = commit;
-      run.checkpoint_rows.insert(row.seq);
-      if (fence.rank != 0) sim_.truth.runs[fence].checkpoint_rows.insert(row.seq);
-      Push(fence);
-    }
+    Report(fence, run);
   }
   ProcessLater(fence, run.pid, sim_.Between(20, 250));
 }
 
+void WorkerHost::Report(const Fence& fence, Run& run) {
+  Row row;
+  row.seq = ++run.seq;
+  row.iteration = run.iteration;
+  row.time_total_s = run.body.time_total_base_s + 0.1 * static_cast<double>(run.seq);
+  row.timestamp = sim_.now;
+  // Few values, so that ties occur; now and then none, or one that is not a number.
+  const uint64_t draw = sim_.rng.Below(40);
+  row.metrics = draw == 39   ? R"({"other":1})"
+                : draw == 38 ? R"({"loss":"NaN"})"
+                             : "{\"loss\":" + std::to_string(draw) + ".5}";
+  run.spool.push_back(row);
+  sim_.truth.runs[fence].rows.push_back(row);
+  const bool is_due = run.checkpoint_every > 0 && run.seq % run.checkpoint_every == 0;
+  if (is_due || (run.evicting_after && run.asks)) {
+    input::CommitCheckpoint commit;
+    commit.fence = fence;
+    commit.node = node_;
+    commit.manifest = ToString(fence) + "@" + std::to_string(run.seq);
+    commit.row = row;
+    commit.bytes = 1'000;
+    commit.collective = run.collective;
+    run.commit = commit;
+    run.checkpoint_rows.insert(row.seq);
+    if (fence.rank != 0) sim_.truth.runs[fence].checkpoint_rows.insert(row.seq);
+    if (run.shard) sim_.truth.positions[commit.manifest] = {fence.rank, run.shard->position()};
+    Push(fence);
+  }
+  if (!run.shard) return;
+  run.has_batch = false;
+  uint64_t& arrived = sim_.truth.arrived[fence];
+  arrived = std::max(arrived, ++run.barrier);
+  ArriveLater(fence);
+}
+
 // As a collective operation does: it waits for ever for a rank that is not there yet, or that has
-// gone by itself, or that waits elsewhere.
+// gone by itself, or that waits elsewhere, or that has no batch for this step yet.
 bool WorkerHost::MissesPeers(const Fence& fence, const Run& run) const {
   for (uint32_t rank = 0; rank < run.body.world_size; ++rank) {
     if (rank == fence.rank) continue;
@@ -127,6 +141,7 @@ bool WorkerHost::MissesPeers(const Fence& fence, const Run& run) const {
     const TruthRun& truth = peer->second;
     if (truth.exited && (truth.exit_code != 0 || truth.signal != 0 || truth.launch_failed))
       return true;
+    if (run.shard && truth.taken.size() < sim_.truth.runs.at(fence).taken.size()) return true;
   }
   return false;
 }
@@ -162,6 +177,7 @@ void WorkerHost::EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code,
     TruthRun& seen = sim_.truth.runs[fence];
     seen.witnessed = true;
     if (seen.exit_code != 0) sim_.faults.Add(Fault::kTrialFailed);
+    barriers_->NoteEnd(fence, sim_.now);
     Feed(worker::input::Exited{fence, *run->second.exit});  // May forget the run.
     Daemon(sim_.Between(0, 30), [this, fence] { Drain(fence); });
   });

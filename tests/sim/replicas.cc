@@ -11,6 +11,7 @@ using ReplicaStatus = input::RenewReplica::ReplicaStatus;
 
 // How long a message may be under way, or in a head that has not journalled its consequence.
 constexpr Millis kMessageLasts = 10'000;
+constexpr double kLateAtRot = 3;     // Times as often as of any other message.
 constexpr double kRotsAtStart = 20;  // Times as often as whenever a node asks.
 
 }  // namespace
@@ -45,6 +46,8 @@ void WorkerHost::SendCommit(const Fence& fence) {
   input::CommitCheckpoint commit = *it->second.commit;
   commit.seen_epoch = core_.epoch;
   commit.incarnation = Incarnation();
+  if (auto own = replicas_.find(commit.manifest); own != replicas_.end())
+    own->second.commit = commit;
   const bool is_safe = !commit.replicas.empty() || sim_.truth.manifests.contains(commit.manifest);
   if (!is_safe) return;  // Push() comes back.
   sim_.Call([this, commit, life = daemon_life_](const Sim::Reply& reply) {
@@ -121,10 +124,14 @@ bool WorkerHost::MayAsk(const std::string& manifest, const Replica& replica) con
   return (!commit || commit->manifest != manifest) && run->second.settled > replica.seq;
 }
 
-// The bytes of the replica are gone, which the node notices when it asks next.
+// The bytes of the replica are gone, which the node notices when it asks next. A copy of its commit
+// that was on its way comes after that, more often than at any other time.
 void WorkerHost::Rot(const std::string& manifest, Replica& replica) {
   sim_.truth.copies[manifest][node_] = Copy::kRotten;
   replica.status = ReplicaStatus::kGone;
+  if (replica.is_copy || !replica.is_settled) return;
+  if (!sim_.Strikes(kLateAtRot * sim_.plan.duplicated, Fault::kDuplicated)) return;
+  sim_.At(sim_.Between(200, 5'000), [this, commit = replica.commit] { head_.Post(commit, {}); });
 }
 
 // An attempt was placed that starts from a replica of this node: it rots now, more often than at
@@ -212,6 +219,7 @@ void WorkerHost::LoseDisk() {
   for (const auto& [manifest, replica] : replicas_) DropCopy(manifest, Copy::kLostDisk);
   replicas_.clear();
   runs_.clear();
+  kept_barriers_.clear();
 }
 
 // --- what it fetches ----------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 #include "common/base/time.h"
 #include "head/core/events.h"
 #include "tests/sim/faults.h"
+#include "tests/sim/shard.h"
 
 namespace rt::sim {
 
@@ -26,6 +27,11 @@ inline void Require(bool ok, const char* what) {
   if (!ok) Fail(what);
 }
 
+// What a rank trained with before the report number `seq` of its attempt.
+struct TakenBatch {
+  uint64_t seq = 0;
+  DataBatch batch;
+};
 // What really happened to one run, whatever anybody was told.
 struct TruthRun {
   std::vector<Row> rows;
@@ -42,6 +48,7 @@ struct TruthRun {
   std::set<uint64_t> checkpoint_rows;  // Rows of a rank other than 0 that came with a shard.
   bool logged = false;  // Its log has what the retry rules look for.
   bool hung = false;    // It reported nothing more, and its daemon saw that.
+  std::vector<TakenBatch> taken;  // Of its share of a data set.
 };
 // What became of the bytes that a node had on its disk on the store's behalf.
 enum class Copy { kThere, kRotten, kReleased, kLostDisk };
@@ -57,6 +64,9 @@ struct Truth {
   std::set<std::string> vanished;  // Of these, those that a worker looked for in vain.
   // What was ever said to have been written, by manifest: by which rank, and who said it.
   std::map<std::string, std::pair<Fence, NodeId>> outputs;
+  std::map<Fence, uint64_t> arrived;  // The newest barrier that a rank has come to.
+  // What ranks that read a data set saved of their positions, by manifest.
+  std::map<std::string, std::pair<uint32_t, ShardPosition>> positions;
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::map<Owner, std::set<uint32_t>> resizes;  // Sizes that a person asked for.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.

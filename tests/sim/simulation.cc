@@ -159,7 +159,7 @@ std::string Simulation::Unanswered() const {
   for (const auto& request : requests_) {
     if (IsOpen(*request)) text += "\n  " + request->key + " unanswered: " + request->refusal;
   }
-  for (const auto& host : hosts_) text += host->Describe();
+  for (const WorkerHost* host : sim_.hosts) text += host->Describe();
   return text;
 }
 

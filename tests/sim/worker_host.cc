@@ -22,6 +22,7 @@ void WorkerHost::StartDaemon() {
   seen_seq_ = seen_version_ = 0;
   sync_seq_ = sync_open_ = report_open_ = 0;
   bodies_.clear();
+  StartBarriers();
   std::vector<Fence> ended;
   for (auto& [fence, run] : runs_) {
     run.announced_after.reset();
@@ -55,6 +56,8 @@ void WorkerHost::Daemon(Millis delay, Sim::Effect effect) {
 void WorkerHost::TickLater() {
   Daemon(100, [this] {
     Feed(worker::input::Tick{});
+    barriers_->Tick(sim_.now);
+    TellPassed();
     if (sim_.plan.disconnect_stop > 0 && !sim_.calm && !core_.attempts.empty() &&
         sim_.now - heard_at_ >= sim_.plan.disconnect_stop) {
       sim_.faults.Add(Fault::kHeadAway);
@@ -172,6 +175,8 @@ void WorkerHost::Perform(const worker::Action& action) {
                  [&](const worker::action::Forget& a) {
                    auto it = runs_.find(a.fence);
                    Require(it == runs_.end() || !it->second.alive, "forgot a living program");
+                   if (it != runs_.end() && it->second.kept_barrier != 0)
+                     kept_barriers_[a.fence.attempt] = it->second.kept_barrier;
                    runs_.erase(a.fence);
                    bodies_.erase(a.fence);
                    OutputsOfForgotten(a.fence);
@@ -249,6 +254,7 @@ void WorkerHost::Launch(const Fence& fence) {
   run.hears = sim_.rng.Chance(0.8);
   run.stubborn = !run.obedient && sim_.rng.Chance(0.3);
   run.asks = fence.rank == 0 && !run.collective && sim_.rng.Chance(0.5);
+  StartTraining(fence, run);
   OutputsOfStarted(fence);
   Feed(worker::input::Launched{fence, run.pid});
   ProcessLater(fence, run.pid, sim_.Between(10, 300));

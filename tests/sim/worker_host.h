@@ -5,12 +5,14 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "tests/sim/head_host.h"
 #include "tests/sim/sim.h"
 #include "worker/core/worker_core.h"
+#include "worker/session/barriers.h"
 
 namespace rt::sim {
 
@@ -73,6 +75,13 @@ class WorkerHost {
     bool awaits_commit = false;  // report() does.
     std::set<uint64_t> checkpoint_rows;  // Rows that came with a checkpoint.
     uint64_t settled = 0;        // The newest row whose checkpoint is committed.
+    // Of ranks that train together: after each report they meet.
+    std::optional<Shard> shard;
+    bool has_batch = false;     // Of the step that it is in.
+    uint64_t kept_barrier = 0;  // Of rank 0: what daemons have kept as passed.
+    uint64_t barrier = 0;       // Where it is, and
+    uint64_t passed = 0;        // the newest that it has heard is passed.
+    bool is_waiting = false;    // Its daemon has heard that it waits.
   };
   // A replica on its disk, until the store has the checkpoint.
   struct Replica {
@@ -84,6 +93,7 @@ class WorkerHost {
     input::RenewReplica::ReplicaStatus status = input::RenewReplica::ReplicaStatus::kNone;
     bool is_pushing = false;
     Millis asked_until = 0;  // Its question may still be answered.
+    input::CommitCheckpoint commit;  // Of the checkpoint; of a copy: none.
   };
   enum class Fetched { kHere, kLater, kNever };
 
@@ -139,6 +149,25 @@ class WorkerHost {
   void ProcessLater(const Fence& fence, uint64_t pid, Millis delay);
   void ProcessStep(const Fence& fence, Run& run);
   bool MissesPeers(const Fence& fence, const Run& run) const;
+  bool TakeBatch(const Fence& fence, Run& run);
+  void Report(const Fence& fence, Run& run);
+  // ranks.cc
+  void StartTraining(const Fence& fence, Run& run);
+  void StartBarriers();
+  void ArriveLater(const Fence& fence);
+  void TellPassed();
+  void EndWait(const Fence& fence, uint64_t pid, uint64_t number, bool is_passed);
+  void AskPeers();
+  void SendQuestion(WorkerHost& peer, const worker::BarrierQuestion& question, uint64_t call);
+  // A call to another node's daemon, until it is answered, fails, or is over.
+  struct PeerCall {
+    AttemptId attempt;
+    uint64_t id = 0;
+    WorkerHost* peer = nullptr;
+    uint64_t peer_life = 0;
+    Millis until = 0;
+  };
+  void WatchCall(const PeerCall& call);
   void EndProcess(const Fence& fence, uint64_t pid, int32_t exit_code, int32_t signal);
   void LoseProcesses();
 
@@ -157,6 +186,7 @@ class WorkerHost {
   uint64_t next_pid_ = 100;
   Millis frozen_until_ = 0;
   std::map<Fence, Run> runs_;
+  std::map<AttemptId, uint64_t> kept_barriers_;  // With the logs of ranks 0 that have ended.
   std::map<std::string, Replica> replicas_;  // By manifest.
   uint64_t rounds_ = 0;
   Millis drain_until_ = 0;
@@ -176,6 +206,9 @@ class WorkerHost {
   uint64_t joins_ = 0;
   uint64_t tokens_ = 0;
   std::map<Fence, LaunchSpec> bodies_;
+  std::unique_ptr<worker::Barriers> barriers_;
+  std::set<uint64_t> open_calls_;
+  uint64_t calls_ = 0;  // Of all of its daemons.
 };
 
 }  // namespace rt::sim

@@ -11,8 +11,8 @@ namespace {
 
 const AttemptId kAttempt{Owner::Of(TrialId{{1}, 0}), 1, 1};
 
-LaunchBody BodyOf(uint32_t rank, uint32_t world_size, uint32_t local_size, uint32_t group) {
-  LaunchBody body;
+LaunchSpec BodyOf(uint32_t rank, uint32_t world_size, uint32_t local_size, uint32_t group) {
+  LaunchSpec body;
   body.fence = {kAttempt, rank};
   body.world_size = world_size;
   body.rank0_node = 7;
@@ -45,29 +45,29 @@ struct TwoNodes {
 
 TEST_CASE("a barrier is passed once every rank of the node has arrived") {
   Barriers barriers;
-  barriers.Arrive(BodyOf(0, 3, 3, 0), 1);
-  barriers.Arrive(BodyOf(2, 3, 3, 0), 1);
+  barriers.Arrive(BodyOf(0, 3, 3, 0), 1, SteadyClock());
+  barriers.Arrive(BodyOf(2, 3, 3, 0), 1, SteadyClock());
   const Millis now = SteadyClock();
   const BarrierState state = barriers.StateOf(kAttempt, 1, now);
   CHECK(state.passed == 0);
   CHECK(state.missing == std::vector<RankArrival>{{1, 0, false, 0}});
-  barriers.Arrive(BodyOf(1, 3, 3, 0), 1);
+  barriers.Arrive(BodyOf(1, 3, 3, 0), 1, SteadyClock());
   CHECK(barriers.StateOf(kAttempt, 1, now).passed == 1);
 }
 
 TEST_CASE("an arrival that is repeated, or comes late, changes nothing") {
   Barriers barriers;
-  for (uint64_t number : {2, 1, 2}) barriers.Arrive(BodyOf(0, 2, 2, 0), number);
-  barriers.Arrive(BodyOf(1, 2, 2, 0), 1);
+  for (uint64_t number : {2, 1, 2}) barriers.Arrive(BodyOf(0, 2, 2, 0), number, SteadyClock());
+  barriers.Arrive(BodyOf(1, 2, 2, 0), 1, SteadyClock());
   CHECK(barriers.StateOf(kAttempt, 2, SteadyClock()).passed == 1);
-  barriers.Arrive(BodyOf(1, 2, 2, 0), 2);
+  barriers.Arrive(BodyOf(1, 2, 2, 0), 2, SteadyClock());
   CHECK(barriers.StateOf(kAttempt, 2, SteadyClock()).passed == 2);
 }
 
 TEST_CASE("a rank that has ended is told of after a grace, unless it had arrived") {
   Barriers barriers;
-  barriers.Arrive(BodyOf(0, 2, 2, 0), 2);
-  barriers.Arrive(BodyOf(1, 2, 2, 0), 1);
+  barriers.Arrive(BodyOf(0, 2, 2, 0), 2, SteadyClock());
+  barriers.Arrive(BodyOf(1, 2, 2, 0), 1, SteadyClock());
   const Millis ended = SteadyClock();
   barriers.NoteEnd({kAttempt, 1}, ended);
   CHECK(barriers.StateOf(kAttempt, 2, ended + limits::kBarrierEndGrace - 1).ended.empty());
@@ -79,13 +79,13 @@ TEST_CASE("a rank that has ended is told of after a grace, unless it had arrived
 TEST_CASE("ranks of two nodes pass once the other node has asked and learnt") {
   TwoNodes nodes;
   const Millis now = SteadyClock();
-  nodes.follower.Arrive(BodyOf(1, 3, 2, 1), 1);
+  nodes.follower.Arrive(BodyOf(1, 3, 2, 1), 1, SteadyClock());
   CHECK(nodes.Ask(now) == 0);  // Another rank there has not arrived.
-  nodes.follower.Arrive(BodyOf(2, 3, 2, 1), 1);
+  nodes.follower.Arrive(BodyOf(2, 3, 2, 1), 1, SteadyClock());
   CHECK(nodes.Ask(now) == 1);
   CHECK(nodes.Ask(now) == 0);  // It is under way.
   CHECK(nodes.answers.empty());
-  nodes.leader.Arrive(BodyOf(0, 3, 1, 0), 1);
+  nodes.leader.Arrive(BodyOf(0, 3, 1, 0), 1, SteadyClock());
   CHECK(nodes.leader.StateOf(kAttempt, 1, now).passed == 1);
   CHECK(nodes.follower.StateOf(kAttempt, 1, now).passed == 0);
   nodes.Learn(now);
@@ -95,7 +95,7 @@ TEST_CASE("ranks of two nodes pass once the other node has asked and learnt") {
 TEST_CASE("a question without an answer is asked again, also after a restart of rank 0's daemon") {
   TwoNodes nodes;
   Millis now = SteadyClock();
-  nodes.follower.Arrive(BodyOf(1, 2, 1, 1), 3);
+  nodes.follower.Arrive(BodyOf(1, 2, 1, 1), 3, SteadyClock());
   REQUIRE(nodes.Ask(now) == 1);
   nodes.follower.TakeAnswer(kAttempt, std::nullopt, now);
   CHECK(nodes.Ask(now) == 0);
@@ -104,7 +104,7 @@ TEST_CASE("a question without an answer is asked again, also after a restart of 
   Barriers restarted;
   const std::vector<BarrierQuestion> none = nodes.follower.TakeQuestions(now);
   CHECK(none.empty());
-  restarted.Arrive(BodyOf(0, 2, 1, 0), 3);  // Rank 0 waits there, and says so again.
+  restarted.Arrive(BodyOf(0, 2, 1, 0), 3, SteadyClock());  // Rank 0 says so again.
   nodes.follower.TakeAnswer(kAttempt, std::nullopt, now);
   now += limits::kBarrierAskAgain;
   const std::vector<BarrierQuestion> again = nodes.follower.TakeQuestions(now);
@@ -114,13 +114,37 @@ TEST_CASE("a question without an answer is asked again, also after a restart of 
   CHECK(passed == 3);
 }
 
+TEST_CASE("a daemon that starts answers by what was kept, although rank 0 has gone on") {
+  std::vector<uint64_t> kept;
+  bool was_told = false;
+  Barriers leader, restarted;
+  leader.SetEvents({.keep = [&](const AttemptId& attempt, uint64_t passed) {
+    CHECK(attempt == kAttempt);
+    CHECK_FALSE(was_told);
+    CHECK(leader.StateOf(kAttempt, passed, SteadyClock()).passed < passed);  // Nobody knows yet.
+    kept.push_back(passed);
+  }});
+  const Millis now = SteadyClock();
+  const BarrierQuestion question{kAttempt, 7, 2, 3, {{1, 3, false, 0}}};
+  leader.Answer(question, 8, now, [&](const BarrierState&) { was_told = true; });
+  leader.Arrive(BodyOf(0, 2, 1, 0), 3, now);
+  CHECK(kept == std::vector<uint64_t>{3});
+  CHECK(was_told);  // But the other node never heard it.
+
+  restarted.SetEvents({.kept = [&](const AttemptId&) { return kept.back(); }});
+  uint64_t passed = 0;
+  restarted.Answer(question, 8, now, [&](const BarrierState& state) { passed = state.passed; });
+  CHECK(passed == 3);
+  CHECK(restarted.StateOf(kAttempt, 4, now).passed == 3);
+}
+
 TEST_CASE("a held question is answered at its end with who is missing, and on which node") {
   TwoNodes nodes;
   Millis now = SteadyClock();
-  nodes.follower.Arrive(BodyOf(1, 3, 2, 1), 1);
+  nodes.follower.Arrive(BodyOf(1, 3, 2, 1), 1, SteadyClock());
   now += limits::kBarrierTellAfter + 1'000;
   REQUIRE(nodes.Ask(now) == 1);  // Only so that the missing rank of its node can be named.
-  nodes.leader.Arrive(BodyOf(0, 3, 1, 0), 1);
+  nodes.leader.Arrive(BodyOf(0, 3, 1, 0), 1, SteadyClock());
   nodes.leader.Tick(now + limits::kBarrierHold);
   nodes.Learn(now);
   CHECK(nodes.follower.StateOf(kAttempt, 1, now).missing ==
@@ -163,7 +187,7 @@ TEST_CASE("stacks are in the message beside their ranks") {
 TEST_CASE("a node that asks cannot speak for ranks of rank 0's node") {
   Barriers barriers;
   const Millis now = SteadyClock();
-  barriers.Arrive(BodyOf(0, 2, 1, 0), 1);
+  barriers.Arrive(BodyOf(0, 2, 1, 0), 1, SteadyClock());
   barriers.Answer({kAttempt, 7, 2, 5, {{0, 5, false, 0}, {1, 5, false, 0}, {9, 5, false, 0}}}, 8,
                   now, [](const BarrierState&) {});
   CHECK(barriers.StateOf(kAttempt, 5, now).passed == 1);

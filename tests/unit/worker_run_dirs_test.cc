@@ -51,6 +51,18 @@ TEST_CASE("the next attempt gets the directory of the last one, without anything
   CHECK((info.st_mode & 07777) == 0700);
 }
 
+TEST_CASE("which barrier was passed last is kept with the logs, also without a log") {
+  TempDir state("dirs");
+  RunDirs dirs(state.path());
+  REQUIRE(dirs.Make(FenceOf(0)).ok());
+  REQUIRE(RunDirs::Write(dirs.Of(FenceOf(0)).barrier(), "12\n").ok());
+  REQUIRE(dirs.Retire(FenceOf(0)).ok());
+  CHECK(*ReadFile(RunDir{dirs.LogsOf(FenceOf(0))}.barrier()) == "12\n");
+  CHECK(*ReadFile(RunDir{RunDirs(state.path()).LogsOf(FenceOf(0))}.barrier()) == "12\n");
+  REQUIRE(dirs.Make(FenceOf(1)).ok());
+  CHECK_FALSE(Exists(dirs.Of(FenceOf(1)).barrier()));
+}
+
 TEST_CASE("a shorter text leaves nothing of a longer one") {
   TempDir state("dirs");
   REQUIRE(RunDirs::Write(state.File("file"), "a longer text").ok());

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 
 #include "common/base/limits.h"
@@ -97,6 +98,21 @@ std::string Launcher::SocketOf(const Fence& fence) const {
   return options_.runtime_dir + "/" + rt::ToString(fence);
 }
 std::string Launcher::LogsOf(const Fence& fence) const { return dirs_.LogsOf(fence); }
+
+// Numbers only grow, so the file never becomes shorter: whoever is killed leaves one of both.
+void Launcher::KeepBarrier(const AttemptId& attempt, uint64_t passed) {
+  const std::string path = dirs_.Of({attempt, 0}).barrier();
+  const absl::Status kept = RunDirs::Write(path, std::to_string(passed) + "\n");
+  if (kept.ok()) return;
+  RT_LOG(kWarning) << "cannot keep that a barrier is passed: " << MessageOf(kept);
+}
+
+uint64_t Launcher::KeptBarrier(const AttemptId& attempt) const {
+  const absl::StatusOr<std::string> text = ReadFile(RunDir{LogsOf({attempt, 0})}.barrier(), 100);
+  uint64_t passed = 0;
+  if (text.ok()) std::from_chars(text->data(), text->data() + text->size(), passed);
+  return passed;
+}
 
 absl::StatusOr<std::string> Launcher::TreeOf(const LaunchBody& body) {
   if (body.bundle.empty()) return "";

@@ -79,6 +79,11 @@ class Launcher {
   TreeCache& bundles() { return cache_; }
   // Ends what starts programs; the programs keep running.
   void Stop();
+  // The newest barrier that the ranks of an attempt have passed, kept for as long as rank 0's logs
+  // are; 0: none. It need not outlive the machine, whose end is that of rank 0 as well. Without it
+  // ranks elsewhere may wait in vain after a restart of this daemon: a failure is only logged.
+  void KeepBarrier(const AttemptId& attempt, uint64_t passed);
+  uint64_t KeptBarrier(const AttemptId& attempt) const;
   // Where the logs are now; "" when there are none.
   std::string LogsOf(const Fence& fence) const;
 

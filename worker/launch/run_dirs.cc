@@ -24,8 +24,11 @@ constexpr size_t kLogsKept = 1'000;
 constexpr Bytes kSilentBytesMax = 8 << 20;  // Far above what limits::kSilentAttemptsMax lines take.
 constexpr size_t kSparesMax = 64;
 
-bool IsLog(const std::string& name) {
-  return name.ends_with(".log") && (name.starts_with("stdout.") || name.starts_with("stderr."));
+// Its logs; and of rank 0 of several, which barrier they passed last (RunDir::barrier).
+bool IsKept(const std::string& name) {
+  const bool is_log =
+      name.ends_with(".log") && (name.starts_with("stdout.") || name.starts_with("stderr."));
+  return is_log || name == "barrier";
 }
 
 std::vector<std::string> NamesIn(const std::string& path) {
@@ -134,11 +137,11 @@ absl::Status RunDirs::Retire(const Fence& fence) {
     return RemoveTree(Of(fence).path);
   }
   const std::vector<std::string> names = NamesIn(kept);
-  const bool silent = std::none_of(names.begin(), names.end(), IsLog);
+  const bool silent = std::none_of(names.begin(), names.end(), IsKept);
   Note(fence, kept, silent);
   absl::Status renewed;
   for (const std::string& name : names) {
-    if (IsLog(name)) continue;
+    if (IsKept(name)) continue;
     if (absl::Status one = Renew(kept + "/" + name, name); !one.ok()) renewed = one;
   }
   RT_RETURN_IF_ERROR(renewed);  // It stays among the logs, and goes with them.
@@ -149,7 +152,7 @@ absl::Status RunDirs::Retire(const Fence& fence) {
   } else {
     RT_RETURN_IF_ERROR(EnsureDirectory(spare));
     for (const std::string& name : names) {
-      if (!IsLog(name)) ::rename((kept + "/" + name).c_str(), (spare + "/" + name).c_str());
+      if (!IsKept(name)) ::rename((kept + "/" + name).c_str(), (spare + "/" + name).c_str());
     }
   }
   std::lock_guard lock(mutex_);

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "common/base/limits.h"
-#include "common/run/clock.h"
 #include "worker/session/socket_limits.h"
 
 namespace rt::worker {
 namespace {
 
-uint32_t NumberIn(const LaunchBody& body, const char* name, uint32_t otherwise) {
-  const auto found = body.env.find(name);
-  if (found == body.env.end() || found->second.empty()) return otherwise;
+uint32_t NumberIn(const LaunchSpec& launch, const char* name, uint32_t otherwise) {
+  const auto found = launch.env.find(name);
+  if (found == launch.env.end() || found->second.empty()) return otherwise;
   return static_cast<uint32_t>(std::strtoul(found->second.c_str(), nullptr, 10));
 }
 
@@ -72,7 +71,11 @@ void Barriers::DropForeign(Group& group) {
 }
 
 uint64_t Barriers::PassedIn(const Group& group) {
-  if (!group.leads) return group.learnt.passed;
+  return group.leads ? group.passed : group.learnt.passed;
+}
+
+// How far all ranks have come. A rank here must be among them: only then is known who they are.
+uint64_t Barriers::LeastIn(const Group& group) {
   if (group.ranks_here == 0 || group.ranks.size() < group.world_size) return 0;
   uint64_t least = UINT64_MAX;
   for (const auto& [rank, one] : group.ranks) least = std::min(least, one.number);
@@ -128,44 +131,76 @@ void Barriers::Settle(Group& group, Millis now, Replies& replies) {
   });
 }
 
-Barriers::Group& Barriers::GroupOf(const LaunchBody& body, Millis now) {
-  Group& group = groups_[body.fence.attempt];
-  group.world_size = body.world_size;
-  group.ranks_here = NumberIn(body, "LOCAL_WORLD_SIZE", body.world_size);
-  group.leads = NumberIn(body, "GROUP_RANK", 0) == 0;
-  group.leader = body.rank0_node;
-  group.rank_nodes = body.rank_nodes;
+Barriers::Group& Barriers::GroupOf(const LaunchSpec& launch, Millis now) {
+  Group& group = groups_[launch.fence.attempt];
+  group.world_size = launch.world_size;
+  group.ranks_here = NumberIn(launch, "LOCAL_WORLD_SIZE", launch.world_size);
+  group.leads = NumberIn(launch, "GROUP_RANK", 0) == 0;
+  group.leader = launch.rank0_node;
+  group.rank_nodes = launch.rank_nodes;
   group.used_at = now;
   DropForeign(group);
   return group;
 }
 
+// Keeps what is newly passed, then answers whoever may know now. Whether a barrier was passed.
+bool Barriers::Advance(const AttemptId& attempt, Millis now) {
+  uint64_t passed = 0;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = groups_.find(attempt);
+    if (found == groups_.end()) return false;
+    const uint64_t least = LeastIn(found->second);
+    if (found->second.leads && least > found->second.passed) passed = least;
+  }
+  if (passed != 0) events_.keep(attempt, passed);
+  Replies replies;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = groups_.find(attempt);
+    if (found == groups_.end()) return false;
+    found->second.passed = std::max(found->second.passed, passed);
+    Settle(found->second, now, replies);
+  }
+  for (const auto& reply : replies) reply();
+  return passed != 0;
+}
+
+// What the daemon before this one kept, of an attempt that this one has not heard of yet.
+uint64_t Barriers::KeptOfUnknown(const AttemptId& attempt) const {
+  {
+    std::lock_guard lock(mutex_);
+    if (groups_.contains(attempt)) return 0;
+  }
+  return events_.kept(attempt);
+}
+
 // From then on rank 0's node can tell the others where this rank is.
-void Barriers::NoteHello(const LaunchBody& body) {
-  if (body.world_size < 2) return;
-  const Millis now = SteadyClock();
+void Barriers::NoteHello(const LaunchSpec& launch, Millis now) {
+  if (launch.world_size < 2) return;
+  const uint64_t kept = KeptOfUnknown(launch.fence.attempt);
   std::lock_guard lock(mutex_);
-  Group& group = GroupOf(body, now);
-  if (!group.ranks.try_emplace(body.fence.rank).second) return;
+  Group& group = GroupOf(launch, now);
+  group.passed = std::max(group.passed, kept);
+  if (!group.ranks.try_emplace(launch.fence.rank).second) return;
   if (!group.has_news) group.news_at = now;
   group.has_news = true;
 }
 
-void Barriers::Arrive(const LaunchBody& body, uint64_t number) {
-  Replies replies;
+void Barriers::Arrive(const LaunchSpec& launch, uint64_t number, Millis now) {
+  const uint64_t kept = KeptOfUnknown(launch.fence.attempt);
   bool asks = false;
-  const Millis now = SteadyClock();
   {
     std::lock_guard lock(mutex_);
-    Group& group = GroupOf(body, now);
-    Rank& rank = group.ranks[body.fence.rank];
+    Group& group = GroupOf(launch, now);
+    group.passed = std::max(group.passed, kept);
+    Rank& rank = group.ranks[launch.fence.rank];
     rank = {.number = std::max(rank.node == 0 ? rank.number : 0, number)};
     if (!group.has_news) group.news_at = now;
     group.has_news = true;
     asks = !group.leads && PassedHere(group) > group.learnt.passed;
-    Settle(group, now, replies);
   }
-  for (const auto& reply : replies) reply();
+  Advance(launch.fence.attempt, now);
   if (asks) events_.on_question();
 }
 
@@ -189,28 +224,25 @@ BarrierState Barriers::StateOf(const AttemptId& attempt, uint64_t number, Millis
 
 void Barriers::Answer(const BarrierQuestion& question, uint64_t asking_node, Millis now,
                       std::function<void(const BarrierState&)> reply) {
-  Replies replies;
-  bool passed = false;
+  const uint64_t kept = KeptOfUnknown(question.attempt);
   {
     std::lock_guard lock(mutex_);
     const auto found = groups_.find(question.attempt);
     const bool is_known = found != groups_.end();
-    const bool is_foreign = is_known && !MayAsk(found->second, asking_node);
-    if (is_foreign || (!is_known && groups_.size() >= limits::kBarrierGroupsMax)) {
-      replies.emplace_back([reply = std::move(reply)] { reply({}); });
-    } else {
+    const bool may_ask = is_known ? MayAsk(found->second, asking_node)
+                                  : groups_.size() < limits::kBarrierGroupsMax;
+    if (may_ask) {
       Group& group = groups_[question.attempt];
       if (group.ranks_here == 0) group.world_size = std::max(group.world_size, question.world_size);
+      group.passed = std::max(group.passed, kept);
       group.used_at = now;
-      const uint64_t before = PassedIn(group);
       TakeRanks(group, question, asking_node, now);
-      passed = PassedIn(group) > before;
       group.held.push_back({question.number, now + limits::kBarrierHold, std::move(reply)});
-      Settle(group, now, replies);
+      reply = nullptr;
     }
   }
-  for (const auto& one : replies) one();
-  if (passed) events_.on_passed();
+  if (reply != nullptr) return reply({});
+  if (Advance(question.attempt, now)) events_.on_passed();
 }
 
 void Barriers::Tick(Millis now) {

@@ -3,9 +3,11 @@
 // one. The daemon of rank 0's node decides that; the daemons of the other nodes tell it how far
 // their ranks are, and learn from it what is passed.
 //
-// Numbers only grow, and every arrival can be repeated. Nothing is written to disk: after a restart
-// of a daemon its ranks say again where they wait, and the other daemons ask again. Thread-safe;
-// callbacks are called without the lock.
+// Numbers only grow, and every arrival can be repeated. After a restart of a daemon its ranks say
+// again where they wait, and the other daemons ask again. A rank that has passed a barrier says
+// nothing until it comes to the next one, and may have ended: so the daemon of rank 0's node keeps
+// the number that is passed before anyone is told. Thread-safe; callbacks are called without the
+// lock.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,7 @@
 #include "common/base/ids.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
-#include "worker/launch/launch_body.h"
+#include "common/spec/launch_spec.h"
 
 namespace rt::worker {
 
@@ -62,16 +64,19 @@ Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state,
 class Barriers {
  public:
   // `on_question`: this node may have something to ask. `on_passed`: a barrier of a local rank.
+  // `keep`: the number for the daemon after this one; `kept`: what the one before kept, 0: nothing.
   struct Events {
     std::function<void()> on_question = [] {};
     std::function<void()> on_passed = [] {};
+    std::function<void(const AttemptId&, uint64_t passed)> keep = [](const AttemptId&, uint64_t) {};
+    std::function<uint64_t(const AttemptId&)> kept = [](const AttemptId&) { return 0; };
   };
   // Before ranks arrive.
   void SetEvents(Events events) { events_ = std::move(events); }
 
   // Of ranks on this node. NoteHello: its program has connected; it may never arrive.
-  void NoteHello(const LaunchBody& body);
-  void Arrive(const LaunchBody& body, uint64_t number);
+  void NoteHello(const LaunchSpec& launch, Millis now);
+  void Arrive(const LaunchSpec& launch, uint64_t number, Millis now);
   void NoteEnd(const Fence& fence, Millis now);
   BarrierState StateOf(const AttemptId& attempt, uint64_t number, Millis now) const;
 
@@ -110,6 +115,7 @@ class Barriers {
     std::map<uint32_t, Rank> ranks;
     std::vector<Held> held;
     Millis used_at = 0;
+    uint64_t passed = 0;  // Where rank 0 is here: the number that is kept.
     // Where rank 0 is elsewhere:
     BarrierState learnt;
     uint64_t asked = 0;  // The number of the newest question.
@@ -120,16 +126,19 @@ class Barriers {
   };
   using Replies = std::vector<std::function<void()>>;
 
-  Group& GroupOf(const LaunchBody& body, Millis now);
+  Group& GroupOf(const LaunchSpec& launch, Millis now);
   static bool RunsHere(const Group& group);
   static bool MayAsk(const Group& group, uint64_t node);
   static bool SpeaksFor(const Group& group, uint64_t node, uint32_t rank);
   static void TakeRanks(Group& group, const BarrierQuestion& question, uint64_t node, Millis now);
   static void DropForeign(Group& group);
   static uint64_t PassedIn(const Group& group);
+  static uint64_t LeastIn(const Group& group);
   static uint64_t PassedHere(const Group& group);
   static BarrierState StateIn(const Group& group, uint64_t number, Millis now);
   static void Settle(Group& group, Millis now, Replies& replies);
+  uint64_t KeptOfUnknown(const AttemptId& attempt) const;
+  bool Advance(const AttemptId& attempt, Millis now);
 
   Events events_;
   mutable std::mutex mutex_;

@@ -114,7 +114,7 @@ void TrialSocket::Hello(Connection& connection, const Json& message) {
     return Refuse(connection, absl::PermissionDeniedError("wrong token"), 0);
   }
   connection.greeted = true;
-  barriers_.NoteHello(body);
+  barriers_.NoteHello(body, SteadyClock());
   auto parsed = [](const std::string& text) {
     auto json = Json::Parse(text);
     return json.ok() ? *json : Json();
@@ -168,7 +168,7 @@ void TrialSocket::Arrive(Connection& connection, const Json& message) {
   if (number <= 0) return Refuse(connection, Invalid("number counts barriers from 1"), 0);
   connection.barrier = static_cast<uint64_t>(number);
   const AttemptId attempt = connection.attempt->fence().attempt;
-  barriers_.Arrive(connection.attempt->body(), connection.barrier);
+  barriers_.Arrive(connection.attempt->body(), connection.barrier, SteadyClock());
   for (auto& [id, other] : connections_) {
     if (other.barrier == 0 || other.attempt->fence().attempt != attempt) continue;
     AnswerBarrier(other);
