@@ -299,9 +299,8 @@ void Auditor::Begin(OwnerBook& owner, const AttemptId& attempt, uint64_t checkpo
                       newest == nullptr ? "" : newest->manifest,
                       newest == nullptr ? std::vector<std::string>{} : newest->shards,
                       owner.members,
-                      newest == nullptr ? 0 : newest->attempt,
+                      newest == nullptr ? RunOrder{} : newest->run,
                       newest == nullptr ? 0 : newest->seq};
-  if (attempt.owner.is_trial()) CheckStart(attempt.owner.trial());
 }
 void Auditor::CheckLaunch(const LaunchSpec& body, const Truth& truth) const {
   auto start = starts_.find(body.fence.attempt);

@@ -382,7 +382,7 @@ class Auditor {
     std::string manifest;
     std::vector<std::string> shards;
     std::vector<Member> members;
-    uint32_t attempt = 0;  // That saved the checkpoint, after its report `seq`; 0: there is none.
+    RunOrder run;  // That saved the checkpoint, after its report `seq`; {}: there is none.
     uint64_t seq = 0;
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.

@@ -1,5 +1,7 @@
 // The auditor's part about ranks that train together: the barriers that they pass, and the rows of
 // a data set that they take.
+#include <tuple>
+
 #include "tests/sim/auditor.h"
 
 namespace rt::sim {
@@ -32,8 +34,8 @@ std::set<uint64_t> Auditor::RowsTaken(const AttemptId& attempt, uint64_t epoch,
       }
     }
     const Start& start = starts_.at(at);
-    if (start.attempt == 0) return rows;
-    at.number = start.attempt;
+    if (start.run == RunOrder{}) return rows;
+    std::tie(at.number, at.generation) = start.run;
     until = start.seq;
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr Millis kLookEvery = 20;
 // More is read and dropped: what a program writes meanwhile comes before or between the stacks.
-constexpr size_t kReadBytes = 64u << 10;
+constexpr size_t kStackReadBytes = 64u << 10;
 
 // What one rank has written since it was asked.
 struct Asked {
@@ -29,7 +29,7 @@ bool IsDone(const Asked& asked, Millis now) {
 }
 
 void ReadMore(Asked& asked, Millis now) {
-  const std::string more = asked.log->Read(kReadBytes);
+  const std::string more = asked.log->Read(kStackReadBytes);
   if (more.empty()) return;
   asked.text += more;
   asked.grown_at = now;
