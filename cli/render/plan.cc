@@ -103,8 +103,8 @@ std::string TextOfPools(const Json& pools) {
     std::string machines = CellText(pool.Find("min_workers"));
     if (pool.GetInt("max_workers") != pool.GetInt("min_workers"))
       machines += " to " + CellText(pool.Find("max_workers"));
-    if (pool.GetBool("is_head"))
-      machines = pool.GetInt("max_workers") == 0 ? "the head" : "the head, and " + machines;
+    if (pool.GetBool("is_head")) machines.insert(0, "the head, and ");
+    if (pool.GetBool("is_head") && pool.GetInt("max_workers") == 0) machines = "the head";
     std::string market = pool.GetBool("spot") ? "spot" : "on demand";
     if (pool.GetString("fallback") == "on_demand") market += ", else on demand";
     if (const std::string price = pool.GetString("max_price"); !price.empty())

@@ -69,7 +69,7 @@ class HostReader {
     for (const auto& [key, value] : json.object())
       if (std::find(known.begin(), known.end(), key) == known.end())
         return document_.At(Invalid("unknown key '" + Excerpt(key) + "'", DidYouMean(key, known)),
-                            path + "/" + key, true);
+                            Below(path, key), true);
     return absl::OkStatus();
   }
   // Empty when it is absent.

@@ -5,8 +5,14 @@
 
 namespace rt {
 
+std::string Below(std::string path, std::string_view key) {
+  path += '/';
+  path += key;
+  return path;
+}
+
 std::string NodeFlag(const Resources& resources, bool says_cpu) {
-  const std::string flag = ToFlag(resources);
+  std::string flag = ToFlag(resources);
   if (says_cpu || !flag.starts_with("cpu=")) return flag;
   const size_t comma = flag.find(',');
   return comma == std::string::npos ? "" : flag.substr(comma + 1);
@@ -35,8 +41,10 @@ absl::StatusOr<std::string> ReadNodeLabels(const YamlDocument& document, const J
     if (key.find_first_of("=,") != std::string::npos || text.find(',') != std::string::npos ||
         value.is_array() || value.is_object())
       return document.At(Invalid("a label is a text without ',', and its key is also without '='"),
-                         path + "/" + key);
-    pairs.push_back(key + "=" + text);
+                         Below(path, key));
+    pairs.push_back(key);
+    pairs.back() += '=';
+    pairs.back() += text;
   }
   return Join(pairs, ",");
 }
@@ -47,8 +55,8 @@ absl::StatusOr<std::vector<std::string>> ReadCommands(const YamlDocument& docume
   std::vector<std::string> list;
   if (commands == nullptr || commands->is_null()) return list;
   if (!commands->is_array())
-    return document.At(Invalid(path.substr(path.rfind('/') + 1) +
-                               " must be a list of shell commands"), path);
+    return document.At(
+        Invalid(path.substr(path.rfind('/') + 1) + " must be a list of shell commands"), path);
   for (size_t i = 0; i < commands->array().size(); ++i) {
     const Json& command = commands->array()[i];
     const std::string item = path + "/" + std::to_string(i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,6 +11,9 @@
 #include "common/yaml/yaml_json.h"
 
 namespace rt {
+
+// The path of a key below another one: "a/b".
+std::string Below(std::string path, std::string_view key);
 
 // As rt-worker's --resources takes it. The worker takes what is left out from its machine, so cpus
 // that are not said are left out.

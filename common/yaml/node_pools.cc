@@ -41,9 +41,8 @@ class PoolReader {
     const Json* types = document_.value.Find("available_node_types");
     RT_RETURN_IF_ERROR(types == nullptr || types->is_null() ? ReadOldForm(pools)
                                                             : ReadNewForm(*types, pools));
-    std::stable_sort(pools.begin(), pools.end(), [](const NodePool& a, const NodePool& b) {
-      return a.is_head && !b.is_head;
-    });
+    std::stable_sort(pools.begin(), pools.end(),
+                     [](const NodePool& a, const NodePool& b) { return a.is_head && !b.is_head; });
     return pools;
   }
 
@@ -58,7 +57,7 @@ class PoolReader {
     for (const auto& [key, value] : json.object())
       if (std::find(known.begin(), known.end(), key) == known.end())
         return document_.At(Invalid("unknown key '" + Excerpt(key) + "'", DidYouMean(key, known)),
-                            path + "/" + key, true);
+                            Below(path, key), true);
     return absl::OkStatus();
   }
 
@@ -89,8 +88,8 @@ class PoolReader {
       pool.name = name;
       pool.is_head = name == head;
       pool.min_workers = static_cast<int>(type.GetInt("min_workers"));
-      pool.max_workers = static_cast<int>(
-          type.GetInt("max_workers", pool.is_head ? 0 : defaults_.max_workers));
+      pool.max_workers =
+          static_cast<int>(type.GetInt("max_workers", pool.is_head ? 0 : defaults_.max_workers));
       pool.idle_timeout_s = type.GetDouble("idle_timeout_s", defaults_.idle_timeout_s);
       RT_RETURN_IF_ERROR(ReadShape(type, path, pool));
       if (const Json* config = type.Find("node_config"); config != nullptr && !config->is_null())
@@ -105,8 +104,8 @@ class PoolReader {
   }
 
   absl::Status ReadShape(const Json& type, const std::string& path, NodePool& pool) const {
-    RT_ASSIGN_OR_RETURN(pool.resources, ReadNodeResources(document_, type.Find("resources"),
-                                                          path + "/resources"));
+    RT_ASSIGN_OR_RETURN(pool.resources,
+                        ReadNodeResources(document_, type.Find("resources"), path + "/resources"));
     RT_ASSIGN_OR_RETURN(pool.labels,
                         ReadNodeLabels(document_, type.Find("labels"), path + "/labels"));
     return absl::OkStatus();

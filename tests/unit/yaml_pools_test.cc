@@ -113,8 +113,9 @@ TEST_CASE("pools: mistakes are named at their place") {
       "worker_nodes:\n  InstanceType: x\n"
       "  InstanceMarketOptions: {SpotOptions: {MaxPrice: cheap}}\n",
       5, "write it as in '0.35'");
-  const std::string type = "head_node_type: h\navailable_node_types:\n  h:\n    node_config: "
-                           "{InstanceType: x}\n";
+  const std::string type =
+      "head_node_type: h\navailable_node_types:\n  h:\n    node_config: "
+      "{InstanceType: x}\n";
   refuses(type + "    spot: {fallback: on_deman}\n", 7, "did you mean 'on_demand'?");
   refuses(type + "    max_price: 1\n", 7, "add 'spot: {fallback: on_demand}' to the node type");
 }
