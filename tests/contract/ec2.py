@@ -1,9 +1,12 @@
 """Runs contract_ec2 against moto behind a layer of faults, then reads with boto3 what was asked.
 
     ec2.py BIN_DIRECTORY
+    ec2.py --serve    serves until its standard input ends; its one line of output is JSON with the
+                      endpoint, the id of an image and the environment that holds a key
 
 The layer does what EC2 does and moto does not: client tokens, capacity, lists that lag. It is told
-what to do by POST /faults with a JSON object (see `Faults`).
+what to do by POST /faults with a JSON object (see `Faults`). GET /instances lists what it made for
+client tokens: ids, whether they are there, and their user data.
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ class Ec2Layer:
         self.places: dict[str, tuple[str, str]] = {}  # Id -> (cluster, "zone/type/market").
         self.made: dict[str, float] = {}
         self.gone: dict[str, float] = {}
+        self.data: dict[str, str] = {}  # Id -> user data, in base64.
         self.done: dict[str, int] = {}
 
     def __call__(self, environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
@@ -69,6 +73,12 @@ class Ec2Layer:
                 self.faults.__dict__.update(json.loads(body))
             start("200 OK", [("Content-Length", "2")])
             return [b"{}"]
+        if environment["PATH_INFO"] == "/instances":
+            with self.lock:
+                answer = json.dumps([{"id": one, "there": one not in self.gone, "user_data": data}
+                                     for one, data in self.data.items()]).encode()
+            start("200 OK", [("Content-Length", str(len(answer)))])
+            return [answer]
         form = dict(urllib.parse.parse_qsl(body.decode(), keep_blank_values=True))
         with self.lock:
             fault = self.draw(form["Action"]) if "Action" in form else ""
@@ -152,6 +162,7 @@ class Ec2Layer:
             self.tokens[token] = (body.decode(), answer)
             self.places[instance] = (cluster, place)
             self.made[instance] = time.monotonic()
+            self.data[instance] = form.get("UserData", "")
         return status, headers, answer
 
     def lagging(self, answer: bytes) -> bytes:
@@ -176,27 +187,36 @@ def tag_of(form: dict[str, str], key: str) -> str:
     return ""
 
 
-def main() -> int:
-    binaries = pathlib.Path(sys.argv[1])
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        del os.environ[name]
+def start_service(layer: Ec2Layer) -> str:
+    """Its endpoint."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    seed = random.randrange(1 << 30)
-    print(f"seed {seed}")
-    layer = Ec2Layer(seed)
     server = make_server("127.0.0.1", 0, layer, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    key = {"aws_access_key_id": "AKIDTEST", "aws_secret_access_key": "secret"}
-    ec2 = boto3.client("ec2", endpoint_url=endpoint, region_name=REGION, **key)
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def main() -> int:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        del os.environ[name]
+    seed = random.randrange(1 << 30)
+    layer = Ec2Layer(seed)
+    endpoint = start_service(layer)
+    os.environ.update({"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret"})
+    ec2 = boto3.client("ec2", endpoint_url=endpoint, region_name=REGION)
     subnets = ec2.describe_subnets()["Subnets"]
     layer.zones = {one["SubnetId"]: one["AvailabilityZone"] for one in subnets}
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
+    if sys.argv[1] == "--serve":
+        key = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        print(json.dumps({"endpoint": endpoint, "image": image,
+                          "environment": {**key, "AWS_ENDPOINT_URL": endpoint}}), flush=True)
+        sys.stdin.read()
+        return 0
+    print(f"seed {seed}")
+    binaries = pathlib.Path(sys.argv[1])
     foreign = ec2.run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"][0]["InstanceId"]
-    environment = {**os.environ, "AWS_ACCESS_KEY_ID": key["aws_access_key_id"],
-                   "AWS_SECRET_ACCESS_KEY": key["aws_secret_access_key"], "HOME": "/nonexistent",
-                   "AWS_ENDPOINT_URL": endpoint, "RT_TEST_EC2": endpoint, "RT_TEST_IMAGE": image,
-                   "RT_TEST_FOREIGN": foreign}
+    environment = {**os.environ, "HOME": "/nonexistent", "AWS_ENDPOINT_URL": endpoint,
+                   "RT_TEST_EC2": endpoint, "RT_TEST_IMAGE": image, "RT_TEST_FOREIGN": foreign}
     code = subprocess.run([binaries / "contract_ec2", *sys.argv[2:]], env=environment,
                           check=False).returncode
     print(f"faults: {dict(sorted(layer.done.items()))}")

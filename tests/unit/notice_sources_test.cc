@@ -192,6 +192,10 @@ TEST_CASE("auto takes what fits the machine, without asking the network") {
   CHECK(NoticeNames("auto", machine)->empty());
   dmi["sys_vendor"] = "Amazon EC2";
   CHECK(*NoticeNames("auto", machine) == Names{"aws"});
+  dmi = {{"sys_vendor", "Xen"}, {"bios_version", "4.11.amazon"}};  // c4, m4, p2 and their like.
+  CHECK(*NoticeNames("auto", machine) == Names{"aws"});
+  dmi = {{"sys_vendor", "Xen"}, {"bios_version", "4.11.2"}};
+  CHECK(NoticeNames("auto", machine)->empty());
   CHECK(NoticeNames("none", machine)->empty());
   dmi = {{"product_name", "Google Compute Engine"}};
   env["KUBERNETES_SERVICE_HOST"] = "10.0.0.1";

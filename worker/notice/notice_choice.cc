@@ -23,9 +23,15 @@ const std::vector<std::string>& KnownNames() {
   return names;
 }
 
+// Instances on Nitro name the vendor; those of the older types, on Xen, only the version.
+bool IsOnEc2(const MachineFacts& machine) {
+  return machine.dmi("sys_vendor") == "Amazon EC2" ||
+         machine.dmi("bios_version").find("amazon") != std::string::npos;
+}
+
 std::vector<std::string> Detect(const MachineFacts& machine) {
   std::vector<std::string> names;
-  if (machine.dmi("sys_vendor") == "Amazon EC2") names.push_back("aws");
+  if (IsOnEc2(machine)) names.push_back("aws");
   if (machine.dmi("product_name") == "Google Compute Engine") names.push_back("gcp");
   if (machine.dmi("chassis_asset_tag") == kAzureAssetTag) names.push_back("azure");
   if (machine.has_env("SLURM_JOB_ID")) names.push_back("slurm");
