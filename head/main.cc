@@ -407,7 +407,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   absl::Status status = rt::ArmFailpointsFromEnvironment("head");
-  if (status.ok()) status = rt::Run(*options, manager);
+  if (status.ok()) status = rt::AdviseOnDamage(rt::Run(*options, manager), options->state_dir);
   if (status.ok()) return 0;
   std::string hint = rt::HintOf(status);
   std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),

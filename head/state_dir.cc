@@ -116,6 +116,13 @@ std::string ExplainJournalFailure(const std::string& state_dir, const absl::Stat
                                                    : "Mend the disk, then start it again.");
 }
 
+absl::Status AdviseOnDamage(const absl::Status& status, const std::string& state_dir) {
+  if (!absl::IsDataLoss(status) || !HintOf(status).empty()) return status;
+  return WithHint(status, "nothing was changed; keep a copy of " + state_dir +
+                              ", then restore a backup or the shipped journal "
+                              "(docs/reliability.md, \"A damaged journal\")");
+}
+
 absl::Status NoteRestored(const std::string& state_dir) {
   if (!Exists(state_dir + "/ca/cluster_id"))
     return NotFound(state_dir + " holds no head's state", "restore the copy there first");

@@ -46,5 +46,7 @@ void ForgetRestored(const std::string& state_dir);
 absl::Status ReserveSpace(const std::string& state_dir);
 // What to tell people about a journal that cannot be written; gives up the reserve.
 std::string ExplainJournalFailure(const std::string& state_dir, const absl::Status& status);
+// An error of damaged data that the head ends with at its start, with what to do about it.
+absl::Status AdviseOnDamage(const absl::Status& status, const std::string& state_dir);
 
 }  // namespace rt

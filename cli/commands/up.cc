@@ -116,6 +116,8 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   for (const std::string& warning : spec.warnings)
     std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
   if (spec.provider_type == "ssh") return BringUpHosts(home, spec, make_current);
+  const std::string overcommit = OvercommitWarning(spec, CpuCount());
+  if (!overcommit.empty()) std::fprintf(stderr, "rt: warning: %s\n", overcommit.c_str());
   std::string directory = home.ClusterDirectory(spec.cluster_name);
   if (Exists(directory + "/context"))
     return absl::AlreadyExistsError(

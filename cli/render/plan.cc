@@ -221,6 +221,8 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
   }
   const bool is_ours = local || spec.provider_type == "ssh";
   for (const std::string& warning : spec.warnings) warnings.Append(warning);
+  const std::string overcommit = local ? OvercommitWarning(spec, cpus) : "";
+  if (!overcommit.empty()) warnings.Append(overcommit);
   if (!is_ours)
     warnings.Append("this release starts clusters on this machine and on hosts with ssh; '" +
                     spec.provider_type + "' is read and checked");

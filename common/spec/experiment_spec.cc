@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/patterns.h"
+#include "common/spec/space_check.h"
 
 namespace rt {
 namespace {
@@ -258,6 +259,14 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   return ReadBool(json, "", "fail_fast", spec.fail_fast);
 }
 
+// Under the name by which the user calls the search algorithm.
+absl::Status CheckPointsOf(const Json& json, const ExperimentSpec& spec) {
+  const Json::Array& points = PointsOf(spec);
+  if (points.empty()) return absl::OkStatus();
+  const std::string& name = json.Find("search")->object().front().first;
+  return CheckPoints(spec.space, points, "search/" + name + "/points");
+}
+
 absl::Status CheckSize(const ExperimentSpec& spec) {
   for (const auto& [path, name] : {std::pair("experiment", &spec.name),
                                    std::pair("trainable", &spec.trainable)})
@@ -330,7 +339,11 @@ absl::StatusOr<ExperimentSpec> ParseExperimentSpec(const Json& json, SpecSource 
   RT_ASSIGN_OR_RETURN(auto unused, SubstituteCommand(spec.command, known));
   (void)unused;
   RT_RETURN_IF_ERROR(CheckPatterns(spec));
-  if (source == SpecSource::kUser) RT_RETURN_IF_ERROR(CheckSize(spec));
+  if (source == SpecSource::kUser) {
+    RT_RETURN_IF_ERROR(CheckSize(spec));
+    RT_RETURN_IF_ERROR(CheckDraws(spec.space));
+    RT_RETURN_IF_ERROR(CheckPointsOf(json, spec));
+  }
   CountTrialsOfPoints(spec);
   return spec;
 }

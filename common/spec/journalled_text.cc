@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/journalled_spec.h"
+#include "common/spec/resource_bounds.h"
 
 namespace rt {
 namespace {
@@ -146,6 +147,17 @@ Resources BundleFrom(const Json& json, const std::string& path,
   return sum;
 }
 
+// Earlier releases had no bound on the custom resources that a request names.
+bool NamesTooMany(const ResourceRequest& request) {
+  size_t names = 0;
+  bool is_too_many = false;
+  for (const Resources& bundle : request.bundles) {
+    names += bundle.custom.size();
+    is_too_many = is_too_many || bundle.custom.size() > limits::kCustomResourcesMax;
+  }
+  return is_too_many || names > limits::kBundleNamesMax;
+}
+
 }  // namespace
 
 SpecReading<ExperimentSpec> ReadExperimentText(const Json& json) { return Repair(json).Run(); }
@@ -202,7 +214,8 @@ SpecReading<ResourceRequest> ReadResourcesText(const Json& json, std::string_vie
   if (list != nullptr && json.Find("ranks") == nullptr)
     reading.spec.ranks = static_cast<uint32_t>(most);
   if (reading.warnings.empty())
-    reading.warnings.push_back(MessageOf(strict.status()) + kIgnored);
+    reading.warnings.push_back(MessageOf(strict.status()) +
+                               (NamesTooMany(reading.spec) ? kKept : kIgnored));
   // How they are spread is read by itself.
   Json spread = Json::MakeObject();
   for (const char* key : {"strategy", "gpu_sharing"})

@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/resource_bounds.h"
 
 namespace rt {
 namespace {
@@ -46,15 +47,37 @@ absl::StatusOr<size_t> ReadRanks(const Json& json, size_t most, const std::strin
   return static_cast<size_t>(json.AsInt());
 }
 
+// Before a bundle is copied for each rank.
+absl::Status CheckNames(size_t names, std::string_view path) {
+  if (names <= limits::kCustomResourcesMax) return absl::OkStatus();
+  return SpecError(path,
+                   "names " + std::to_string(names) + " custom resources, at most " +
+                       std::to_string(limits::kCustomResourcesMax) + " are allowed",
+                   "name only what a node must have");
+}
+
+absl::Status CheckNamesOfAll(size_t names, std::string_view path) {
+  if (names <= limits::kBundleNamesMax) return absl::OkStatus();
+  return SpecError(path,
+                   "the bundles name " + std::to_string(names) +
+                       " custom resources together, at most " +
+                       std::to_string(limits::kBundleNamesMax) + " are allowed",
+                   "ask for fewer ranks or bundles, or for fewer custom resources");
+}
+
 absl::StatusOr<std::vector<Resources>> ReadBundles(const Json& json, const std::string& path) {
   if (!json.is_array() || json.array().empty())
     return SpecError(path, "must be a list of maps such as {cpu: 1, gpu: 1}");
   if (json.array().size() > limits::kBundlesMax)
     return SpecError(path, "has more than " + std::to_string(limits::kBundlesMax) + " bundles");
   std::vector<Resources> bundles;
+  size_t names = 0;
   for (size_t i = 0; i < json.array().size(); ++i) {
-    RT_ASSIGN_OR_RETURN(bundles.emplace_back(),
-                        ParseResources(json.array()[i], path + "/" + std::to_string(i)));
+    const std::string below = path + "/" + std::to_string(i);
+    RT_ASSIGN_OR_RETURN(bundles.emplace_back(), ParseResources(json.array()[i], below));
+    const size_t own = bundles.back().custom.size();
+    RT_RETURN_IF_ERROR(CheckNames(own, below));
+    RT_RETURN_IF_ERROR(CheckNamesOfAll(names += own, path));
   }
   return bundles;
 }
@@ -111,15 +134,18 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
     } else if (key == "ranks_per_node") {
       per_node = &value;
     } else {
-      plain.Set(key, value);
+      plain.object().emplace_back(key, value);  // The keys differ.
     }
   }
   if (bundles == nullptr) {
     RT_ASSIGN_OR_RETURN(Resources each, ParseResources(plain, path));
+    const size_t names = each.custom.size();
+    RT_RETURN_IF_ERROR(CheckNames(names, path));
     size_t count = 1;
     if (ranks != nullptr) {
       RT_ASSIGN_OR_RETURN(count, ReadRanks(*ranks, limits::kBundlesMax, below + "ranks"));
     }
+    RT_RETURN_IF_ERROR(CheckNamesOfAll(names * count, path));
     request.bundles.assign(count, each);
   } else if (!plain.object().empty()) {
     const std::string& key = plain.object().front().first;

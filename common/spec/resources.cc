@@ -110,7 +110,8 @@ Json ToJson(const Resources& resources) {
                               : Json(static_cast<double>(units) / static_cast<double>(kUnit));
   };
   Json custom = Json::MakeObject();
-  for (const auto& [name, units] : resources.custom) custom.Set(name, number(units));
+  for (const auto& [name, units] : resources.custom)
+    custom.object().emplace_back(name, number(units));
   return Json::MakeObject({{"cpu", number(resources.cpu)},
                            {"gpu", number(resources.gpu)},
                            {"memory_bytes", Json(resources.memory)},

@@ -5,6 +5,7 @@
 #include "common/base/limits.h"
 #include "common/base/quantity.h"
 #include "common/base/strings.h"
+#include "common/spec/resource_bounds.h"
 #include "common/yaml/node_fields.h"
 
 namespace rt {
@@ -38,6 +39,9 @@ const Keys kProviders = {"local", "ssh", "aws", "gcp", "azure", "kubernetes", "k
 
 constexpr double kNumberMax = 1e7;
 constexpr double kHookTimeoutMax = 86'400;
+// Of a cluster, which a head serves, and on one machine, where each is a process with its own port.
+constexpr int kWorkersMax = 10'000;
+constexpr int kLocalWorkersMax = 1'000;
 
 class Reader {
  public:
@@ -49,6 +53,7 @@ class Reader {
     const Json& json = document_.value;
     RT_RETURN_IF_ERROR(ReadName(spec));
     RT_RETURN_IF_ERROR(ReadProvider(spec));
+    if (spec.provider_type == "local") workers_max_ = kLocalWorkersMax;
     RT_ASSIGN_OR_RETURN(std::optional<int> most, ReadCount(json, "", "max_workers"));
     RT_ASSIGN_OR_RETURN(std::optional<int> least, ReadCount(json, "", "min_workers"));
     spec.max_workers = most.value_or(std::max(2, least.value_or(0)));
@@ -194,9 +199,11 @@ class Reader {
                                                const std::string& key) const {
     const Json* value = json.Find(key);
     if (value == nullptr || value->is_null()) return std::optional<int>();
-    if (!value->is_int() || value->AsInt() < 0 || value->AsInt() > 100'000)
-      return Wrong(path.empty() ? key : path + "/" + key,
-                   key + " must be a whole number, 0 or more");
+    const std::string where = path.empty() ? key : path + "/" + key;
+    const auto place = document_.places.find(where);
+    const bool is_decimal = place == document_.places.end() || place->second.is_decimal;
+    if (!is_decimal || !value->is_int() || value->AsInt() < 0 || value->AsInt() > workers_max_)
+      return Wrong(where, key + " must be a whole number, 0 to " + std::to_string(workers_max_));
     return std::optional<int>(static_cast<int>(value->AsInt()));
   }
   absl::StatusOr<double> ReadNumber(const Json& json, const std::string& path,
@@ -258,6 +265,21 @@ class Reader {
           "max_workers to have them come and go");
     return absl::OkStatus();
   }
+  // Workers get them as a flag, "cpu=2,fpga=1".
+  absl::Status CheckCustom(const Json& json, const std::string& path,
+                           const Resources& resources) const {
+    if (resources.custom.size() > limits::kNodeNamesMax)
+      return Wrong(path, "a node has at most " + std::to_string(limits::kNodeNamesMax) +
+                             " custom resources");
+    for (const auto& [name, units] : resources.custom) {
+      if (name.find_first_of(",=") == std::string::npos && Trim(name) == name) continue;
+      const std::string where = json.Find(name) != nullptr ? path + "/" : path + "/custom/";
+      return document_.At(Invalid("'" + Excerpt(name) + "' cannot be the name of a resource",
+                                  "a name has no ',' and no '=', and no space at either end"),
+                          where + name, true);
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<NodeType> ReadNodeType(const std::string& name, const Json& json) const {
     std::string path = "available_node_types/" + name;
     RT_RETURN_IF_ERROR(CheckKeys(json, path, kNodeTypeKeys));
@@ -275,6 +297,7 @@ class Reader {
       std::string where = PositionOf(parsed.status()).file;
       return document_.At(parsed.status(), where.empty() ? path + "/resources" : where);
     }
+    RT_RETURN_IF_ERROR(CheckCustom(*resources, path + "/resources", *parsed));
     type.resources = *std::move(parsed);
     type.says_cpu = resources->Find("cpu") != nullptr || resources->Find("CPU") != nullptr;
     return type;
@@ -353,6 +376,7 @@ class Reader {
   }
 
   const YamlDocument& document_;
+  int workers_max_ = kWorkersMax;
 };
 
 }  // namespace
@@ -365,6 +389,9 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& filename) {
   RT_ASSIGN_OR_RETURN(YamlDocument document, ParseYamlFile(filename));
   return LoadCluster(document);
 }
+
+// Of the machine's cpus: programs that wait for disks and networks share a cpu without harm.
+constexpr double kOvercommitAllowed = 4;
 
 // The most workers, and what each of them has.
 static std::pair<int, Resources> LocalShape(const ClusterSpec& spec, int cpus) {
@@ -384,6 +411,15 @@ std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus) {
   std::vector<WorkerShape> workers;
   for (int i = 1; i <= count; ++i) workers.push_back({"worker-" + std::to_string(i), ToFlag(each)});
   return workers;
+}
+
+std::string OvercommitWarning(const ClusterSpec& spec, int cpus) {
+  const auto [count, each] = LocalShape(spec, cpus);
+  const double offered = static_cast<double>(count) * static_cast<double>(each.cpu) / kUnit;
+  if (offered <= kOvercommitAllowed * std::max(1, cpus)) return "";
+  return std::to_string(count) + " workers with cpu=" + FormatUnits(each.cpu) +
+         " offer more cpus than this machine's " + std::to_string(cpus) +
+         ": trials share them. Lower max_workers, or cpu in the node type's resources";
 }
 
 std::optional<PoolShape> LocalPool(const ClusterSpec& spec, int cpus) {

@@ -65,5 +65,7 @@ std::optional<PoolShape> LocalPool(const ClusterSpec& spec, int cpus);
 // The workers of a local cluster on a machine with `cpus` cores: floor(cpus / max_workers) cpus
 // each, at least 1, unless the node type says otherwise.
 std::vector<WorkerShape> LocalWorkers(const ClusterSpec& spec, int cpus);
+// One sentence when all workers together offer several times the machine's cpus; "" otherwise.
+std::string OvercommitWarning(const ClusterSpec& spec, int cpus);
 
 }  // namespace rt

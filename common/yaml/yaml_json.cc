@@ -112,7 +112,10 @@ class Builder : public YAML::EventHandler {
       return;
     }
     Place(mark);
-    Add(mark, tag == "!" ? Json(value) : PlainScalar(value), anchor);
+    Json plain = tag == "!" ? Json(value) : PlainScalar(value);
+    const bool has_base = value.find_first_of("xo") != std::string::npos;
+    document_.places[PathOfNext()].is_decimal = !plain.is_int() || !has_base;
+    Add(mark, std::move(plain), anchor);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -164,8 +167,10 @@ class Builder : public YAML::EventHandler {
     bool keyed = !stack_.empty() && stack_.back().value.is_object();
     const YAML::Mark& key = keyed ? stack_.back().key_mark : mark;
     const YAML::Mark& value = mark.line == key.line ? mark : key;
-    document_.places[PathOfNext()] = {key.line + 1, key.column + 1, value.line + 1,
-                                      value.column + 1};
+    document_.places[PathOfNext()] = {.key_line = key.line + 1,
+                                      .key_column = key.column + 1,
+                                      .value_line = value.line + 1,
+                                      .value_column = value.column + 1};
   }
   void Add(const YAML::Mark& mark, Json value, YAML::anchor_t anchor) {
     if (++values_ > kValuesMax) throw Refusal{mark, "too many values"};

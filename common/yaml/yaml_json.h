@@ -19,6 +19,7 @@ namespace rt {
 struct YamlPlace {
   int key_line = 0, key_column = 0;      // Of the key that introduces it (of the item in a list).
   int value_line = 0, value_column = 0;  // Of a scalar itself; of the key for maps and lists.
+  bool is_decimal = true;                // Not a whole number that is written as 0x10 or 0o20.
 };
 
 struct YamlDocument {

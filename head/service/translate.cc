@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/rpc/launch_wire.h"
+#include "common/spec/resource_bounds.h"
 
 namespace rt {
 namespace {
@@ -17,6 +18,10 @@ constexpr size_t kBodiesBytesMax = 2u << 20;
 // A node that lists more ranks or gpus than this is broken.
 constexpr int kObservedMax = 10'000;
 constexpr int kGpusMax = 1'024;
+// The same of cpus and custom resources, in units, and of memory. The totals of 8 000 such nodes
+// are still numbers of 64 bits.
+constexpr int64_t kUnitsMax = 1'000'000'000 * kUnit;
+constexpr Bytes kMemoryMax = Bytes{1} << 50;
 
 // Bytes of one tree, as a worker counts them: far above what a manifest can list, and the sizes of
 // all ranks of an attempt still fit into an int64.
@@ -36,17 +41,41 @@ Resources ResourcesFromWire(const v1::Resources& wire) {
   return resources;
 }
 
+absl::Status CheckNodeResources(const Resources& resources) {
+  if (resources.gpu > kGpusMax * kUnit) return Invalid("too many gpus");
+  bool negative = resources.cpu < 0 || resources.gpu < 0 || resources.memory < 0;
+  bool large = resources.cpu > kUnitsMax || resources.memory > kMemoryMax;
+  for (const auto& [name, units] : resources.custom) {
+    negative = negative || units < 0;
+    large = large || units > kUnitsMax;
+    if (name.empty() || name.size() > 64)
+      return Invalid("a node's resource has a name of 1 to 64 bytes, not '" + Excerpt(name) + "'");
+  }
+  if (negative) return Invalid("a node's resources cannot be negative");
+  if (large)
+    return Invalid("a node's resources are too large: at most 1e9 of each kind, and 1 PiB memory",
+                   "correct --resources of its rt-worker");
+  return absl::OkStatus();
+}
+
+// Before they are copied: each is compared at every placement and listed in every Status.
+absl::Status CheckNodeNames(size_t count, const std::string& kind, const std::string& flag) {
+  if (count <= limits::kNodeNamesMax) return absl::OkStatus();
+  return Invalid("a node has " + std::to_string(count) + " " + kind + ", at most " +
+                     std::to_string(limits::kNodeNamesMax) + " are allowed",
+                 "give its rt-worker fewer with " + flag);
+}
+
 absl::StatusOr<NodeInventory> InventoryFromWire(const v1::Inventory& wire) {
   if (wire.gpus_size() > kGpusMax) return Invalid("too many gpus");
   RT_RETURN_IF_ERROR(CheckSize("inventory", wire.ByteSizeLong(), limits::kSpecBytesMax));
+  RT_RETURN_IF_ERROR(
+      CheckNodeNames(wire.resources().custom().size(), "custom resources", "--resources"));
+  RT_RETURN_IF_ERROR(CheckNodeNames(wire.labels().size(), "labels", "--labels"));
   NodeInventory inventory;
   inventory.address = wire.address();
   inventory.resources = ResourcesFromWire(wire.resources());
-  if (inventory.resources.gpu > kGpusMax * kUnit) return Invalid("too many gpus");
-  bool negative = inventory.resources.cpu < 0 || inventory.resources.gpu < 0 ||
-                  inventory.resources.memory < 0;
-  for (const auto& [name, units] : inventory.resources.custom) negative = negative || units < 0;
-  if (negative) return Invalid("a node's resources cannot be negative");
+  RT_RETURN_IF_ERROR(CheckNodeResources(inventory.resources));
   inventory.labels = {wire.labels().begin(), wire.labels().end()};
   for (const auto& gpu : wire.gpus())
     inventory.gpus.push_back({gpu.uuid(), gpu.index(), gpu.name(), gpu.memory(), gpu.trouble()});

@@ -104,7 +104,14 @@ Sinks::~Sinks() {
 absl::Status Sinks::Begin() {
   RT_ASSIGN_OR_RETURN(cursor_, ReadCursor(cursor_path_));
   if (cursor_.seq > journal_.durable_seq()) {
-    return absl::DataLossError(cursor_path_ + " is ahead of the journal: it is not of this one");
+    return WithHint(
+        absl::DataLossError(cursor_path_ + " is at record " + std::to_string(cursor_.seq) +
+                            ", and the journal ends at record " +
+                            std::to_string(journal_.durable_seq()) +
+                            ": the journal lost its newest records, or is another one"),
+        "put the newest journal.db and journal.db-wal back; if they are gone, run rt-head with "
+        "--restored, remove results.cursor, and start the head (docs/reliability.md, "
+        "\"A damaged journal\")");
   }
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();

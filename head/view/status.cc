@@ -12,6 +12,7 @@
 #include "head/core/owner_policy.h"
 #include "head/view/parts.h"
 #include "head/view/view.h"
+#include "head/view/wait_lists.h"
 #include "head/view/wait_reasons.h"
 #include "head/view/why.h"
 
@@ -151,10 +152,14 @@ Json UseOf(const Core& core) {
   Json out = Json::MakeObject();
   for (const char* key : {"cpu", "gpu", "memory_bytes"})
     out.Set(key, Json::MakeObject({{"total", all[key]}, {"used", taken[key]}}));
+  const std::map<std::string_view, Json> busy(taken["custom"].object().begin(),
+                                              taken["custom"].object().end());
   Json custom = Json::MakeObject();
   for (const auto& [name, amount] : all["custom"].object()) {
-    const Json* busy = taken["custom"].Find(name);
-    custom.Set(name, Json::MakeObject({{"total", amount}, {"used", busy ? *busy : Json(0)}}));
+    const auto of_name = busy.find(name);
+    custom.object().emplace_back(
+        name, Json::MakeObject({{"total", amount},
+                                {"used", of_name == busy.end() ? Json(0) : of_name->second}}));
   }
   out.Set("custom", std::move(custom));
   return out;
@@ -166,76 +171,6 @@ Json StoreOf(const StoreFacts& store) {
        {"quota_bytes", store.quota_bytes > 0 ? Json(store.quota_bytes) : Json()},
        {"refused", store.refuses},
        {"reason", store.refuses ? Json(store.reason) : Json()}});
-}
-
-// What waits: the first hundred one by one, and counted by experiment (or job) and needs.
-struct WaitLists {
-  Json pending = Json::MakeArray(), waiting = Json::MakeArray();
-  uint64_t left_out = 0;  // Of what waits, beyond limits::kStatusWaitingMax of these counts.
-};
-// Of an experiment that asks its driver in vain.
-void AddAsking(const Core& core, Millis now, WaitLists& waits) {
-  for (ExperimentId id : core.world.index.open_experiments) {
-    const std::string reason = WhyAsking(core, id, now);
-    if (reason.empty()) continue;
-    if (waits.waiting.array().size() >= limits::kStatusWaitingMax) {
-      ++waits.left_out;
-      continue;
-    }
-    auto heard = core.soft.drivers.find(id);
-    const Millis since = heard == core.soft.drivers.end()
-                             ? core.world.state.experiments.at(id).created_at
-                             : heard->second;
-    waits.waiting.Append(Json::MakeObject({{"id", "experiment " + std::to_string(id.value)},
-                                           {"reason", reason},
-                                           {"needs", Json()},
-                                           {"since", TimeOrNull(since)}}));
-  }
-}
-
-Json PendingItem(const Core& core, const Owner& owner, const ResourceRequest& resources,
-                 const std::string& reason) {
-  const Runs& runs = *FindRuns(core.world.state, owner);
-  Millis since = PolicyOf(owner).created_at(core.world.state, owner);
-  if (!runs.attempts.empty()) since = std::max(since, runs.attempts.back().ended_at);
-  return Json::MakeObject({{"id", owner.is_trial() ? ToString(owner.trial()) : Describe(owner)},
-                           {"reason", reason},
-                           {"needs", ToJson(resources)},
-                           {"since", TimeOrNull(since)}});
-}
-
-using WaitKey = std::tuple<Owner::Kind, uint64_t, std::set<NodeId>>;
-struct WaitGroup {
-  Json first;
-  uint64_t count = 0;
-};
-WaitLists WaitsOf(const Core& core, const HeadFacts& facts, WaitReasons& reasons) {
-  constexpr size_t kShownMax = 100;
-  WaitLists waits;
-  AddAsking(core, facts.now, waits);
-  waits.pending = waits.waiting;
-  for (Json& item : waits.waiting.array()) item.Set("count", 1);
-  for (const auto& [resources, queue] : core.world.index.ready) {
-    std::map<WaitKey, WaitGroup> groups;
-    for (const auto& [order, owner] : queue.by_order) {
-      const WaitKey key{owner.kind, owner.group, FindRuns(core.world.state, owner)->excluded};
-      const size_t listed = waits.waiting.array().size() + groups.size();
-      if (listed >= limits::kStatusWaitingMax && !groups.contains(key)) {
-        ++waits.left_out;
-        continue;
-      }
-      WaitGroup& group = groups[key];
-      if (group.count++ == 0)
-        group.first = PendingItem(core, owner, resources, reasons.Of(owner).reason);
-      if (waits.pending.array().size() < kShownMax)
-        waits.pending.Append(PendingItem(core, owner, resources, group.first.GetString("reason")));
-    }
-    for (auto& [whose, group] : groups) {
-      group.first.Set("count", group.count);
-      waits.waiting.Append(std::move(group.first));
-    }
-  }
-  return waits;
 }
 
 bool HasStarted(const Runs& runs) {

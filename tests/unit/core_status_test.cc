@@ -79,6 +79,28 @@ TEST_CASE("status: of large jobs it lists those that fit in a message") {
   CHECK(status.GetInt("jobs_left_out") == 27);
 }
 
+TEST_CASE("status: of large requests that wait it lists those that fit in a message") {
+  Story story;
+  const std::string custom = R"("custom":{"a":1,"b":1,"c":1,"d":1})";
+  for (int i = 0; i < 120; ++i) {
+    const std::string number = std::to_string(i + 1);
+    const std::string spec = R"({"experiment":"e)" + number +
+                             R"(","command":["x"],"num_samples":1,"resources":{"cpu":)" + number +
+                             R"(,"ranks":1024,)" + custom + "}}";
+    const Outcome made =
+        Step(story.core, input::CreateExperiment{.owner = "me", .spec = spec, .results_root = "/r"},
+             story.now);
+    INFO(made.verdict.ToString());
+    REQUIRE(made.verdict.ok());
+  }
+  const Json status = StatusView(story.core, {.now = story.now});
+  CHECK(status.Dump().size() < limits::kMessageBytesMax);
+  const size_t listed = status.Find("waiting")->array().size();
+  CHECK(listed > 0);
+  CHECK(status.Find("pending")->array().size() > 0);
+  CHECK(status.GetInt("waiting_left_out") == static_cast<int64_t>(120 - listed));
+}
+
 TEST_CASE("lists: pages have a bound, and follow each other without a gap") {
   Story story;
   Submit(story, 2 * limits::kListItemsMax + 20, false);

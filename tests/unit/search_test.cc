@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <set>
 
 #include "common/search/basic.h"
 
@@ -64,6 +64,23 @@ TEST_CASE("random: every primitive keeps its bounds and its quantum") {
   double sum = 0;
   for (const auto& [value, count] : normal) sum += value * count;
   CHECK(std::abs(sum / 4000 - 10) < 0.2);
+}
+
+TEST_CASE("random: the largest and smallest ranges that a spec may have are drawn from") {
+  for (const char* domain :
+       {R"({"uniform":[-1e300,1e300]})", R"({"loguniform":[1e-300,1e300]})",
+        R"({"randn":[1e300,1e300]})", R"({"quniform":[0,9e15,1]})",
+        R"({"qloguniform":[1e-300,1e-290,1e-300]})", R"({"qrandn":[0,1e14,1]})"}) {
+    INFO(domain);
+    const ExperimentSpec spec = SpecOf(std::string(R"({"x":)") + domain + "}", 100);
+    std::set<double> values;
+    for (uint64_t n = 0; n < 100; ++n) {
+      const Json* value = SuggestBasic(spec, 1, n)->Find("x");
+      REQUIRE(std::isfinite(value->AsDouble()));
+      values.insert(value->AsDouble());
+    }
+    CHECK(values.size() > 50);
+  }
 }
 
 TEST_CASE("points: a point may fix a nested grid, by either way to write its path") {

@@ -1,6 +1,7 @@
 // TPE as experiments name it: its table, the spaces that it searches, and its model.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <set>
 
 #include "common/algorithms/registry.h"
 #include "common/base/status.h"
@@ -100,6 +101,29 @@ TEST_CASE("tpe search: given points come first, and a point outside the space is
   CHECK(proposed[1].GetString("kind") == "unheard of");
   CHECK(proposed[0] == *SearcherOf(*spec).Propose(*spec, 7, 0));
   for (size_t i = 2; i < proposed.size(); ++i) CHECK(proposed[i].GetDouble("x") <= 1);
+}
+
+TEST_CASE("tpe search: the largest and smallest ranges that a spec may have are drawn from") {
+  for (const char* domain :
+       {R"({"uniform":[-1e300,1e300]})", R"({"loguniform":[1e-300,1e300]})",
+        R"({"randn":[1e300,1e300]})", R"({"quniform":[0,9e15,1]})",
+        R"({"qloguniform":[1e-300,1e-290,1e-300]})", R"({"qrandn":[0,1e14,1]})"}) {
+    INFO(domain);
+    const auto spec = SpecOf(std::string(R"({"x":)") + domain + "}", R"({"startup_trials":5})");
+    REQUIRE(spec.ok());
+    const auto model = SearcherOf(*spec).MakeModel(*spec, 7);
+    std::vector<TrialResult> results;
+    std::set<double> values;
+    for (int i = 0; i < 20; ++i) {
+      const absl::StatusOr<Json> params = model->Propose(results, {});
+      REQUIRE(params.ok());
+      REQUIRE(std::isfinite(params->Find("x")->AsDouble()));
+      values.insert(params->Find("x")->AsDouble());
+      model->AddTrial(*params);
+      results.push_back({TrialResult::Kind::kValue, static_cast<double>(i % 7)});
+    }
+    CHECK(values.size() > 10);
+  }
 }
 
 TEST_CASE("tpe search: bad and open trials change the next proposal, unknown ones do not") {

@@ -6,6 +6,7 @@
 #include <future>
 #include <mutex>
 
+#include "common/base/status.h"
 #include "head/journal/sqlite_journal.h"
 #include "head/sinks/cursor.h"
 #include "head/sinks/result_sinks.h"
@@ -132,6 +133,17 @@ TEST_CASE("sinks: on a real journal, restarts at any time lose no row and repeat
   }
   search.WaitFlushed();
   search.CheckFiles();
+}
+
+TEST_CASE("sinks: a cursor ahead of the journal is an error that says what to do") {
+  Search search;
+  std::ofstream(search.folder.File("results.cursor")) << R"({"seq":1000000,"open":{}})";
+  const absl::Status status =
+      ResultSinks::Start(*search.journal, search.folder.path(), [](const auto&) {}, {}).status();
+  CHECK(absl::IsDataLoss(status));
+  CHECK(MessageOf(status).find("is at record 1000000, and the journal ends at record ") !=
+        std::string::npos);
+  CHECK(HintOf(status).find("--restored") != std::string::npos);
 }
 
 TEST_CASE("sinks: a results directory that was refused gets every row later, also over a restart") {

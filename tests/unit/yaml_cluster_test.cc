@@ -48,6 +48,49 @@ TEST_CASE("cluster: cluster_name and provider are required; addresses mean ssh")
   CHECK(spec->provider_type == "ssh");
 }
 
+TEST_CASE("cluster: a number of workers is decimal and has a bound, which the error names") {
+  const auto error = [](const std::string& provider, const std::string& lines) {
+    const std::string text = "cluster_name: a\nprovider: {type: " + provider + "}\n" + lines + "\n";
+    const absl::Status status = Load(text.c_str()).status();
+    return status.ok() ? ""
+                       : std::to_string(PositionOf(status).line) + ":" +
+                             std::to_string(PositionOf(status).column) + ": " + MessageOf(status);
+  };
+  const std::string local = "max_workers must be a whole number, 0 to 1000";
+  for (const char* value : {"0x10", "0o20", "1001", "-1", "1.5", "two"})
+    CHECK(error("local", "max_workers: " + std::string(value)).starts_with("3:14: " + local));
+  CHECK(error("local", "max_workers: 1000").empty());
+  CHECK(error("aws", "max_workers: 10000").empty());
+  CHECK(error("aws", "max_workers: 10001")
+            .starts_with("3:14: max_workers must be a whole number, 0 to 10000"));
+  CHECK(error("local", "available_node_types:\n  w: {max_workers: 0x2}").starts_with("4:20: "));
+}
+
+TEST_CASE("cluster: a warning says when workers offer many more cpus than the machine has") {
+  const auto spec = Load("cluster_name: a\nprovider: {type: local}\nmax_workers: 9\n");
+  REQUIRE(spec.ok());
+  CHECK(OvercommitWarning(*spec, 4).empty());
+  CHECK(OvercommitWarning(*spec, 2) ==
+        "9 workers with cpu=1 offer more cpus than this machine's 2: trials share them. Lower "
+        "max_workers, or cpu in the node type's resources");
+}
+
+TEST_CASE("cluster: a resource's name that a worker cannot be told has a position") {
+  for (const char* written : {"\"a,b=c\": 1", "custom: {\"a,b=c\": 1}", "\" a\": 1"}) {
+    INFO(written);
+    const std::string text =
+        "cluster_name: a\nprovider: {type: local}\navailable_node_types:\n"
+        "  w: {resources: {" +
+        std::string(written) + "}}\n";
+    const absl::Status status = Load(text.c_str()).status();
+    REQUIRE(!status.ok());
+    CHECK(PositionOf(status).file == "c.yaml");
+    CHECK(PositionOf(status).line == 4);
+    CHECK(PositionOf(status).column >= 19);
+    CHECK(MessageOf(status).find("cannot be the name of a resource") != std::string::npos);
+  }
+}
+
 TEST_CASE("cluster: Ray's start commands are ignored with a warning") {
   auto spec = Load("cluster_name: a\nprovider: {type: aws}\nhead_start_ray_commands: [ray stop]\n");
   REQUIRE(spec.ok());

@@ -1,0 +1,104 @@
+#include "common/spec/space_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "common/base/strings.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+namespace {
+
+using Kind = Domain::Kind;
+
+// Between these magnitudes the width of a range, a draw many deviations from its mean, and the half
+// of a step are numbers of full precision.
+constexpr double kSmallest = 1e-300;
+constexpr double kLargest = 1e300;
+// Beyond it the whole numbers have gaps, and with them the multiples of q.
+constexpr double kStepsMax = 0x1p53;
+// In standard deviations; a draw from the normal distribution lies nearer to the mean.
+constexpr double kNormalReach = 10;
+
+bool IsNumber(Kind kind) { return kind != Kind::kChoice && kind != Kind::kGrid; }
+bool IsNormal(Kind kind) { return kind == Kind::kNormal || kind == Kind::kQNormal; }
+bool IsLog(Kind kind) {
+  return kind == Kind::kLogUniform || kind == Kind::kQLogUniform || kind == Kind::kLogRandInt ||
+         kind == Kind::kQLogRandInt;
+}
+bool IsInteger(Kind kind) {
+  return kind == Kind::kRandInt || kind == Kind::kQRandInt || kind == Kind::kLogRandInt ||
+         kind == Kind::kQLogRandInt;
+}
+
+absl::Status CheckDomain(const Domain& domain, const std::string& path) {
+  if (!IsNumber(domain.kind)) return absl::OkStatus();
+  const double reach = std::max(std::abs(domain.lower), std::abs(domain.upper));
+  if (reach > kLargest)
+    return SpecError(path, "a number above 1e300 cannot be drawn from: sums with it overflow",
+                     "use another unit");
+  if (IsLog(domain.kind) && domain.lower < kSmallest)
+    return SpecError(path,
+                     "the lower bound of a logarithmic range must be 1e-300 or more: "
+                     "below it a number loses its precision",
+                     "use another unit");
+  if (domain.q == 0) return absl::OkStatus();
+  if (domain.q < kSmallest)
+    return SpecError(path, "q must be 1e-300 or more: below it a number loses its precision",
+                     "use another unit");
+  const double farthest =
+      IsNormal(domain.kind) ? std::abs(domain.lower) + kNormalReach * domain.upper : reach;
+  if (farthest / domain.q <= kStepsMax) return absl::OkStatus();
+  return SpecError(path,
+                   "q is too small: a number of 64 bits keeps at most 2^53 (9e15) multiples "
+                   "of it apart, and the range reaches beyond",
+                   "raise q, or leave it out");
+}
+
+bool IsOfPython(const Json& value) {
+  return value.is_string() &&
+         (value.AsString().starts_with("py:") || value.AsString().starts_with("pickle:"));
+}
+
+// What is wrong with the value of a variable; "": nothing.
+std::string ProblemOf(const Domain& domain, const Json& value) {
+  if (value.is_double() && !std::isfinite(value.AsDouble())) return "must be a finite number";
+  if (!IsNumber(domain.kind) || IsOfPython(value)) return "";
+  if (!value.is_number())
+    return IsInteger(domain.kind) ? "must be a whole number" : "must be a number";
+  if (IsInteger(domain.kind) && value.AsDouble() != std::floor(value.AsDouble()))
+    return "must be a whole number";
+  return "";
+}
+
+}  // namespace
+
+absl::Status CheckDraws(const Space& space) {
+  for (const Variable& variable : space.variables) {
+    absl::Status status = CheckDomain(variable.domain, "space/" + PathText(variable.path));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPoints(const Space& space, const Json::Array& points, const std::string& path) {
+  std::map<std::string, const Domain*, std::less<>> domains;
+  for (const Variable& variable : space.variables)
+    domains.emplace(PathText(variable.path), &variable.domain);
+  for (size_t i = 0; i < points.size(); ++i) {
+    for (const std::string& name : FlatPaths(points[i])) {
+      const auto found = domains.find(name);
+      if (found == domains.end()) continue;
+      const Json* value = FindFlat(points[i], name);
+      const std::string problem = value == nullptr ? "" : ProblemOf(*found->second, *value);
+      if (!problem.empty())
+        return SpecError(path + "/" + std::to_string(i) + "/" + name, problem,
+                         "give a value such as space/" + name + " draws, or leave it out");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rt

@@ -1,0 +1,74 @@
+// Which ranges no search algorithm can draw from, and what first configurations may hold.
+#include <catch2/catch.hpp>
+
+#include "common/base/status.h"
+#include "common/spec/experiment_spec.h"
+#include "common/spec/journalled_spec.h"
+
+using namespace rt;
+
+namespace {
+
+// Of an experiment with this space and these options of basic.
+std::string ErrorOfSpace(const std::string& space, const std::string& basic = "{}") {
+  const std::string text = R"({"experiment":"e","command":["x"],"search":{"random":)" + basic +
+                           R"(},"space":)" + space + "}";
+  const absl::Status status = ParseExperimentSpec(*Json::Parse(text)).status();
+  return status.ok() ? "" : MessageOf(status);
+}
+std::string ErrorOfDomain(const std::string& domain) {
+  return ErrorOfSpace(R"({"x":)" + domain + "}");
+}
+
+}  // namespace
+
+TEST_CASE("spec: a range that cannot be drawn from is refused") {
+  const auto refuses = [](const std::string& domain, const std::string& why) {
+    INFO(domain);
+    const std::string error = ErrorOfDomain(domain);
+    CHECK(error.starts_with("space/x: "));
+    CHECK(error.find(why) != std::string::npos);
+  };
+  for (const char* domain :
+       {R"({"quniform":[0,1,1e-20]})", R"({"quniform":[0,1e20,1]})", R"({"quniform":[0,3e19,1]})",
+        R"({"qrandn":[0,1e20,1]})", R"({"qrandn":[1e20,1,1]})", R"({"qloguniform":[1,1e17,1]})"})
+    refuses(domain, "at most 2^53 (9e15) multiples");
+  for (const char* domain :
+       {R"({"uniform":[-1.7e308,1.7e308]})", R"({"randn":[1e308,1]})", R"({"randn":[0,1e308]})",
+        R"({"loguniform":[1,1.7e308]})", R"({"qrandn":[0,1e308,1e300]})"})
+    refuses(domain, "above 1e300");
+  refuses(R"({"loguniform":[5e-324,1]})", "must be 1e-300 or more");
+  refuses(R"({"qloguniform":[1e-310,1e-300,1e-310]})", "must be 1e-300 or more");
+  refuses(R"({"qrandn":[0,1,5e-324]})", "q must be 1e-300 or more");
+  for (const char* domain :
+       {R"({"uniform":[-1e300,1e300]})", R"({"loguniform":[1e-300,1e300]})",
+        R"({"quniform":[0,9e15,1]})", R"({"qrandint":[-9000000000000000,9000000000000000,1]})",
+        R"({"randn":[0,0]})", R"({"qrandn":[0,1,0.1]})", R"({"choice":[1e308,"x"]})"})
+    CHECK(ErrorOfDomain(domain).empty());
+}
+
+TEST_CASE("spec: a point gives a variable what it could draw, also outside its range") {
+  const std::string space = R"({"lr":{"uniform":[0,1]},"net":{"n":{"randint":[1,9]}},
+      "kind":{"choice":["a","b"]},"seed":{"grid":[1,2]},"c":5})";
+  const auto error = [&](const std::string& points) {
+    return ErrorOfSpace(space, R"({"points":)" + points + "}");
+  };
+  CHECK(error(R"p([{"lr":99},{"net":{"n":16.0}},{"net/n":3},{"kind":"c"},{"seed":9},
+                   {"c":{"d":1}},{"lr":"py:(64, 32)"},{"other":null}])p")
+            .empty());
+  CHECK(error(R"([{"lr":1},{"lr":"fast"}])") == "search/random/points/1/lr: must be a number");
+  CHECK(error(R"([{"lr":{"a":1}}])") == "search/random/points/0/lr: must be a number");
+  CHECK(error(R"([{"lr":null}])") == "search/random/points/0/lr: must be a number");
+  CHECK(error(R"([{"lr":NaN}])").starts_with("search/random/points/0/lr: must be a"));
+  CHECK(error(R"([{"net":{"n":1.5}}])") ==
+        "search/random/points/0/net/n: must be a whole number");
+  CHECK(error(R"([{"net/n":true}])") == "search/random/points/0/net/n: must be a whole number");
+}
+
+TEST_CASE("journalled spec: a range that is refused today is drawn from as it was") {
+  const auto reading = ReadJournalledExperiment(
+      {.text = R"({"experiment":"e","command":["x"],"space":{"x":{"quniform":[0,1,1e-20]}}})"});
+  CHECK(reading.warnings.empty());
+  CHECK(!reading.closed);
+  CHECK(reading.spec.space.variables.size() == 1);
+}
