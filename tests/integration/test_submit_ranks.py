@@ -91,7 +91,7 @@ class SubmitRanksTest(ClusterTest):
                "PYTHONWARNINGS": "ignore"}
         return subprocess.run(
             [str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-             *words], text=True, capture_output=True, check=True, timeout=150, env=env,
+             *words], text=True, capture_output=True, check=True, timeout=300, env=env,
             cwd=self.cluster.work).stdout
 
     def newest(self) -> int:
@@ -123,7 +123,8 @@ class SubmitRanksTest(ClusterTest):
     def test_the_example_trains_as_under_torchrun(self) -> None:
         example = str(ROOT / "examples/torchrun/digits_ddp.py")
         expected = self.torchrun(example, "--epochs", "2")
-        done = self.cluster.rt("submit", "--nproc-per-node", "2", example, "--", "--epochs", "2")
+        done = self.cluster.rt("submit", "--nproc-per-node", "2", example, "--", "--epochs", "2",
+                               timeout=300)
         self.assertIn("accuracy 0.", expected)
         self.assertEqual(done.stdout, expected)
 
@@ -141,14 +142,14 @@ class SubmitRanksTest(ClusterTest):
             env=self.cluster.env)
         self.addCleanup(client.communicate)
         self.addCleanup(client.kill)
-        wait_until("rank 0 is at epoch 2", (self.files / "held-0").exists, 90)
+        wait_until("rank 0 is at epoch 2", (self.files / "held-0").exists, 180)
         trial = f"{self.newest()}/0"
         os.kill(self.cluster.json("trial", "show", trial)["attempts"][-1]["members"][1]["pid"],
                 signal.SIGKILL)
-        wait_until("rank 0 is there again", (self.files / "held-1").exists, 90)
+        wait_until("rank 0 is there again", (self.files / "held-1").exists, 180)
         self.cluster.kill("head")
         (self.files / "go").touch()
-        out, err = client.communicate(timeout=120)
+        out, err = client.communicate(timeout=300)
         self.assertEqual((client.returncode, out), (0, expected), err)
         shown = self.cluster.json("trial", "show", trial)
         self.assertEqual([each["outcome"] for each in shown["attempts"]], ["FAILED", "SUCCEEDED"])

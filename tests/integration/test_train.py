@@ -130,7 +130,7 @@ class TrainCase(ClusterTest):
         return driver
 
     def finish(self, driver: "subprocess.Popen[str]", code: int = 0) -> str:
-        out, err = driver.communicate(timeout=150)
+        out, err = driver.communicate(timeout=300)
         self.assertEqual(driver.returncode, code, out + err)
         return out + err
 
@@ -200,7 +200,7 @@ class TorchTrainerTest(TrainCase):
         script.write_text(WEIGHTS)
         done = subprocess.run(
             [str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-             str(ranks), str(script)], text=True, capture_output=True, check=True, timeout=150,
+             str(ranks), str(script)], text=True, capture_output=True, check=True, timeout=300,
             env={**self.cluster.env, "OMP_NUM_THREADS": "1"})
         return done.stdout.split("weights ")[1].split()[0]
 
@@ -213,11 +213,11 @@ class TorchTrainerTest(TrainCase):
 
     def wait_state(self, trial: str, state: str) -> None:
         wait_until(f"trial {trial} is {state}",
-                   lambda: self.cluster.json("trial", "show", trial)["state"] == state, 60)
+                   lambda: self.cluster.json("trial", "show", trial)["state"] == state, 120)
 
     def wait_held(self, epoch: int, attempt: int) -> None:
         wait_until(f"rank 0 of attempt {attempt} is at epoch {epoch}",
-                   lambda: self.there(f"held-{epoch}-{attempt}"), 90)
+                   lambda: self.there(f"held-{epoch}-{attempt}"), 180)
 
     def test_weights_are_those_of_torchrun_whatever_happens(self) -> None:
         expected = self.torchrun(2)
