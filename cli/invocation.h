@@ -22,6 +22,7 @@ struct Invocation {
   bool start = false, stop = false, detach = false, follow = false, local = false;
   bool rows = false, wait = false;
   std::string name, args, experiment, from, role = "worker", ttl = "1h", reason, stream;
+  std::string nproc_per_node, nnodes, max_restarts, resources;  // Of a script on several ranks.
   std::string head, token_file, format, step, checkpoint;
   bool algorithms = false;  // `rt bridge`: only lists them.
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.

@@ -62,6 +62,10 @@ absl::StatusOr<Parsed> Parse(const Invocation& invocation) {
   RT_ASSIGN_OR_RETURN(std::vector<std::string> split, SplitShellWords(invocation.args));
   arguments.insert(arguments.end(), split.begin(), split.end());
   arguments.insert(arguments.end(), invocation.arguments.begin(), invocation.arguments.end());
+  RT_ASSIGN_OR_RETURN(parsed.submission.ranks, ReadRankPlan(invocation));
+  if (parsed.submission.experiment.has_value() && parsed.submission.ranks.has_value())
+    return Invalid("an experiment YAML says itself how many ranks its trials have",
+                   "put 'resources: {ranks: N}' into it, and leave out --nproc-per-node");
   if (parsed.submission.experiment.has_value() && !arguments.empty())
     return Invalid("an experiment YAML takes no arguments", "put them into its 'command'");
   if (!parsed.submission.experiment.has_value()) {
@@ -193,7 +197,9 @@ ExitCode RunSubmit(const Invocation& invocation) {
   {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
     RT_RETURN_IF_ERROR(client->Reach());
-    auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment : SubmitJob;
+    auto submit = parsed.submission.experiment.has_value() ? SubmitExperiment
+                  : parsed.submission.ranks.has_value()    ? SubmitRanks
+                                                           : SubmitJob;
     code = submit(*client, home, invocation, parsed.submission, attendance);
   }
   const bool accepted = attendance.job != 0 || attendance.experiment != 0;

@@ -1,4 +1,4 @@
-// The parts of `rt submit`: what is submitted, and the two ways to run it.
+// The parts of `rt submit`: what is submitted, and the three ways to run it.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,23 @@
 
 namespace rt {
 
+// A script that runs on several ranks, as torchrun would start it.
+struct RankPlan {
+  int64_t nodes = 1;
+  int64_t ranks_per_node = 1;
+  int64_t max_restarts = 0;  // Of all ranks, after a failure of one.
+  Json resources;            // Of each rank, as ParseResourceRequest takes them.
+  int64_t ranks() const { return nodes * ranks_per_node; }
+};
+// nullopt: the invocation asks for none.
+absl::StatusOr<std::optional<RankPlan>> ReadRankPlan(const Invocation& invocation);
+
 struct Submission {
   std::string script;                   // As typed.
   std::vector<std::string> arguments;   // Of the script, exactly.
   std::vector<std::string> argv;        // Of the job: interpreter, script, arguments.
   std::optional<ExperimentFile> experiment;  // Set when the script is an experiment YAML.
+  std::optional<RankPlan> ranks;             // Set when it runs on several ranks.
 };
 
 // Snapshots the working directory into the head's store; the bundle's digest. `verbose`: says on
@@ -54,17 +66,21 @@ class Interrupts {
   std::thread thread_;
 };
 
-// Of one `rt submit`: both are told what was accepted, and it is noted. `watcher` may be null.
+// Of one `rt submit`: all are told what was accepted, and it is noted. `watcher` may be null.
 struct Attendance {
   Interrupts& interrupts;
   Watcher* watcher;
   uint64_t job = 0, experiment = 0;  // 0: nothing was accepted yet.
 };
-// Both return the exit code of the command once the work is accepted.
+// Each returns the exit code of the command once the work is accepted.
 ExitCode SubmitJob(HeadClient& client, const Home& home, const Invocation& invocation,
                    const Submission& submission, Attendance& attendance);
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
                           const Submission& submission, Attendance& attendance);
+ExitCode SubmitRanks(HeadClient& client, const Home& home, const Invocation& invocation,
+                     const Submission& submission, Attendance& attendance);
+// Because of Ctrl-C.
+void StopExperiment(HeadClient& client, uint64_t id);
 // What exists on the cluster only of what was submitted, brought home. False when some of it did
 // not come; it has been named on standard error.
 bool BringSubmittedHome(const Home& home, const std::string& cluster, const Attendance& attendance);

@@ -171,14 +171,14 @@ void PrintOutcome(HeadClient& client, const Invocation& invocation, const Json& 
   if (const Json* params = best->Find("params")) PrintJson(*params);
 }
 
+}  // namespace
+
 void StopExperiment(HeadClient& client, uint64_t id) {
   v1::StopRequest request;
   request.set_experiment(id);
   request.set_reason("Ctrl-C in rt submit");
   client.Call<v1::ExperimentService>(&v1::ExperimentService::Stub::Stop, request).IgnoreError();
 }
-
-}  // namespace
 
 ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation& invocation,
                           const Submission& submission, Attendance& attendance) {

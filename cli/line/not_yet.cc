@@ -9,9 +9,6 @@ struct Missing {
   std::string_view word;
   std::string_view instead;
 };
-constexpr std::string_view kRanks =
-    "several ranks per trial: 'resources: {ranks: N}' in an experiment YAML, or "
-    "tune.with_resources(train, ScalingConfig(num_workers=N)); both set torchrun's variables";
 constexpr Missing kMissing[] = {
     {"exec",
      "run a program on the cluster with 'rt submit ./program'; 'rt node list' shows the "
@@ -24,9 +21,7 @@ constexpr Missing kMissing[] = {
      "'rt exp download' and 'rt trial checkpoint' fetch results, output and "
      "checkpoints"},
     {"dashboard", "'rt watch' is a live screen, and TensorBoard reads the results directory"},
-    {"--nproc-per-node", kRanks},
-    {"--nnodes", kRanks},
-    {"--elastic", kRanks},
+    {"--elastic", "a fixed number of ranks: --nproc-per-node N, with --nnodes for several nodes"},
 };
 
 }  // namespace

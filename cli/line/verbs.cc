@@ -63,7 +63,8 @@ void CommandLine::AddSubmit() {
   CLI::App* submit =
       Add(&app_, "submit", "Run a script or an experiment on a cluster", RunSubmit,
           "  rt submit train.py -- --lr 0.1\n  rt submit search.yaml\n"
-          "  rt submit cluster.yaml --start --stop train.py\n  rt submit --detach ./run.sh");
+          "  rt submit cluster.yaml --start --stop train.py\n  rt submit --detach ./run.sh\n"
+          "  rt submit --nproc-per-node 4 --nnodes 2 --max-restarts 3 ddp.py");
   Words(submit, "SCRIPT", "[CLUSTER.yaml] SCRIPT");
   submit->add_flag("--start", invocation_.start, "Start the cluster if it is not up");
   submit->add_flag("--stop", invocation_.stop, "Shut down afterwards what --start started");
@@ -72,6 +73,13 @@ void CommandLine::AddSubmit() {
   submit->add_option("--name", invocation_.name, "Name of the job or experiment");
   submit->add_option("--args", invocation_.args,
                      "Arguments of the script as one text, split as a shell does");
+  submit->add_option("--nproc-per-node", invocation_.nproc_per_node,
+                     "Run the script as this many ranks on each node, as torchrun does");
+  submit->add_option("--nnodes", invocation_.nnodes, "Number of nodes with ranks (default: 1)");
+  submit->add_option("--max-restarts", invocation_.max_restarts,
+                     "Restart all ranks after a failure this often (default: 0)");
+  submit->add_option("--resources", invocation_.resources,
+                     "What each rank needs, such as cpu=4,gpu=1 (default: cpu=1)");
 }
 
 void CommandLine::AddLooking() {

@@ -14,6 +14,8 @@ namespace rt {
 namespace {
 
 constexpr char kCounter[] = "training_iteration";
+// A program that has it in its environment gets all variables of torchrun, also as the only rank.
+constexpr char kTorchrunId[] = "TORCHELASTIC_RUN_ID";
 
 // As a shell counts, when it is whole.
 std::string NumberText(double value) {
@@ -123,6 +125,12 @@ void FillRank(const World& world, const Attempt& attempt, LaunchSpec& launch) {
   set("GROUP_RANK", group);
   set("NODE_RANK", group);
   set("GROUP_WORLD_SIZE", nodes.size());
+  if (launch.env.contains(kTorchrunId)) {
+    set("ROLE_RANK", rank);
+    set("ROLE_WORLD_SIZE", launch.world_size);
+    const Runs& runs = *FindRuns(world.state, launch.fence.attempt.owner);
+    set("TORCHELASTIC_RESTART_COUNT", runs.failures);
+  }
   launch.env["MASTER_ADDR"] = nodes.size() == 1 || address.empty() ? "127.0.0.1" : address;
   launch.port = attempt.port;
   launch.keeps_port = rank == 0;
@@ -198,7 +206,7 @@ LaunchSpec LaunchSpecFor(const World& world, const Fence& fence) {
   const Owner& owner = fence.attempt.owner;
   launch.world_size = RanksOf(world, owner, *attempt);
   PolicyOf(owner).fill_launch(world, *attempt, launch);
-  if (launch.world_size > 1) FillRank(world, *attempt, launch);
+  if (launch.world_size > 1 || launch.env.contains(kTorchrunId)) FillRank(world, *attempt, launch);
   launch.gpu_uuids = GpusFor(world, *attempt, fence.rank);
   return launch;
 }

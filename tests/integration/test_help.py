@@ -29,7 +29,6 @@ class HelpTest(unittest.TestCase):
     def test_what_this_release_lacks_says_what_works_instead(self) -> None:
         for words in (["exec", "ls"], ["exec", "--help"], ["attach"], ["rsync-up", "a", "b"],
                       ["rsync-down"], ["dashboard"], ["-c", "it", "dashboard", "--help"],
-                      ["submit", "--nproc-per-node", "2", "report.py"],
                       ["submit", "--nnodes=1:2", "report.py"],
                       ["submit", "--elastic", "1:2", "report.py"]):
             with self.subTest(words=words):

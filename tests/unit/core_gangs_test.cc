@@ -82,6 +82,44 @@ TEST_CASE("gangs: STRICT_PACK and STRICT_SPREAD wait rather than bend") {
   CHECK(nodes.Why() == "needs 2 bundles of 2 cpus (STRICT_PACK), all at once; 1 of them fit now");
 }
 
+TEST_CASE("gangs: so many ranks on each node, and waiting rather than bending") {
+  Nodes nodes({Cpus(8), Cpus(2), Cpus(3)});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":4,"ranks_per_node":2})").ok());
+  CHECK(nodes.Where() == Where{2, 2, 3, 3});
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":4,"ranks_per_node":2})").ok());
+  CHECK(nodes.Where().empty());
+  CHECK(nodes.Why() == "needs 4 bundles of 1 cpu (2 on each node), all at once; 2 of them fit now");
+  REQUIRE(nodes.Submit(R"({"cpu":1,"ranks":8,"ranks_per_node":8})").ok());
+  CHECK(nodes.Where() == Where{1, 1, 1, 1, 1, 1, 1, 1});
+}
+
+TEST_CASE("gangs: a program of torchrun gets all its variables, also as the only rank") {
+  Nodes nodes({Cpus(4)});
+  auto submit = [&](const std::string& more) {
+    return nodes
+        .Do(input::CreateExperiment{
+            .spec = R"({"experiment":"e","command":["x"],"resources":{"cpu":1})" + more + "}",
+            .drawn_seed = 1,
+            .results_root = "/r"})
+        .verdict;
+  };
+  const auto env_of = [&](uint64_t experiment) {
+    const AttemptId attempt{Owner::Of(TrialId{ExperimentId{experiment}, 0}), 1};
+    return LaunchSpecFor(nodes.core.world, {attempt, 0});
+  };
+  REQUIRE(submit("").ok());
+  CHECK_FALSE(env_of(1).env.contains("RANK"));
+  REQUIRE(submit(R"(,"env":{"TORCHELASTIC_RUN_ID":"r"})").ok());
+  LaunchSpec launch = env_of(2);
+  for (const char* name :
+       {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "TORCHELASTIC_RESTART_COUNT"})
+    CHECK(launch.env[name] == "0");
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE"})
+    CHECK(launch.env[name] == "1");
+  CHECK(launch.env["MASTER_ADDR"] == "127.0.0.1");
+  CHECK(launch.keeps_port);
+}
+
 TEST_CASE("gangs: a request that fits on no set of nodes is refused, and says what is missing") {
   Nodes nodes({Cpus(4), Cpus(4, 1)});
   nodes.core.soft.node_types = {Cpus(4), Cpus(4, 1)};
