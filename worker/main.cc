@@ -37,11 +37,13 @@
 #include "worker/link/peer_members.h"
 #include "worker/link/peer_server.h"
 #include "worker/link/report_loop.h"
+#include "worker/link/stack_link.h"
 #include "worker/link/sync_loop.h"
 #include "worker/loop/loop_watch.h"
 #include "worker/loop/restart.h"
 #include "worker/notice/notice_choice.h"
 #include "worker/notice/notice_watch.h"
+#include "worker/session/rank_stacks.h"
 
 namespace rt::worker {
 namespace {
@@ -67,9 +69,10 @@ GpuChoice ChoiceOf(const Flags& flags) {
   return choice;
 }
 
-NodeFacts FactsOf(const GpuWatch& gpus) {
+NodeFacts FactsOf(const Flags& flags, const GpuWatch& gpus) {
   const std::string bin_dir = BinDir();
-  return {bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty()};
+  return {bin_dir, FindPythonDir(bin_dir), !gpus.gpus().empty(),
+          InterfaceWith(LocalAddressTowards(flags.head))};
 }
 
 v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
@@ -97,11 +100,18 @@ v1::Inventory MakeInventory(const Flags& flags, const GpuWatch& gpus) {
   return inventory;
 }
 
+StackLink::ReadHere StacksHere(Launcher& launcher) {
+  return [&launcher](const AttemptId& attempt, const std::vector<uint32_t>& ranks) {
+    return ReadRankStacks(launcher, attempt, ranks);
+  };
+}
+
 // Null where this node serves no others; it goes on without, and fetches from the head and from
 // them.
 std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& credentials,
                                        LocalTrees& trees, PeerMembers& members,
-                                       PeerServerOptions::Replicate replicate, Barriers& barriers) {
+                                       PeerServerOptions::Replicate replicate, Barriers& barriers,
+                                       StackLink::ReadHere read_stacks) {
   const std::string host = LocalAddressTowards(flags.head);
   if (flags.peer_port < 0 || host.empty()) return nullptr;
   auto server =
@@ -110,7 +120,8 @@ std::unique_ptr<PeerServer> ServePeers(const Flags& flags, const Credentials& cr
                          .bytes_per_second = flags.peer_bandwidth,
                          .replicate = std::move(replicate),
                          .check_member = [&members](uint64_t node) { return members.Check(node); },
-                         .barriers = &barriers},
+                         .barriers = &barriers,
+                         .read_stacks = std::move(read_stacks)},
                         credentials, trees);
   if (server.ok()) return std::move(*server);
   RT_LOG(kWarning) << "other workers cannot fetch from here: " << MessageOf(server.status());
@@ -128,7 +139,7 @@ struct Trees {
         fetcher(store, local, &peers) {}
   // `pushes`: keeps the replicas that other nodes request here.
   void Serve(const Flags& flags, const Credentials& credentials, CheckpointPusher& pushes,
-             Barriers& barriers, std::function<uint64_t()> head_epoch) {
+             Barriers& barriers, const AttemptTable& attempts, Launcher& launcher) {
     auto replicate = [this, &pushes](const PeerServerOptions::ReplicaRequest& asked) {
       auto from = peers.At(asked.manifest, asked.node, asked.address);
       pushes.uploader().Expect(asked.fence, asked.manifest);
@@ -139,8 +150,10 @@ struct Trees {
       else pushes.uploader().AddUnsure(asked.fence, asked.manifest, asked.row);
       return taken;
     };
-    server = ServePeers(flags, credentials, local, members, std::move(replicate), barriers);
-    peers.Start(local, server == nullptr ? "" : server->address(), std::move(head_epoch));
+    server = ServePeers(flags, credentials, local, members, std::move(replicate), barriers,
+                        StacksHere(launcher));
+    peers.Start(local, server == nullptr ? "" : server->address(),
+                [&attempts] { return attempts.head_epoch(); });
   }
   ~Trees() { peers.Stop(); }
   std::string port_fault() const { return server == nullptr ? "" : server->fault(); }
@@ -246,7 +259,11 @@ LoopWatchEvents HangEvents(SyncLoop& sync, const Restart& restart) {
           [&restart](const HungActivity& hung) { restart.Now(hung); }};
 }
 
-void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers) {
+void Start(TrialSocket& socket, SyncLoop& sync, BarrierLink& barriers, StackLink& stacks) {
+  socket.SetReadStacks(
+      [&stacks](const AttemptId& attempt, const std::vector<RankArrival>& missing) {
+        return stacks.Read(attempt, missing);
+      });
   socket.barriers().SetEvents({[&barriers] { barriers.Wake(); }, [&socket] { socket.Wake(); }});
   barriers.Start();
   socket.OnFull([&sync](const std::string& why) { sync.SetFault(FaultSource::kSocket, why); });
@@ -292,9 +309,8 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
 
   GpuWatch gpus(ChoiceOf(flags), flags.state_dir, BootId());
   RT_RETURN_IF_ERROR(gpus.Open());
-  const NodeFacts node = FactsOf(gpus);
   Trees trees(flags, control, credentials, identity.cluster_id, store);
-  Launcher launcher({flags.state_dir, runtime_dir, node}, trees.fetcher);
+  Launcher launcher({flags.state_dir, runtime_dir, FactsOf(flags, gpus)}, trees.fetcher);
   AttemptTable attempts(flags.state_dir + "/head", identity.cluster_id, incarnation);
   HeadLink head(control, MakeChannel(flags.head, credentials, identity.cluster_id, true), attempts);
   IoPool pool(kPoolThreads, kPoolQueue);
@@ -321,13 +337,14 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   SyncLoop sync(control, loop, logs, MakeInventory(flags, gpus), incarnation);
   sync_now = &sync;
   wake_loop = &loop;
-  BarrierLink barriers(socket.barriers(),
-                       [&](uint64_t other) { return trees.peers.ChannelTo(other); });
-  Start(socket, sync, barriers);
+  const auto find_peer = [&](uint64_t other) { return trees.peers.ChannelTo(other); };
+  BarrierLink barriers(socket.barriers(), find_peer);
+  StackLink stacks(StacksHere(launcher), find_peer);
+  Start(socket, sync, barriers, stacks);
   LoopWatch watch(activity, flags.loop_hang, HangEvents(sync, restart));
   loop.Start(restart.hung());
   pushes.Start();
-  trees.Serve(flags, credentials, pushes, socket.barriers(), [&] { return attempts.head_epoch(); });
+  trees.Serve(flags, credentials, pushes, socket.barriers(), attempts, launcher);
   outputs.Start();
   reports.Start();
   Start(sync, flags, trees, attempts);

@@ -82,6 +82,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
       {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
       {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},
+      {"PeerService/Stacks", {kWorker, "read the stacks of ranks"}},
   };
   return table;
 }

@@ -12,6 +12,7 @@ from typing import Any, Optional
 from rt._json import dump
 
 WARN_S = 60.0  # How often a rank that waits says for whom.
+STACKS_S = 10.0  # The worker reads the stacks of the missing ranks in less.
 # Of the driver, which passes them on to its ranks: seconds to wait at a barrier.
 BARRIER_VARIABLES = ("RT_TRAIN_BARRIER_TIMEOUT_S", "RAY_TRAIN_COLLECTIVE_TIMEOUT_S")
 
@@ -37,6 +38,7 @@ class Barrier:
         self._began = 0.0
         self._asked = 0.0  # When it asked last who is missing.
         self._timeout_s: Optional[float] = None
+        self._wants_stacks = False
 
     @property
     def is_passed(self) -> bool:
@@ -48,6 +50,7 @@ class Barrier:
         self._number += 1
         self._began = self._asked = time.monotonic()
         self._timeout_s = _timeout_s()
+        self._wants_stacks = False
         return self.message()
 
     def message(self) -> bytes:
@@ -60,8 +63,9 @@ class Barrier:
         late = self._timeout_s is not None and now - self._began >= self._timeout_s
         if not late and now - self._asked < WARN_S:
             return None
-        if late and self._asked > self._began and now - self._asked < 1.0:
+        if late and self._wants_stacks and now - self._asked < STACKS_S:
             return None  # Asked, and the answer is on its way.
+        self._wants_stacks = late
         self._asked = now
         return dump({"op": "missing", "number": self._number, "dump": late})
 
@@ -69,8 +73,8 @@ class Barrier:
         """Takes an answer of the worker. Raises RuntimeError when the barrier cannot be passed."""
         if message["op"] == "passed":
             self._passed = max(self._passed, int(message["number"]))
-        if self.is_passed:
-            return
+        if self.is_passed or message.get("number") != self._number:
+            return  # Of an earlier barrier, perhaps.
         waited_s = time.monotonic() - self._began
         ended = [str(each["rank"]) for each in message.get("ended") or []]
         if ended:
@@ -78,17 +82,15 @@ class Barrier:
                 f"train.report() was called {self._number} times here, and rank {', '.join(ended)} "
                 "has ended without doing so: every rank must call it equally often"
             )
-        missing = _named(message.get("missing") or [])
+        ranks = message.get("missing") or []
+        missing = _named(ranks)
         if message["op"] != "missing" or not missing:
             return
         line = (
             f"train.report() has waited {waited_s:.0f} s at its call {self._number} for {missing}"
         )
         if self._timeout_s is not None and waited_s >= self._timeout_s:
-            raise RuntimeError(
-                f"{line}: longer than {BARRIER_VARIABLES[0]}. Where they are: the Python stacks "
-                "at the end of their logs (rt logs --rank)"
-            )
+            raise RuntimeError(f"{line}: longer than {BARRIER_VARIABLES[0]}{_stacks(ranks)}")
         print(f"rt: {line}", file=sys.stderr, flush=True)
 
 
@@ -99,3 +101,11 @@ def _named(ranks: list[dict[str, Any]]) -> str:
         for each in ranks
     ]
     return ", ".join(shown)
+
+
+def _stacks(ranks: list[dict[str, Any]]) -> str:
+    """Where the missing ranks are, as their workers have seen it."""
+    shown = [
+        f"\nrank {each['rank']} is here:\n{each['stack']}" for each in ranks if each.get("stack")
+    ]
+    return "".join(shown)

@@ -250,9 +250,11 @@ def test_a_barrier_that_is_never_passed_raises(
         train.report({"a": 1})
     monkeypatch.setenv("RT_TRAIN_BARRIER_TIMEOUT_S", "0.01")
     worker.barrier = lambda message: [
-        {"op": "missing", "number": message["number"], "missing": [{"rank": 1}]}
+        {"op": "missing", "number": 1, "missing": [{"rank": 2}]},  # Too late.
+        {"op": "missing", "number": message["number"], "missing": [{"rank": 1, "stack": "in f"}]},
     ]
-    with pytest.raises(RuntimeError, match="longer than RT_TRAIN_BARRIER_TIMEOUT_S"):
+    expected = "for rank 1: longer than RT_TRAIN_BARRIER_TIMEOUT_S\nrank 1 is here:\nin f"
+    with pytest.raises(RuntimeError, match=expected):
         train.report({"a": 2})
     monkeypatch.setenv("RT_TRAIN_BARRIER_TIMEOUT_S", "soon")
     with pytest.raises(ValueError, match="must be a number of seconds, not 'soon'"):

@@ -126,6 +126,39 @@ TEST_CASE("a held question is answered at its end with who is missing, and on wh
         std::vector<RankArrival>{{2, 0, false, 0}});
 }
 
+TEST_CASE("a rank that has only connected is missing on its node, whichever node is asked") {
+  TwoNodes nodes;
+  Millis now = SteadyClock();
+  nodes.leader.NoteHello(BodyOf(0, 3, 1, 0));
+  nodes.follower.NoteHello(BodyOf(1, 3, 2, 1));
+  nodes.follower.Arrive(BodyOf(2, 3, 2, 1), 1);
+  CHECK(nodes.Ask(now) == 0);
+  now = SteadyClock() + limits::kBarrierTellAfter;
+  REQUIRE(nodes.Ask(now) == 1);
+  nodes.leader.Tick(now + limits::kBarrierHold);
+  nodes.Learn(now);
+  CHECK(nodes.leader.StateOf(kAttempt, 1, now).missing ==
+        std::vector<RankArrival>{{0, 0, false, 0, true}, {1, 0, false, 8, false}});
+  CHECK(nodes.follower.StateOf(kAttempt, 1, now).missing ==
+        std::vector<RankArrival>{{0, 0, false, 7, false}, {1, 0, false, 0, true}});
+}
+
+TEST_CASE("a hello changes nothing for a rank that has arrived") {
+  Barriers barriers;
+  barriers.Arrive(BodyOf(0, 2, 2, 0), 2);
+  barriers.Arrive(BodyOf(1, 2, 2, 0), 2);
+  barriers.NoteHello(BodyOf(1, 2, 2, 0));
+  CHECK(barriers.StateOf(kAttempt, 2, SteadyClock()).passed == 2);
+}
+
+TEST_CASE("stacks are in the message beside their ranks") {
+  const BarrierState state{
+      .passed = 0, .missing = {{1, 0, false, 0}, {2, 0, false, 8}}, .ended = {}};
+  const Json message = BarrierMessage("missing", 1, state, {{2, "in f"}});
+  CHECK(message.Dump() == R"({"op":"missing","number":1,"missing":[{"rank":1,"arrived":0},)"
+                          R"({"rank":2,"arrived":0,"node":8,"stack":"in f"}],"ended":[]})");
+}
+
 TEST_CASE("a node that asks cannot speak for ranks of rank 0's node") {
   Barriers barriers;
   const Millis now = SteadyClock();

@@ -47,6 +47,10 @@ std::vector<std::string> LaunchEnv(const LaunchBody& body, const RunDir& dir,
   if (node.has_gpus && (body.fence.attempt.owner.is_trial() || !body.gpu_uuids.empty()))
     env["CUDA_VISIBLE_DEVICES"] = Join(body.gpu_uuids, ",");
   for (const auto& [name, value] : body.env) env[name] = value;
+  // Gloo takes the interface that the host's name resolves to, which often is the loopback one.
+  const auto nodes = body.env.find("GROUP_WORLD_SIZE");
+  if (nodes != body.env.end() && nodes->second != "1" && !node.interface.empty())
+    env.try_emplace("GLOO_SOCKET_IFNAME", node.interface);
   if (body.port != 0) env["MASTER_PORT"] = std::to_string(body.port);
   const Owner& owner = body.fence.attempt.owner;
   if (owner.is_trial()) {

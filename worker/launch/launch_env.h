@@ -12,6 +12,7 @@ struct NodeFacts {
   std::string bin_dir;     // Of rt, rt-worker, rt-shim.
   std::string python_dir;  // Holds the package rt; empty: not found.
   bool has_gpus = false;
+  std::string interface = {};  // The network interface towards the head; empty: unknown.
 };
 // RT_PYTHON_DIR, else the source tree's python/, else <prefix>/share/rt/python; "" when none has
 // rt.

@@ -269,12 +269,14 @@ bool Launcher::Notify(const Fence& fence) {
   return ::kill(identity->pid, SIGUSR2) == 0;
 }
 
-void Launcher::AskForStacks(const Fence& fence, bool forced) {
+bool Launcher::AskForStacks(const Fence& fence, bool forced) {
   const auto identity = ReadShimFile(DirOf(fence).shim()).program;
-  if (!identity || !IsAlive(*identity) || !(forced || Catches(identity->pid, SIGQUIT))) return;
-  if (::kill(identity->pid, SIGQUIT) != 0) {
-    RT_LOG(kWarning) << rt::ToString(fence) << ": SIGQUIT: " << std::strerror(errno);
-  }
+  const bool listens =
+      identity && IsAlive(*identity) && (forced || Catches(identity->pid, SIGQUIT));
+  if (!listens) return false;
+  if (::kill(identity->pid, SIGQUIT) == 0) return true;
+  RT_LOG(kWarning) << rt::ToString(fence) << ": SIGQUIT: " << std::strerror(errno);
+  return false;
 }
 
 void Launcher::Stop() {

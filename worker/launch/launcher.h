@@ -59,8 +59,9 @@ class Launcher {
   bool IsHeld(const Fence& fence) const { return cgroups_.HoldsMemory(fence); }
   // SIGUSR2, a wish for a checkpoint, if the program listens for it; whether it does.
   bool Notify(const Fence& fence);
-  // SIGQUIT, a wish for its stacks in its log, if the program listens for it or `forced`.
-  void AskForStacks(const Fence& fence, bool forced);
+  // SIGQUIT, a wish for its stacks in its log, if the program listens for it or `forced`; whether
+  // it was sent.
+  bool AskForStacks(const Fence& fence, bool forced);
   // Removes what the program left, and keeps its logs for a while (RunDirs).
   void Forget(const Fence& fence);
 

@@ -20,13 +20,14 @@ constexpr Millis kAnswerWithin = limits::kBarrierHold + 5'000;
 constexpr size_t kPeersMax = 1'024;
 
 RankArrival FromWire(const v1::RankArrival& rank) {
-  return {rank.rank(), rank.number(), rank.ended(), rank.node()};
+  return {rank.rank(), rank.number(), rank.ended(), rank.node(), rank.here()};
 }
 void FillArrival(const RankArrival& one, v1::RankArrival* rank) {
   rank->set_rank(one.rank);
   rank->set_number(one.number);
   rank->set_ended(one.has_ended);
   rank->set_node(one.node);
+  rank->set_here(one.is_here);
 }
 
 }  // namespace

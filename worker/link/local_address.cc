@@ -1,6 +1,7 @@
 #include "worker/link/local_address.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,6 +27,23 @@ std::string SourceAddress(const addrinfo& target) {
 }
 
 }  // namespace
+
+std::string InterfaceWith(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (address.empty() || ::getifaddrs(&all) != 0) return "";
+  std::string name;
+  for (const ifaddrs* each = all; each != nullptr && name.empty(); each = each->ifa_next) {
+    const int family = each->ifa_addr == nullptr ? AF_UNSPEC : each->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    char text[NI_MAXHOST] = "";
+    const bool known = ::getnameinfo(each->ifa_addr, length, text, sizeof text, nullptr, 0,
+                                     NI_NUMERICHOST) == 0;
+    if (known && address == text) name = each->ifa_name;
+  }
+  ::freeifaddrs(all);
+  return name;
+}
 
 std::string LocalAddressTowards(const std::string& heads) {
   const std::string head = heads.substr(0, heads.find(','));

@@ -10,4 +10,7 @@ namespace rt::worker {
 // cannot be resolved or there is no route.
 std::string LocalAddressTowards(const std::string& heads);
 
+// The network interface that has the address, such as "eth0"; empty when none has.
+std::string InterfaceWith(const std::string& address);
+
 }  // namespace rt::worker

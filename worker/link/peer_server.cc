@@ -151,7 +151,8 @@ class Service final : public v1::PeerService::CallbackService {
       : gate_(options.bytes_per_second), places_max_(options.streams_max),
         cluster_id_(std::move(cluster_id)), trees_(trees), replicate_(options.replicate),
         check_member_(options.check_member), barriers_(options.barriers),
-        pool_(places_max_, places_max_), arrivals_(kArrivalThreads, kArrivalsMax) {}
+        read_stacks_(options.read_stacks), pool_(places_max_, places_max_),
+        arrivals_(kArrivalThreads, kArrivalsMax) {}
   // After the server's shutdown: nothing new comes to the pool.
   void Stop() {
     pool_.Stop();
@@ -202,6 +203,22 @@ class Service final : public v1::PeerService::CallbackService {
     }
     return reactor;
   }
+  grpc::ServerUnaryReactor* Stacks(grpc::CallbackServerContext* context,
+                                   const v1::StacksRequest* request,
+                                   v1::StacksReply* reply) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    const absl::StatusOr<uint64_t> node = Admit(*context);
+    auto place = std::make_shared<Place>(places_);
+    if (!node.ok()) {
+      reactor->Finish(ToGrpc(node.status()));
+    } else if (place->number() > places_max_ ||
+               !pool_.TrySubmit([this, reactor, place, node = *node, request, reply] {
+                 reactor->Finish(ToGrpc(ReadStacks(node, *request, *reply)));
+               })) {
+      reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
+    }
+    return reactor;
+  }
   Bytes served() const { return static_cast<Bytes>(served_); }
 
  private:
@@ -217,6 +234,17 @@ class Service final : public v1::PeerService::CallbackService {
       ToWire(state, *reply);
       reactor->Finish(grpc::Status::OK);
     });
+  }
+  absl::Status ReadStacks(uint64_t node, const v1::StacksRequest& request, v1::StacksReply& reply) {
+    if (check_member_) RT_RETURN_IF_ERROR(check_member_(node));
+    const auto asked = RanksFrom(request);
+    if (!asked || !read_stacks_) return Invalid("not an attempt with several ranks");
+    for (const RankStack& stack : read_stacks_(asked->first, asked->second)) {
+      v1::RankStack* added = reply.add_stacks();
+      added->set_rank(stack.rank);
+      added->set_text(stack.text);
+    }
+    return absl::OkStatus();
   }
   // The number of the node that asks.
   absl::StatusOr<uint64_t> Admit(const grpc::CallbackServerContext& context) {
@@ -247,6 +275,7 @@ class Service final : public v1::PeerService::CallbackService {
   const PeerServerOptions::Replicate replicate_;
   const std::function<absl::Status(uint64_t)> check_member_;
   Barriers* const barriers_;
+  const StackLink::ReadHere read_stacks_;
   KnownPeers peers_;
   std::atomic<size_t> places_ = 0;
   std::atomic<size_t> served_ = 0;

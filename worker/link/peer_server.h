@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/identity.h"
+#include "worker/link/stack_link.h"
 #include "worker/session/barriers.h"
 #include "worker/trees/local_trees.h"
 
@@ -34,6 +35,7 @@ struct PeerServerOptions {
   // Whether a node that asks may be served; blocks. If it is not set, every node may.
   std::function<absl::Status(uint64_t node)> check_member = {};
   Barriers* barriers = nullptr;  // Where ranks of other nodes arrive; null: nowhere.
+  StackLink::ReadHere read_stacks = {};  // Of ranks here; blocks.
 };
 
 class PeerServer {

@@ -17,13 +17,16 @@ uint32_t NumberIn(const LaunchBody& body, const char* name, uint32_t otherwise) 
 
 }  // namespace
 
-Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state) {
+Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state,
+                    const std::vector<RankStack>& stacks) {
   Json message = Json::MakeObject({{"op", op}, {"number", number}});
   if (state.passed >= number) return message;
   Json missing = Json::MakeArray(), ended = Json::MakeArray();
   for (const RankArrival& one : state.missing) {
     Json rank = Json::MakeObject({{"rank", one.rank}, {"arrived", one.number}});
     if (one.node != 0) rank.Set("node", one.node);
+    for (const RankStack& stack : stacks)
+      if (stack.rank == one.rank) rank.Set("stack", stack.text);
     missing.Append(std::move(rank));
   }
   for (uint32_t rank : state.ended) ended.Append(Json::MakeObject({{"rank", rank}}));
@@ -69,7 +72,8 @@ BarrierState Barriers::StateIn(const Group& group, uint64_t number, Millis now) 
     const auto found = group.ranks.find(rank);
     const Rank one = found == group.ranks.end() ? Rank{} : found->second;
     if (one.number >= number) continue;
-    state.missing.push_back({rank, one.number, one.ended_at != 0, one.node});
+    const bool is_here = found != group.ranks.end() && one.node == 0;
+    state.missing.push_back({rank, one.number, one.ended_at != 0, one.node, is_here});
     if (one.ended_at != 0 && now - one.ended_at >= limits::kBarrierEndGrace)
       state.ended.push_back(rank);
   }
@@ -87,18 +91,34 @@ void Barriers::Settle(Group& group, Millis now, Replies& replies) {
   });
 }
 
+Barriers::Group& Barriers::GroupOf(const LaunchBody& body, Millis now) {
+  Group& group = groups_[body.fence.attempt];
+  group.world_size = body.world_size;
+  group.ranks_here = NumberIn(body, "LOCAL_WORLD_SIZE", body.world_size);
+  group.leads = NumberIn(body, "GROUP_RANK", 0) == 0;
+  group.leader = body.rank0_node;
+  group.used_at = now;
+  return group;
+}
+
+// From then on rank 0's node can tell the others where this rank is.
+void Barriers::NoteHello(const LaunchBody& body) {
+  if (body.world_size < 2) return;
+  const Millis now = SteadyClock();
+  std::lock_guard lock(mutex_);
+  Group& group = GroupOf(body, now);
+  if (!group.ranks.try_emplace(body.fence.rank).second) return;
+  if (!group.has_news) group.news_at = now;
+  group.has_news = true;
+}
+
 void Barriers::Arrive(const LaunchBody& body, uint64_t number) {
   Replies replies;
   bool asks = false;
   const Millis now = SteadyClock();
   {
     std::lock_guard lock(mutex_);
-    Group& group = groups_[body.fence.attempt];
-    group.world_size = body.world_size;
-    group.ranks_here = NumberIn(body, "LOCAL_WORLD_SIZE", body.world_size);
-    group.leads = NumberIn(body, "GROUP_RANK", 0) == 0;
-    group.leader = body.rank0_node;
-    group.used_at = now;
+    Group& group = GroupOf(body, now);
     Rank& rank = group.ranks[body.fence.rank];
     rank = {.number = std::max(rank.number, number)};
     if (!group.has_news) group.news_at = now;
@@ -218,6 +238,12 @@ void Barriers::TakeAnswer(const AttemptId& attempt, const std::optional<BarrierS
     const uint64_t passed = std::max(group.learnt.passed, state->passed);
     group.learnt = *state;
     group.learnt.passed = passed;
+    // "Here" was rank 0's node, and what was another one may be this.
+    for (RankArrival& one : group.learnt.missing) {
+      const bool is_here = group.ranks.contains(one.rank);
+      one.node = is_here ? 0 : one.is_here ? group.leader : one.node;
+      one.is_here = is_here;
+    }
     // It has an answer for an older barrier, or it restarted and knows nothing yet.
     if (passed < group.asked && state->missing.empty())
       group.ask_after = now + limits::kBarrierAskAgain;

@@ -28,8 +28,14 @@ struct RankArrival {
   uint32_t rank = 0;
   uint64_t number = 0;     // Of its newest barrier; 0: none.
   bool has_ended = false;  // Its program; it arrives nowhere any more.
-  uint64_t node = 0;       // 0: this one.
+  uint64_t node = 0;       // 0: this one, or an unknown one.
+  bool is_here = false;    // It is known to run on this node.
   friend bool operator==(const RankArrival&, const RankArrival&) = default;
+};
+// Where the program of a rank is, as Python's faulthandler writes it.
+struct RankStack {
+  uint32_t rank = 0;
+  std::string text;
 };
 // How a barrier stands.
 struct BarrierState {
@@ -48,8 +54,10 @@ struct BarrierQuestion {
   std::vector<RankArrival> ranks;  // Of its own.
 };
 
-// What a rank that waits is told: docs/trial-protocol.md, "The barrier".
-Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state);
+// What a rank that waits is told: docs/trial-protocol.md, "The barrier". `stacks`: of missing
+// ranks.
+Json BarrierMessage(const char* op, uint64_t number, const BarrierState& state,
+                    const std::vector<RankStack>& stacks = {});
 
 class Barriers {
  public:
@@ -61,7 +69,8 @@ class Barriers {
   // Before ranks arrive.
   void SetEvents(Events events) { events_ = std::move(events); }
 
-  // Of ranks on this node.
+  // Of ranks on this node. NoteHello: its program has connected; it may never arrive.
+  void NoteHello(const LaunchBody& body);
   void Arrive(const LaunchBody& body, uint64_t number);
   void NoteEnd(const Fence& fence, Millis now);
   BarrierState StateOf(const AttemptId& attempt, uint64_t number, Millis now) const;
@@ -107,6 +116,7 @@ class Barriers {
   };
   using Replies = std::vector<std::function<void()>>;
 
+  Group& GroupOf(const LaunchBody& body, Millis now);
   static bool RunsHere(const Group& group);
   static uint64_t PassedIn(const Group& group);
   static uint64_t PassedHere(const Group& group);

@@ -43,6 +43,13 @@ inline constexpr Millis kBarrierHold = 5'000;
 inline constexpr Millis kBarrierTellAfter = 1'000;
 // A daemon that could not be asked is asked again.
 inline constexpr Millis kBarrierAskAgain = 200;
+// Missing ranks whose stacks are read for one that waited too long, and the bytes of each: enough
+// for some threads of a deep training loop, and all of them fit into one message.
+inline constexpr size_t kStackRanksMax = 8;
+inline constexpr size_t kStackBytesMax = 8u << 10;
+// A rank has this long to write its stacks, and it has written them once it was silent for a while.
+inline constexpr Millis kStackWait = 1'000;
+inline constexpr Millis kStackQuiet = 100;
 // Groups of attempts that other nodes ask about, and how long one is kept without a running rank
 // here.
 inline constexpr size_t kBarrierGroupsMax = 4'096;

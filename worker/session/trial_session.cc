@@ -114,6 +114,7 @@ void TrialSocket::Hello(Connection& connection, const Json& message) {
     return Refuse(connection, absl::PermissionDeniedError("wrong token"), 0);
   }
   connection.greeted = true;
+  barriers_.NoteHello(body);
   auto parsed = [](const std::string& text) {
     auto json = Json::Parse(text);
     return json.ok() ? *json : Json();
@@ -179,6 +180,22 @@ void TrialSocket::SayMissing(Connection& connection, const Json& message) {
   const auto number = static_cast<uint64_t>(std::max<int64_t>(0, message.GetInt("number")));
   const AttemptId attempt = connection.attempt->fence().attempt;
   const BarrierState state = barriers_.StateOf(attempt, number, SteadyClock());
+  const bool wants_stacks = message.GetBool("dump") && !state.missing.empty() && read_stacks_;
+  if (!wants_stacks) return Send(connection, BarrierMessage("missing", number, state));
+  if (connection.awaits_stacks) return;
+  connection.awaits_stacks = true;
+  auto job = [this, id = connection.id, attempt, number, state] {
+    const std::vector<RankStack> stacks = read_stacks_(attempt, state.missing);
+    Post([this, id, message = BarrierMessage("missing", number, state, stacks)] {
+      const auto found = connections_.find(id);
+      if (found == connections_.end()) return;
+      found->second.awaits_stacks = false;
+      Send(found->second, message);
+      Flush(found->second);
+    });
+  };
+  if (pool_.TrySubmit(std::move(job))) return;
+  connection.awaits_stacks = false;
   Send(connection, BarrierMessage("missing", number, state));
 }
 

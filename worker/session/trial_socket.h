@@ -33,6 +33,11 @@ class TrialSocket {
   // Before Start. `tell` hears why no trial can connect (the daemon has no descriptor left), and ""
   // once they can again. The socket's thread.
   void OnFull(std::function<void(const std::string& why)> tell) { on_full_ = std::move(tell); }
+  // Before Start. Reads the stacks of ranks that are missing at a barrier, here and on other nodes;
+  // blocks, on the pool. Ranks whose stack cannot be had are left out.
+  using ReadStacks = std::function<std::vector<RankStack>(const AttemptId& attempt,
+                                                          const std::vector<RankArrival>& missing)>;
+  void SetReadStacks(ReadStacks read) { read_stacks_ = std::move(read); }
   void Start();
   void Stop();
 
@@ -75,6 +80,7 @@ class TrialSocket {
     std::optional<Millis> evict_sent;  // By when.
     uint64_t ack = 0;                  // Of a row that is spooled and not yet acknowledged.
     uint64_t barrier = 0;              // That it waits to pass; 0: none.
+    bool awaits_stacks = false;        // Of the ranks that are missing there.
     std::vector<Wait> waits;
     std::deque<DriverAsk> to_repeat;
     bool repeats = false;  // One of them is under way.
@@ -163,6 +169,7 @@ class TrialSocket {
   bool has_more_ = false;  // Some connection has lines that are left for the next turn.
   RefusalLog refused_connections_;
   std::function<void(const std::string&)> on_full_ = [](const std::string&) {};
+  ReadStacks read_stacks_;
   bool is_full_ = false;  // Of descriptors.
   std::map<uint64_t, Connection> connections_;
   std::map<uint64_t, Listener> listeners_;
