@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import ROOT, Cluster, driver_python, wait_until
+from harness import ROOT, ClusterTest, driver_python, wait_until
 
 PYTHON = ROOT / "build/venv/bin/python"
 HAS_TORCH = PYTHON.exists() and subprocess.run(
@@ -42,7 +42,7 @@ print("result", result.metrics["step"], result.metrics["rank"], result.error)
 
 # DDP on shuffled data. The weights at the end must not depend on what was killed meanwhile.
 WEIGHTS = """
-import hashlib, os, pathlib, sys, tempfile, time
+import hashlib, json, os, pathlib, sys, tempfile, time
 import torch
 from torch import nn
 from rt import train
@@ -76,9 +76,9 @@ def loop(config):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        if epoch == config["hold"] and context.get_world_rank() == 0:
-            (files / f"held-{os.getpid()}").touch()
-            while not (files / "go").exists():
+        if epoch in config["hold"] and context.get_world_rank() == 0:
+            (files / f"held-{epoch}-{os.environ['RT_ATTEMPT']}").touch()
+            while not (files / f"go-{epoch}").exists() and train.checkpoint_requested() is None:
                 time.sleep(0.01)
         with tempfile.TemporaryDirectory() as directory:
             checkpoint = None
@@ -94,26 +94,24 @@ if "TORCHELASTIC_RUN_ID" in os.environ:  # The same function under torchrun.
     import rt.train as plain
     plain.report = lambda metrics, checkpoint=None: print("weights", metrics["weights"]) if (
         torch.distributed.get_rank() == 0 and metrics["epoch"] == 5) else None
-    loop({"files": ".", "hold": -1})
+    loop({"files": ".", "hold": []})
     sys.exit()
 result = TorchTrainer(
-    loop, train_loop_config={"files": sys.argv[1], "hold": int(sys.argv[2])},
-    scaling_config=ScalingConfig(num_workers=int(sys.argv[3])),
+    loop, train_loop_config={"files": sys.argv[1], "hold": json.loads(sys.argv[2])},
+    scaling_config=ScalingConfig(num_workers=int(sys.argv[3]),
+                                 resources_per_worker={"CPU": float(sys.argv[5])}),
     run_config=RunConfig(name=sys.argv[4], failure_config=FailureConfig(max_failures=1)),
 ).fit()
 print("weights", result.metrics["weights"], sorted(os.listdir(result.checkpoint.path)))
 """
 
 
-class TrainCase(unittest.TestCase):
-    workers = 2
+class TrainCase(ClusterTest):
+    workers, cpus = 2, 2
 
     def setUp(self) -> None:
-        self.cluster = Cluster(workers=self.workers, cpus=2)
-        self.addCleanup(self.cluster.close)
-        self.cluster.up()
         self.cluster.env.update(PYTHONPATH=str(ROOT / "python"), RT_CLUSTER="it")
-        self.files = self.cluster.home / "files"
+        self.files = self.cluster.home / f"files-{self._testMethodName}"
         self.files.mkdir()
 
     def python(self) -> str:
@@ -132,9 +130,13 @@ class TrainCase(unittest.TestCase):
         return driver
 
     def finish(self, driver: "subprocess.Popen[str]", code: int = 0) -> str:
-        out, err = driver.communicate(timeout=150)
+        out, err = driver.communicate(timeout=300)
         self.assertEqual(driver.returncode, code, out + err)
         return out + err
+
+    def newest(self) -> str:
+        """The id of the first trial of the newest experiment."""
+        return f"{max(each['id'] for each in self.cluster.json('exp', 'list')['items'])}/0"
 
     def there(self, name: str) -> bool:
         return (self.files / name).exists()
@@ -184,6 +186,8 @@ class BarrierTest(TrainCase):
                 self.assertRegex(said, r"train\.report\(\) has waited \d+ s at its call 2 for "
                                        r"rank 1")
                 self.assertIn("longer than RT_TRAIN_BARRIER_TIMEOUT_S", said)
+                # Rank 1 waits for a file, in the function that the script has defined.
+                self.assertRegex(said, r"rank 1 is here:\n(.*\n)*.*script\.py\", line \d+ in loop")
 
 
 @unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
@@ -196,31 +200,82 @@ class TorchTrainerTest(TrainCase):
         script.write_text(WEIGHTS)
         done = subprocess.run(
             [str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-             str(ranks), str(script)], text=True, capture_output=True, check=True, timeout=150,
+             str(ranks), str(script)], text=True, capture_output=True, check=True, timeout=300,
             env={**self.cluster.env, "OMP_NUM_THREADS": "1"})
         return done.stdout.split("weights ")[1].split()[0]
 
-    def members(self) -> list:
-        return self.cluster.json("trial", "show", "1/0")["attempts"][-1]["members"]
+    def train(self, name: str, hold: list, ranks: int = 2,
+              cpus: float = 1) -> "subprocess.Popen[str]":
+        return self.start(WEIGHTS, self.files, hold, ranks, name, cpus)
 
-    def test_weights_are_those_of_torchrun_whatever_is_killed(self) -> None:
+    def attempts(self, trial: str) -> list:
+        return self.cluster.json("trial", "show", trial)["attempts"]
+
+    def wait_state(self, trial: str, state: str) -> None:
+        wait_until(f"trial {trial} is {state}",
+                   lambda: self.cluster.json("trial", "show", trial)["state"] == state, 120)
+
+    def wait_held(self, epoch: int, attempt: int) -> None:
+        wait_until(f"rank 0 of attempt {attempt} is at epoch {epoch}",
+                   lambda: self.there(f"held-{epoch}-{attempt}"), 180)
+
+    def test_weights_are_those_of_torchrun_whatever_happens(self) -> None:
         expected = self.torchrun(2)
-        driver = self.start(WEIGHTS, self.files, 3, 2, "killed")
-        wait_until("rank 0 is at epoch 3", lambda: any(self.files.glob("held-*")))
-        os.kill(self.members()[1]["pid"], signal.SIGKILL)
-        wait_until("rank 0 is there again", lambda: len(list(self.files.glob("held-*"))) == 2)
-        self.cluster.kill("head")
+        driver = self.train("disturbed", [1, 2, 3, 4, 5])
+        self.wait_held(1, 1)
+        trial = self.newest()
+        with self.subTest("a rank is killed, and the head while it starts again"):
+            os.kill(self.attempts(trial)[-1]["members"][1]["pid"], signal.SIGKILL)
+            self.wait_held(1, 2)
+            self.cluster.kill("head")
+            (self.files / "go-1").touch()
+        with self.subTest("its node is drained"):
+            self.wait_held(2, 2)
+            node = self.attempts(trial)[-1]["members"][0]["node_id"]
+            self.cluster.rt("node", "drain", str(node), "--deadline", "60s")
+            self.wait_held(3, 3)
+            self.assertNotEqual(self.attempts(trial)[-1]["members"][0]["node_id"], node)
+            self.cluster.rt("node", "undrain", str(node))
+        with self.subTest("it is paused and resumed"):
+            self.cluster.rt("trial", "pause", trial)
+            self.wait_state(trial, "PAUSED")
+            self.cluster.rt("trial", "resume", trial)
+            self.wait_held(4, 4)
+        with self.subTest("its worker daemon is killed"):
+            node = self.attempts(trial)[-1]["members"][0]["node_id"]
+            name = self.cluster.json("node", "show", str(node))["name"]
+            pid = self.cluster.kill(name)
+            wait_until(f"{name} is back", lambda: self.cluster.pid(name) != pid)
+            (self.files / "go-4").touch()
+            self.wait_held(5, 4)
         driver.kill()  # Another run of the script with the same name follows the training.
-        again = self.start(WEIGHTS, self.files, 3, 2, "killed")
-        (self.files / "go").touch()
+        again = self.train("disturbed", [1, 2, 3, 4, 5])
+        (self.files / "go-5").touch()
         said = self.finish(again)
         self.assertIn(f"weights {expected} ['state.pt']", said)
-        outcomes = [each["outcome"] for each in
-                    self.cluster.json("trial", "show", "1/0")["attempts"]]
-        self.assertEqual(outcomes, ["FAILED", "SUCCEEDED"])
-        said = self.finish(self.start(WEIGHTS, self.files, 3, 2, "killed"))
+        attempts = self.attempts(trial)
+        self.assertEqual([each["outcome"] for each in attempts],
+                         ["FAILED", "PREEMPTED", "SUSPENDED", "SUCCEEDED"],
+                         [each["reason"] for each in attempts])
+        said = self.finish(self.train("disturbed", [1, 2, 3, 4, 5]))
         self.assertIn("has completed, and its result is returned", said)
         self.assertIn(f"weights {expected}", said)
+        self.cluster.wait_no_trials()
+
+    def test_four_ranks_on_one_node_and_on_two_end_with_the_weights_of_torchrun(self) -> None:
+        expected = self.torchrun(4)
+        together = self.train("together", [], 4, 0.5)
+        self.assertIn(f"weights {expected}", self.finish(together))
+        apart = self.train("apart", [], 4, 1)
+        self.assertIn(f"weights {expected}", self.finish(apart))
+        nodes = [len({member["node_id"] for member in self.attempts(trial)[-1]["members"]})
+                 for trial in (self.trial_of("together"), self.trial_of("apart"))]
+        self.assertEqual(nodes, [1, 2])
+
+    def trial_of(self, name: str) -> str:
+        found = [each["id"] for each in self.cluster.json("exp", "list")["items"]
+                 if each["name"] == name]
+        return f"{found[-1]}/0"
 
     def test_a_trainer_is_searched(self) -> None:
         said = self.finish(self.start("""
