@@ -11,25 +11,30 @@ from rt_cluster import ROOT
 
 VENV = ROOT / "build/ray-venv"
 WANTED = "ray[tune,default] scikit-learn"
+# Ray Train: apart, because PyTorch is large.
+TRAIN_VENV = ROOT / "build/ray-train-venv"
+TRAIN_WANTED = "ray[train,default] torch==2.13.0"
 RECORDED = "recorded, Ray 2.60"
 
 
-def _python() -> pathlib.Path:
+def _python(venv: pathlib.Path, wanted: str) -> pathlib.Path:
     """The interpreter that has Ray."""
-    installed = VENV / ".installed"
-    python = VENV / "bin/python"
-    if not installed.exists() or installed.read_text() != WANTED:
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    installed = venv / ".installed"
+    python = venv / "bin/python"
+    if not installed.exists() or installed.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet",
-                        "--disable-pip-version-check", *WANTED.split()], check=True)
-        installed.write_text(WANTED)
+                        "--disable-pip-version-check", *wanted.split()], check=True)
+        installed.write_text(wanted)
     return python
 
 
 def _measure(name: str) -> str:
     """"VALUE UNIT (measured now, Ray VERSION)"; why not, if Ray fails."""
-    python = _python()
-    script = pathlib.Path(__file__).resolve().parent / "ray_peer.py"
+    is_train = name.startswith("train_")
+    python = _python(TRAIN_VENV, TRAIN_WANTED) if is_train else _python(VENV, WANTED)
+    script = pathlib.Path(__file__).resolve().parent / (
+        "ray_train_peer.py" if is_train else "ray_peer.py")
     done = subprocess.run([str(python), str(script), name], capture_output=True, text=True,
                           timeout=900, stdin=subprocess.DEVNULL)
     answers = [line for line in done.stdout.splitlines() if line.startswith("PEER ")]
@@ -64,3 +69,8 @@ def submit(measure: bool) -> str:
 
 def idle(measure: bool) -> str:
     return _measure("idle") if measure else f"1565 MB ({RECORDED})"
+
+
+def train(name: str, measure: bool) -> str:
+    """`name`: "first" and "again" of fit(), and "killed"."""
+    return _measure(f"train_{name}") if measure else "none"

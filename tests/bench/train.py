@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import time
 
+import peers
 from rt_cluster import ROOT, BenchCluster, note, print_bench, python_env
 
 from harness import wait_until  # isort: skip
@@ -44,17 +45,19 @@ def train(with_peers: bool) -> None:
     if subprocess.run([str(PYTHON), "-c", "import torch"], capture_output=True).returncode != 0:
         return note("train: build/venv has no PyTorch; tests/python/venv.sh makes it")
     with BenchCluster(workers=2, cpus=2) as cluster:
-        _start(cluster)
+        _start(cluster, with_peers)
         _report(cluster)
-        _restart(cluster)
+        _restart(cluster, with_peers)
         _step(cluster)
 
 
-def _start(cluster: BenchCluster) -> None:
+def _start(cluster: BenchCluster, with_peers: bool) -> None:
     imported = _import_s()
     fits = [float(line.split()[1]) for line in _run(cluster, "start").splitlines()]
-    print_bench("train_fit_first", fits[0], "s", f"<={1.0 + 1.3 * imported:.2f}", "none")
-    print_bench("train_fit_again", statistics.median(fits[1:]), "s", "<=1.2", "none")
+    print_bench("train_fit_first", fits[0], "s", f"<={1.0 + 1.3 * imported:.2f}",
+                peers.train("first", with_peers))
+    print_bench("train_fit_again", statistics.median(fits[1:]), "s", "<=1.2",
+                peers.train("again", with_peers))
     note(f"import torch.distributed in the same run: {imported:.2f} s")
 
 
@@ -66,7 +69,7 @@ def _report(cluster: BenchCluster) -> None:
         print_bench(f"train_report_{where}", float(ms), "ms", bar, "none")
 
 
-def _restart(cluster: BenchCluster) -> None:
+def _restart(cluster: BenchCluster, with_peers: bool) -> None:
     files = cluster.home / "steps"
     files.mkdir()
     driver = subprocess.Popen([str(PYTHON), str(SCRIPT), "restart", str(files)],
@@ -90,7 +93,8 @@ def _restart(cluster: BenchCluster) -> None:
     finally:
         driver.kill()
         driver.wait()
-    print_bench("train_rank_killed", statistics.median(took), "s", "<=1.5", "none")
+    print_bench("train_rank_killed", statistics.median(took), "s", "<=1.5",
+                peers.train("killed", with_peers))
     note("to the first joint step after a kill: " + " ".join(f"{one:.2f}" for one in took) + " s")
 
 
