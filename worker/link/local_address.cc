@@ -37,8 +37,8 @@ std::string InterfaceWith(const std::string& address) {
     if (family != AF_INET && family != AF_INET6) continue;
     const socklen_t length = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
     char text[NI_MAXHOST] = "";
-    const bool known = ::getnameinfo(each->ifa_addr, length, text, sizeof text, nullptr, 0,
-                                     NI_NUMERICHOST) == 0;
+    const bool known =
+        ::getnameinfo(each->ifa_addr, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
     if (known && address == text) name = each->ifa_name;
   }
   ::freeifaddrs(all);
