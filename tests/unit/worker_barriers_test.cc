@@ -154,9 +154,9 @@ TEST_CASE("a held question is answered at its end with who is missing, and on wh
 TEST_CASE("a rank that has only connected is missing on its node, whichever node is asked") {
   TwoNodes nodes;
   Millis now = SteadyClock();
-  nodes.leader.NoteHello(BodyOf(0, 3, 1, 0));
-  nodes.follower.NoteHello(BodyOf(1, 3, 2, 1));
-  nodes.follower.Arrive(BodyOf(2, 3, 2, 1), 1);
+  nodes.leader.NoteHello(BodyOf(0, 3, 1, 0), SteadyClock());
+  nodes.follower.NoteHello(BodyOf(1, 3, 2, 1), SteadyClock());
+  nodes.follower.Arrive(BodyOf(2, 3, 2, 1), 1, SteadyClock());
   CHECK(nodes.Ask(now) == 0);
   now = SteadyClock() + limits::kBarrierTellAfter;
   REQUIRE(nodes.Ask(now) == 1);
@@ -170,9 +170,9 @@ TEST_CASE("a rank that has only connected is missing on its node, whichever node
 
 TEST_CASE("a hello changes nothing for a rank that has arrived") {
   Barriers barriers;
-  barriers.Arrive(BodyOf(0, 2, 2, 0), 2);
-  barriers.Arrive(BodyOf(1, 2, 2, 0), 2);
-  barriers.NoteHello(BodyOf(1, 2, 2, 0));
+  barriers.Arrive(BodyOf(0, 2, 2, 0), 2, SteadyClock());
+  barriers.Arrive(BodyOf(1, 2, 2, 0), 2, SteadyClock());
+  barriers.NoteHello(BodyOf(1, 2, 2, 0), SteadyClock());
   CHECK(barriers.StateOf(kAttempt, 2, SteadyClock()).passed == 2);
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("a node without a rank of the attempt decides nothing at its barrier")
       INFO("early " << is_early << ", ended " << has_ended);
       Barriers barriers;
       bool answered = false;
-      LaunchBody first = BodyOf(0, 3, 2, 0);
+      LaunchSpec first = BodyOf(0, 3, 2, 0);
       first.rank_nodes = {NodeId{7}, NodeId{7}, NodeId{8}};
       const BarrierQuestion lie{
           kAttempt, 7, 3, 5, {{0, 5, has_ended}, {1, 5, has_ended}, {2, 5, has_ended}}};
@@ -212,7 +212,7 @@ TEST_CASE("a node without a rank of the attempt decides nothing at its barrier")
         });
       };
       if (is_early) tell();
-      barriers.Arrive(first, 1);
+      barriers.Arrive(first, 1, now);
       if (!is_early) {
         tell();
         CHECK(answered);  // At once, with nothing.
@@ -223,9 +223,9 @@ TEST_CASE("a node without a rank of the attempt decides nothing at its barrier")
       barriers.Answer({kAttempt, 7, 3, 1, {{1, 4, false}, {2, 1, false}}}, 8, now,
                       [](const BarrierState&) {});
       CHECK(barriers.StateOf(kAttempt, 1, later).passed == 0);  // Rank 1 is here.
-      LaunchBody second = BodyOf(1, 3, 2, 0);
+      LaunchSpec second = BodyOf(1, 3, 2, 0);
       second.rank_nodes = first.rank_nodes;
-      barriers.Arrive(second, 1);
+      barriers.Arrive(second, 1, now);
       CHECK(barriers.StateOf(kAttempt, 1, later).passed == 1);
     }
   }
@@ -239,7 +239,7 @@ TEST_CASE("ranks beyond the world of the attempt, claimed before rank 0 arrives,
   for (uint32_t rank = 1; rank < most; ++rank) claimed.push_back({rank, 0, false, 0});
   barriers.Answer({kAttempt, 7, most, 1, claimed}, 9, now, [](const BarrierState&) {});
   barriers.Answer({kAttempt, 7, 2, 1, {{1, 1, false, 0}}}, 8, now, [](const BarrierState&) {});
-  barriers.Arrive(BodyOf(0, 2, 1, 0), 1);
+  barriers.Arrive(BodyOf(0, 2, 1, 0), 1, SteadyClock());
   CHECK(barriers.StateOf(kAttempt, 1, now).passed == 1);
 }
 
@@ -260,13 +260,13 @@ TEST_CASE("a node that does not have rank 0 passes on only its own ranks' arriva
   const Millis now = SteadyClock();
   bool refused = false;
   for (const bool is_early : {true, false}) {
-    if (!is_early) follower.Arrive(BodyOf(1, 3, 2, 1), 1);
+    if (!is_early) follower.Arrive(BodyOf(1, 3, 2, 1), 1, SteadyClock());
     follower.Answer({kAttempt, 8, 3, 1, {{2, 1, false, 0}}}, 9, now,
                     [&](const BarrierState&) { refused = true; });
   }
   CHECK(refused);
   CHECK(follower.TakeQuestions(now).empty());  // Its other rank has not arrived.
-  follower.Arrive(BodyOf(2, 3, 2, 1), 1);
+  follower.Arrive(BodyOf(2, 3, 2, 1), 1, SteadyClock());
   const std::vector<BarrierQuestion> questions = follower.TakeQuestions(now);
   REQUIRE(questions.size() == 1);
   CHECK(questions[0].ranks.size() == 2);
