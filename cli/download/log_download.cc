@@ -196,7 +196,7 @@ absl::StatusOr<LogDownload> DownloadLogs(HeadClient& client, const Owner& owner,
   for (uint32_t rank = 0; rank < ranks; ++rank)
     for (const char* name : {"stdout", "stderr"})
       RT_RETURN_IF_ERROR(
-          DownloadStream(client, {owner, 0, rank, name}, started, log, inside, result));
+          DownloadStream(client, {.owner = owner, .rank = rank, .name = name}, started, log, inside, result));
   return result;
 }
 
