@@ -58,7 +58,7 @@ struct Truth {
   // What was ever said to have been written, by manifest: by which rank, and who said it.
   std::map<std::string, std::pair<Fence, NodeId>> outputs;
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
-  std::map<Owner, std::set<uint32_t>> resizes;  // Sizes that a person asked for.
+  std::map<Owner, std::set<uint32_t>> resizes;    // Sizes that a person asked for.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.
