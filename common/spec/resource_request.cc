@@ -105,8 +105,7 @@ Resources ResourceRequest::Total() const {
 }
 
 bool ResourceRequest::is_uniform() const {
-  return ranks == bundles.size() &&
-         std::equal(bundles.begin() + 1, bundles.end(), bundles.begin());
+  return ranks == bundles.size() && std::equal(bundles.begin() + 1, bundles.end(), bundles.begin());
 }
 
 ResourceRequest ResourceRequest::WithRanks(uint32_t count) const {

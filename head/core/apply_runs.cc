@@ -81,8 +81,8 @@ void Rewind(Trial& trial, uint64_t checkpoint_id) {
   std::vector<Segment> kept;
   for (const Segment& segment : trial.lineage) {
     if (from == nullptr) break;
-    const auto order = std::pair(segment.attempt, segment.resizes) <=>
-                       std::pair(from->attempt, from->resizes);
+    const auto order =
+        std::pair(segment.attempt, segment.resizes) <=> std::pair(from->attempt, from->resizes);
     if (order > 0 || (order == 0 && from->seq == 0)) continue;  // No row of it was saved.
     kept.push_back(segment);
     if (order == 0) kept.back().seq_to = from->seq;

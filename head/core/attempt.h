@@ -96,8 +96,8 @@ struct Attempt {
   bool suspending = false;  // It was asked to save and end, and will, also if its owner is resumed.
   // When a node of it began to drain. A false alarm does not clear it: the attempt may be ending.
   Millis eviction_requested_at = 0;
-  uint32_t port = 0;               // Where several ranks meet, on rank 0's node; 0: not agreed.
-  std::vector<RankExit> exits;     // Of several ranks, in the order in which they were seen.
+  uint32_t port = 0;            // Where several ranks meet, on rank 0's node; 0: not agreed.
+  std::vector<RankExit> exits;  // Of several ranks, in the order in which they were seen.
   // Where its driver schedules: rank 0's newest decided row, and its undecided ones.
   uint64_t decided_seq = 0;
   std::vector<RowMark> undecided;
@@ -153,18 +153,18 @@ struct Runs {
   // Ascending by (number, generation); old ones may be dropped from the front.
   std::vector<Attempt> attempts;
   uint32_t next_attempt = 1;
-  uint32_t failures = 0;           // Attempts that failed by their own fault.
-  uint32_t losses = 0;             // Attempts that machines ended.
-  uint32_t losses_in_row = 0;      // Since the last one that ended otherwise.
+  uint32_t failures = 0;                // Attempts that failed by their own fault.
+  uint32_t losses = 0;                  // Attempts that machines ended.
+  uint32_t losses_in_row = 0;           // Since the last one that ended otherwise.
   std::vector<Checkpoint> checkpoints;  // Ascending by id; committed and not retired.
   uint64_t next_checkpoint = 1;
-  uint32_t evictions = 0;  // Attempts that ended because a node of theirs drained.
-  Millis lost_for = 0;     // Between each loss or eviction and the checkpoint before it, summed.
-  uint32_t excused = 0;    // Failures that a retry rule excused.
-  uint32_t hangs = 0;    // Attempts that the watchdog ended.
-  std::set<NodeId> excluded;         // Not placed there while it fits elsewhere.
+  uint32_t evictions = 0;     // Attempts that ended because a node of theirs drained.
+  Millis lost_for = 0;        // Between each loss or eviction and the checkpoint before it, summed.
+  uint32_t excused = 0;       // Failures that a retry rule excused.
+  uint32_t hangs = 0;         // Attempts that the watchdog ended.
+  std::set<NodeId> excluded;  // Not placed there while it fits elsewhere.
   std::vector<RankOutputs> outputs;  // Of one generation, ascending by rank.
-  uint32_t ranks = 0;  // The size that it was resized to; 0: never, its request says.
+  uint32_t ranks = 0;                // The size that it was resized to; 0: never, its request says.
   RT_FIELDS(Runs, attempts, next_attempt, failures, losses, losses_in_row, checkpoints,
             next_checkpoint, evictions, lost_for, excused, hangs, excluded, outputs, ranks);
 

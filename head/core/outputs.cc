@@ -26,9 +26,8 @@ bool AreOfLater(const RankOutputs& kept, const AttemptId& id) {
 
 bool IsKnown(const Runs& runs, const Fence& fence, const std::string& manifest) {
   return std::any_of(runs.outputs.begin(), runs.outputs.end(), [&](const RankOutputs& one) {
-    return one.attempt == fence.attempt.number &&
-           one.resizes == fence.attempt.generation - 1 && one.rank == fence.rank &&
-           one.kept.manifest == manifest;
+    return one.attempt == fence.attempt.number && one.resizes == fence.attempt.generation - 1 &&
+           one.rank == fence.rank && one.kept.manifest == manifest;
   });
 }
 

@@ -125,8 +125,8 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   const AttemptId id{owner, runs.next_attempt};
   const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
   const bool is_sized = ranks != 1 || runs.ranks != 0;
-  draft.Emit(event::AttemptPlaced{id, std::move(members), checkpoint, start_after,
-                                  is_sized ? ranks : 0});
+  draft.Emit(
+      event::AttemptPlaced{id, std::move(members), checkpoint, start_after, is_sized ? ranks : 0});
   NotePlaced(draft, id);
 }
 

@@ -120,9 +120,9 @@ void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, c
   NoteBest(spec, view, acceptance.event);
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
-  Decision decision =
-      problem ? Decision{StopCause::kMetric, *std::move(problem)}
-              : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt, row.seq});
+  Decision decision = problem
+                          ? Decision{StopCause::kMetric, *std::move(problem)}
+                          : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt, row.seq});
   // A pause outlives the rows that come after it in the batch.
   if (decision.is_made()) acceptance.decision = std::move(decision);
 }

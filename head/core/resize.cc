@@ -16,8 +16,8 @@ namespace rt {
 namespace {
 
 absl::Status Refuse(const Owner& owner, const std::string& why, const std::string& hint) {
-  return WithHint(
-      absl::FailedPreconditionError(Describe(owner) + " cannot be resized: " + why), hint);
+  return WithHint(absl::FailedPreconditionError(Describe(owner) + " cannot be resized: " + why),
+                  hint);
 }
 
 // Whether the next generation may run where the member is: its node is there and does not drain,
@@ -108,9 +108,9 @@ absl::Status Grow(Draft& draft, const Owner& owner, const Attempt& live, uint32_
   closed.merge(AvoidedBy(world, owner));
   const auto more = PutInto(capacities, request.WithRanks(missing), closed);
   if (!more.has_value())
-    return Refuse(owner, "no capacity for " + RanksText(missing, " more") + " of " +
-                             Describe(request.one()),
-                  "wait for free capacity, or add a node");
+    return Refuse(
+        owner, "no capacity for " + RanksText(missing, " more") + " of " + Describe(request.one()),
+        "wait for free capacity, or add a node");
   for (Member member : *more) {
     member.rank = static_cast<uint32_t>(members.size());
     members.push_back(std::move(member));
@@ -125,8 +125,7 @@ absl::StatusOr<std::vector<Member>> PlanMembers(Draft& draft, const Owner& owner
   if (members.size() < stay)
     return Refuse(owner, "a node of it drains, or a gpu of it has a fault",
                   "wait until it runs elsewhere");
-  if (members.size() < ranks)
-    RT_RETURN_IF_ERROR(Grow(draft, owner, live, ranks, members));
+  if (members.size() < ranks) RT_RETURN_IF_ERROR(Grow(draft, owner, live, ranks, members));
   return members;
 }
 

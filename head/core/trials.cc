@@ -87,8 +87,7 @@ void AfterTrialAttempt(Draft& draft, const event::AttemptEnded& ended) {
       case AttemptOutcome::kSuspended:
       case AttemptOutcome::kPreempted:
       case AttemptOutcome::kWithdrawn:
-      case AttemptOutcome::kResized:
-        break;
+      case AttemptOutcome::kResized: break;
       case AttemptOutcome::kNone:
         RT_CHECK(false);
     }

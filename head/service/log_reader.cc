@@ -100,8 +100,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                         public std::enable_shared_from_this<LogReader> {
  public:
   LogReader(Edge& edge, Owner owner, const v1::ReadLogRequest& request)
-      : edge_(edge), owner_(owner), node_{request.node()},
-        rank_(request.rank()),
+      : edge_(edge), owner_(owner), node_{request.node()}, rank_(request.rank()),
         exact_(node_.value == 0 && !request.with_later()
                    ? Place{request.attempt(), request.generation()}
                    : Place{}),

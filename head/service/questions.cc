@@ -66,8 +66,7 @@ absl::StatusOr<Reading> ReadEntries(Journal& journal, ExperimentId id, uint64_t 
   return reading;
 }
 
-Json RowsOf(const Core& core, const Trial& trial, const Entry& entry,
-            const AttemptId& attempt) {
+Json RowsOf(const Core& core, const Trial& trial, const Entry& entry, const AttemptId& attempt) {
   Json rows = Json::MakeArray();
   for (const Row& row : entry.rows) {
     Json result = FillResult(core, trial, attempt, row);

@@ -341,8 +341,7 @@ absl::StatusOr<Json> TrialView(const Core& core, const HeadFacts& facts, TrialId
   return item;
 }
 
-Json FillResult(const Core& core, const Trial& trial, const AttemptId& attempt,
-                const Row& row) {
+Json FillResult(const Core& core, const Trial& trial, const AttemptId& attempt, const Row& row) {
   Json result = ParsedOrNull(row.metrics);
   if (!result.is_object()) result = Json::MakeObject();
   SetIfAbsent(result, "training_iteration", NumberOrInt(row.iteration));

@@ -37,7 +37,7 @@ Input OfTrial(const std::string& verb, TrialId trial, std::istream& words) {
 }  // namespace
 
 std::optional<Input> PersonsRequest(const std::string& verb, std::istream& words) {
-  static const std::set<std::string> verbs = {"stop", "pause", "resume",
+  static const std::set<std::string> verbs = {"stop",  "pause",  "resume",
                                               "retry", "extend", "resize"};
   if (!verbs.contains(verb)) return std::nullopt;
   const std::string noun = Next<std::string>(words), id = Next<std::string>(words);

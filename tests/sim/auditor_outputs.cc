@@ -38,8 +38,7 @@ bool Auditor::KeepsOutputs(const Fence& fence, const std::string& manifest) cons
   const RunOrder run = OrderOf(fence.attempt);
   if (owner.outputs_of > run) return true;  // Those of a later attempt.
   const auto found = owner.outputs.find(fence.rank);
-  return owner.outputs_of == run && found != owner.outputs.end() &&
-         found->second == manifest;
+  return owner.outputs_of == run && found != owner.outputs.end() && found->second == manifest;
 }
 
 void Auditor::ExpectOutputs(const State& state) const {

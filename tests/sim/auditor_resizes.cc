@@ -10,9 +10,7 @@ namespace {
 // How late an awake head may notice a deadline: ticks queue behind slow appends.
 constexpr Millis kResizeSlack = 3'000;
 
-bool IsSamePlace(const Member& a, const Member& b) {
-  return a.node == b.node && a.gpus == b.gpus;
-}
+bool IsSamePlace(const Member& a, const Member& b) { return a.node == b.node && a.gpus == b.gpus; }
 
 }  // namespace
 
@@ -89,9 +87,8 @@ void Auditor::On(const event::AttemptResizeGivenUp& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   Must(!owner.next_members.empty(), "only a resize that is under way is given up");
   const std::set<uint32_t>& asked = truth_->resizes.at(e.attempt.owner);
-  const bool others = std::any_of(asked.begin(), asked.end(), [&](uint32_t size) {
-    return size != owner.next_members.size();
-  });
+  const bool others = std::any_of(asked.begin(), asked.end(),
+                                  [&](uint32_t size) { return size != owner.next_members.size(); });
   const bool grows = owner.next_members.size() > owner.members.size();
   const bool is_ending = owner.suspending || owner.stop_requested || !owner.exits.empty();
   const bool is_hindered =
@@ -128,8 +125,7 @@ void Auditor::On(const event::AttemptResized& e) {
   Release(owner, before);
   owner.asks.Resize(static_cast<uint32_t>(e.members.size()));
   owner.members = e.members;
-  for (const Member& member : e.members)
-    Take(member, e.attempt, owner.asks.bundles[member.rank]);
+  for (const Member& member : e.members) Take(member, e.attempt, owner.asks.bundles[member.rank]);
   Begin(owner, e.attempt, e.checkpoint);
   Supersede(TrialOf(id.trial()));
   committed_.insert(id);
@@ -160,9 +156,9 @@ void Auditor::CheckResizeExit(const Fence& fence, const OwnerBook& owner) const 
   Must(run.exited, "a rank that was resized did exit");
   Must(owner.forced || owner.saved_seq > owner.resize_after,
        "only an attempt that has saved, or had its time, ends for a resize");
-  Must(fence.rank != 0 || owner.forced || !run.evicted_after ||
-           owner.saved_seq > *run.evicted_after,
-       "no work from before the request is lost");
+  Must(
+      fence.rank != 0 || owner.forced || !run.evicted_after || owner.saved_seq > *run.evicted_after,
+      "no work from before the request is lost");
 }
 
 void Auditor::CheckResizeOf(const OwnerBook& owner) const {

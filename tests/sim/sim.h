@@ -68,7 +68,7 @@ struct Truth {
   // What ranks that read a data set saved of their positions, by manifest.
   std::map<std::string, std::pair<uint32_t, ShardPosition>> positions;
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
-  std::map<Owner, std::set<uint32_t>> resizes;  // Sizes that a person asked for.
+  std::map<Owner, std::set<uint32_t>> resizes;    // Sizes that a person asked for.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.
   std::set<ExperimentId> experiment_stops;
   std::set<NodeId> notices;     // Nodes that said that they are to go.

@@ -16,8 +16,11 @@ struct Resizing : Story {
   // The ranks of generation 1 save and end, as their worker reports it.
   void SaveAndEnd() {
     const Fence fence = FenceOf(0);
-    Do(input::CommitCheckpoint{.node = node, .fence = fence, .manifest = "m",
-                               .row = {.seq = 1, .iteration = 1, .metrics = "{}"}, .bytes = 1});
+    Do(input::CommitCheckpoint{.node = node,
+                               .fence = fence,
+                               .manifest = "m",
+                               .row = {.seq = 1, .iteration = 1, .metrics = "{}"},
+                               .bytes = 1});
     Observed& observed = running.at(fence);
     observed.phase = Observed::Phase::kExited;
     observed.suspended = true;
