@@ -1,6 +1,7 @@
 // Ec2Provider against a service that ec2.py starts: RT_TEST_EC2 is its endpoint, and POST /faults
 // tells it what goes wrong. Credentials come from the environment, as for the head.
 #include <cstdlib>
+#include <numeric>
 #include <set>
 
 #include "common/base/status.h"
@@ -116,7 +117,10 @@ TEST_CASE("node provider contract: EC2") {
 }
 
 TEST_CASE("node provider contract: EC2 behind throttling, errors and lost answers") {
-  const char* faults = R"({"capacity": {"*": 4}, "noise": 25})";
+  // Fewer in a row than a call is repeated.
+  const char* faults = R"({"next": {"RunInstances": ["lost", "throttle", "", "cut", "internal"],
+      "DescribeInstances": ["internal", "", "throttle", "", "cut", "", "lost"],
+      "TerminateInstances": ["lost", "throttle", "cut"]}})";
   const auto run = [&](auto rule) {
     Ec2 ec2(faults);
     rule(*ec2.provider, kAtOnce);
@@ -209,6 +213,12 @@ TEST_CASE("ec2: definite errors have their class, and leave nothing") {
     Ec2 ec2(R"({"next": {"RunInstances": [)" + Join(all, ",") + "]}}");
     const absl::Status status = ec2.provider->Create(Wish({1, 2})).status();
     CHECK(ProviderErrorOf(status) == wanted);
+    // Of many machines at once, some find that the others have met the end of the ladder.
+    SetFaults(R"({"next": {"RunInstances": [)" + Join(std::vector<std::string>(400, all[0]), ",") +
+              "]}}");
+    std::vector<uint64_t> many(40);
+    std::iota(many.begin(), many.end(), 3);
+    CHECK(ProviderErrorOf(ec2.provider->Create(Wish(many)).status()) == wanted);
     CHECK(ec2.Instances().empty());
   }
   Ec2 ec2;

@@ -65,7 +65,8 @@ class Ec2Provider final : public NodeProvider {
   struct Launch {
     const Ec2Pool& pool;
     const Place& place;
-    std::atomic<size_t> step = 0;  // The steps before it had no capacity a moment ago.
+    std::atomic<size_t> step = 0;  // The steps before it had no machine a moment ago,
+    absl::Status why;              // because of this. Guarded by mutex_.
   };
 
   const Ec2Pool* PoolCalled(const std::string& name) const;
@@ -236,6 +237,7 @@ absl::StatusOr<std::string> Ec2Provider::Ascend(Launch& launch, const WantedMach
     }
     last = Annotate(id.status(), Describe(ladder[at]));
     if (!MayBeHadElsewhere(last)) break;
+    launch.why = last;
     RT_LOG(kInfo) << "machine " << machine.number << ": " << MessageOf(last);
     size_t known = launch.step;
     while (known < at + 1 && !launch.step.compare_exchange_weak(known, at + 1)) {
@@ -243,9 +245,7 @@ absl::StatusOr<std::string> Ec2Provider::Ascend(Launch& launch, const WantedMach
   }
   std::lock_guard lock(mutex_);
   begun_.erase(machine.number);
-  if (!last.ok()) return last;
-  return MakeProviderError(ProviderError::kCapacity,
-                           "no zone and no type of pool " + launch.pool.name + " has capacity");
+  return last.ok() ? launch.why : last;  // OK: another machine has met the end of the ladder.
 }
 
 absl::StatusOr<std::vector<MadeMachine>> Ec2Provider::Create(const CreateCall& call) {
