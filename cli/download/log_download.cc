@@ -195,9 +195,8 @@ absl::StatusOr<LogDownload> DownloadLogs(HeadClient& client, const Owner& owner,
   const std::string inside = directory.empty() ? "" : directory + "/";
   for (uint32_t rank = 0; rank < ranks; ++rank)
     for (const char* name : {"stdout", "stderr"})
-      RT_RETURN_IF_ERROR(
-          DownloadStream(client, {.owner = owner, .rank = rank, .name = name}, started, log, inside,
-                         result));
+      RT_RETURN_IF_ERROR(DownloadStream(client, {.owner = owner, .rank = rank, .name = name},
+                                        started, log, inside, result));
   return result;
 }
 

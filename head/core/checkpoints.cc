@@ -174,8 +174,7 @@ void CommitComplete(Draft& draft, const AttemptId& attempt) {
 
 // Rows that a trial reports after it was told to stop are no results, and a checkpoint of one would
 // be ahead of what is known of the trial.
-static bool IsAfterStop(Draft& draft, const Attempt& live,
-                        const input::CommitCheckpoint& input) {
+static bool IsAfterStop(Draft& draft, const Attempt& live, const input::CommitCheckpoint& input) {
   const Trial* trial = ReportingTrial(draft.state(), input.fence.attempt.owner);
   if (trial == nullptr || trial->stop_cause == StopCause::kNone || input.fence.rank != 0)
     return false;

@@ -140,7 +140,7 @@ class Course {
     switch (bytes_.Below(21)) {
       case 0:
         return input::CreateExperiment{"ann", JobId{bytes_.Below(2)}, kSpecs[bytes_.Below(5)],
-                                       Key(), bytes_.Byte(), "/results"};
+                                       Key(), bytes_.Byte(),          "/results"};
       case 1:
         return input::SubmitJob{"ann", R"({"name":"j","argv":["p"]})", Key()};
       case 2:
@@ -178,8 +178,7 @@ class Course {
       case 15:
       case 16:
         return AnyReport();
-      case 17:
-        return AnyProposal();
+      case 17: return AnyProposal();
       default:
         return AnySync();
     }

@@ -8,14 +8,10 @@ namespace {
 
 const char* KindName(TrialResult::Kind kind) {
   switch (kind) {
-    case TrialResult::Kind::kOpen:
-      return "open";
-    case TrialResult::Kind::kBad:
-      return "bad";
-    case TrialResult::Kind::kUnknown:
-      return "unknown";
-    case TrialResult::Kind::kValue:
-      break;
+    case TrialResult::Kind::kOpen: return "open";
+    case TrialResult::Kind::kBad: return "bad";
+    case TrialResult::Kind::kUnknown: return "unknown";
+    case TrialResult::Kind::kValue: break;
   }
   return "";
 }

@@ -60,8 +60,7 @@ TEST_CASE("spec: a point gives a variable what it could draw, also outside its r
   CHECK(error(R"([{"lr":{"a":1}}])") == "search/random/points/0/lr: must be a number");
   CHECK(error(R"([{"lr":null}])") == "search/random/points/0/lr: must be a number");
   CHECK(error(R"([{"lr":NaN}])").starts_with("search/random/points/0/lr: must be a"));
-  CHECK(error(R"([{"net":{"n":1.5}}])") ==
-        "search/random/points/0/net/n: must be a whole number");
+  CHECK(error(R"([{"net":{"n":1.5}}])") == "search/random/points/0/net/n: must be a whole number");
   CHECK(error(R"([{"net/n":true}])") == "search/random/points/0/net/n: must be a whole number");
 }
 

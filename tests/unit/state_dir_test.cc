@@ -8,8 +8,8 @@
 using namespace rt;
 
 TEST_CASE("state directory: a journal that is no database is an error that says what to do") {
-  const absl::Status status = AdviseOnDamage(
-      absl::DataLossError("journal /s/journal.db: file is not a database"), "/s");
+  const absl::Status status =
+      AdviseOnDamage(absl::DataLossError("journal /s/journal.db: file is not a database"), "/s");
   CHECK(absl::IsDataLoss(status));
   CHECK(MessageOf(status) == "journal /s/journal.db: file is not a database");
   CHECK(HintOf(status).find("keep a copy of /s") != std::string::npos);

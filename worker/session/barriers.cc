@@ -229,8 +229,8 @@ void Barriers::Answer(const BarrierQuestion& question, uint64_t asking_node, Mil
     std::lock_guard lock(mutex_);
     const auto found = groups_.find(question.attempt);
     const bool is_known = found != groups_.end();
-    const bool may_ask = is_known ? MayAsk(found->second, asking_node)
-                                  : groups_.size() < limits::kBarrierGroupsMax;
+    const bool may_ask =
+        is_known ? MayAsk(found->second, asking_node) : groups_.size() < limits::kBarrierGroupsMax;
     if (may_ask) {
       Group& group = groups_[question.attempt];
       if (group.ranks_here == 0) group.world_size = std::max(group.world_size, question.world_size);
