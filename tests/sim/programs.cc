@@ -126,6 +126,7 @@ void WorkerHost::Report(const Fence& fence, Run& run) {
   }
   if (!run.shard) return;
   run.has_batch = false;
+  if (run.body.world_size < 2) return;
   uint64_t& arrived = sim_.truth.arrived[fence];
   arrived = std::max(arrived, ++run.barrier);
   ArriveLater(fence);

@@ -16,7 +16,11 @@ bool TrainsTogether(const Owner& owner) {
 
 // Its checkpoint is all that the ranks saved together, each with its position.
 void WorkerHost::StartTraining(const Fence& fence, Run& run) {
-  if (run.body.world_size < 2 || !TrainsTogether(fence.attempt.owner)) return;
+  const Owner& owner = fence.attempt.owner;
+  // One that was resized to a single rank reads on.
+  const bool reads = run.body.world_size > 1 || sim_.truth.readers.contains(owner);
+  if (!reads || !TrainsTogether(owner)) return;
+  sim_.truth.readers.insert(owner);
   run.shard.emplace(DataSet::Of(fence.attempt.owner), fence.rank, run.body.world_size);
   std::vector<std::string> manifests = run.body.checkpoint_shards;
   manifests.push_back(run.body.checkpoint);

@@ -67,6 +67,7 @@ struct Truth {
   std::map<Fence, uint64_t> arrived;  // The newest barrier that a rank has come to.
   // What ranks that read a data set saved of their positions, by manifest.
   std::map<std::string, std::pair<uint32_t, ShardPosition>> positions;
+  std::set<Owner> readers;  // Trials whose ranks have begun to read a data set.
   std::map<AttemptId, std::set<uint32_t>> ports;  // That rank 0's nodes kept for it.
   std::map<Owner, std::set<uint32_t>> resizes;    // Sizes that a person asked for.
   std::set<Owner> stops;            // Trials and jobs that a person asked to stop.

@@ -316,9 +316,7 @@ def known_trials(
     """
     items = _all_trials(_driver.get(), int(known["id"]))
     table = encode_space(space)[1]
-    return TrialSet.of_items(
-        known, items, table, known.get("metric"), known.get("mode"), unpickle
-    )
+    return TrialSet.of_items(known, items, table, known.get("metric"), known.get("mode"), unpickle)
 
 
 def _all_trials(driver: _driver.Driver, experiment_id: int) -> list[dict[str, Any]]:
