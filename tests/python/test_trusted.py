@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from rt import tune
 from rt._values import restore_values, value_as_text
 from rt.tune._experiment import metric_and_mode
