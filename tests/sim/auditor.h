@@ -101,7 +101,8 @@ class Auditor {
   const std::string& StartOf(const AttemptId& attempt) const {
     return starts_.at(attempt).manifest;
   }
-  std::vector<TrialId> LiveTrials() const;
+  // Each with the most ranks that it could have on this node alone, or as many as it asked for.
+  std::vector<std::pair<TrialId, uint32_t>> LiveTrials(const Resources& node) const;
   bool Knows(ExperimentId id) const { return experiments_.contains(id); }
   bool Knows(JobId id) const { return jobs_.contains(id); }
   // The durable book says that this node has the bytes of a checkpoint that the store lacks.

@@ -181,11 +181,20 @@ void Auditor::CheckResizes() const {
     for (const TrialBook& trial : experiment.trials) CheckResizeOf(trial.runs);
 }
 
-std::vector<TrialId> Auditor::LiveTrials() const {
-  std::vector<TrialId> live;
+std::vector<std::pair<TrialId, uint32_t>> Auditor::LiveTrials(const Resources& node) const {
+  std::vector<std::pair<TrialId, uint32_t>> live;
   for (const auto& [id, experiment] : experiments_) {
-    for (uint32_t number = 0; number < experiment.trials.size(); ++number)
-      if (experiment.trials[number].runs.live) live.push_back({id, number});
+    for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
+      const OwnerBook& runs = experiment.trials[number].runs;
+      if (!runs.live) continue;
+      const Resources& one = runs.asks.bundles[0];
+      int64_t most = INT32_MAX;
+      if (one.cpu > 0) most = std::min(most, node.cpu / one.cpu);
+      if (one.gpu > 0) most = std::min(most, node.gpu / one.gpu);
+      if (runs.asks.strategy == "STRICT_SPREAD") most = 1;
+      live.emplace_back(TrialId{id, number},
+                        std::max(static_cast<uint32_t>(most), runs.asks.ranks_asked));
+    }
   }
   return live;
 }

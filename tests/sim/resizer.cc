@@ -1,6 +1,9 @@
 #include "tests/sim/resizer.h"
 
+#include <algorithm>
+
 #include "common/base/limits.h"
+#include "tests/sim/worker_host.h"
 
 namespace rt::sim {
 namespace {
@@ -19,11 +22,13 @@ void Resizer::AskLater() {
 
 // A resize of what has just ended is refused.
 void Resizer::Ask() {
-  const std::vector<TrialId> live = auditor_.LiveTrials();
+  // The first node stays to the end: what is resized can run there.
+  const auto live = auditor_.LiveTrials(sim_.hosts.front()->size());
   if (live.empty()) return;
+  const auto& [trial, most] = live[rng_.Below(live.size())];
   input::ResizeRun resize;
-  resize.owner = Owner::Of(live[rng_.Below(live.size())]);
-  resize.ranks = static_cast<uint32_t>(1 + rng_.Below(kRanksMost));
+  resize.owner = Owner::Of(trial);
+  resize.ranks = std::min(static_cast<uint32_t>(1 + rng_.Below(kRanksMost)), most);
   const Millis within[] = {Between(1, 500), Between(500, 5'000), limits::kResizeSaveWithin};
   resize.save_within = within[rng_.Below(3)];
   sim_.faults.Add(Fault::kResizeRequested);

@@ -33,6 +33,7 @@ class WorkerHost {
   Millis Drain();  // Gives notice; says for how long.
   void SickenGpu();
   void MayRot(const std::string& manifest);  // It is about to be needed.
+  const Resources& size() const { return size_; }
   bool present() const { return present_; }
   bool daemon_up() const { return daemon_up_; }
   NodeId node() const { return node_; }
