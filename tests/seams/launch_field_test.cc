@@ -63,6 +63,7 @@ void Fill(V& value, uint64_t& next) {
   else if constexpr (codec::IsStruct<V>)
     codec::Shape<V>::Each(value, [&](const char*, auto& member) { Fill(member, next); });
   else if constexpr (codec::IsMap<V>) Fill(value["key"], next);
+  else if constexpr (std::same_as<V, NodeId>) value = NodeId{++next};
   else if constexpr (codec::IsScalar<V>) value = static_cast<V>(++next);
   else {
     typename V::value_type one{};
