@@ -82,7 +82,7 @@ class HelpTest(unittest.TestCase):
         place.mkdir()
         (place / "cluster.yaml").write_text("cluster_name: none\nprovider: {type: local}\n")
         (place / "search.yaml").write_text("experiment: x\ncommand: ['true']\n")
-        for name in ("train.py", "run.sh"):
+        for name in ("train.py", "ddp.py", "run.sh"):
             (place / name).write_text("")
             (place / name).chmod(0o755)
         (place / "model").mkdir()
