@@ -75,9 +75,10 @@ TEST_CASE("random: the largest and smallest ranges that a spec may have are draw
     const ExperimentSpec spec = SpecOf(std::string(R"({"x":)") + domain + "}", 100);
     std::set<double> values;
     for (uint64_t n = 0; n < 100; ++n) {
-      const Json* value = SuggestBasic(spec, 1, n)->Find("x");
-      REQUIRE(std::isfinite(value->AsDouble()));
-      values.insert(value->AsDouble());
+      const auto drawn = SuggestBasic(spec, 1, n);
+      const double value = drawn->Find("x")->AsDouble();
+      REQUIRE(std::isfinite(value));
+      values.insert(value);
     }
     CHECK(values.size() > 50);
   }
