@@ -58,7 +58,7 @@ class TableSource(Source):
         digest = hashlib.sha256()
         for table in self.tables:
             digest.update(f"{table.num_rows} {table.schema.names}".encode())
-            for part in (table.slice(0, _IDENTITY_ROWS), table.slice(table.num_rows - 3)):
+            for part in (table.slice(0, _IDENTITY_ROWS), table.slice(max(0, table.num_rows - 3))):
                 digest.update(repr(part.to_pylist()).encode())
         return digest.hexdigest()
 
