@@ -87,7 +87,7 @@ class RolesTest(AttackTest):
         self.assertEqual(gone.pop(SYNC), NOT_FOUND)
         peers = {method: gone.pop(method) for method in calls if "PeerService" in method}
         self.assertEqual(set(gone.values()), {PERMISSION_DENIED}, gone)
-        self.assertEqual(len(peers), 3)
+        self.assertEqual(len(peers), 4)
         # A worker believes what the head said of a peer for a few seconds.
         wait_until("the other worker has heard of it",
                    lambda: {statuses()[method] for method in peers} == {PERMISSION_DENIED})
