@@ -1,6 +1,6 @@
 """The search of examples/digits with a network in PyTorch, checkpointed every third epoch.
 
-    python3 digits_torch.py [--samples 8] [--epochs 9]
+    python3 digits_torch.py [--samples 8] [--epochs 9] [--seed 1]
 
 Needs torch and scikit-learn, whose 1 797 digits are the data. A trial whose process dies goes on
 from its newest checkpoint.
@@ -79,6 +79,7 @@ def main():
     parser = argparse.ArgumentParser(description="a hyperparameter search in PyTorch")
     parser.add_argument("--samples", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=9)
+    parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     tuner = tune.Tuner(
         train_digits,
@@ -92,6 +93,7 @@ def main():
             metric="accuracy",
             mode="max",
             num_samples=args.samples,
+            search_alg=tune.search.BasicVariantGenerator(random_state=args.seed),
             scheduler=ASHAScheduler(max_t=args.epochs, grace_period=1, reduction_factor=3),
         ),
         run_config=tune.RunConfig(checkpoint_config=tune.CheckpointConfig(num_to_keep=1)),

@@ -236,9 +236,9 @@ class TorchTest(Examples):
         self.assertGreater(float(re.search(r"accuracy ([\d.]+)", text)[1]), 0.88)
 
     def test_digits_in_pytorch(self) -> None:
+        # The best at a rung is never stopped there, so that the order of the reports plays no part.
         text = self.run_example("digits_torch/digits_torch.py", "--samples", "4", "--epochs", "6")
-        # Of four configurations ASHA keeps those that report first: it need not be the best.
-        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.5)
+        self.assertGreater(float(re.search(r"best accuracy: ([\d.]+)", text)[1]), 0.8)
         self.assertEqual(self.best(text)["epochs"], 6)
 
 
