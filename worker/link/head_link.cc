@@ -20,8 +20,11 @@ struct PendingDriverCall {
 };
 
 // The driver reads lines of at most kMessageBytesMax.
-absl::Status TooLong(size_t bytes) {
-  return absl::ResourceExhaustedError("the answer has " + std::to_string(bytes) +
+absl::StatusOr<std::string> AnswerOf(const grpc::Status& status, v1::JsonReply& reply) {
+  RT_RETURN_IF_ERROR(FromGrpc(status));
+  std::string& answer = *reply.mutable_json();
+  if (answer.size() <= limits::kMessageBytesMax) return std::move(answer);
+  return absl::ResourceExhaustedError("the answer has " + std::to_string(answer.size()) +
                                       " bytes; at most " +
                                       std::to_string(limits::kMessageBytesMax) + " are taken");
 }
@@ -92,11 +95,12 @@ void HeadLink::DriverCall(const Fence& fence, std::string json,
   ToWire(fence, call->request.mutable_fence());
   call->request.set_json(std::move(json));
   drivers_->async()->DriverCall(&call->context, &call->request, &call->reply,
-                                [call, done = std::move(done)](const grpc::Status& status) {
-                                  if (!status.ok()) return done(FromGrpc(status));
-                                  std::string& answer = *call->reply.mutable_json();
-                                  if (answer.size() > limits::kMessageBytesMax)
-                                    return done(TooLong(answer.size()));
+                                [call, done = std::move(done)](const grpc::Status& status) mutable {
+                                  absl::StatusOr<std::string> answer =
+                                      AnswerOf(status, call->reply);
+                                  // With its channel, which gRPC's thread must not be the last to
+                                  // let go of: whoever hears the answer may end this link.
+                                  call.reset();
                                   done(std::move(answer));
                                 });
 }
