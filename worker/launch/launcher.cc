@@ -194,24 +194,31 @@ absl::StatusOr<Launcher::Started> Launcher::Launch(const LaunchBody& body, bool 
   return Started{.pid = pid};
 }
 
-absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
-  const Fence& fence = body.fence;
-  const RunDir dir = DirOf(fence);
+absl::StatusOr<std::string> Launcher::AskForShim(const LaunchBody& body) {
   RT_ASSIGN_OR_RETURN(int spec, MemoryFile(body.shim_spec));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     ::close(spec);
     return ErrnoStatus(errno, "pipe");
   }
-  absl::Status asked = forker_.Start(dir.path, spec, ends[1]);
+  absl::Status asked = forker_.Start(DirOf(body.fence).path, spec, ends[1]);
   ::close(ends[1]);
   ::close(spec);
-  if (!asked.ok()) {
-    ::close(ends[0]);
-    return Annotate(asked, "start rt-shim");
-  }
-  const std::string line = ReadLine(ends[0]);
+  std::string line = asked.ok() ? ReadLine(ends[0]) : "";
   ::close(ends[0]);
+  if (!asked.ok()) return Annotate(asked, "start rt-shim");
+  return line;
+}
+
+absl::StatusOr<uint64_t> Launcher::LaunchCold(const LaunchBody& body) {
+  const Fence& fence = body.fence;
+  const RunDir dir = DirOf(fence);
+  RT_ASSIGN_OR_RETURN(std::string line, AskForShim(body));
+  // A forker that was killed takes the request with it. A shim says first of all who it is, so that
+  // here there was none, and nothing is started twice.
+  if (line.empty() && !ReadShimFile(dir.shim()).shim) {
+    RT_ASSIGN_OR_RETURN(line, AskForShim(body));
+  }
   {
     std::lock_guard lock(mutex_);
     started_.insert(fence);

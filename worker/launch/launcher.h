@@ -92,6 +92,8 @@ class Launcher {
   absl::StatusOr<std::string> TreeOf(const LaunchBody& body);
   std::string ShimSpec(const LaunchBody& body, const std::string& cwd,
                        const std::vector<std::string>& inputs) const;
+  // What the shim says of its start: a pid, or nothing where it did not start.
+  absl::StatusOr<std::string> AskForShim(const LaunchBody& body);
   absl::StatusOr<uint64_t> LaunchCold(const LaunchBody& body);
   std::optional<Found> RecoverOne(const Fence& fence);
 
