@@ -309,6 +309,7 @@ class Auditor {
   CheckpointBook& ReplicatedOf(const Owner& owner, uint64_t checkpoint);
   void CheckKeeps(const event::AttemptResizeRequested& e, const OwnerBook& owner) const;
   void CheckResizeExit(const Fence& fence, const OwnerBook& owner) const;
+  bool HasSavedToMove(const OwnerBook& owner, const AttemptId& attempt) const;
   void CheckAllEnded(const OwnerBook& owner, const AttemptId& attempt) const;
   void CheckResizes() const;
   void CheckResizeOf(const OwnerBook& owner) const;

@@ -142,8 +142,16 @@ void Auditor::CheckAllEnded(const OwnerBook& owner, const AttemptId& attempt) co
     Must(run->second.forgotten || Accepted({attempt, rank}) >= run->second.rows.size(),
          "a generation ends once its reports are accepted");
   }
-  Must(!has_run || owner.forced || owner.saved_seq > owner.resize_after,
+  Must(!has_run || owner.forced || HasSavedToMove(owner, attempt),
        "a generation has saved since it was asked to, or had its time");
+}
+
+// For this resize, or for a drain before it that was called off: then its end is seen after that.
+bool Auditor::HasSavedToMove(const OwnerBook& owner, const AttemptId& attempt) const {
+  if (owner.saved_seq > owner.resize_after) return true;
+  const auto first = truth_->runs.find({attempt, 0});
+  return first != truth_->runs.end() && first->second.evicted_after &&
+         owner.saved_seq > *first->second.evicted_after;
 }
 
 // A rank ended for a resize: nothing is lost by that unless it had its time.
@@ -154,7 +162,7 @@ void Auditor::CheckResizeExit(const Fence& fence, const OwnerBook& owner) const 
   if (it == truth_->runs.end() || it->second.launch_failed || it->second.forgotten) return;
   const TruthRun& run = it->second;
   Must(run.exited, "a rank that was resized did exit");
-  Must(owner.forced || owner.saved_seq > owner.resize_after,
+  Must(owner.forced || HasSavedToMove(owner, fence.attempt),
        "only an attempt that has saved, or had its time, ends for a resize");
   Must(
       fence.rank != 0 || owner.forced || !run.evicted_after || owner.saved_seq > *run.evicted_after,
