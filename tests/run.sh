@@ -84,5 +84,6 @@ printf '== build %d s, tests %d s\n' "$((tests_began - build_began))" "$((SECOND
 python3 tests/slowest.py build/release/ctest.xml
 said=$(python3 tests/skips.py build/release/ctest.xml build/pytest.xml 2>&1) || status=1
 if [ -n "$said" ]; then echo "$said"; fi
+python3 tests/failed.py build/release/ctest.xml
 sed -n '/tests passed/,$p' "$log"  # The summary is last.
 exit "$status"

@@ -27,7 +27,7 @@ class PeerPortTest(AttackTest):
     def attacked(self, attack: object) -> None:
         victim = Victim(self.address, self.admin, PULL, PERMISSION_DENIED)
         self.survive(attack, victim, "w1")  # type: ignore[arg-type]
-        self.assertEqual(self.site.nodes(), {"w1": "READY"})
+        wait_until("the worker is ready", lambda: self.site.nodes() == {"w1": "READY"})
 
     def test_silent_connections(self) -> None:
         self.attacked(Flood(self.address, CONNECTIONS))

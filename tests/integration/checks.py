@@ -125,6 +125,12 @@ class Search:
         return sorted((read_story(path) for path in self.notes.glob(f"{name}.*")),
                       key=lambda story: story.attempt)
 
+    def attempts(self) -> list[dict[str, Any]]:
+        """Those of all trials."""
+        trials = self.cluster.bridge(
+            [{"op": "trial_get", "trial_id": f"{self.number}/{n}"} for n in range(self.trials)])
+        return [attempt for trial in trials for attempt in trial["attempts"]]
+
     def check(self, failed: Collection[str] = (), restarted: Optional[Collection[str]] = (),
               deadline_s: float = 120) -> dict[str, Any]:
         """Waits for the end and checks everything. `restarted`: trials that may have (None: any).
