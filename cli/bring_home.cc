@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kLinesMax = 20;
 
-// `own`: the head writes results there itself.
+// `own`: the directory into which the head itself writes results.
 void Tell(const std::string& name, const std::string& own,
           const absl::StatusOr<Downloaded>& downloaded, BroughtHome& home) {
   if (!downloaded.ok()) {

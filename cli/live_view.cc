@@ -18,11 +18,11 @@ namespace {
 constexpr Millis kFrameEvery = 250;
 constexpr Millis kPaintedHold = 500;
 constexpr Millis kPlainHold = 10'000;
-// On a pipe: the more has been said, the longer a change may wait for the next.
+// On a pipe, changes are printed less and less often the longer the work runs.
 constexpr Millis kLineEveryMin = 1'000, kLineEveryMax = 30'000;
 constexpr Millis kLineShare = 20;
 
-// The experiment continues if the reader of the output has gone.
+// A reader of the output that has gone must not end the experiment.
 void Write(int fd, std::string_view text) { WriteAll(fd, text).IgnoreError(); }
 
 }  // namespace

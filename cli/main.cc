@@ -18,13 +18,13 @@
 namespace rt {
 namespace {
 
-// A descriptor that its caller closed would be taken by the next file that is opened.
+// A standard descriptor that is closed would be given to the next file that is opened.
 void HoldStandardDescriptors() {
   for (int fd = 0; fd <= 2; ++fd)
     if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) _exit(kExitFailed);
 }
 
-// The exit code, unless what was printed did not arrive.
+// Flushes standard output: a failure to print is a failure of the command.
 int AfterOutput(int code) {
   errno = 0;
   const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.flush();

@@ -21,10 +21,10 @@ void PutTerminalBack(int number) {
   ::raise(number);
 }
 
-// A process in the background that changed the terminal would be stopped.
+// The kernel would stop a background process that changes the terminal.
 bool IsInForeground() { return ::tcgetpgrp(0) == ::getpgrp(); }
 
-// Also after a shell had the terminal in between.
+// Sets the terminal again after a shell has had it.
 void TakeKeysAtOnce() {
   termios wanted{};
   if (!IsInForeground() || ::tcgetattr(0, &wanted) != 0 || (wanted.c_lflag & ICANON) == 0) return;

@@ -57,7 +57,7 @@ std::string MetricsOf(const std::vector<std::string>& assignments) {
   return json + "}";
 }
 
-// The daemon that gets the path has another working directory.
+// The daemon that gets the path has another working directory, so the path is made absolute.
 std::string AbsoluteOf(const std::string& path) {
   char resolved[PATH_MAX];
   return ::realpath(path.c_str(), resolved) == nullptr ? "" : resolved;

@@ -18,7 +18,7 @@ namespace {
 constexpr Millis kQuietFor = 2'000;  // What takes longer shows how far it is.
 constexpr Millis kShowEvery = 200;
 
-// A line of a terminal that is painted over, and gone at the end.
+// A progress line on a terminal; it is erased at the end.
 class PushProgress {
  public:
   explicit PushProgress(Bytes total) : total_(total), is_terminal_(isatty(2) == 1) {}

@@ -163,7 +163,7 @@ absl::Status EndCluster(HeadClient& client, const LocalCluster& cluster, const s
 
 enum class Use { kIdle, kMine, kOthers };
 
-// Who still lives on the cluster: nobody, only what our own job left behind, or others as well.
+// What is still open on the cluster: nothing, only what our own job left behind, or other work too.
 Use UseOf(const std::vector<WorkItem>& work, const Mine& mine) {
   Use use = Use::kIdle;
   for (const WorkItem& item : work) {
@@ -179,7 +179,7 @@ Use UseOf(const std::vector<WorkItem>& work, const Mine& mine) {
 
 std::string WhyFile(const std::string& cluster_directory) { return cluster_directory + "/kept"; }
 
-// For who waits for the watcher, and who finds the cluster up later.
+// Written for the client that waits for the watcher, and for one that finds the cluster up later.
 absl::Status NoteWhyKept(const Home& home, const std::string& name,
                          const std::vector<std::string>& lines) {
   const std::string directory = home.ClusterDirectory(name);
@@ -270,7 +270,7 @@ void MoveLogs(const std::string& cluster_directory) {
   }
 }
 
-// The daemons are gone.
+// Call it when the daemons have ended.
 absl::Status KeepState(const std::string& cluster_directory) {
   absl::StatusOr<std::string> path = ReadFile(KeepFile(cluster_directory), 4096);
   const std::string head = cluster_directory + "/head";
@@ -427,7 +427,7 @@ int RunWatcher(const std::string& verb, const std::string& argument) {
       SleepFor(1'000);
       status = TearDownUnlessUsed(argument, ParseMine(said));
     }
-    // What was not brought home has been noted.
+    // The results that were not downloaded have been noted.
     if (absl::StatusOr<Home> home = Home::Open(); home.ok() && !status.ok())
       if (WhyKept(*home, argument).empty())
         NoteWhyKept(*home, argument, {MessageOf(status)}).IgnoreError();

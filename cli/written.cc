@@ -30,7 +30,7 @@ std::string PathOf(const ExperimentFile& file, const std::string& name, size_t b
   return "resources";
 }
 
-// The custom resources that no known node has and whose name is near to one of rt's own.
+// Custom resources that no known node has and whose names resemble one of rt's own.
 std::vector<Unknown> UnknownResources(const ExperimentFile& file, const Json& nodes) {
   std::vector<Unknown> unknown;
   const std::vector<Resources>& bundles = file.spec.resources.bundles;

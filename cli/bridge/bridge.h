@@ -22,8 +22,8 @@ void BlockBridgeSignals();
 // Serves until the end of input; calls in flight are then cancelled. `tick` runs twice a second on
 // this thread.
 absl::Status ServeBridge(HeadClient& client, const std::function<void()>& tick);
-// The answer to whatever is asked first, without an id, where no head can be reached: the driver
-// gets the reason as an error of its own.
+// The answer to the first request when no head can be reached. It has no id, so that the driver
+// raises it as an error of the connection.
 Json BridgeRefusal(const absl::Status& status);
 
 // One request's answer; used by ServeBridge from many threads.

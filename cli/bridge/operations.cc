@@ -32,7 +32,7 @@ absl::StatusOr<Json> Hello(HeadClient& client, const Json&) {
                                                    : Json(context.local_directory)}});
 }
 
-// What the head does itself: its own list of operations says what is known (driver_ops.cc).
+// Operations of the head itself; head/service/driver_ops.cc lists them.
 absl::StatusOr<Json> Forward(HeadClient& client, const Json& request) {
   Json call = request;
   call.Erase("id");
@@ -74,8 +74,8 @@ absl::StatusOr<Json> ExperimentScreen(HeadClient& client, const Json& request) {
                            {"widths", std::move(widths)}});
 }
 
-// Runs `work` over the head's store. A head that is away is known within the bound of every other
-// call, and named in the same words.
+// Runs `work` over the head's store. An unreachable head is the same error, within the same time,
+// as in every other call.
 template <class Work>
 absl::StatusOr<Json> OnStore(HeadClient& client, Work work) {
   RT_RETURN_IF_ERROR(client.Reach());
@@ -118,7 +118,7 @@ absl::StatusOr<Json> LocalKeep(HeadClient& client, const Json& request) {
   return Json::MakeObject();
 }
 
-// Done here: they need this machine's files.
+// Operations of this process, because they need files of this machine.
 const std::map<std::string, Operation>& Operations() {
   static const std::map<std::string, Operation> operations = {
       {"hello", Hello},

@@ -27,7 +27,7 @@ std::string WithoutPassword(std::string url) {
 
 std::string ArchiveRoot(const Home& home) { return home.root() + "/archive"; }
 
-// What a later head and its workers make anew: who runs, and copies of what the store has.
+// Files that a later head and its workers make anew: pid files, and copies of what the store has.
 absl::Status RemoveTransient(const std::string& directory) {
   for (const char* name : {"/up", "/kept", "/start-lock"})
     RT_RETURN_IF_ERROR(RemoveTree(directory + name));

@@ -14,12 +14,13 @@ namespace rt {
 std::string ArchiveDirectory(const Home& home, const std::string& name);
 std::vector<std::string> ArchiveNames(const Home& home);
 
-// The daemons are gone. A cluster whose head never started is forgotten instead; whether there is
-// an archive now. AlreadyExists when there was one.
+// Moves the directory of a cluster whose daemons have ended into the archive, and returns true. A
+// cluster whose head never started is forgotten instead: false. AlreadyExists: the archive has one
+// of this name.
 absl::StatusOr<bool> ArchiveCluster(const Home& home, const std::string& name);
-// Before the cluster is configured. Whether there was an archive to continue from.
+// Moves an archived cluster back, before it is configured again. False: there is none.
 absl::StatusOr<bool> TakeFromArchive(const Home& home, const std::string& name);
-// Unavailable: there is no cluster of that name, and which there are: "demo (up), ss (archived)".
+// The Unavailable error for an unknown name. It lists the known ones: "demo (up), ss (archived)".
 absl::Status UnknownCluster(const Home& home, const std::string& name);
 // A place outside the cluster's directory that it wrote to, and that --purge does not delete: the
 // checkpoint store or the shipped copy of the journal that cluster.yaml names.
@@ -29,7 +30,7 @@ struct PlaceElsewhere {
   std::string how;   // The command that deletes it; empty if no single command does.
 };
 std::vector<PlaceElsewhere> PlacesElsewhere(const std::string& cluster_directory);
-// Whether there was one.
+// False: there is none.
 absl::StatusOr<bool> DeleteArchive(const Home& home, const std::string& name);
 
 }  // namespace rt

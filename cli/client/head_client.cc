@@ -18,11 +18,11 @@
 namespace rt {
 namespace {
 
-// Of a context that names several heads: one of them may be about to lead.
+// Where a context names several heads, one of them may be about to take over.
 constexpr Millis kTakeoverMax = 10'000;
 constexpr uint64_t kBusyPause = 200;
 
-// Whether this program runs in a job or a trial: a worker started it or one of its parents.
+// True in a job or a trial, and in every program that one of them starts.
 bool RunsInJob() {
   const char* socket = std::getenv("RT_SOCKET");
   return socket != nullptr && *socket != '\0';
@@ -32,7 +32,7 @@ absl::Status NotReached(const Context& context, const absl::Status& status) {
   return Unreachable({context.name, context.address, context.local_directory}, MessageOf(status));
 }
 
-// Many that were refused together do not come back together.
+// The pause is random, so that clients that were refused together do not all return at once.
 Millis BusyPause() {
   static std::atomic<uint64_t> count = 0;
   const uint64_t drawn = Mix64(++count ^ static_cast<uint64_t>(SteadyClock()));
@@ -107,7 +107,7 @@ uint64_t HeadClient::SeenEpoch() {
   return context_.seen_epoch;
 }
 
-// A head of an earlier epoch, which does not know yet that another one leads, answers no more.
+// Refuses the answer of a head of an earlier epoch: it does not know yet that another one leads.
 void HeadClient::NoteEpoch(const grpc::ClientContext& answered) {
   const auto& headers = answered.GetServerInitialMetadata();
   const auto found = headers.find(kEpochHeader);
@@ -156,7 +156,7 @@ absl::Status HeadClient::Retry(Millis hold, const Attempt& attempt) {
     const Millis give_up_at = GiveUpAt(asked_at, failed_at.value_or(SteadyClock()));
     if (Channel() != nullptr) status = TryOnce(hold, attempt, give_up_at);
     if (status.ok() || cancelled()) return status;
-    // Our own deadline has gRPC's words; the head says what it waited for in vain.
+    // When our own deadline passed, the text is gRPC's; the head's own error says more.
     if (absl::IsDeadlineExceeded(status) && MessageOf(status) == "Deadline Exceeded")
       return NotReached(context(), status);
     if (IsBusy(status)) {

@@ -29,9 +29,9 @@ class HeadClient {
   using Locate = std::function<absl::StatusOr<Context>()>;
   static constexpr Millis kAnswerMax = 15'000;  // One call that does not wait by design.
   static constexpr Millis kRetryFor = 15'000;   // From the first UNAVAILABLE on.
-  // The same for who waits for what the head has accepted (WaitLonger): nothing is lost by it.
+  // The same for callers that wait for accepted work (WaitLonger), which runs on meanwhile.
   static constexpr Millis kWaitFor = 60'000;
-  // The same for a head of another machine that has not answered yet: it may well be dead.
+  // The same for a head on another machine that has never answered: it may be dead.
   static constexpr Millis kFirstContactMax = 3'000;
 
   // `remember`: the context, when a head of a later epoch than before has answered.
@@ -43,7 +43,7 @@ class HeadClient {
   absl::Status Connect();
   // Waits for an answer; Unavailable when there is none within the bound of a first contact.
   absl::Status Reach();
-  // From here on the caller waits for a job or an experiment, which runs without the caller.
+  // Call it when the work is accepted: calls are then retried for kWaitFor.
   void WaitLonger();
   Context context();
   std::shared_ptr<grpc::Channel> BulkChannel();

@@ -33,7 +33,7 @@ int PrintList(const Invocation& invocation, Noun noun, const Json& list) {
 
 int PrintItems(const Invocation& invocation, Noun noun, std::vector<Json> items) {
   if (invocation.output == Output::kJson) {
-    // By what was asked for, not by how many there are today.
+    // An error for every range, also for one that selects a single item today.
     bool one = items.size() == 1 && !SelectsMany(SelectorOf(invocation));
     PrintJson(one ? items[0]
                   : Json::MakeObject({{"schema", 1}, {"items", Json(items)}, {"next", nullptr}}));
@@ -57,7 +57,7 @@ absl::Status CheckSelectsOne(const Invocation& invocation, const char* what, con
   return SelectsMany(SelectorOf(invocation)) ? Invalid(what, example) : absl::OkStatus();
 }
 
-// The number of --attempt or --previous; 0: the newest, whatever it is.
+// The number of --attempt or --previous; 0: the newest attempt.
 static absl::StatusOr<uint32_t> AttemptOf(const Invocation& invocation, const Json& item) {
   if (!invocation.previous) return invocation.attempt;
   if (invocation.attempt != 0) return Invalid("--attempt and --previous exclude each other");

@@ -38,7 +38,7 @@ Json NamesJson(const std::vector<std::string>& names) {
   return list;
 }
 
-// Of a verb that made or chose one.
+// Prints the context that a verb has made or chosen.
 int PrintContext(const Invocation& invocation, const Home& home, const std::string& name) {
   if (invocation.output == Output::kJson)
     PrintJson(ContextView(home, name, ProbeHeads(home, {name})[name]));

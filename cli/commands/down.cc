@@ -29,7 +29,7 @@ void SayDown(const std::string& name, const TornDown& down) {
                down.archive.c_str(), name.c_str());
 }
 
-// A cluster that a file describes may never have been up; one that is named must be known.
+// A cluster given by its file may never have been up; one given by name must be known.
 absl::StatusOr<std::string> ClusterToEnd(const Home& home, const Invocation& invocation) {
   std::string name = FirstWord(invocation);
   if (name.ends_with(".yaml") || name.ends_with(".yml") || name.find('/') != std::string::npos) {

@@ -87,7 +87,7 @@ absl::StatusOr<Json> ChooseCheckpoint(HeadClient& client, const Invocation& invo
                       std::to_string(invocation.checkpoint_id), "it keeps " + Join(known, ", "));
 }
 
-// A place that cannot be made is a failure of this command: nothing that was named is missing.
+// A directory that cannot be made is a failure of this command, not a missing result.
 absl::Status MakeTarget(const std::string& directory) {
   const absl::Status made = EnsureDirectory(directory, 0755);
   if (!absl::IsNotFound(made)) return made;

@@ -24,7 +24,7 @@ const std::vector<std::string> kJobStates = {"PENDING",   "STARTING", "RUNNING",
 const std::vector<std::string> kNodeStates = {"REQUESTED", "STARTING", "READY", "SUSPECT",
                                               "DRAINING",  "LOST",     "GONE"};
 
-// Of --state: empty means all.
+// The states of --state; empty: all.
 absl::StatusOr<std::set<std::string>> WantedStates(const Invocation& invocation,
                                                    const std::vector<std::string>& known) {
   std::set<std::string> wanted;
@@ -42,7 +42,7 @@ absl::StatusOr<std::set<std::string>> WantedStates(const Invocation& invocation,
   return wanted;
 }
 
-// A page of a list: what is taken, one item more to know whether there is a next page.
+// Takes one page of a list, and one more item, which tells that there is a next page.
 class Page {
  public:
   Page(std::set<std::string> states, int64_t limit)
@@ -80,7 +80,7 @@ ExitCode ListNumbered(const Invocation& invocation, Noun noun, const char* examp
   if (after.size() > 18 || after.find_first_not_of("0123456789") != std::string::npos)
     return Invalid("--after: '" + after + "' is not an id", example);
   PageStart start{.from = after.empty() ? 0 : std::stoull(after) + 1};
-  // One more shows whether others follow. With --state the head cannot know how many it takes.
+  // One item more shows whether others follow. With --state the head cannot know how many match.
   if (wanted.empty() && invocation.limit > 0 && invocation.limit < kWholePage)
     start.limit = static_cast<uint32_t>(invocation.limit) + 1;
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
@@ -105,7 +105,7 @@ absl::StatusOr<std::optional<TrialId>> AfterTrial(const Invocation& invocation,
   return after;
 }
 
-// 0: all of them.
+// 0: no limit.
 absl::StatusOr<uint64_t> ExperimentOf(HeadClient& client, const Invocation& invocation) {
   const std::string selector =
       invocation.experiment.empty() ? FirstWord(invocation) : invocation.experiment;

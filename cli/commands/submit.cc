@@ -23,7 +23,7 @@
 namespace rt {
 namespace {
 
-// A driver that left its experiments running leaves their results to the watcher as well.
+// When a driver leaves experiments running, the watcher downloads their results as well.
 constexpr Millis kTearDownMax = 600'000;
 
 struct Parsed {
@@ -87,7 +87,7 @@ absl::Status CheckStart(const Invocation& invocation, const Parsed& parsed) {
   return absl::OkStatus();
 }
 
-// On other hosts programs lie elsewhere: they are found there, by their names.
+// Paths of programs differ from host to host, so only the name is sent.
 absl::Status FindOnHosts(Submission& submission) {
   const std::string& script = submission.script;
   if (submission.experiment.has_value()) return absl::OkStatus();
@@ -197,7 +197,7 @@ ExitCode RunSubmit(const Invocation& invocation) {
   std::optional<Watcher> watcher;
   if (invocation.start) {
     const bool was_up = home.IsUp(name);
-    // The head of another machine is not started again by whoever finds it dead.
+    // A dead head on another machine is not started from here.
     const bool needs_repair =
         was_up && HostCluster::IsKnown(home, name) && !ProbeHeads(home, {name})[name].empty();
     if (!was_up && invocation.stop) {
@@ -205,7 +205,7 @@ ExitCode RunSubmit(const Invocation& invocation) {
       watcher.emplace(std::move(started));
       watcher->Say(invocation.no_download ? "no-download" : "results " + ResultsRoot());
     }
-    // One that is up stays as it is, whatever the file says now.
+    // A cluster that is up stays as it is, whatever the file says now.
     if (!was_up || needs_repair) {
       RT_ASSIGN_OR_RETURN(UpResult up, BringUp(home, *parsed.cluster, !invocation.stop));
       if (up.continues) SayContinues(name);

@@ -52,7 +52,7 @@ class Interrupts {
  public:
   Interrupts();
   ~Interrupts();
-  // `reaction` may be used until Clear, which waits for it.
+  // `reaction` is used until Clear, which waits for it to return.
   void React(std::function<void()> reaction);
   void Clear();
   bool happened() const { return happened_; }
@@ -66,7 +66,8 @@ class Interrupts {
   std::thread thread_;
 };
 
-// Of one `rt submit`: all are told what was accepted, and it is noted. `watcher` may be null.
+// What one `rt submit` has had accepted, and who must know of it: Ctrl-C's handler, and the watcher
+// of --stop, which may be null.
 struct Attendance {
   Interrupts& interrupts;
   Watcher* watcher;
@@ -79,10 +80,10 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
                           const Submission& submission, Attendance& attendance);
 ExitCode SubmitRanks(HeadClient& client, const Home& home, const Invocation& invocation,
                      const Submission& submission, Attendance& attendance);
-// Because of Ctrl-C.
+// What Ctrl-C does to an experiment.
 void StopExperiment(HeadClient& client, uint64_t id);
-// What exists on the cluster only of what was submitted, brought home. False when some of it did
-// not come; it has been named on standard error.
+// Downloads those results of the submitted work that exist only on the cluster. False when some
+// could not be downloaded; they have been named on standard error.
 bool BringSubmittedHome(const Home& home, const std::string& cluster, const Attendance& attendance);
 
 }  // namespace rt

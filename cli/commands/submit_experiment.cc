@@ -62,7 +62,7 @@ absl::Status CheckScript(const ExperimentFile& file) {
                                   "is called"), "script");
 }
 
-// What only the nodes can tell is checked; what may be meant otherwise is said.
+// Warns of what only the nodes can tell, and of what may be meant otherwise.
 absl::Status CheckAndNote(HeadClient& client, const Invocation& invocation,
                           const ExperimentFile& file) {
   RT_ASSIGN_OR_RETURN(Json nodes, ListNodes(client));
@@ -89,7 +89,7 @@ void PrintWarnings(const Json& experiment) {
       std::fprintf(stderr, "rt: warning: %s\n", EscapeControl(warning.AsString()).c_str());
 }
 
-// Of a traceback it says most.
+// The last line of a traceback, which says most.
 std::string LastLineOf(const std::string& message) {
   const std::string text(Trim(message));
   const size_t newline = text.rfind('\n');
@@ -156,7 +156,7 @@ void PrintOutcome(HeadClient& client, const Invocation& invocation, const Json& 
     std::fprintf(stderr, "rt: the experiment failed: %s\n", EscapeControl(reason).c_str());
     SayFirstFailed(client, static_cast<uint64_t>(experiment.GetInt("id")));
   }
-  // Elsewhere it is said where they were downloaded to.
+  // On another cluster the download says where it put them.
   if (std::string results = experiment.GetString("results_dir"); is_here && !results.empty())
     std::fprintf(stderr, "rt: results are in %s\n", EscapeControl(results).c_str());
   if (std::string problem = experiment.GetString("results_problem"); !problem.empty())

@@ -66,7 +66,8 @@ int OwnFailure(const absl::Status& status, uint64_t id) {
   return kExitOwnFailure;
 }
 
-// Why its last attempt ran nothing, which looks like a script that ended with 127; "" when it ran.
+// Why the last attempt did not start its program; "" when it did. Without that reason the exit
+// code 127 would look like the script's own.
 std::string WhyNotStarted(HeadClient& client, uint64_t id) {
   absl::StatusOr<Json> job = GetJob(client, id);
   const Json* attempts = job.ok() ? job->Find("attempts") : nullptr;
@@ -75,7 +76,7 @@ std::string WhyNotStarted(HeadClient& client, uint64_t id) {
   return last.GetString("outcome") == "LAUNCH_FAILED" ? last.GetString("reason") : "";
 }
 
-// Those of its experiments that are not over.
+// The job's experiments that are not over.
 std::vector<uint64_t> OpenExperiments(HeadClient& client, const Json& job) {
   std::vector<uint64_t> open;
   const Json* made = job.Find("experiment_ids");

@@ -87,8 +87,8 @@ Json EnvFor(const RankPlan& plan) {
   return env;
 }
 
-// The script gets its arguments as they are, also those that look like parameters of a search:
-// their dollar sign is the value of a parameter then.
+// Passes arguments on unchanged. One that looks like a parameter reference ("${lr}") would be
+// replaced, so its dollar sign becomes the value of a parameter.
 Json CommandOf(const std::vector<std::string>& argv, Json& space) {
   Json command = Json::MakeArray();
   for (const std::string& argument : argv) {

@@ -9,7 +9,7 @@
 namespace rt {
 namespace {
 
-// As the list has it: when it expires is decided by the head.
+// The token as `token list` has it; the head decides when it expires.
 absl::StatusOr<Json> TokenOf(HeadClient& client, const std::string& id) {
   RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ClusterService>(
                                       &v1::ClusterService::Stub::ListTokens, v1::Empty()));

@@ -22,8 +22,8 @@ namespace rt {
 namespace {
 
 constexpr Millis kReadyMax = 60'000;
-// The head starts a worker that ended again, some ten times in this span: what still fails then
-// does not wait for a predecessor that has not ended yet.
+// A worker may fail a few times because its predecessor has not ended yet. The head starts it anew
+// some ten times in this span; what still fails then has another reason.
 constexpr Millis kFailingMax = 3'000;
 
 absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
@@ -97,7 +97,7 @@ static absl::StatusOr<UpResult> BringUpHosts(const Home& home, const ClusterSpec
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
   absl::StatusOr<HostCluster::UpReport> report = cluster.Up(spec);
   const bool is_up = home.IsUp(spec.cluster_name);
-  // Nothing half started stays behind; a cluster that lacks workers is one.
+  // A cluster that lacks workers is half started: it is taken down again.
   if (!report.ok() && result.started && !is_up) cluster.Undo().IgnoreError();
   if (is_up && make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
   if (!report.ok()) return report.status();
@@ -142,7 +142,7 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   };
   absl::Status status = ready();
   if (status.ok()) return result;
-  // Nothing half started stays behind.
+  // A half started cluster is taken down again.
   if (result.started) UndoBringUp(home, spec.cluster_name, continues).IgnoreError();
   return status;
 }

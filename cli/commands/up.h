@@ -12,15 +12,14 @@ namespace rt {
 
 struct UpResult {
   bool started = false;  // It was not up before.
-  size_t workers = 0;    // That are READY, at least.
+  size_t workers = 0;    // At least so many are READY.
   size_t workers_max = 0;  // By demand; 0: all of them run all the time.
   bool continues = false;  // From what the last `rt down` archived.
 };
-// Idempotent: what runs is left alone. Returns when every worker is READY, of those by demand
-// min_workers, or with
-// DeadlineExceeded. Makes the cluster the current one when `make_current`.
+// Idempotent: what runs is left alone. Returns when every worker is READY (of workers by demand:
+// min_workers), or with DeadlineExceeded. `make_current`: makes the cluster the current one.
 absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current);
 void SayContinues(const std::string& name);  // On standard error.
-int CpuCount();  // That this process may use.
+int CpuCount();  // Of the cpus that this process may use.
 
 }  // namespace rt

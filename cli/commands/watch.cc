@@ -15,7 +15,7 @@ namespace {
 
 constexpr Millis kLookEvery = 500;
 
-// Without a terminal: a view of its own for every experiment that is open.
+// Without a terminal: one view for every open experiment.
 ExitCode FollowCluster(HeadClient& client, const Invocation& invocation) {
   std::map<int64_t, LiveView> views;
   std::map<int64_t, bool> ended;

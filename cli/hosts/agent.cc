@@ -40,7 +40,8 @@ std::string OwnAddress() {
   return words.size() == 4 ? words[2] : "127.0.0.1";
 }
 
-// What it asked for may have been undone meanwhile by another one.
+// True when the client has closed the connection. Its request must then not be carried out: another
+// client may have changed the host meanwhile.
 bool ClientIsGone() {
   pollfd input{STDIN_FILENO, POLLRDHUP, 0};
   return ::poll(&input, 1, 0) > 0 && (input.revents & (POLLHUP | POLLRDHUP | POLLERR)) != 0;

@@ -35,7 +35,7 @@ Json TextsJson(const std::vector<std::string>& texts) {
   return list;
 }
 
-// Who this person is among the users of the cluster: "me@laptop".
+// The name under which this person is a user of the cluster: "me@laptop".
 std::string PersonName() {
   const passwd* account = ::getpwuid(::geteuid());
   char host[256] = {};
@@ -64,7 +64,8 @@ absl::Status ForgetNode(HeadClient& client, const Json& node, const std::string&
   return client.Call<v1::ClusterService>(&v1::ClusterService::Stub::ForgetNode, request).status();
 }
 
-// Its worker is gone: the head finds that out within seconds, and forgets no node before.
+// Forgets the node of a worker that was ended. The head refuses until it has found the node LOST,
+// which takes seconds; until then this asks again.
 absl::Status ForgetHost(HeadClient& client, const std::string& name, const char* reason) {
   const Millis until = SteadyClock() + kLostMax;
   while (true) {
@@ -77,7 +78,7 @@ absl::Status ForgetHost(HeadClient& client, const std::string& name, const char*
   }
 }
 
-// "gpu3: " once, also where the reason begins with it.
+// Puts "gpu3: " before a reason that does not begin with it.
 std::string FaultLine(const std::string& host, const absl::Status& fault) {
   const std::string message = MessageOf(fault), hint = HintOf(fault);
   const std::string line =
@@ -392,7 +393,7 @@ absl::StatusOr<HostCluster::UpReport> HostCluster::Up(const ClusterSpec& spec) {
                   hint);
 }
 
-// What could not be reached was not touched.
+// Removes what this `up` has started. Hosts without a session were never reached.
 absl::Status HostCluster::Undo() {
   std::erase_if(hosts_, [](const Host& host) { return !host.session.has_value(); });
   for (Host& host : hosts_) host.fault = absl::OkStatus();

@@ -1,4 +1,4 @@
-// What a line means, and what is said of one that cannot be understood.
+// Parses a command line, and words the errors of one that cannot be parsed.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ absl::Status CheckChoice(const std::string& flag, const std::string& value,
   return Invalid(flag + ": '" + value + "' is not one of " + Join(choices, ", "), near);
 }
 
-// The words that a command was given and does not take.
+// The words that a command does not take.
 std::vector<std::string> ExtraOf(const CLI::App& app) {
   std::vector<std::string> extra;
   for (const std::string& word : app.remaining(true))
@@ -91,7 +91,7 @@ absl::StatusOr<Verb> CommandLine::Parse(std::vector<std::string> words, int& cod
   if (found == verbs_.end()) return Invalid("missing subcommand", HelpOf(chosen));
   if (!invocation_.arguments.empty() && chosen->get_name() != "submit")
     return Invalid("only rt submit takes arguments after --");
-  // Of a variable that is not set: that must not mean the last one, or this cluster.
+  // An empty word is a shell variable that is not set. It must not mean the newest item.
   const auto& given = invocation_.words;
   if (chosen->get_name() != "report" && std::find(given.begin(), given.end(), "") != given.end())
     return Invalid("empty argument", HelpOf(chosen));

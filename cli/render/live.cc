@@ -22,7 +22,7 @@ int64_t CountOf(const Json& experiment, const char* state) {
   return counts == nullptr ? 0 : counts->GetInt(state);
 }
 
-// Those that ended before they ran are not done.
+// Trials that ended before they ran do not count as done.
 int64_t DoneOf(const Json& experiment) {
   return CountOf(experiment, "COMPLETED") + CountOf(experiment, "STOPPED") +
          CountOf(experiment, "FAILED") - experiment.GetInt("trials_never_started");
@@ -39,7 +39,7 @@ std::string Pad(std::string text, size_t width) {
 
 Spans Labelled(const char* label) { return {{Pad(label, kLabel), Ink::kFaint}}; }
 
-// Of the whole search, in [0, 1]; nullopt when nobody can know.
+// The part of the search that is done, in [0, 1]; nullopt when the total is unknown.
 struct Way {
   std::optional<double> share;
   std::optional<double> left_s;
@@ -243,7 +243,7 @@ void AddError(const Json& experiment, std::vector<Spans>& lines) {
   lines.push_back(std::move(line));
 }
 
-// What is cut off is counted, where there is a line for it.
+// Adds how many lines were cut off, where there is a line for it.
 Spans CutMark(size_t lines) {
   return {{"… " + std::to_string(lines) + " more line" + (lines == 1 ? "" : "s"), Ink::kFaint}};
 }
@@ -267,7 +267,7 @@ std::vector<std::string> Fit(std::vector<Spans> lines, const FrameSize& size) {
   return frame;
 }
 
-// Those that run first, then what else is open; the newest of each first.
+// Sorts running experiments first, then other open ones, the newest first.
 std::vector<const Json*> OpenExperiments(const Json& status) {
   std::vector<const Json*> open;
   const Json* items = status.Find("experiments");
@@ -296,7 +296,7 @@ std::vector<std::string> RenderExperimentFrame(const LiveFacts& facts, const Fra
   if (rows > kLeastRows) AddRungs(experiment, rungs);
   size_t taken = top.size() + bottom.size() + rungs.size();
   AddNodes(facts.nodes, rows > taken ? rows - taken : 0, rungs);
-  // What is short of room loses its middle first: the newest error outlives the nodes.
+  // When there is little room, the lines of nodes go before the newest error.
   top.insert(top.end(), rungs.begin(), rungs.end());
   size_t room = rows > bottom.size() ? rows - bottom.size() : 1;
   CutTo(room, top);
