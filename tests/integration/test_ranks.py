@@ -5,10 +5,10 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import unittest
 
 from harness import ROOT, Cluster, wait_until
+from rank_script import RankScriptTest
 
 PYTHON = ROOT / "build/venv/bin/python"
 HAS_TORCH = subprocess.run([str(PYTHON), "-c", "import torch"], capture_output=True,
@@ -84,22 +84,12 @@ print(json.dumps([[each.metrics[key] for key in ("weight", "rank", "size", "trai
 """
 
 
-class RanksTest(unittest.TestCase):
-    def setUp(self) -> None:
-        self.cluster = Cluster(workers=2, cpus=2)
-        self.addCleanup(self.cluster.close)
-        self.cluster.up()
-        (self.cluster.work / "meet.py").write_text(MEET)
-        self.files = self.cluster.home / "files"
-        self.files.mkdir()
+class RanksTest(RankScriptTest):
+    script = MEET
+    cpus = 2
 
     def submit(self, resources: str, more: str = "") -> int:
-        return self.cluster.submit("ranks", f"""
-experiment: ranks
-command: [{sys.executable}, meet.py, {self.files}]
-resources: {resources}
-{more}
-""")
+        return self.submit_ranks("ranks", resources, more)
 
     def wait_met(self, attempt: int, ranks: int) -> None:
         wait_until(f"the ranks of attempt {attempt} met", lambda: all(

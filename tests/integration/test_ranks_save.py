@@ -3,10 +3,10 @@
 import os
 import pathlib
 import signal
-import sys
 import unittest
 
-from harness import Cluster, wait_until
+from harness import wait_until
+from rank_script import RankScriptTest
 
 # Each rank reports steps; the parts of one step are files of its own. Told to by a file, a rank
 # waits before it saves step 4. Rank 0 waits there for rank 1's step 3: the head keeps the parts of
@@ -55,24 +55,11 @@ for step in range(base + 1, 7):
 """
 
 
-class RanksSaveTest(unittest.TestCase):
-    def setUp(self) -> None:
-        self.cluster = Cluster(workers=2, cpus=1)
-        self.addCleanup(self.cluster.close)
-        self.cluster.up()
-        (self.cluster.work / "rank.py").write_text(RANK)
-        self.files = self.cluster.home / "files"
-        self.files.mkdir()
+class RanksSaveTest(RankScriptTest):
+    script = RANK
 
     def submit(self) -> int:
-        return self.cluster.submit("save", f"""
-experiment: save
-command: [{sys.executable}, rank.py, {self.files}]
-resources: {{cpu: 1, ranks: 2, strategy: STRICT_SPREAD}}
-""")
-
-    def show(self, number: int) -> dict:
-        return self.cluster.json("trial", "show", f"{number}/0")
+        return self.submit_ranks("save", "{cpu: 1, ranks: 2, strategy: STRICT_SPREAD}")
 
     def steps(self, number: int) -> list:
         return [one["step"] for one in self.show(number)["checkpoints"]]

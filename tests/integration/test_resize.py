@@ -1,11 +1,11 @@
 """A trial of real ranks is resized: 1 -> 2 -> 1, from the checkpoint that its ranks saved."""
 
 import json
-import sys
 import unittest
 from typing import Any
 
-from harness import Cluster, wait_until
+from harness import wait_until
+from rank_script import RankScriptTest
 
 # Saves at every step, in step with the other ranks, until it is told to end.
 RANK = """
@@ -46,24 +46,11 @@ while not (size == 1 and (files / "end").exists()):
 """
 
 
-class ResizeTest(unittest.TestCase):
-    def setUp(self) -> None:
-        self.cluster = Cluster(workers=2, cpus=1)
-        self.addCleanup(self.cluster.close)
-        self.cluster.up()
-        (self.cluster.work / "rank.py").write_text(RANK)
-        self.files = self.cluster.home / "files"
-        self.files.mkdir()
+class ResizeTest(RankScriptTest):
+    script = RANK
 
     def submit(self) -> int:
-        return self.cluster.submit("resized", f"""
-experiment: resized
-command: [{sys.executable}, rank.py, {self.files}]
-resources: {{cpu: 1}}
-""")
-
-    def show(self, number: int) -> Any:
-        return self.cluster.json("trial", "show", f"{number}/0")
+        return self.submit_ranks("resized", "{cpu: 1}")
 
     def steps(self, generation: int, rank: int = 0) -> list[Any]:
         path = self.files / f"steps-{generation}-{rank}"

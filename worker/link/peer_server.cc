@@ -175,18 +175,7 @@ class Service final : public v1::PeerService::CallbackService {
   grpc::ServerUnaryReactor* HoldTree(grpc::CallbackServerContext* context,
                                      const v1::HoldTreeRequest* request,
                                      v1::HoldTreeReply*) override {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const absl::StatusOr<uint64_t> node = Admit(*context);
-    auto place = std::make_shared<Place>(places_);
-    if (!node.ok()) {
-      reactor->Finish(ToGrpc(node.status()));
-    } else if (place->number() > places_max_ ||
-               !pool_.TrySubmit([this, reactor, place, node = *node, request] {
-                 reactor->Finish(ToGrpc(Replicate(node, *request)));
-               })) {
-      reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
-    }
-    return reactor;
+    return Serve(*context, [this, request](uint64_t node) { return Replicate(node, *request); });
   }
   // The answer is given by whoever settles the barrier.
   grpc::ServerUnaryReactor* Arrive(grpc::CallbackServerContext* context,
@@ -206,22 +195,30 @@ class Service final : public v1::PeerService::CallbackService {
   grpc::ServerUnaryReactor* Stacks(grpc::CallbackServerContext* context,
                                    const v1::StacksRequest* request,
                                    v1::StacksReply* reply) override {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const absl::StatusOr<uint64_t> node = Admit(*context);
+    return Serve(*context, [this, request, reply](uint64_t node) {
+      return ReadStacks(node, *request, *reply);
+    });
+  }
+  Bytes served() const { return static_cast<Bytes>(served_); }
+
+ private:
+  // Runs `work(node)` on a thread of the pool and ends the call with its status, if the caller is a
+  // node and there is a place for it.
+  template <typename Work>
+  grpc::ServerUnaryReactor* Serve(grpc::CallbackServerContext& context, Work work) {
+    grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
+    const absl::StatusOr<uint64_t> node = Admit(context);
     auto place = std::make_shared<Place>(places_);
     if (!node.ok()) {
       reactor->Finish(ToGrpc(node.status()));
     } else if (place->number() > places_max_ ||
-               !pool_.TrySubmit([this, reactor, place, node = *node, request, reply] {
-                 reactor->Finish(ToGrpc(ReadStacks(node, *request, *reply)));
+               !pool_.TrySubmit([reactor, place, node = *node, work = std::move(work)] {
+                 reactor->Finish(ToGrpc(work(node)));
                })) {
       reactor->Finish(ToGrpc(absl::ResourceExhaustedError("others are being served")));
     }
     return reactor;
   }
-  Bytes served() const { return static_cast<Bytes>(served_); }
-
- private:
   void TakeArrival(uint64_t node, const v1::ArriveRequest& request,
                    grpc::ServerUnaryReactor* reactor, v1::ArriveReply* reply) {
     const absl::Status member = check_member_ ? check_member_(node) : absl::OkStatus();
