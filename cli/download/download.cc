@@ -190,7 +190,8 @@ class ExperimentDownload {
 absl::StatusOr<std::unique_ptr<DownloadLog>> MakeAndOpen(const std::string& directory,
                                                          const DownloadSource& source) {
   RT_RETURN_IF_ERROR(EnsureDirectory(directory, 0755));
-  if (!Exists(directory + "/.rt-download.json") && !IsFreeForDownload(directory))
+  // In this order: another download that has just begun writes its log before anything else.
+  if (!IsFreeForDownload(directory) && !Exists(directory + "/.rt-download.json"))
     return WithHint(absl::FailedPreconditionError(ToAbsl(directory + " is not empty")),
                     "name a directory that is empty, or that a download made");
   return DownloadLog::Open(directory, source);

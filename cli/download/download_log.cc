@@ -21,6 +21,7 @@ namespace rt {
 namespace {
 
 constexpr char kName[] = "/.rt-download.json";
+constexpr char kOwn[] = ".rt-download.";  // The log, what it is written into, and the lock.
 constexpr char kLock[] = ".rt-download.lock";  // Of its own: the log is replaced by renaming.
 constexpr Bytes kBytesMax = Bytes{256} << 20;
 constexpr int64_t kSaveEveryMs = 500;
@@ -192,7 +193,7 @@ absl::Status CheckNoLink(const std::string& directory, std::string_view path) {
 bool IsFreeForDownload(const std::string& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error))
-    if (entry.path().filename() != kLock) return false;
+    if (!entry.path().filename().string().starts_with(kOwn)) return false;
   return !error;
 }
 
@@ -201,9 +202,11 @@ std::string FreeDownloadDirectory(const std::string& root, const std::string& na
   const std::string wanted = root + "/" + name;
   std::string path = wanted;
   for (int suffix = 2; Exists(path); ++suffix) {
+    // In this order: another download that has just begun writes its log before anything else.
+    const bool is_free = IsFreeForDownload(path);
     absl::StatusOr<Json> log = ReadLog(path);
     if (log.ok() && IsOf(*log, source)) break;
-    if (absl::IsNotFound(log.status()) && IsFreeForDownload(path)) break;
+    if (absl::IsNotFound(log.status()) && is_free) break;
     path = wanted + "-" + std::to_string(suffix);
   }
   return path;

@@ -79,7 +79,7 @@ absl::Status CheckDownloadPath(std::string_view path);
 // link: a download neither writes nor removes anything through one.
 absl::Status CheckNoLink(const std::string& directory, std::string_view path);
 
-// Whether nothing lies there but what an earlier download that noted nothing yet has made.
+// Whether nothing lies there but the log and the lock of a download.
 bool IsFreeForDownload(const std::string& directory);
 
 // Where a download without a directory of its own goes: <root>/<name>, or <name>-2 and so on where

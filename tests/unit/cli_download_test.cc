@@ -155,6 +155,17 @@ TEST_CASE("download: nothing is written or removed through a link in its directo
   CHECK(CheckNoLink(target, "own/new/result.json").ok());
 }
 
+TEST_CASE("download: a directory in which another download has just begun is free") {
+  TempDir temp("download");
+  CHECK(IsFreeForDownload(temp.path()));
+  for (const char* own : {".rt-download.lock", ".rt-download.json.tmp.7.1", ".rt-download.json"}) {
+    Write(temp.File(own), "");
+    CHECK(IsFreeForDownload(temp.path()));
+  }
+  Write(temp.File("mine"), "");
+  CHECK_FALSE(IsFreeForDownload(temp.path()));
+}
+
 TEST_CASE("download: the head's names for files stay in the directory, and are not rt's own") {
   for (const char* path : {"t/result.json", "t/.rt-part", ".hidden", "..x"})
     CHECK(CheckDownloadPath(path).ok());
