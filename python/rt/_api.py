@@ -7,10 +7,11 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any, NoReturn, Optional
 
 from rt import _script, _session
 from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
+from rt._paths import no_method
 
 
 def report(
@@ -119,6 +120,9 @@ def checkpoint_requested() -> Optional[float]:
 
 class TrialContext:
     """The trial, rank and node in which this code runs. Outside a trial the texts are empty."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        no_method("rt.train.TrainContext", name)
 
     def get_experiment_name(self) -> str:
         """The experiment's name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
 
-from rt._slips import refuse_class, suggests_arguments
+from rt._slips import refuse_class, suggests_arguments, whole
 
 
 @suggests_arguments
@@ -26,7 +26,7 @@ class FailureConfig:
     def __post_init__(self) -> None:
         if self.fail_fast not in (True, False, "raise"):
             raise ValueError(f"fail_fast must be True, False or 'raise', not {self.fail_fast!r}")
-        if self.max_failures < -1:
+        if whole("max_failures", self.max_failures) < -1:
             raise ValueError("max_failures must be -1 (without end) or more")
         if self.fail_fast and self.max_failures != 0:
             raise ValueError("max_failures must be 0 when fail_fast is set")
@@ -53,11 +53,11 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         if self.durable_after not in ("store", "peer", "local"):
             raise ValueError("durable_after must be 'store', 'peer' or 'local'")
-        if self.num_to_keep is not None and self.num_to_keep < 1:
+        if self.num_to_keep is not None and whole("num_to_keep", self.num_to_keep) < 1:
             raise ValueError("num_to_keep must be None (all) or at least 1")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError("checkpoint_score_order must be 'max' or 'min'")
-        if self.checkpoint_frequency < 0:
+        if whole("checkpoint_frequency", self.checkpoint_frequency) < 0:
             raise ValueError("checkpoint_frequency must be 0 (never) or more")
 
     def to_spec(self) -> dict[str, Any]:

@@ -43,6 +43,18 @@ def no_attribute(module: str, name: str) -> NoReturn:
     raise error
 
 
+def no_method(owner: str, name: str) -> NoReturn:
+    """Raises AttributeError for an attribute of an object; for one of Ray it says what works.
+
+    owner: the class under Ray's name, such as "rt.train.TrainContext".
+    """
+    from rt._missing import explain_method
+
+    kind = owner.rpartition(".")[2]
+    text = explain_method(owner, name) or f"{kind!r} object has no attribute {name!r}"
+    raise AttributeError(text)
+
+
 def _nearest(module: str, name: str) -> Optional[str]:
     """The public name of the module that `name` is a slip for, or None."""
     if name.startswith("_"):  # Also asked for while the package itself is being imported.

@@ -14,14 +14,14 @@ import functools
 import inspect
 import linecache
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, Callable, Optional, TypeVar
 
 from rt import _space
-from rt._json import dump, shown
+from rt._json import dump, is_finite, is_number, shown, unboxed
+from rt._missing import explain_argument
 from rt._space import Domain, SampleFrom
 from rt._values import Path
 
@@ -73,28 +73,56 @@ def _plain(word: str) -> str:
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
-_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'$")
 _Class = TypeVar("_Class", bound=type)
 
 
 def suggests_arguments(cls: _Class) -> _Class:
-    """A dataclass whose TypeError for an unknown argument names the one that was meant."""
+    """A class whose TypeError for an unknown argument names the one that was meant.
+
+    An argument that Ray has and rt does not have yet is a ValueError that says what works instead,
+    unless its value is None or False.
+    """
     made: Any = cls
     init = made.__init__
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            init(self, *args, **kwargs)
-        except TypeError as error:
-            found = _UNEXPECTED.search(str(error))
-            near = nearest(found[1], made.__dataclass_fields__) if found else None
-            if near is None:
-                raise
-            raise TypeError(f"{error}; did you mean {near!r}?") from None
+        for name in [name for name in kwargs if name not in known]:
+            text = explain_argument(cls.__name__, name)
+            if text is None:
+                raise unknown_argument(cls.__name__, name, known)
+            if kwargs.pop(name) not in (None, False):
+                raise ValueError(text)
+        init(self, *args, **kwargs)
 
     made.__init__ = checked
     return cls
+
+
+def unknown_argument(callee: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error for a keyword argument that `callee` does not take."""
+    near = nearest(name, known)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return TypeError(f"{callee}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def whole(name: str, value: Any, least: Optional[int] = None) -> int:
+    """An integer that is at least `least`, also one of numpy. Raises ValueError otherwise."""
+    number = unboxed(value)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
+    if least is not None and number < least:
+        raise ValueError(f"{name} must be at least {least}, not {shown(value)}")
+    return number
+
+
+def number(name: str, value: Any, kind: str = "a number") -> Any:
+    """A finite number, also one of numpy. Raises ValueError, which asks for `kind`, otherwise."""
+    found = unboxed(value)
+    if not is_number(found) or not is_finite(found):
+        raise ValueError(f"{name} must be {kind}, not {shown(value)}")
+    return found
 
 
 @contextlib.contextmanager

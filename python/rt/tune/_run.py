@@ -26,6 +26,7 @@ from rt.tune._experiment import (
     Request,
     advice_of,
     build_spec,
+    check_mode,
     is_strict,
     metric_and_mode,
     pack,
@@ -140,6 +141,7 @@ def run_search(request: Request) -> TrialSet:
     """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
     hide_own_frames()
     refused = _refusal_of(None, check_space, request.space, request.place)
+    refused = refused or _refusal_of(request.place, check_mode, request.tune)
     if refused is not None and _driver.is_embedded():
         raise refused
     try:
@@ -154,10 +156,10 @@ def run_search(request: Request) -> TrialSet:
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
     # As in Ray: otherwise each of several concurrent trials would start a thread per core.
-    threads = os.environ.get("OMP_NUM_THREADS")
+    own = getattr(request.trainable, "omp_threads", None)
+    threads = os.environ.get("OMP_NUM_THREADS", own and str(own))
     if threads is None and ready.advice.resources_of is None:  # Else the head knows.
-        own = getattr(request.trainable, "omp_threads", None)
-        threads = str(own or threads_of(spec["resources"]))
+        threads = str(threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
     for name in ("RT_WARM_START", *BARRIER_VARIABLES):

@@ -18,6 +18,7 @@ from rt._json import flatten
 from rt._missing import explain
 from rt._seeds import as_seed
 from rt._slips import refuse_class
+from rt._space import grid_search
 
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
 
@@ -27,6 +28,7 @@ class SearchAlgorithm:
 
     max_concurrent: int = 0  # 0: no limit.
     seed: Optional[int] = None
+    needs_metric = False  # The head compares trials by a metric for it.
 
     def to_spec(self) -> dict[str, Any]:
         """The `search` of an experiment's specification."""
@@ -329,6 +331,7 @@ class HeadSearch(SearchAlgorithm):
         _algorithms.check(table, options)
         self.max_concurrent = int(max_concurrent)
         self.seed = as_seed(random_state)
+        self.needs_metric = bool(table["needs_metric"])
         self._spec = {str(table["name"]): options}
 
     def to_spec(self) -> dict[str, Any]:
@@ -406,4 +409,5 @@ __all__ = [
     "Searcher",
     "TPESearch",
     "create_searcher",
+    "grid_search",
 ]

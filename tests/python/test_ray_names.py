@@ -1,0 +1,101 @@
+"""Every public name of Ray's Tune, Train and AIR is there, or says what works instead."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from ray_names import NAMES
+from rt import train, tune
+from rt._computed import resolve
+from rt._encode import encode_space
+from rt.tune.search.sample import Categorical, Domain, Float, Function, Integer
+
+_MODULES = [
+    each
+    for each in NAMES
+    if not each.startswith("train.torch") or importlib.util.find_spec("torch") is not None
+]
+
+
+@pytest.mark.parametrize("module", _MODULES)
+def test_a_public_name_of_ray_is_there_or_says_what_works(module: str) -> None:
+    bare = []
+    for code in [f"import rt.{module}", *(f"from rt.{module} import {name}"
+                                          for name in NAMES[module].split())]:  # fmt: skip
+        try:
+            exec(code, {})
+        except ImportError as error:
+            if "What works now:" not in str(error):
+                bare.append(f"{code}: {error}")
+    assert bare == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from rt.tune.tuner import TuneConfig, Tuner",
+        "from rt.tune.search.sample import Categorical, Domain, Float, Function, Integer",
+        "from rt.tune.registry import get_trainable_cls, register_trainable",
+        "from rt.tune.trainable import Trainable, with_parameters, with_resources",
+        "from rt.tune.trainable.session import report, get_trial_id",
+        "from rt.tune.stopper.timeout import TimeoutStopper",
+        "from rt.tune.logger.json import JsonLoggerCallback",
+        "from rt.tune.search import grid_search",
+        "from rt.train import TRAIN_DATASET_KEY",
+    ],
+)
+def test_a_name_that_costs_nothing_is_there(code: str) -> None:
+    exec(code, {})
+
+
+@pytest.mark.parametrize(
+    ("context", "name"),
+    [
+        (train.get_context(), "get_storage"),
+        (train.get_context(), "get_metadata"),
+        (tune.get_context(), "get_metadata"),
+    ],
+)
+def test_a_method_that_is_not_there_yet_says_what_works(context: object, name: str) -> None:
+    assert not hasattr(context, name)
+    with pytest.raises(AttributeError, match=rf"TrainContext\.{name} yet .* What works now: "):
+        getattr(context, name)
+    with pytest.raises(AttributeError, match="object has no attribute 'get_nothing'"):
+        getattr(context, "get_nothing")  # noqa: B009
+
+
+@pytest.mark.parametrize(
+    ("domain", "kind", "name", "arguments"),
+    [
+        (tune.uniform(0, 2), Float, "uniform", [0, 2]),
+        (Float(0, 2), Float, "uniform", [0, 2]),
+        (Float(1, 2).loguniform(), Float, "loguniform", [1, 2]),
+        (Float(0, 2).uniform().quantized(0.5), Float, "quniform", [0, 2, 0.5]),
+        (Float(0, 2).normal(1, 3), Float, "randn", [1, 3]),
+        (Integer(1, 9), Integer, "randint", [1, 9]),
+        (Integer(1, 9).loguniform(), Integer, "lograndint", [1, 9]),
+        (tune.randint(1, 9).quantized(2), Integer, "qrandint", [1, 9, 2]),
+        (tune.choice("ab"), Categorical, "choice", ["a", "b"]),
+        (Categorical(["a", "b"]).uniform(), Categorical, "choice", ["a", "b"]),
+    ],
+)
+def test_a_domain_has_the_class_that_it_has_in_ray(
+    domain: Domain, kind: type[Domain], name: str, arguments: list[object]
+) -> None:
+    assert type(domain) is kind and isinstance(domain, Domain)
+    assert (domain.name, domain.arguments) == (name, arguments)
+    assert encode_space({"x": domain})[0] == {"x": {name: arguments}}
+    assert domain.is_valid(domain.sample())  # type: ignore[attr-defined]
+
+
+def test_the_bounds_and_values_of_a_domain_can_be_read() -> None:
+    assert (tune.loguniform(1, 8).lower, tune.loguniform(1, 8).upper) == (1, 8)
+    assert (tune.randint(1, 8).lower, tune.randint(1, 8).upper) == (1, 8)
+    assert tune.randint(1, 8).is_valid(7) and not tune.randint(1, 8).is_valid(8)
+    assert tune.qrandint(2, 8, 2).is_valid(8) and tune.randn().lower == -float("inf")
+    assert tune.choice([3, 4]).categories == [3, 4] and tune.choice([3]).grid() == {
+        "grid_search": [3]
+    }
+    assert isinstance(tune.sample_from(lambda: 3), Function)
+    assert resolve({"x": 0}, [(("x",), tune.sample_from(lambda: 3))], None) == {"x": 3}  # type: ignore[arg-type]
