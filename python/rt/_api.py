@@ -7,11 +7,11 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator
-from typing import Any, NoReturn, Optional
+from typing import Any, Optional
 
 from rt import _script, _session
 from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
-from rt._paths import no_method
+from rt._paths import Explained
 
 
 def report(
@@ -118,11 +118,10 @@ def checkpoint_requested() -> Optional[float]:
     return session.checkpoint_requested() if session is not None else None
 
 
-class TrialContext:
+class TrialContext(Explained):
     """The trial, rank and node in which this code runs. Outside a trial the texts are empty."""
 
-    def __getattr__(self, name: str) -> NoReturn:
-        no_method("rt.train.TrainContext", name)
+    _ray_name = "rt.train.TrainContext"
 
     def get_experiment_name(self) -> str:
         """The experiment's name."""

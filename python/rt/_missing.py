@@ -289,11 +289,49 @@ GAPS = [
     ),
 ]
 
+_SAMPLERS = "tune.uniform, tune.loguniform and the like: a domain is made with its distribution"
+_CONTROLS = "get_trials(), get_live_trials(), stop_trial() and pause_trial()"
+_ANALYSIS = "trial_dataframes, results and get_all_configs()"
+
+# Attributes of objects, by the name that Ray gives to the class.
 METHODS = {
     "rt.train.TrainContext": {
         "get_storage": "get_trial_dir() for files of this rank; train.report(checkpoint=...) for "
         "what is to be kept",
         "get_metadata": "a value in train_loop_config, or Checkpoint.set_metadata",
+    },
+    "rt.train.Result": {
+        "return_value": "train.report at the end of the training function; result.metrics has it",
+    },
+    "rt.tune.ExperimentAnalysis": {
+        "fetch_trial_dataframes": _ANALYSIS,
+        "runner_data": _ANALYSIS,
+        "stats": _ANALYSIS,
+    },
+    "rt.tune.Trial": {
+        "local_dir": "local_path, whose parent has the files of the search",
+        "local_experiment_path": "local_path, whose parent has the files of the search",
+        "node_ip": "last_result['node_ip'] and last_result['hostname']",
+        "error_file": "error, and error.txt in local_path",
+        "get_error": "error, of a trial of ResultGrid or ExperimentAnalysis",
+        "placement_group_factory": "rt trial show",
+        "set_config": "a configuration that suggest() returns",
+        "set_status": "the answer of on_trial_result: PAUSE or STOP",
+        "runner": "tune.get_context() in the trainable",
+    },
+    "rt.tune.search.sample.Domain": {
+        "sampler": _SAMPLERS,
+        "get_sampler": _SAMPLERS,
+        "set_sampler": _SAMPLERS,
+        "cast": _SAMPLERS,
+        "domain_str": "repr(domain)",
+        "is_grid": "grid_search(values), which is a dict",
+    },
+    "rt.tune.execution.tune_controller.TuneController": {
+        "trial_executor": _CONTROLS,
+        "resource_updater": "tune.get_context().get_trial_resources() in the trainable",
+        "add_trial": "a configuration that suggest() of a Searcher returns",
+        "checkpoint": "nothing to call: the head keeps the state of every trial",
     },
 }
 
@@ -350,7 +388,7 @@ def explain(name: str) -> Optional[str]:
 def explain_method(owner: str, name: str) -> Optional[str]:
     """The same for an attribute of a class ("rt.train.TrainContext")."""
     instead = METHODS.get(owner, {}).get(name)
-    return None if instead is None else _text(f"{owner}.{name}", "a method", instead)
+    return None if instead is None else _text(f"{owner}.{name}", "an attribute", instead)
 
 
 def explain_argument(owner: str, name: str) -> Optional[str]:

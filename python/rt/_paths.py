@@ -43,16 +43,17 @@ def no_attribute(module: str, name: str) -> NoReturn:
     raise error
 
 
-def no_method(owner: str, name: str) -> NoReturn:
-    """Raises AttributeError for an attribute of an object; for one of Ray it says what works.
+class Explained:
+    """The base of classes whose missing attributes of Ray say what works instead."""
 
-    owner: the class under Ray's name, such as "rt.train.TrainContext".
-    """
-    from rt._missing import explain_method
+    _ray_name = ""  # Ray's name of the class, such as "rt.train.TrainContext".
 
-    kind = owner.rpartition(".")[2]
-    text = explain_method(owner, name) or f"{kind!r} object has no attribute {name!r}"
-    raise AttributeError(text)
+    def __getattr__(self, name: str) -> NoReturn:
+        from rt._missing import explain_method
+
+        kind = type(self).__name__
+        text = explain_method(type(self)._ray_name, name)
+        raise AttributeError(text or f"{kind!r} object has no attribute {name!r}")
 
 
 def _nearest(module: str, name: str) -> Optional[str]:

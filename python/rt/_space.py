@@ -9,13 +9,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable, TypeVar
 
 from rt._json import INT_MAX, is_finite, is_number, shown, unboxed
+from rt._paths import Explained
 
 
-class Domain:
+class Domain(Explained):
     """A variable of a search space: the name of a primitive and its arguments.
 
     Ray's subclasses say what is drawn: Float, Integer or Categorical.
     """
+
+    _ray_name = "rt.tune.search.sample.Domain"
 
     def __init__(self, name: str, arguments: Sequence[Any]) -> None:
         self.name = name

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import pickle
+from typing import Any
 
 import pytest
+from fake_world import World
+from fake_world import trial as world_trial
 from ray_names import NAMES
 from rt import train, tune
 from rt._computed import resolve
 from rt._encode import encode_space
+from rt.tune._live import Controller, LiveTrial
 from rt.tune.search.sample import Categorical, Domain, Float, Function, Integer
 
 _MODULES = [
@@ -55,14 +61,38 @@ def test_a_name_that_costs_nothing_is_there(code: str) -> None:
         (train.get_context(), "get_storage"),
         (train.get_context(), "get_metadata"),
         (tune.get_context(), "get_metadata"),
+        (tune.uniform(0, 1), "sampler"),
+        (LiveTrial("1/0", 0, {}, "t"), "node_ip"),
+        (Controller(None, None), "trial_executor"),
     ],
 )
-def test_a_method_that_is_not_there_yet_says_what_works(context: object, name: str) -> None:
+def test_an_attribute_that_is_not_there_yet_says_what_works(context: object, name: str) -> None:
     assert not hasattr(context, name)
-    with pytest.raises(AttributeError, match=rf"TrainContext\.{name} yet .* What works now: "):
+    with pytest.raises(AttributeError, match=rf"\.{name} yet \(in Ray: .* What works now: "):
         getattr(context, name)
-    with pytest.raises(AttributeError, match="object has no attribute 'get_nothing'"):
+    kind = type(context).__name__
+    with pytest.raises(AttributeError, match=f"'{kind}' object has no attribute 'get_nothing'"):
         getattr(context, "get_nothing")  # noqa: B009
+    assert type(copy.deepcopy(context)) is type(context)
+
+
+def test_a_searcher_is_told_of_an_earlier_search(world: World) -> None:
+    class Told(tune.search.Searcher):
+        """Keeps what it is told."""
+
+        def suggest(self, trial_id: str) -> Any:
+            """Nothing more."""
+            return tune.search.FINISHED
+
+        def add_evaluated_point(self, parameters: Any, value: float, *_: Any, **__: Any) -> None:
+            """Keeps it."""
+            self.known = (parameters, value)
+
+    trial = {"metrics": {"acc": 0.5}, "params": {"lr": 0.1}}
+    world.set(world_trial(0, **trial))
+    searcher = Told(metric="acc", mode="max")
+    searcher.add_evaluated_trials(tune.run(print, config={"lr": tune.uniform(0, 1)}), "acc")
+    assert searcher.known == ({"lr": 0.1}, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +117,8 @@ def test_a_domain_has_the_class_that_it_has_in_ray(
     assert (domain.name, domain.arguments) == (name, arguments)
     assert encode_space({"x": domain})[0] == {"x": {name: arguments}}
     assert domain.is_valid(domain.sample())  # type: ignore[attr-defined]
+    again = pickle.loads(pickle.dumps(domain))
+    assert (type(again), repr(again)) == (kind, repr(domain))
 
 
 def test_the_bounds_and_values_of_a_domain_can_be_read() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from typing import Any, Callable, Optional
 
 from rt import _driver
@@ -104,6 +105,8 @@ class DataParallelTrainer:
             )
         if not can_find(path):
             raise ValueError(f"there is no run in {path!r} that could be restored")
+        if arguments.get(SCALING) is not None:
+            warnings.warn("restore: a run keeps its ranks; scaling_config is ignored", stacklevel=2)
         given = os.path.expanduser(os.fspath(path)).rstrip(os.sep)
         place, name = os.path.split(os.path.abspath(given) if os.sep in given else given)
         run = RunConfig(name=name, storage_path=place or None)

@@ -126,6 +126,21 @@ class Searcher(SearchAlgorithm, ABC):
         """Adds a result from another source. Raises ValueError unless overridden."""
         raise ValueError(f"{type(self).__name__} takes no results from elsewhere")
 
+    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
+        """Adds the best value of `metric` of each ended trial of an earlier search."""
+        trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
+        for trial in trials if isinstance(trials, (list, tuple)) else [trials]:
+            values = [flatten(row).get(metric) for row in trial.rows]
+            kept = [each for each in values if isinstance(each, (int, float))]
+            if trial.status == "ERROR":
+                self.add_evaluated_point(trial.evaluated_params, math.nan, error=True)
+            elif kept and trial.is_finished():
+                self.add_evaluated_point(
+                    trial.evaluated_params,
+                    min(kept) if self.mode == "min" else max(kept),
+                    intermediate_values=kept,
+                )
+
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Whether the searcher limits concurrent trials itself."""
         return False
