@@ -88,8 +88,8 @@ def test_a_searcher_is_told_of_an_earlier_search(world: World) -> None:
             """Keeps it."""
             self.known = (parameters, value)
 
-    trial = {"metrics": {"acc": 0.5}, "params": {"lr": 0.1}}
-    world.set(world_trial(0, **trial))
+    rows = [{"training_iteration": i, "acc": acc} for i, acc in ((1, 0.5), (2, 0.25))]
+    world.set(world_trial(0, metrics=rows[1], params={"lr": 0.1}), rows={"1/0": rows})
     searcher = Told(metric="acc", mode="max")
     searcher.add_evaluated_trials(tune.run(print, config={"lr": tune.uniform(0, 1)}), "acc")
     assert searcher.known == ({"lr": 0.1}, 0.5)
