@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
+from urllib.parse import unquote, urlsplit
 
 from rt._slips import refuse_class, suggests_arguments, whole
 
@@ -90,7 +91,8 @@ StopFunction = Callable[[str, dict[str, Any]], bool]
 @suggests_arguments
 @dataclass
 class RunConfig:
-    """name: of the experiment (default: trainable and date). storage_path: parent of its results.
+    """name: of the experiment (default: trainable and date). storage_path: parent of its results,
+    a directory, also as file:///....
 
     stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
     priority: from -1000 to 1000; trials of a lower priority are suspended if this experiment needs
@@ -118,5 +120,7 @@ class RunConfig:
     local_dir: Optional[str] = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.storage_path, str) and self.storage_path.startswith("file:///"):
+            self.storage_path = unquote(urlsplit(self.storage_path).path)
         refuse_class("failure_config", self.failure_config)
         refuse_class("checkpoint_config", self.checkpoint_config)

@@ -174,7 +174,7 @@ def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
     names = [name for bundle in asked.get("bundles", [asked]) for name in bundle]
     for name in names:
         near = nearest(name, _RESOURCES) if name not in _RESOURCES else None
-        if near and name in text:
+        if near and name in text and "did you mean" not in text:
             text += f"; did you mean {near!r} by {name!r}?"
     return ValueError(text)
 

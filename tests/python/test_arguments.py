@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from pathlib import Path
 from typing import Any, Callable
 
@@ -11,6 +12,7 @@ from fake_worker import FakeWorker
 from fake_world import World
 from rt import _session, train, tune
 from rt._attempt import run_function
+from rt._errors import RtError
 from rt._session import Session
 from rt.train import DataParallelTrainer, ScalingConfig
 from rt.tune._advice import Advice
@@ -85,6 +87,7 @@ def test_an_argument_that_is_not_there_yet_may_be_none() -> None:
          "resources_per_worker: 'CPU' must be a number from 0, not '2'"),
         (lambda: tune.TuneConfig(time_budget_s="10"),
          "time_budget_s must be seconds or a datetime.timedelta, not '10'"),
+        (lambda: tune.TuneConfig(time_budget_s=-1), "time_budget_s must be above 0, not -1"),
         (lambda: tune.stopper.TimeoutStopper("10"), "timeout must be seconds or a datetime"),
         (lambda: tune.stopper.MaximumIterationStopper("10"), "max_iter must be a whole number"),
         (lambda: tune.TuneConfig(max_concurrent_trials="2"),
@@ -219,3 +222,29 @@ def test_a_trainer_is_restored_by_its_path(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the training function again"):
         DataParallelTrainer.restore(missing)
     assert train.TRAIN_DATASET_KEY == "train"
+
+
+def test_a_search_inside_a_trial_says_what_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = FakeWorker(str(tmp_path))
+    for name, value in worker.env().items():
+        monkeypatch.setenv(name, value)
+    for call in (lambda: tune.run(print), lambda: DataParallelTrainer(loop).fit()):
+        with pytest.raises(RtError, match=r"a trial cannot start .*pass the trainer to the Tuner"):
+            call()
+
+
+def test_a_function_of_more_arguments_is_refused_before_it_runs(world: World) -> None:
+    def needs(config: Any, data: Any) -> None:
+        """Its data comes from with_parameters."""
+
+    with pytest.raises(ValueError, match=r"takes config, data: .*with_parameters.*data=\.\.\.\)"):
+        tune.run(needs, verbose=0)
+    assert world.asked("experiment_create") == []
+    tune.run(tune.with_parameters(needs, data=1), verbose=0)
+    tune.run(functools.partial(needs, data=1), verbose=0)
+
+
+def test_a_storage_path_may_be_a_file_url() -> None:
+    assert tune.RunConfig(storage_path="file:///data/my%20runs").storage_path == "/data/my runs"

@@ -195,6 +195,8 @@ def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:
     [
         ({"cpus": 1}, "asks for 1 cpus; the largest node has 0",
          "asks for 1 cpus; the largest node has 0; did you mean 'cpu' by 'cpus'?"),
+        ({"cpus": 1}, "no node has the resource 'cpus' (did you mean 'cpu'?)",
+         "no node has the resource 'cpus' (did you mean 'cpu'?)"),
         ({"gpu": 4}, "asks for 4 gpus; the largest node has 2",
          "asks for 4 gpus; the largest node has 2"),
         ({}, "experiment: must not contain '/'", "name: must not contain '/'"),

@@ -54,6 +54,8 @@ class TuneConfig:
             raise ValueError(f"mode must be 'min' or 'max', not {self.mode!r}")
         if not isinstance(self.time_budget_s, (datetime.timedelta, type(None))):
             number("time_budget_s", self.time_budget_s, "seconds or a datetime.timedelta")
+            if self.time_budget_s <= 0:
+                raise ValueError(f"time_budget_s must be above 0, not {self.time_budget_s!r}")
         if self.max_concurrent_trials is not None:
             whole("max_concurrent_trials", self.max_concurrent_trials)
 

@@ -36,7 +36,7 @@ from rt.tune._files import remove_running, write_running, write_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
-from rt.tune._wrap import lookup
+from rt.tune._wrap import check_arguments, lookup
 
 KEPT_STATE = ".rt-state"  # The state that an embedded cluster saves for an unfinished search.
 
@@ -123,6 +123,7 @@ def _prepare(request: Request) -> _Prepared:
     hide_own_frames()
     request.trainable = lookup(request.trainable)
     with errors_at(request.place):
+        check_arguments(request.trainable)
         spec, table, dated = build_spec(request)
     advice = advice_of(request, spec)
     tell_properties(request, advice, spec)
