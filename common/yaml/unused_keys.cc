@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// What a cluster on one machine uses. The start commands have a warning of their own.
+// Keys that a cluster on one machine uses. The start commands have a warning of their own.
 const Names kUsed = {
     "cluster_name", "max_workers", "min_workers", "provider", "head_node_type",
     "available_node_types", "checkpoint_store", "journal", "autoscaling",

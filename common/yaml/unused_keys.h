@@ -14,7 +14,7 @@ struct UnusedKeysOptions {
   bool workers_by_demand = true;  // Workers come and go, so that idle timeouts have a meaning.
 };
 
-// Their paths ("auth", "available_node_types/gpu/labels"), in the order of the file's keys. A key
+// The paths of such keys ("auth", "available_node_types/gpu/labels"), in the order of the file. A key
 // that sets nothing (null, false, empty) is left out.
 std::vector<std::string> UnusedKeysOfLocal(const Json& cluster, const UnusedKeysOptions& options);
 // The warning about them; empty when there are none.

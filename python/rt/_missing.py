@@ -261,7 +261,7 @@ GAPS = [
         },
     ),
     Gap(
-        "validation beside the training",
+        "validation in parallel with the training",
         "validation in the training function, on rank 0 or on all ranks",
         {"train": "ValidationConfig ValidationFn ValidationTaskConfig"},
     ),

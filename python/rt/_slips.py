@@ -203,6 +203,18 @@ def notes_of(space: Any) -> list[str]:
     return notes
 
 
+def notes_of_points(space: Any, points: list[dict[str, Any]]) -> list[str]:
+    """Sentences about keys of points_to_evaluate that the space does not have."""
+    known = list(space) if isinstance(space, dict) else []
+    unknown = {key for point in points for key in point if str(key).partition("/")[0] not in known}
+    notes = []
+    for key in sorted(unknown, key=str):
+        near = nearest(str(key), map(str, known))
+        hint = f"; did you mean {near!r}?" if near else ""
+        notes.append(f"points_to_evaluate: {key!r} is not in the search space{hint}")
+    return notes
+
+
 def _constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every value below `value` that is not a distribution, with its path."""
     if len(path) > _DEPTH_MAX or isinstance(value, (Domain, SampleFrom)):

@@ -121,7 +121,7 @@ def test_values_that_numpy_made_are_numbers() -> None:
         ({"scheduler": "asha"}, "asha"),
     ],
 )
-def test_a_comparison_needs_a_mode_beside_its_metric(
+def test_a_comparison_needs_a_metric_and_a_mode(
     world: World, settings: dict[str, Any], name: str
 ) -> None:
     tuner = tune.Tuner(print, tune_config=tune.TuneConfig(metric="acc", **settings))

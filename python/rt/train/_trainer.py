@@ -93,10 +93,10 @@ class DataParallelTrainer:
     ) -> DataParallelTrainer:
         """A trainer whose fit() continues the run of that results directory or name.
 
-        It is what fit() does for a RunConfig with that name and storage_path, but raises ValueError
-        when there is no such run. The function, datasets and torch_config are those given here,
-        because nothing is read from the run that could execute code. train_loop_config: that of the
-        run, unless it is given. The number of ranks and their resources stay those of the run.
+        Unlike fit() with that name and storage_path, it raises ValueError when no such run exists.
+        The caller gives the function, the datasets and the torch_config again, because nothing is
+        unpickled that could execute code here. train_loop_config is that of the run unless it is
+        given. The number of ranks and their resources do not change.
         """
         if train_loop_per_worker is None:
             raise ValueError(

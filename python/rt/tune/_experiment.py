@@ -113,7 +113,7 @@ def check_mode(tune: TuneConfig) -> None:
             name = next(iter(part.to_spec()))
             raise ValueError(
                 f"{name} compares trials by {metric!r}, and no mode says whether less or more is "
-                "better; give mode='min' or mode='max' beside the metric"
+                "better; give mode='min' or mode='max' as well"
             )
 
 

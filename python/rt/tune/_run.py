@@ -19,7 +19,15 @@ from rt._errors import RtError, hide_own_frames
 from rt._pack import import_path
 from rt._resources import threads_of
 from rt._seeds import draw_seed
-from rt._slips import Place, check_size, check_space, errors_at, notes_of, refusal
+from rt._slips import (
+    Place,
+    check_size,
+    check_space,
+    errors_at,
+    notes_of,
+    notes_of_points,
+    refusal,
+)
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
@@ -37,6 +45,7 @@ from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import check_arguments, lookup
+from rt.tune.search import BasicVariantGenerator, HeadSearch, as_search
 
 KEPT_STATE = ".rt-state"  # The state that an embedded cluster saves for an unfinished search.
 
@@ -153,6 +162,9 @@ def run_search(request: Request) -> TrialSet:
         raise refused from None
     if request.is_search and request.run.verbose != 0 and refused is None:
         _say_notes(notes_of(request.space))
+        search = as_search(request.tune.search_alg)
+        if isinstance(search, (BasicVariantGenerator, HeadSearch)):
+            _say_notes(notes_of_points(request.space, search.points))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
