@@ -7,6 +7,7 @@
 #include "common/base/strings.h"
 #include "common/spec/resource_bounds.h"
 #include "common/yaml/node_fields.h"
+#include "common/yaml/unused_keys.h"
 
 namespace rt {
 namespace {
@@ -72,6 +73,7 @@ class Reader {
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
       if (json.Find(key) != nullptr)
         spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
+    if (spec.provider_type == "local") WarnOfUnused(spec);
     return spec;
   }
 
@@ -99,6 +101,12 @@ class Reader {
     if (const Json* docker = json.Find("docker"))
       RT_RETURN_IF_ERROR(CheckKeys(*docker, "docker", kDockerKeys));
     return absl::OkStatus();
+  }
+  void WarnOfUnused(ClusterSpec& spec) const {
+    const std::string warning = UnusedKeysWarning(UnusedKeysOfLocal(
+        document_.value, {.worker_type = spec.worker_type ? spec.worker_type->name : "",
+                          .workers_by_demand = LocalPool(spec, 1).has_value()}));
+    if (!warning.empty()) spec.warnings.push_back(warning);
   }
   absl::Status ReadName(ClusterSpec& spec) const {
     const Json* name = document_.value.Find("cluster_name");

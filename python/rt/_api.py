@@ -11,6 +11,7 @@ from typing import Any, Optional
 
 from rt import _script, _session
 from rt._checkpoint import RESTORE_DIR, Checkpoint, scratch_dir
+from rt._paths import Explained
 
 
 def report(
@@ -117,8 +118,10 @@ def checkpoint_requested() -> Optional[float]:
     return session.checkpoint_requested() if session is not None else None
 
 
-class TrialContext:
+class TrialContext(Explained):
     """The trial, rank and node in which this code runs. Outside a trial the texts are empty."""
+
+    _ray_name = "rt.train.TrainContext"
 
     def get_experiment_name(self) -> str:
         """The experiment's name."""

@@ -120,6 +120,8 @@ def _report_returned(value: Any) -> None:
     except (TypeError, ValueError):
         kind = type(value).__name__
         raise TypeError(f"a trainable returns a dict, a number or nothing, not {kind}") from None
+    except OverflowError:
+        number = value  # report() says what is wrong with it.
     _api.report({"_metric": number})
 
 

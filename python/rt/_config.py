@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Callable, Optional, Union
+from urllib.parse import unquote, urlsplit
 
-from rt._slips import refuse_class, suggests_arguments
+from rt._slips import refuse_class, suggests_arguments, whole
 
 
 @suggests_arguments
@@ -26,7 +27,7 @@ class FailureConfig:
     def __post_init__(self) -> None:
         if self.fail_fast not in (True, False, "raise"):
             raise ValueError(f"fail_fast must be True, False or 'raise', not {self.fail_fast!r}")
-        if self.max_failures < -1:
+        if whole("max_failures", self.max_failures) < -1:
             raise ValueError("max_failures must be -1 (without end) or more")
         if self.fail_fast and self.max_failures != 0:
             raise ValueError("max_failures must be 0 when fail_fast is set")
@@ -53,11 +54,11 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         if self.durable_after not in ("store", "peer", "local"):
             raise ValueError("durable_after must be 'store', 'peer' or 'local'")
-        if self.num_to_keep is not None and self.num_to_keep < 1:
+        if self.num_to_keep is not None and whole("num_to_keep", self.num_to_keep) < 1:
             raise ValueError("num_to_keep must be None (all) or at least 1")
         if self.checkpoint_score_order not in ("max", "min"):
             raise ValueError("checkpoint_score_order must be 'max' or 'min'")
-        if self.checkpoint_frequency < 0:
+        if whole("checkpoint_frequency", self.checkpoint_frequency) < 0:
             raise ValueError("checkpoint_frequency must be 0 (never) or more")
 
     def to_spec(self) -> dict[str, Any]:
@@ -90,7 +91,8 @@ StopFunction = Callable[[str, dict[str, Any]], bool]
 @suggests_arguments
 @dataclass
 class RunConfig:
-    """name: of the experiment (default: trainable and date). storage_path: parent of its results.
+    """name: of the experiment (default: trainable and date). storage_path: parent of its results,
+    a directory, also as file:///....
 
     stop: {metric: threshold} or a function of (trial_id, result). verbose: 0 prints nothing.
     priority: from -1000 to 1000; trials of a lower priority are suspended if this experiment needs
@@ -118,5 +120,7 @@ class RunConfig:
     local_dir: Optional[str] = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.storage_path, str) and self.storage_path.startswith("file:///"):
+            self.storage_path = unquote(urlsplit(self.storage_path).path)
         refuse_class("failure_config", self.failure_config)
         refuse_class("checkpoint_config", self.checkpoint_config)

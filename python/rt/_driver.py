@@ -291,8 +291,15 @@ def is_embedded() -> bool:
 
 
 def open_driver() -> Driver:
-    """Opens the connection that the environment selects."""
+    """Opens the connection that the environment selects. Raises RtError inside a trial."""
     socket = _socket()
+    if socket and os.environ.get("RT_TRIAL_ID") and not os.environ.get("RT_JOB_ID"):
+        raise RtError(
+            "a trial cannot start or read a search: fit() and tune.run() are for the script",
+            "FAILED_PRECONDITION",
+            "to search over a training, pass the trainer to the Tuner of the script: "
+            "Tuner(trainer, param_space={'train_loop_config': {...}, 'scaling_config': ...})",
+        )
     if socket:
         return SocketDriver(*socket)
     cluster = _cluster()

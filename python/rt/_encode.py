@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import is_dataclass
 from typing import Any, Optional
 
 from rt._json import INT_MAX, float_text, shown, unboxed
@@ -144,7 +145,7 @@ def _is_json(value: Any) -> bool:
 
 
 def _refuse_hidden(value: Any, path: Path) -> None:
-    """No value is drawn inside a tuple, or inside a dict whose keys are not texts."""
+    """No value is drawn inside a tuple, a dataclass, or a dict whose keys are not texts."""
     if isinstance(value, tuple) and _has_domain(value):
         raise ValueError(f"{_text(path)}: a domain inside a tuple is not drawn; use a list")
     texts = not isinstance(value, dict) or all(type(key) is str for key in value)
@@ -152,6 +153,9 @@ def _refuse_hidden(value: Any, path: Path) -> None:
         raise ValueError(
             f"{_text(path)}: a domain inside a dict is drawn when all keys of it are texts"
         )
+    if is_dataclass(value) and any(map(_has_domain, vars(value).values())):
+        kind = type(value).__name__
+        raise ValueError(f"{_text(path)}: a domain inside a {kind} is not drawn here; use a dict")
     if isinstance(value, (dict, list)):
         for each in value.values() if isinstance(value, dict) else value:
             _refuse_hidden(each, path)

@@ -6,7 +6,7 @@ import codecs
 import json
 import math
 import re
-from typing import Any
+from typing import Any, Union
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -39,6 +39,19 @@ def unboxed(value: Any, one_element: bool = True) -> Any:
         return value
 
 
+def is_number(value: Any) -> bool:
+    """Whether it is an int or a float; a bool is none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def is_finite(value: Union[int, float]) -> bool:
+    """Whether a float can hold the number."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # An int beyond 1.8e308.
+        return False
+
+
 def float_text(value: float) -> Any:
     """A finite float unchanged, the others as "NaN", "Infinity" or "-Infinity"."""
     if math.isfinite(value):
@@ -47,12 +60,15 @@ def float_text(value: float) -> Any:
 
 
 def clean(value: Any, depth: int = 0) -> Any:
-    """`value` in a form that JSON can hold: tuples, sets and arrays become lists, others text."""
+    """`value` in a form that JSON can hold: tuples, sets and arrays become lists, others text.
+
+    Raises ValueError for an int that no float can hold.
+    """
     kind = type(value)
     if kind is float:
         return float_text(value)
     if kind is int:
-        return value if -INT_MAX - 1 <= value <= INT_MAX else float(value)
+        return value if -INT_MAX - 1 <= value <= INT_MAX else _as_float(value)
     if value is None or kind is bool or kind is str:
         return value
     if depth > 30:
@@ -74,6 +90,26 @@ def clean(value: Any, depth: int = 0) -> Any:
     if tolist is not None and getattr(value, "size", 0) != 0 and _small(value):
         return clean(tolist(), depth + 1)
     return shown(value)
+
+
+def clean_row(metrics: dict[str, Any]) -> Any:
+    """`clean` for a row of metrics; its ValueError names the metric."""
+    try:
+        return clean(metrics)
+    except ValueError:
+        for name, value in metrics.items():
+            try:
+                clean(value)
+            except ValueError as error:
+                raise ValueError(f"report(): the metric {name!r}: {error}") from None
+        raise
+
+
+def _as_float(value: int) -> float:
+    if not is_finite(value):
+        bits = value.bit_length()
+        raise ValueError(f"an integer of {bits} bits is too large; a number reaches 1.8e308")
+    return float(value)
 
 
 def _small(array: Any) -> bool:

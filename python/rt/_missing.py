@@ -39,7 +39,7 @@ GAPS = [
     Gap(
         "a callback for another library",
         "a callback of that library which calls tune.report(metrics, checkpoint=...)",
-        {"tune.integration": "pytorch_lightning keras mxnet torch"},
+        {"tune.integration": "pytorch_lightning keras mxnet torch ray_train"},
     ),
     Gap(
         "a callback for another library",
@@ -48,7 +48,9 @@ GAPS = [
         {
             "tune.integration": "wandb mlflow comet",
             "air": "integrations",
-            "tune.logger": "aim comet mlflow wandb",
+            "train": "MLflowLoggerCallback",
+            "tune.logger": "aim comet mlflow wandb AimLoggerCallback CometLoggerCallback "
+            "MLflowLoggerCallback WandbLoggerCallback",
         },
     ),
     Gap(
@@ -57,7 +59,8 @@ GAPS = [
         "on N ranks with the variables of torchrun",
         {
             "train": "lightning huggingface tensorflow horovod backend trainer collective "
-            "BackendConfig TrainingIterator get_all_reported_checkpoints v2"
+            "BackendConfig TrainingIterator v2 jax",
+            "train.base_trainer": "BaseTrainer format_datasets_for_repr",
         },
     ),
     Gap(
@@ -69,7 +72,11 @@ GAPS = [
     Gap(
         "a part of Ray Data",
         "datasets={...} of the trainer, all of which are split without loss; or read in each rank",
-        {"train": "DataConfig", "air": "DatasetConfig"},
+        {
+            "train": "DataConfig",
+            "air": "DatasetConfig DatasetIterator DataBatchType data_batch_type util",
+            "air.config": "DatasetConfig",
+        },
     ),
     Gap(
         "a source of Ray Data",
@@ -113,7 +120,12 @@ GAPS = [
     Gap(
         "a library of its own",
         "a training loop of another library in a function that calls tune.report",
-        {"": "rllib", "tune": "register_env"},
+        {
+            "": "rllib",
+            "tune": "register_env",
+            "tune.registry": "register_env register_input registry_contains_input "
+            "registry_get_input",
+        },
     ),
     Gap(
         "a library of its own",
@@ -123,10 +135,234 @@ GAPS = [
     Gap("a library of its own", "rt up, rt down and a cluster.yaml", {"": "autoscaler"}),
     Gap(
         "helpers",
-        "nvidia-smi, asked in the trainable, in place of wait_for_gpu",
-        {"tune": "utils"},
+        "nvidia-smi, asked in the trainable, in place of wait_for_gpu; json and copy of Python in "
+        "place of flatten_dict and merge_dicts",
+        {"tune": "utils", "train": "utils"},
+    ),
+    Gap(
+        "the older loggers",
+        "a subclass of tune.logger.LoggerCallback in RunConfig(callbacks=[...]). result.json, "
+        "progress.csv and TensorBoard's files are always written",
+        {
+            "tune.logger": "UnifiedLogger Logger NoopLogger JsonLogger CSVLogger TBXLogger "
+            "TestLogger ExperimentLogger LegacyLoggerCallback noop unified",
+            "tune.logger.csv": "CSVLogger",
+            "tune.logger.json": "JsonLogger",
+            "tune.logger.tensorboardx": "TBXLogger",
+            "tune.logger.logger": "Logger",
+        },
+    ),
+    Gap(
+        "a callback of Ray Train",
+        "a subclass of tune.Callback in RunConfig(callbacks=[...]): on_trial_result and "
+        "on_checkpoint take the place of after_report",
+        {"train": "UserCallback", "tune": "UserCallback", "tune.callback": "UserCallback"},
+    ),
+    Gap(
+        "a kind of callback",
+        "a list of tune.Callback in RunConfig(callbacks=[...])",
+        {"tune.callback": "CallbackList CallbackMeta warnings"},
+    ),
+    Gap(
+        "a class around a function",
+        "the function itself, which is a trainable; or a subclass of tune.Trainable",
+        {
+            "tune": "DurableTrainable durable durable_trainable function_runner",
+            "tune.trainable": "FunctionTrainable wrap_function function_trainable metadata",
+            "tune.registry": "validate_trainable is_function_trainable",
+        },
+    ),
+    Gap(
+        "a part of the search space",
+        "tune.uniform, tune.choice and the like, whose sample() draws one value; the head resolves "
+        "the space of a search, and rt plan FILE prints its grid",
+        {
+            "tune.search.sample": "Sampler BaseSampler Uniform LogUniform Normal Grid Quantized "
+            "RandomState",
+            "tune.search.variant_generator": "generate_variants format_vars parse_spec_vars "
+            "assign_value RecursiveDependencyError flatten_resolved_vars",
+            "tune.suggest": "variant_generator",
+        },
+    ),
+    Gap(
+        "an internal part of searchers",
+        "a subclass of tune.search.Searcher; tune.search.ConcurrencyLimiter around it",
+        {
+            "tune.search": "SearchGenerator UNRESOLVED_SEARCH_SPACE UNDEFINED_SEARCH_SPACE "
+            "UNDEFINED_METRIC_MODE search_generator util",
+            "tune.suggest": "search_generator util SearchGenerator",
+            "tune.schedulers": "util pb2_utils",
+        },
+    ),
+    Gap(
+        "an internal part of Ray Tune",
+        "tune.Tuner and tune.run, and subclasses of Searcher, TrialScheduler, Stopper or Callback",
+        {
+            "tune": "constants experimental automl trial_runner trial_executor "
+            "ray_trial_executor is_session_enabled session",
+            "tune.execution": "class_cache cluster_info experiment_state "
+            "insufficient_resources_manager tune_controller trial_runner ray_trial_executor "
+            "checkpoint_manager",
+            "tune.experiment": "config_parser",
+            "tune.progress_reporter": "TuneReporterBase RemoteReporterMixin TrialProgressCallback",
+        },
+    ),
+    Gap(
+        "a request of resources",
+        "tune.with_resources(trainable, {'cpu': 2, 'gpu': 1}), or tune.PlacementGroupFactory",
+        {
+            "tune": "resources",
+            "tune.execution.placement_groups": "resource_dict_to_pg_factory",
+            "air": "execution AcquiredResources ResourceRequest",
+        },
+    ),
+    Gap(
+        "the program `tune`",
+        "rt exp list, rt trial list and rt exp show",
+        {"tune": "cli commands"},
+    ),
+    Gap(
+        "a part of syncing",
+        "RunConfig(storage_path=...); files travel over the head's port, and rt exp download "
+        "fetches them",
+        {
+            "tune": "cloud",
+            "tune.syncer": "Syncer SyncerCallback",
+            "tune.experiment.trial": "ExportFormat",
+        },
+    ),
+    Gap(
+        "helpers for mixed precision",
+        "torch.autocast and torch.amp.GradScaler in the training function; the optimizer is used "
+        "as it is",
+        {
+            "train.torch": "prepare_optimizer backward accelerate TorchWorkerProfiler",
+            "train.torch.train_loop_utils": "prepare_optimizer backward accelerate "
+            "TorchWorkerProfiler",
+        },
+    ),
+    Gap(
+        "a checkpoint with a model",
+        "torch.save into a directory, and train.Checkpoint.from_directory(directory)",
+        {"train.torch": "TorchCheckpoint torch_checkpoint LegacyTorchCheckpoint"},
+    ),
+    Gap(
+        "training on other devices",
+        "TorchTrainer on cpus, or with ScalingConfig(use_gpu=True)",
+        {"train.torch": "xla"},
+    ),
+    Gap(
+        "what Ray Train reports about checkpoints",
+        "result.best_checkpoints after fit(), and rt trial show while it runs; CheckpointConfig("
+        "durable_after=...) says when a checkpoint counts",
+        {
+            "train": "get_all_reported_checkpoints ReportedCheckpoint ReportedCheckpointStatus "
+            "CheckpointUploadMode CheckpointConsistencyMode"
+        },
+    ),
+    Gap(
+        "validation in parallel with the training",
+        "validation in the training function, on rank 0 or on all ranks",
+        {"train": "ValidationConfig ValidationFn ValidationTaskConfig"},
+    ),
+    Gap(
+        "a setting of logs",
+        "rt logs -f TRIAL, and RunConfig(log_to_file=True)",
+        {"train": "LoggingConfig"},
+    ),
+    Gap(
+        "an error of Ray Train",
+        "train.TrainingFailedError, whose __cause__ is the first error of the run",
+        {
+            "train": "ControllerError WorkerGroupError PreemptionError NCCLHangError error",
+        },
+    ),
+    Gap(
+        "news of a preemption",
+        "train.checkpoint_requested(), which returns the seconds that are left, or None",
+        {"train": "get_preemption_info PreemptionInfo"},
+    ),
+    Gap(
+        "an internal part of Ray Train",
+        "train.report, train.get_context and train.get_checkpoint",
+        {"train": "constants session", "air": "constants"},
     ),
 ]
+
+_SAMPLERS = "tune.uniform, tune.loguniform and the like: a domain is made with its distribution"
+_CONTROLS = "get_trials(), get_live_trials(), stop_trial() and pause_trial()"
+_ANALYSIS = "trial_dataframes, results and get_all_configs()"
+
+# Attributes of objects, by the name that Ray gives to the class.
+METHODS = {
+    "rt.train.TrainContext": {
+        "get_storage": "get_trial_dir() for files of this rank; train.report(checkpoint=...) for "
+        "what is to be kept",
+        "get_metadata": "a value in train_loop_config, or Checkpoint.set_metadata",
+    },
+    "rt.train.Result": {
+        "return_value": "train.report at the end of the training function; result.metrics has it",
+    },
+    "rt.tune.ExperimentAnalysis": {
+        "fetch_trial_dataframes": _ANALYSIS,
+        "runner_data": _ANALYSIS,
+        "stats": _ANALYSIS,
+    },
+    "rt.tune.Trial": {
+        "local_dir": "local_path, whose parent has the files of the search",
+        "local_experiment_path": "local_path, whose parent has the files of the search",
+        "node_ip": "last_result['node_ip'] and last_result['hostname']",
+        "error_file": "error, and error.txt in local_path",
+        "get_error": "error, of a trial of ResultGrid or ExperimentAnalysis",
+        "placement_group_factory": "rt trial show",
+        "set_config": "a configuration that suggest() returns",
+        "set_status": "the answer of on_trial_result: PAUSE or STOP",
+        "runner": "tune.get_context() in the trainable",
+    },
+    "rt.tune.search.sample.Domain": {
+        "sampler": _SAMPLERS,
+        "get_sampler": _SAMPLERS,
+        "set_sampler": _SAMPLERS,
+        "cast": _SAMPLERS,
+        "domain_str": "repr(domain)",
+        "is_grid": "grid_search(values), which is a dict",
+    },
+    "rt.tune.execution.tune_controller.TuneController": {
+        "trial_executor": _CONTROLS,
+        "resource_updater": "tune.get_context().get_trial_resources() in the trainable",
+        "add_trial": "a configuration that suggest() of a Searcher returns",
+        "checkpoint": "nothing to call: the head keeps the state of every trial",
+    },
+}
+
+# Arguments of Ray's classes. None and False are accepted.
+ARGUMENTS = {
+    "ScalingConfig": {
+        "accelerator_type": "a custom resource of the nodes that have it, such as "
+        "resources_per_worker={'GPU': 1, 'a100': 1}",
+        "label_selector": "a custom resource of the nodes that are meant",
+        "use_tpu": "cpus and gpus",
+        "topology": "cpus and gpus",
+        "elastic_resize_monitor_interval_s": "rt trial resize, which changes a running trial",
+    },
+    "RunConfig": {
+        "worker_runtime_env": "rt.init(runtime_env={'env_vars': {...}})",
+        "logging_config": "rt logs -f TRIAL, and log_to_file=True",
+    },
+    "FailureConfig": {
+        "controller_failure_limit": "nothing to set: a head that restarts continues every run",
+        "max_preemption_failures": "nothing to set: a preemption is never counted as a failure",
+        "relax_collectives_on_preemption": "train.checkpoint_requested()",
+        "preemption_grace_s": "train.checkpoint_requested(), which returns the seconds left",
+    },
+    "TuneConfig": {
+        "chdir_to_trial_dir": "RT_CHDIR_TO_TRIAL_DIR=1 in the script's environment",
+    },
+    "SyncConfig": {
+        "upload_dir": "RunConfig(storage_path=...)",
+        "syncer": "nothing to set: files travel over the head's port",
+    },
+}
 
 
 def _names() -> dict[str, Gap]:
@@ -146,4 +382,20 @@ def explain(name: str) -> Optional[str]:
     gap = NAMES.get(name)
     if gap is None:
         return None
-    return f"rt has no {name} yet (in Ray: {gap.kind}). What works now: {gap.instead}"
+    return _text(name, gap.kind, gap.instead)
+
+
+def explain_method(owner: str, name: str) -> Optional[str]:
+    """The same for an attribute of a class ("rt.train.TrainContext")."""
+    instead = METHODS.get(owner, {}).get(name)
+    return None if instead is None else _text(f"{owner}.{name}", "an attribute", instead)
+
+
+def explain_argument(owner: str, name: str) -> Optional[str]:
+    """The same for an argument of a class ("ScalingConfig")."""
+    instead = ARGUMENTS.get(owner, {}).get(name)
+    return None if instead is None else _text(f"{owner}({name}=...)", "an argument", instead)
+
+
+def _text(name: str, kind: str, instead: str) -> str:
+    return f"rt has no {name} yet (in Ray: {kind}). What works now: {instead}"

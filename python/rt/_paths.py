@@ -43,6 +43,19 @@ def no_attribute(module: str, name: str) -> NoReturn:
     raise error
 
 
+class Explained:
+    """The base of classes whose missing attributes of Ray say what works instead."""
+
+    _ray_name = ""  # Ray's name of the class, such as "rt.train.TrainContext".
+
+    def __getattr__(self, name: str) -> NoReturn:
+        from rt._missing import explain_method
+
+        kind = type(self).__name__
+        text = explain_method(type(self)._ray_name, name)
+        raise AttributeError(text or f"{kind!r} object has no attribute {name!r}")
+
+
 def _nearest(module: str, name: str) -> Optional[str]:
     """The public name of the module that `name` is a slip for, or None."""
     if name.startswith("_"):  # Also asked for while the package itself is being imported.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Optional
 
-from rt._json import clean
+from rt._json import clean, is_finite, is_number, shown, unboxed
+from rt._slips import suggests_arguments, whole
+from rt._space import Domain, SampleFrom
 
 _STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
 
@@ -26,7 +28,9 @@ class PlacementGroupFactory:
             raise ValueError("PlacementGroupFactory takes a list of dicts such as {'CPU': 1}")
         if strategy not in _STRATEGIES:
             raise ValueError(f"strategy {strategy!r}: must be one of {', '.join(_STRATEGIES)}")
-        if not 1 <= ranks <= len(bundles):
+        for bundle in bundles:
+            _check_amounts(bundle)
+        if not 1 <= whole("ranks", ranks) <= len(bundles):
             raise ValueError(f"ranks must be between 1 and {len(bundles)}, not {ranks}")
         self.bundles = bundles
         self.strategy = strategy
@@ -47,35 +51,81 @@ class PlacementGroupFactory:
         return self.bundles[0].get("CPU", self.bundles[0].get("cpu", 0))
 
 
+@suggests_arguments
 @dataclass
 class ScalingConfig:
     """num_workers ranks that run the training function, each in a bundle of its own.
 
     resources_per_worker None: {"CPU": 1}, or {"GPU": 1} with use_gpu. placement_strategy as in
-    PlacementGroupFactory. Raises ValueError for settings that contradict each other.
+    PlacementGroupFactory. In the param_space of a Tuner any of them may be a domain or a grid, such
+    as num_workers=tune.grid_search([1, 2]). Raises ValueError for settings that contradict each
+    other, and for values of the wrong kind.
     """
 
-    num_workers: int = 1
-    use_gpu: bool = False
-    resources_per_worker: Optional[dict[str, float]] = None
-    placement_strategy: str = "PACK"
-    trainer_resources: Optional[dict[str, float]] = None
+    num_workers: Any = 1
+    use_gpu: Any = False
+    resources_per_worker: Optional[dict[str, Any]] = None
+    placement_strategy: Any = "PACK"
+    trainer_resources: Optional[dict[str, Any]] = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.num_workers, int) or self.num_workers < 1:
-            raise ValueError(f"num_workers must be at least 1, not {self.num_workers!r}")
+        if isinstance(self.num_workers, (tuple, list)):
+            raise ValueError(
+                f"num_workers must be one whole number, not {shown(self.num_workers)}: rt trial "
+                "resize changes the number of a running trial"
+            )
+        if not is_variable(self.num_workers):
+            self.num_workers = whole("num_workers", self.num_workers, 1)
+        for name in ("resources_per_worker", "trainer_resources"):
+            amounts = getattr(self, name)
+            if amounts is not None and not isinstance(amounts, dict):
+                raise ValueError(f"{name} is a dict such as {{'CPU': 1}}, not {shown(amounts)}")
+            if amounts is not None and not is_variable(amounts):
+                _check_amounts(amounts, name)
         gpus = (self.resources_per_worker or {}).get("GPU")
+        if is_variable(gpus) or is_variable(self.use_gpu):
+            return
         if gpus and not self.use_gpu:
             raise ValueError("resources_per_worker asks for a GPU, and use_gpu is False")
         if self.use_gpu and gpus == 0:
             raise ValueError("use_gpu is True, and resources_per_worker says 0 GPU")
 
-    def as_placement_group_factory(self) -> PlacementGroupFactory:
-        """A bundle and a rank per worker; the trainer's own resources go to the first bundle."""
+    def settings(self) -> dict[str, Any]:
+        """The arguments that differ from their defaults."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        own = {each.name: each.default for each in fields(self)}
+        return {name: value for name, value in values.items() if value != own[name]}
+
+    @property
+    def total_resources(self) -> dict[str, float]:
+        """The sum over all ranks."""
+        return self.as_placement_group_factory().required_resources
+
+    @property
+    def num_cpus_per_worker(self) -> float:
+        """The cpus of each rank."""
+        return float(self._each().get("CPU", 0))
+
+    @property
+    def num_gpus_per_worker(self) -> float:
+        """The gpus of each rank."""
+        return float(self._each().get("GPU", 0))
+
+    def _each(self) -> dict[str, Any]:
         each = dict(self.resources_per_worker or ({} if self.use_gpu else {"CPU": 1}))
         if self.use_gpu:
             each.setdefault("GPU", 1)
-        bundles = [dict(each) for _ in range(self.num_workers)]
+        return each
+
+    def as_placement_group_factory(self) -> PlacementGroupFactory:
+        """A bundle and a rank per worker; the trainer's own resources go to the first bundle."""
+        for name, value in self.settings().items():
+            if is_variable(value):
+                raise ValueError(
+                    f"{name} of ScalingConfig is {shown(value)}; only the scaling_config in the "
+                    "param_space of a Tuner may have values that are drawn"
+                )
+        bundles = [self._each() for _ in range(self.num_workers)]
         for name, amount in (self.trainer_resources or {}).items():
             bundles[0][name] = bundles[0].get(name, 0) + amount
         return PlacementGroupFactory(
@@ -101,7 +151,29 @@ def as_request(resources: Any) -> dict[str, Any]:
     if not isinstance(resources, dict):
         kind = type(resources).__name__
         raise ValueError(f"resources are a dict or a PlacementGroupFactory, not {kind}")
+    _check_amounts(resources)
     return dict(resources)
+
+
+def is_variable(value: Any) -> bool:
+    """Whether the value, or one in a dict, will be drawn or tried in turn."""
+    if isinstance(value, dict):
+        return list(value) == ["grid_search"] or any(map(is_variable, value.values()))
+    return isinstance(value, (Domain, SampleFrom))
+
+
+_NO_AMOUNTS = {"strategy", "gpu_sharing", "ranks", "bundles", "memory"}  # The head checks them.
+
+
+def _check_amounts(amounts: dict[str, Any], what: str = "resources") -> None:
+    """Raises ValueError for an amount that is not a number of 0 or more."""
+    for name, amount in amounts.items():
+        if name == "custom_resources" and isinstance(amount, dict):
+            _check_amounts(amount, "custom_resources")
+        elif amount is not None and name not in _NO_AMOUNTS:
+            found = unboxed(amount)
+            if not is_number(found) or not is_finite(found) or found < 0:
+                raise ValueError(f"{what}: {name!r} must be a number from 0, not {shown(amount)}")
 
 
 def resources_spec(chosen: dict[str, Any]) -> dict[str, Any]:

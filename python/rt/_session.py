@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Optional
 
 from rt._barrier import Barrier
 from rt._checkpoint import Checkpoint
-from rt._json import clean, dump, flatten, number_at, numbers
+from rt._json import clean_row, dump, flatten, number_at, numbers
 from rt._signals import leave_to_children, set_handler
 from rt._wire import Wire, refusal
 
@@ -159,7 +159,7 @@ class Session:
                 raise self.stop_exception()
             self.busy = True
             try:
-                stop = self._report(clean(metrics), checkpoint, together)
+                stop = self._report(clean_row(metrics), checkpoint, together)
                 if barrier and self.world_size > 1:
                     self._await_barrier()
             finally:

@@ -14,14 +14,14 @@ import functools
 import inspect
 import linecache
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import Any, Callable, Optional, TypeVar
 
 from rt import _space
-from rt._json import dump, shown
+from rt._json import dump, is_finite, is_number, shown, unboxed
+from rt._missing import explain_argument
 from rt._space import Domain, SampleFrom
 from rt._values import Path
 
@@ -73,28 +73,56 @@ def _plain(word: str) -> str:
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
-_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'$")
 _Class = TypeVar("_Class", bound=type)
 
 
 def suggests_arguments(cls: _Class) -> _Class:
-    """A dataclass whose TypeError for an unknown argument names the one that was meant."""
+    """A class whose TypeError for an unknown argument names the one that was meant.
+
+    An argument that Ray has and rt does not have yet is a ValueError that says what works instead,
+    unless its value is None or False.
+    """
     made: Any = cls
     init = made.__init__
+    known = [name for name in inspect.signature(init).parameters if name != "self"]
 
     @functools.wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            init(self, *args, **kwargs)
-        except TypeError as error:
-            found = _UNEXPECTED.search(str(error))
-            near = nearest(found[1], made.__dataclass_fields__) if found else None
-            if near is None:
-                raise
-            raise TypeError(f"{error}; did you mean {near!r}?") from None
+        for name in [name for name in kwargs if name not in known]:
+            text = explain_argument(cls.__name__, name)
+            if text is None:
+                raise unknown_argument(cls.__name__, name, known)
+            if kwargs.pop(name) not in (None, False):
+                raise ValueError(text)
+        init(self, *args, **kwargs)
 
     made.__init__ = checked
     return cls
+
+
+def unknown_argument(callee: str, name: str, known: Iterable[str]) -> TypeError:
+    """The error for a keyword argument that `callee` does not take."""
+    near = nearest(name, known)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return TypeError(f"{callee}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def whole(name: str, value: Any, least: Optional[int] = None) -> int:
+    """An integer that is at least `least`, also one of numpy. Raises ValueError otherwise."""
+    number = unboxed(value)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise ValueError(f"{name} must be a whole number, not {shown(value)}")
+    if least is not None and number < least:
+        raise ValueError(f"{name} must be at least {least}, not {shown(value)}")
+    return number
+
+
+def number(name: str, value: Any, kind: str = "a number") -> Any:
+    """A finite number, also one of numpy. Raises ValueError, which asks for `kind`, otherwise."""
+    found = unboxed(value)
+    if not is_number(found) or not is_finite(found):
+        raise ValueError(f"{name} must be {kind}, not {shown(value)}")
+    return found
 
 
 @contextlib.contextmanager
@@ -146,7 +174,7 @@ def refusal(error: ValueError, spec: dict[str, Any]) -> ValueError:
     names = [name for bundle in asked.get("bundles", [asked]) for name in bundle]
     for name in names:
         near = nearest(name, _RESOURCES) if name not in _RESOURCES else None
-        if near and name in text:
+        if near and name in text and "did you mean" not in text:
             text += f"; did you mean {near!r} by {name!r}?"
     return ValueError(text)
 
@@ -172,6 +200,18 @@ def notes_of(space: Any) -> list[str]:
                     f"{name} is the dict {shown(value)} in every trial; a distribution is written "
                     f"tune.{called}(...)"
                 )
+    return notes
+
+
+def notes_of_points(space: Any, points: list[dict[str, Any]]) -> list[str]:
+    """Sentences about keys of points_to_evaluate that the space does not have."""
+    known = list(space) if isinstance(space, dict) else []
+    unknown = {key for point in points for key in point if str(key).partition("/")[0] not in known}
+    notes = []
+    for key in sorted(unknown, key=str):
+        near = nearest(str(key), map(str, known))
+        hint = f"; did you mean {near!r}?" if near else ""
+        notes.append(f"points_to_evaluate: {key!r} is not in the search space{hint}")
     return notes
 
 

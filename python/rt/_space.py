@@ -6,19 +6,29 @@ import inspect
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
-from rt._json import shown, unboxed
+from rt._json import INT_MAX, is_finite, is_number, shown, unboxed
+from rt._paths import Explained
 
 
-class Domain:
-    """A variable of a search space: the name of a primitive and its arguments."""
+class Domain(Explained):
+    """A variable of a search space: the name of a primitive and its arguments.
+
+    Ray's subclasses say what is drawn: Float, Integer or Categorical.
+    """
+
+    _ray_name = "rt.tune.search.sample.Domain"
 
     def __init__(self, name: str, arguments: Sequence[Any]) -> None:
         self.name = name
         self.arguments = list(arguments)
         if name != "choice":
             _check_numbers(name, self.arguments)
+
+    def is_function(self) -> bool:
+        """Whether a function computes the value: False, because sample_from is no Domain."""
+        return False
 
     def sample(self, spec: Any = None, size: int = 1) -> Any:
         """One draw, or a list of `size` draws, for experiments by hand; a search draws others."""
@@ -33,6 +43,110 @@ class Domain:
         return f"{self.name}({', '.join(map(shown, self.arguments))})"
 
 
+class Float(Domain):
+    """A float of a range: Float(1e-4, 1e-1).loguniform() is tune.loguniform(1e-4, 1e-1)."""
+
+    def __init__(self, lower: float, upper: float) -> None:
+        super().__init__("uniform", [lower, upper])
+
+    @property
+    def lower(self) -> float:
+        """The lower bound; of a normal distribution -inf."""
+        return -math.inf if self.name.endswith("randn") else float(self.arguments[0])
+
+    @property
+    def upper(self) -> float:
+        """The upper bound; of a normal distribution inf."""
+        return math.inf if self.name.endswith("randn") else float(self.arguments[1])
+
+    def uniform(self) -> Float:
+        """tune.uniform over the range."""
+        return _domain(Float, "uniform", [self.lower, self.upper])
+
+    def loguniform(self, base: float = 10) -> Float:
+        """tune.loguniform over the range."""
+        return _domain(Float, "loguniform", [self.lower, self.upper])
+
+    def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
+        """tune.randn, which ignores the range."""
+        return _domain(Float, "randn", [mean, sd])
+
+    def quantized(self, q: float) -> Float:
+        """The same distribution in multiples of q."""
+        return _domain(Float, f"q{self.name.lstrip('q')}", [*self.arguments[:2], q])
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value could be drawn."""
+        return is_number(value) and self.lower <= value <= self.upper
+
+
+class Integer(Domain):
+    """An integer of a range: Integer(1, 9).uniform() is tune.randint(1, 9)."""
+
+    def __init__(self, lower: int, upper: int) -> None:
+        super().__init__("randint", [lower, upper])
+
+    @property
+    def lower(self) -> int:
+        """The lower bound, which is drawn."""
+        return int(self.arguments[0])
+
+    @property
+    def upper(self) -> int:
+        """The upper bound, which is drawn only with quantized()."""
+        return int(self.arguments[1])
+
+    def uniform(self) -> Integer:
+        """tune.randint over the range."""
+        return _domain(Integer, "randint", [self.lower, self.upper])
+
+    def loguniform(self, base: float = 10) -> Integer:
+        """tune.lograndint over the range."""
+        return _domain(Integer, "lograndint", [self.lower, self.upper])
+
+    def quantized(self, q: int) -> Integer:
+        """The same distribution in multiples of q."""
+        return _domain(Integer, f"q{self.name.lstrip('q')}", [*self.arguments[:2], q])
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value could be drawn."""
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        return is_whole and self.lower <= value < self.upper + (self.name[0] == "q")
+
+
+class Categorical(Domain):
+    """One of several values: Categorical(values).uniform() is tune.choice(values)."""
+
+    def __init__(self, categories: Sequence[Any]) -> None:
+        super().__init__("choice", _listed("choice", categories))
+
+    @property
+    def categories(self) -> list[Any]:
+        """The values."""
+        return self.arguments
+
+    def uniform(self) -> Categorical:
+        """tune.choice of the values."""
+        return self
+
+    def grid(self) -> dict[str, list[Any]]:
+        """tune.grid_search of the values."""
+        return grid_search(self.arguments)
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value could be drawn."""
+        return value in self.arguments
+
+
+_Kind = TypeVar("_Kind", bound=Domain)
+
+
+def _domain(kind: type[_Kind], name: str, arguments: Sequence[Any]) -> _Kind:
+    made = kind.__new__(kind)
+    Domain.__init__(made, name, arguments)
+    return made
+
+
 def _is_multiple(value: float, q: float) -> bool:
     ratio = value / q
     return abs(ratio - round(ratio)) <= 1e-9 * max(1.0, abs(ratio))
@@ -41,11 +155,13 @@ def _is_multiple(value: float, q: float) -> bool:
 def _check_numbers(name: str, arguments: list[Any]) -> None:
     for i, value in enumerate(arguments):
         value = arguments[i] = unboxed(value)
-        good = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not good or not math.isfinite(value):
-            raise ValueError(f"{name}: argument {i + 1} must be a finite number, not {value!r}")
+        if not is_number(value) or not is_finite(value):
+            text = shown(value)
+            raise ValueError(f"{name}: argument {i + 1} must be a finite number, not {text}")
         if "randint" in name and value != int(value):
             raise ValueError(f"{name}: argument {i + 1} must be a whole number, not {value!r}")
+        if "randint" in name and abs(value) > INT_MAX:
+            raise ValueError(f"{name}: argument {i + 1} must fit into 64 bits, not {shown(value)}")
     if "randint" in name:
         arguments[:] = [int(value) for value in arguments]
     quantised = name.startswith("q")
@@ -89,62 +205,62 @@ def _draw(name: str, arguments: list[Any], source: Any) -> Any:
     return min(int(value), upper - 1) if name == "lograndint" else value
 
 
-def uniform(lower: float, upper: float) -> Domain:
+def uniform(lower: float, upper: float) -> Float:
     """A float in [lower, upper)."""
-    return Domain("uniform", [lower, upper])
+    return _domain(Float, "uniform", [lower, upper])
 
 
-def quniform(lower: float, upper: float, q: float) -> Domain:
+def quniform(lower: float, upper: float, q: float) -> Float:
     """A multiple of q in [lower, upper], both included; the bounds must be multiples of q."""
-    return Domain("quniform", [lower, upper, q])
+    return _domain(Float, "quniform", [lower, upper, q])
 
 
-def loguniform(lower: float, upper: float, base: float = 10) -> Domain:
+def loguniform(lower: float, upper: float, base: float = 10) -> Float:
     """A float in [lower, upper) whose logarithm is uniform. `base` has no effect."""
-    return Domain("loguniform", [lower, upper])
+    return _domain(Float, "loguniform", [lower, upper])
 
 
-def qloguniform(lower: float, upper: float, q: float, base: float = 10) -> Domain:
+def qloguniform(lower: float, upper: float, q: float, base: float = 10) -> Float:
     """A multiple of q in [lower, upper], nearest to a loguniform draw."""
-    return Domain("qloguniform", [lower, upper, q])
+    return _domain(Float, "qloguniform", [lower, upper, q])
 
 
-def randn(mean: float = 0.0, sd: float = 1.0) -> Domain:
+def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
     """A normal draw."""
-    return Domain("randn", [mean, sd])
+    return _domain(Float, "randn", [mean, sd])
 
 
-def qrandn(mean: float, sd: float, q: float) -> Domain:
+def qrandn(mean: float, sd: float, q: float) -> Float:
     """A normal draw rounded to a multiple of q."""
-    return Domain("qrandn", [mean, sd, q])
+    return _domain(Float, "qrandn", [mean, sd, q])
 
 
-def randint(lower: int, upper: int) -> Domain:
+def randint(lower: int, upper: int) -> Integer:
     """An integer in [lower, upper)."""
-    return Domain("randint", [lower, upper])
+    return _domain(Integer, "randint", [lower, upper])
 
 
-def qrandint(lower: int, upper: int, q: int = 1) -> Domain:
+def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
     """A multiple of q in [lower, upper], both included."""
-    return Domain("qrandint", [lower, upper, q])
+    return _domain(Integer, "qrandint", [lower, upper, q])
 
 
-def lograndint(lower: int, upper: int, base: float = 10) -> Domain:
+def lograndint(lower: int, upper: int, base: float = 10) -> Integer:
     """An integer in [lower, upper): the floor of a loguniform draw."""
-    return Domain("lograndint", [lower, upper])
+    return _domain(Integer, "lograndint", [lower, upper])
 
 
-def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Domain:
+def qlograndint(lower: int, upper: int, q: int, base: float = 10) -> Integer:
     """A multiple of q in [lower, upper], nearest to a loguniform draw."""
-    return Domain("qlograndint", [lower, upper, q])
+    return _domain(Integer, "qlograndint", [lower, upper, q])
 
 
-def choice(categories: Sequence[Any]) -> Domain:
+def choice(categories: Sequence[Any]) -> Categorical:
     """One of the values, which may be any objects. Domains inside a chosen value are drawn too.
 
     Raises ValueError for an empty list, and for a value that is not a list.
     """
-    return Domain("choice", _listed("choice", categories))
+    return Categorical(categories)
 
 
 def grid_search(values: Sequence[Any]) -> dict[str, list[Any]]:

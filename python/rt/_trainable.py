@@ -87,6 +87,10 @@ class Trainable:
     def _log_result(self, result: dict[str, Any]) -> None:
         """The older name of log_result."""
 
+    def get_config(self) -> dict[str, Any]:
+        """The configuration of the trial."""
+        return self.config
+
     @property
     def iteration(self) -> int:
         """The number of completed steps, including those before a restore."""

@@ -171,6 +171,11 @@ class DemandTest(unittest.TestCase):
         ready = [node["name"] for one in events() if one["event"] == "node_ready"
                  for node in one["nodes"]]
         self.assertEqual(sorted(ready), ["worker-1", "worker-2"])
+        # Without a port; unknown until the worker has joined.
+        addresses = [(one["event"], node["address"]) for one in events() for node in one["nodes"]]
+        self.assertEqual({each for each in addresses if each[0] != "scale_up"},
+                         {("node_ready", "127.0.0.1"), ("scale_down", "127.0.0.1")})
+        self.assertIn(("scale_up", None), addresses)
         self.assertIsNone(self.cluster.json("status")["hook_problem"])  # scale_down succeeded.
 
     def test_a_cluster_changes_between_all_workers_and_workers_by_demand(self) -> None:

@@ -190,6 +190,44 @@ class BarrierTest(TrainCase):
                 self.assertRegex(said, r"rank 1 is here:\n(.*\n)*.*script\.py\", line \d+ in loop")
 
 
+class ScalingTest(TrainCase):
+    def test_each_trial_has_its_own_number_of_ranks_and_a_run_is_restored(self) -> None:
+        said = self.finish(self.start("""
+import os, tempfile
+from rt import train, tune
+from rt.train import Checkpoint, DataParallelTrainer, RunConfig, ScalingConfig
+
+def sizes():
+    train.report({"size": train.get_context().get_world_size()})
+
+space = {"scaling_config": ScalingConfig(num_workers=tune.grid_search([1, 2]),
+                                         resources_per_worker={"CPU": 1})}
+grid = tune.Tuner(DataParallelTrainer(sizes), param_space=space).fit()
+print("sizes", [each.metrics["size"] for each in grid], grid[1].config)
+
+def loop(config):
+    saved = train.get_checkpoint()
+    with tempfile.TemporaryDirectory() as directory:
+        open(os.path.join(directory, "here"), "w").close()
+        made = Checkpoint.from_directory(directory)
+        train.report({"resumed": saved is not None, "lr": config["lr"]}, checkpoint=made)
+    if saved is None:
+        raise KeyError("the first attempt")
+
+print("before", DataParallelTrainer.can_restore("broken"))
+trainer = DataParallelTrainer(loop, train_loop_config={"lr": 0.5},
+                              run_config=RunConfig(name="broken"))
+try:
+    trainer.fit()
+except train.TrainingFailedError:
+    print("after", DataParallelTrainer.can_restore("broken"))
+result = DataParallelTrainer.restore("broken", loop).fit()
+print("restored", result.metrics["resumed"], result.metrics["lr"])
+"""))
+        self.assertIn("sizes [1, 2] {'scaling_config': {'num_workers': 2", said)
+        self.assertIn("before False\nafter True\nrestored True 0.5\n", said)
+
+
 @unittest.skipUnless(HAS_TORCH, "torch==2.13.0 is not installed in build/venv")
 class TorchTrainerTest(TrainCase):
     def python(self) -> str:

@@ -148,6 +148,18 @@ def test_a_list_that_is_a_constant_is_said_once(
     ]
 
 
+def test_a_point_with_a_key_that_the_space_lacks_is_said(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = [{"rate": 0.5, "net/depth": 2}, {"rat": 0.5}, {"entirely_else": 1}]
+    search = tune.search.BasicVariantGenerator(points_to_evaluate=points)
+    space = {"rate": tune.uniform(0, 1), "net": {"depth": 1}}
+    tune.run(print, config=space, search_alg=search)
+    said = capsys.readouterr().err
+    assert "points_to_evaluate: 'rat' is not in the search space; did you mean 'rate'?" in said
+    assert "'entirely_else' is not in the search space\n" in said and "'net/" not in said
+
+
 def test_silence_is_kept(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     tune.run(print, config={"kept_silent": [1, 2]}, verbose=0)
     assert capsys.readouterr().err == ""
@@ -195,6 +207,8 @@ def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:
     [
         ({"cpus": 1}, "asks for 1 cpus; the largest node has 0",
          "asks for 1 cpus; the largest node has 0; did you mean 'cpu' by 'cpus'?"),
+        ({"cpus": 1}, "no node has the resource 'cpus' (did you mean 'cpu'?)",
+         "no node has the resource 'cpus' (did you mean 'cpu'?)"),
         ({"gpu": 4}, "asks for 4 gpus; the largest node has 2",
          "asks for 4 gpus; the largest node has 2"),
         ({}, "experiment: must not contain '/'", "name: must not contain '/'"),

@@ -97,6 +97,32 @@ TEST_CASE("cluster: Ray's start commands are ignored with a warning") {
   CHECK(spec->warnings.size() == 1);
 }
 
+TEST_CASE("cluster: keys that change nothing on one machine are named in one warning") {
+  auto warnings = [](const std::string& text) {
+    const auto spec = Load(("cluster_name: a\nprovider: {type: local}\n" + text).c_str());
+    REQUIRE(spec.ok());
+    return spec->warnings;
+  };
+  const std::string tail =
+      " no effect with provider {type: local}: all programs run on this machine as it is";
+  CHECK(warnings("auth: {ssh_user: me}\nsetup_commands: [pip install x]\n") ==
+        std::vector<std::string>{"auth, setup_commands have" + tail});
+  CHECK(warnings("docker: {image: x}\n") == std::vector<std::string>{"docker has" + tail});
+  CHECK(warnings("docker: {}\nsetup_commands: []\nauth:\nno_restart: false\n").empty());
+  CHECK(warnings("max_workers: 4\nmin_workers: 1\nidle_timeout_minutes: 3\n").empty());
+  CHECK(warnings("max_workers: 4\nidle_timeout_minutes: 3\n") ==
+        std::vector<std::string>{"idle_timeout_minutes has" + tail});
+  CHECK(warnings("head_node_type: h\navailable_node_types:\n  h: {resources: {CPU: 1}, "
+                 "node_config: {}, max_workers: 0}\n  w: {resources: {CPU: 1}, labels: {a: b}}\n"
+                 "  v: {resources: {GPU: 1}}\n") ==
+        std::vector<std::string>{"available_node_types/h/resources, available_node_types/w/labels, "
+                                 "available_node_types/v have" +
+                                 tail});
+  const auto cloud = Load("cluster_name: a\nprovider: {type: aws}\nauth: {ssh_user: me}\n");
+  REQUIRE(cloud.ok());
+  CHECK(cloud->warnings.empty());
+}
+
 TEST_CASE("cluster: a journal is a URL or a map, and never holds a password") {
   auto spec = Load("cluster_name: demo\nprovider: {type: local}\njournal: postgres://rt@db/rt\n");
   REQUIRE(spec.ok());

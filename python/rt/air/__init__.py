@@ -27,4 +27,4 @@ alias(
         "rt.air.result": ["Result"],
     },
 )
-announce_missing(sys.modules[__name__])
+announce_missing(*(each for name, each in sys.modules.items() if name.startswith("rt.air")))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rt.train import torch
 
 __all__ = [
+    "TRAIN_DATASET_KEY",
     "Checkpoint",
     "CheckpointConfig",
     "DataParallelTrainer",
@@ -40,6 +41,9 @@ __all__ = [
     "report",
     "torch",
 ]
+
+
+TRAIN_DATASET_KEY = "train"  # The name that Ray's examples give to the data set in `datasets`.
 
 
 def report(
@@ -80,4 +84,4 @@ alias(
         "rt.train.data_parallel_trainer": ["DataParallelTrainer"],
     },
 )
-announce_missing(sys.modules[__name__])
+announce_missing(*(each for name, each in sys.modules.items() if name.startswith("rt.train")))

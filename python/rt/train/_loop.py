@@ -7,10 +7,14 @@ import inspect
 from typing import Any, Callable, Optional
 
 from rt._api import TrialContext
+from rt._json import shown
+from rt._resources import ScalingConfig, as_request
 from rt._slips import nearest
+from rt._space import Domain, SampleFrom
 from rt.train import _shards
 
 LOOP_CONFIG = "train_loop_config"
+SCALING = "scaling_config"
 Backend = Callable[[], "contextlib.AbstractContextManager[Any]"]
 
 
@@ -62,7 +66,7 @@ class TrainLoop:
         function: Callable[..., Any],
         loop_config: Optional[dict[str, Any]],
         backend: Backend,
-        resources: dict[str, Any],
+        scaling: ScalingConfig,
         datasets: dict[str, Any],
         name: str,
     ) -> None:
@@ -71,16 +75,35 @@ class TrainLoop:
         self._loop_config = loop_config
         self._backend = backend
         self._datasets = datasets
-        self._rt_resources = resources
+        self._scaling = scaling
+        # One request, or a function from a trial's configuration to its own.
+        self._rt_resources: Any = as_request(scaling)
 
-    def check_space(self, space: Any) -> None:
-        """Raises ValueError for keys of a search space that a trainer does not take."""
-        for key in space if isinstance(space, dict) else ():
-            if key == LOOP_CONFIG:
-                continue
-            near = nearest(str(key), [LOOP_CONFIG])
-            hint = f"did you mean {near!r}?" if near else f"put it into {LOOP_CONFIG!r}"
-            raise ValueError(f"param_space of a trainer: {key!r} is not known; {hint}")
+    def take_space(self, space: Any) -> Any:
+        """The space as the search needs it: a ScalingConfig becomes a dict of its settings.
+
+        Each trial then has the ranks of its own scaling_config. Raises ValueError for keys that a
+        trainer does not take.
+        """
+        if not isinstance(space, dict):
+            return space
+        for key in space:
+            if key not in (LOOP_CONFIG, SCALING):
+                near = nearest(str(key), [LOOP_CONFIG, SCALING])
+                hint = f"did you mean {near!r}?" if near else f"put it into {LOOP_CONFIG!r}"
+                raise ValueError(f"param_space of a trainer: {key!r} is not known; {hint}")
+        given = space.get(SCALING)
+        if given is None:
+            return space
+        if isinstance(given, ScalingConfig):
+            given = given.settings()
+        elif isinstance(given, dict) and list(given) != ["grid_search"]:
+            given = {**self._scaling.settings(), **given}
+            ScalingConfig(**given)
+        elif not isinstance(given, Domain) and not isinstance(given, (SampleFrom, dict)):
+            raise ValueError(f"param_space: scaling_config is a ScalingConfig, not {shown(given)}")
+        self._rt_resources = _scaled
+        return {**space, SCALING: given}
 
     def __call__(self, config: dict[str, Any]) -> None:
         given = config.get(LOOP_CONFIG)
@@ -91,6 +114,12 @@ class TrainLoop:
                 self.__wrapped__(merged)
             else:
                 self.__wrapped__()
+
+
+def _scaled(config: dict[str, Any]) -> dict[str, Any]:
+    """The resources of a trial with this configuration."""
+    given = config[SCALING]
+    return as_request(given if isinstance(given, ScalingConfig) else ScalingConfig(**given))
 
 
 class TrainContext(TrialContext):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from typing import Any, Callable, Optional
 
 from rt import _driver
@@ -12,12 +13,12 @@ from rt._checkpoint import Checkpoint
 from rt._config import RunConfig
 from rt._errors import RtError
 from rt._json import shown
-from rt._resources import ScalingConfig, as_request
-from rt._slips import nearest, place_of_call, refuse_class
-from rt.train._loop import LOOP_CONFIG, Backend, TrainLoop, check_loop
+from rt._resources import ScalingConfig
+from rt._slips import place_of_call, refuse_class, unknown_argument
+from rt.train._loop import LOOP_CONFIG, SCALING, Backend, TrainLoop, check_loop
 from rt.tune._experiment import Request, TuneConfig
 from rt.tune._progress import TERMINAL
-from rt.tune._restore import find, find_ended, results_root
+from rt.tune._restore import can_find, find, find_ended, load_tuner, results_root
 from rt.tune._results import Result
 from rt.tune._run import Fates, known_trials, resume_search, run_search
 from rt.tune._trial_base import AnyTrial
@@ -27,7 +28,12 @@ _LATER = {
     "dataset_config": "every data set is split among the ranks",
     "metadata": "put it into the checkpoint: Checkpoint.set_metadata",
     "validation_config": "validate in the training function",
+    "backend_config": "TorchTrainer(torch_config=...) for PyTorch; else start it in the function",
 }
+_ARGUMENTS = (
+    "train_loop_per_worker", LOOP_CONFIG, SCALING, "run_config", "datasets",
+    "resume_from_checkpoint",
+)  # fmt: skip
 
 
 class TrainingFailedError(RtError):
@@ -47,10 +53,11 @@ class DataParallelTrainer:
     """
 
     _name = "DataParallelTrainer"
+    _more_arguments: tuple[str, ...] = ()  # Of a subclass.
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any],
+        train_loop_per_worker: Optional[Callable[..., Any]] = None,
         *,
         train_loop_config: Optional[dict[str, Any]] = None,
         scaling_config: Optional[ScalingConfig] = None,
@@ -59,19 +66,58 @@ class DataParallelTrainer:
         resume_from_checkpoint: Optional[Checkpoint] = None,
         **others: Any,
     ) -> None:
-        _refuse(type(self).__name__, others)
+        _refuse(self, others)
+        if train_loop_per_worker is None:
+            raise TypeError(f"{type(self).__name__}() needs the argument train_loop_per_worker")
         check_loop(train_loop_per_worker)
         _check_kind("train_loop_config", train_loop_config, dict)
         _check_kind("scaling_config", scaling_config, ScalingConfig)
         _check_kind("run_config", run_config, RunConfig)
         _check_kind("datasets", datasets, dict)
         _check_kind("resume_from_checkpoint", resume_from_checkpoint, Checkpoint)
-        self._function = train_loop_per_worker
+        self._function: Any = train_loop_per_worker
         self._loop_config = train_loop_config
         self._scaling = scaling_config or ScalingConfig()
         self.run_config = run_config
         self._datasets = dict(datasets or {})
         self._from = resume_from_checkpoint
+        self._restores = False
+
+    @classmethod
+    def restore(
+        cls,
+        path: str,
+        train_loop_per_worker: Optional[Callable[..., Any]] = None,
+        storage_filesystem: Any = None,
+        **arguments: Any,
+    ) -> DataParallelTrainer:
+        """A trainer whose fit() continues the run of that results directory or name.
+
+        Unlike fit() with that name and storage_path, it raises ValueError when no such run exists.
+        The caller gives the function, the datasets and the torch_config again, because nothing is
+        unpickled that could execute code here. train_loop_config is that of the run unless it is
+        given. The number of ranks and their resources do not change.
+        """
+        if train_loop_per_worker is None:
+            raise ValueError(
+                "restore() needs the training function again: "
+                f"{cls.__name__}.restore(path, train_loop_per_worker)"
+            )
+        if not can_find(path):
+            raise ValueError(f"there is no run in {path!r} that could be restored")
+        if arguments.get(SCALING) is not None:
+            warnings.warn("restore: a run keeps its ranks; scaling_config is ignored", stacklevel=2)
+        given = os.path.expanduser(os.fspath(path)).rstrip(os.sep)
+        place, name = os.path.split(os.path.abspath(given) if os.sep in given else given)
+        run = RunConfig(name=name, storage_path=place or None)
+        trainer = cls(train_loop_per_worker, **{"run_config": run, **arguments})
+        trainer._restores = True
+        return trainer
+
+    @classmethod
+    def can_restore(cls, path: str, storage_filesystem: Any = None) -> bool:
+        """Whether restore would find a run of that name or in that directory."""
+        return can_find(path)
 
     def _backend(self) -> Backend:
         """What surrounds the training function on each rank; it is pickled."""
@@ -83,7 +129,7 @@ class DataParallelTrainer:
             self._function,
             self._loop_config,
             self._backend(),
-            as_request(self._scaling),
+            self._scaling,
             self._datasets,
             self._name,
         )
@@ -108,7 +154,7 @@ class DataParallelTrainer:
             place=place_of_call(),
             is_search=False,
         )
-        trials = list(_trained(request))
+        trials = list(_trained(request, self._restores))
         if len(trials) != 1:
             raise ValueError(
                 f"{run.name!r} is the name of a search of {len(trials)} trials; choose another name"
@@ -119,12 +165,16 @@ class DataParallelTrainer:
         return Result(trial)
 
 
-def _trained(request: Request) -> TrialSet:
+def _trained(request: Request, restores: bool) -> TrialSet:
     known, ended = _earlier(request.run)
     if ended is not None:
         return _as_it_ended(ended, request.run)
+    if known is None and restores:
+        raise ValueError(f"there is no run {request.run.name!r} any more that could be restored")
     if known is None:
         return run_search(request)
+    if restores and not request.space:
+        request.space = load_tuner(known)["space"]
     if known.get("state") == "COMPLETED":
         return _as_it_ended(known_trials(known, request.space), request.run)
     if request.run.verbose != 0:
@@ -161,16 +211,14 @@ def _raise_failure(trial: AnyTrial) -> None:
     raise TrainingFailedError(f"the training failed; results: {trial.path}\n{text}") from error
 
 
-def _refuse(name: str, others: dict[str, Any]) -> None:
+def _refuse(trainer: DataParallelTrainer, others: dict[str, Any]) -> None:
+    """Raises for arguments that a trainer does not take: ValueError for those that Ray has."""
+    name = type(trainer).__name__
     for key, value in others.items():
-        if key in _LATER and value is None:
-            continue
-        if key in _LATER:
+        if key not in _LATER:
+            raise unknown_argument(name, key, (*_ARGUMENTS, *trainer._more_arguments))
+        if value is not None:
             raise ValueError(f"{name} has no {key} yet; {_LATER[key]}")
-        known = [LOOP_CONFIG, "scaling_config", "run_config", "datasets", "resume_from_checkpoint"]
-        near = nearest(key, known)
-        hint = f"; did you mean {near!r}?" if near else ""
-        raise TypeError(f"{name} takes no argument {key!r}{hint}")
 
 
 def _check_kind(name: str, value: Any, kind: type) -> None:

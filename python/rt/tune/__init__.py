@@ -1,6 +1,7 @@
 """rt.tune: hyperparameter search under the names of Ray Tune."""
 
 import sys
+from types import ModuleType
 
 from rt._api import (
     TrialContext,
@@ -16,6 +17,11 @@ from rt._errors import TrialError, TuneError
 from rt._paths import alias, announce_missing
 from rt._resources import PlacementGroupFactory
 from rt._space import (
+    Categorical,
+    Domain,
+    Float,
+    Integer,
+    SampleFrom,
     choice,
     grid_search,
     lograndint,
@@ -39,7 +45,7 @@ from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
 from rt.tune._trial_base import AnyTrial as Trial
 from rt.tune._tuner import Tuner, run, run_experiments
-from rt.tune._wrap import register_trainable, with_parameters, with_resources
+from rt.tune._wrap import lookup, register_trainable, with_parameters, with_resources
 from rt.tune.callback import Callback
 from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter
 from rt.tune.schedulers import create_scheduler
@@ -118,33 +124,57 @@ _PRIMITIVES = [
     "choice", "grid_search", "lograndint", "loguniform", "qlograndint", "qloguniform", "qrandint",
     "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
 ]  # fmt: skip
+_DOMAINS = ["Categorical", "Domain", "Float", "Function", "Integer"]
 _SEARCHERS = [
     "BasicVariantGenerator", "ConcurrencyLimiter", "Repeater", "Searcher", "create_searcher",
 ]  # fmt: skip
 _SCHEDULERS = ["ASHAScheduler", "AsyncHyperBandScheduler"]
+_IN_TRIAL = ["Checkpoint", "get_checkpoint", "report"]
+_SESSION = [
+    "checkpoint_dir", "get_trial_dir", "get_trial_id", "get_trial_name", "get_trial_resources",
+    "report",
+]  # fmt: skip
+_kinds = ModuleType("kinds")  # Names of modules that `tune` itself does not have.
+for _kind in (Domain, Float, Integer, Categorical):
+    setattr(_kinds, _kind.__name__, _kind)
+vars(_kinds).update(Function=SampleFrom, get_trainable_cls=lookup)
 
 alias(
-    [sys.modules[__name__], search, schedulers, stopper],
+    [sys.modules[__name__], search, schedulers, stopper, logger, _kinds],
     {
         "rt.tune.analysis": ["ExperimentAnalysis"],
         "rt.tune.analysis.experiment_analysis": ["ExperimentAnalysis"],
         "rt.tune.execution": [],
         "rt.tune.execution.placement_groups": ["PlacementGroupFactory"],
         "rt.tune.experiment": ["Experiment", "Trial"],
+        "rt.tune.experiment.experiment": ["Experiment"],
         "rt.tune.experiment.trial": ["Trial"],
-        "rt.tune.registry": ["register_trainable"],
+        "rt.tune.impl": [],
+        "rt.tune.impl.config": ["CheckpointConfig", "FailureConfig", "RunConfig"],
+        "rt.tune.logger.csv": ["CSVLoggerCallback"],
+        "rt.tune.logger.json": ["JsonLoggerCallback"],
+        "rt.tune.logger.logger": ["LoggerCallback", "pretty_print"],
+        "rt.tune.logger.tensorboardx": ["TBXLoggerCallback"],
+        "rt.tune.registry": ["get_trainable_cls", "register_trainable"],
         "rt.tune.result_grid": ["ResultGrid"],
-        "rt.tune.sample": _PRIMITIVES,
+        "rt.tune.sample": [*_PRIMITIVES, *_DOMAINS],
         "rt.tune.context": ["TuneContext", "get_context"],
         "rt.tune.schedulers.async_hyperband": _SCHEDULERS,
         "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
         "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.search.concurrency_limiter": ["ConcurrencyLimiter"],
         "rt.tune.search.repeater": ["Repeater"],
-        "rt.tune.search.sample": _PRIMITIVES,
-        "rt.tune.search.searcher": ["Searcher"],
+        "rt.tune.search.sample": [*_PRIMITIVES, *_DOMAINS],
+        "rt.tune.search.searcher": ["ConcurrencyLimiter", "Searcher"],
         "rt.tune.search.variant_generator": ["grid_search"],
         "rt.tune.search.search_algorithm": ["SearchAlgorithm"],
+        "rt.tune.stopper.experiment_plateau": ["ExperimentPlateauStopper"],
+        "rt.tune.stopper.function_stopper": ["FunctionStopper"],
+        "rt.tune.stopper.maximum_iteration": ["MaximumIterationStopper"],
+        "rt.tune.stopper.noop": ["NoopStopper"],
+        "rt.tune.stopper.stopper": ["CombinedStopper", "Stopper"],
+        "rt.tune.stopper.timeout": ["TimeoutStopper"],
+        "rt.tune.stopper.trial_plateau": ["TrialPlateauStopper"],
         "rt.tune.suggest": _SEARCHERS,
         "rt.tune.suggest.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.suggest.repeater": ["Repeater"],
@@ -152,11 +182,13 @@ alias(
         "rt.tune.syncer": ["SyncConfig"],
         "rt.tune.trial": ["Trial"],
         "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
+        "rt.tune.trainable.session": _SESSION,
         "rt.tune.trainable.trainable": ["Trainable"],
-        "rt.tune.trainable.util": ["with_parameters"],
+        "rt.tune.trainable.trainable_fn_utils": _IN_TRIAL,
+        "rt.tune.trainable.util": ["with_parameters", "with_resources"],
         "rt.tune.tune": ["run", "run_experiments"],
-        "rt.tune.tune_config": ["TuneConfig"],
-        "rt.tune.tuner": ["Tuner"],
+        "rt.tune.tune_config": ["ResumeConfig", "TuneConfig"],
+        "rt.tune.tuner": ["ResultGrid", "RunConfig", "Trainable", "TuneConfig", "Tuner"],
     },
 )
 announce_missing(*(each for name, each in sys.modules.items() if name.startswith("rt.tune")))

@@ -7,18 +7,21 @@ from typing import Any, Optional, Union
 
 from rt._checkpoint import Checkpoint
 from rt._json import flatten
+from rt._paths import Explained
 from rt.tune._restore import find_trials
 from rt.tune._results import Result
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, as_dataframe
 
 
-class ExperimentAnalysis:
+class ExperimentAnalysis(Explained):
     """The trials of one search, and the choice of the best among them.
 
     Methods that take a metric raise ValueError when no trial reported it. Without a mode they use
     the experiment's mode, or else the largest value.
     """
+
+    _ray_name = "rt.tune.ExperimentAnalysis"
 
     def __init__(
         self,

@@ -14,11 +14,11 @@ from typing import Any, Optional
 from rt._computed import computed, grids
 from rt._config import RunConfig
 from rt._encode import constants, encode_space, has_variables
-from rt._json import clean, unboxed
+from rt._json import clean, is_finite, is_number, shown, unboxed
 from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
-from rt._slips import Place, suggests_arguments
+from rt._slips import Place, number, suggests_arguments, whole
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._wrap import lookup, resources_of
@@ -52,6 +52,12 @@ class TuneConfig:
     def __post_init__(self) -> None:
         if self.mode not in (None, "min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', not {self.mode!r}")
+        if not isinstance(self.time_budget_s, (datetime.timedelta, type(None))):
+            number("time_budget_s", self.time_budget_s, "seconds or a datetime.timedelta")
+            if self.time_budget_s <= 0:
+                raise ValueError(f"time_budget_s must be above 0, not {self.time_budget_s!r}")
+        if self.max_concurrent_trials is not None:
+            whole("max_concurrent_trials", self.max_concurrent_trials)
 
 
 @dataclass
@@ -99,6 +105,18 @@ def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
     return metric, mode
 
 
+def check_mode(tune: TuneConfig) -> None:
+    """Raises ValueError, as Ray does, when trials are to be compared and nothing says how."""
+    metric, mode = metric_and_mode(tune)
+    for part in (as_scheduler(tune.scheduler), as_search(tune.search_alg)):
+        if metric and not mode and part.needs_metric:
+            name = next(iter(part.to_spec()))
+            raise ValueError(
+                f"{name} compares trials by {metric!r}, and no mode says whether less or more is "
+                "better; give mode='min' or mode='max' as well"
+            )
+
+
 def is_strict() -> bool:
     """Whether a row without the metric makes its trial fail, as in Ray."""
     names = ("RT_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING")
@@ -117,8 +135,9 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
         if bound is True:  # For a metric that is true or false.
             bound = inner = 1
-        if isinstance(inner, bool) or not isinstance(inner, (int, float)) or inner != inner:
-            raise ValueError(f"stop: the threshold of {key!r} must be a number, not {value!r}")
+        too_large = isinstance(inner, int) and not is_finite(inner)
+        if not is_number(inner) or inner != inner or too_large:
+            raise ValueError(f"stop: the threshold of {key!r} must be a number, not {shown(value)}")
         if isinstance(bound, dict) and next(iter(bound)) not in ("<=", ">="):
             raise ValueError(f"stop: the comparison of {key!r} must be '<=' or '>='")
         rules[str(key)] = clean(bound)
@@ -227,7 +246,7 @@ def _max_concurrent(tune: TuneConfig, search: Any) -> int:
 
 
 def _check_counts(tune: TuneConfig) -> None:
-    if not isinstance(tune.num_samples, int) or tune.num_samples == 0 or tune.num_samples < -1:
+    if whole("num_samples", tune.num_samples) == 0 or tune.num_samples < -1:
         raise ValueError(f"num_samples must be -1 or at least 1, not {tune.num_samples!r}")
     if (tune.max_concurrent_trials or 0) < 0:
         raise ValueError("max_concurrent_trials must be 0 (no limit) or more")

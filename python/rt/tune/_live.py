@@ -6,17 +6,20 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
+from rt._paths import Explained
 from rt.tune._trial_base import AnyTrial, MetricSummary, evaluated, tag_of
 
 PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"
 TERMINATED, ERROR = "TERMINATED", "ERROR"
 
 
-class LiveTrial:
+class LiveTrial(Explained):
     """A trial while the search runs, with Ray's names.
 
     `space`: of the search, in the form of the head.
     """
+
+    _ray_name = "rt.tune.Trial"
 
     def __init__(
         self,
@@ -98,8 +101,10 @@ class LiveTrial:
 AnyTrial.register(LiveTrial)  # A callback's trial is a tune.Trial as well.
 
 
-class Controller:
+class Controller(Explained):
     """The `tune_controller` of schedulers."""
+
+    _ray_name = "rt.tune.execution.tune_controller.TuneController"
 
     def __init__(self, search_alg: Any, scheduler: Any) -> None:
         self.search_alg = self.searcher = search_alg

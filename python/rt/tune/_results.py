@@ -9,13 +9,17 @@ from typing import Any, Optional
 from rt._checkpoint import Checkpoint
 from rt._errors import TrialError
 from rt._json import flatten
+from rt._paths import Explained
 from rt.tune._files import FileTrial
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet, as_dataframe
 
 
-class Result:
+class Result(Explained):
     """One trial's outcome."""
+
+    _ray_name = "rt.train.Result"
+    filesystem = None  # Results are local files.
 
     def __init__(self, trial: AnyTrial) -> None:
         self._trial = trial

@@ -19,13 +19,22 @@ from rt._errors import RtError, hide_own_frames
 from rt._pack import import_path
 from rt._resources import threads_of
 from rt._seeds import draw_seed
-from rt._slips import Place, check_size, check_space, errors_at, notes_of, refusal
+from rt._slips import (
+    Place,
+    check_size,
+    check_space,
+    errors_at,
+    notes_of,
+    notes_of_points,
+    refusal,
+)
 from rt._values import ValueTable
 from rt.tune._advice import Advice, Advisors
 from rt.tune._experiment import (
     Request,
     advice_of,
     build_spec,
+    check_mode,
     is_strict,
     metric_and_mode,
     pack,
@@ -35,7 +44,8 @@ from rt.tune._files import remove_running, write_running, write_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
-from rt.tune._wrap import lookup
+from rt.tune._wrap import check_arguments, lookup
+from rt.tune.search import BasicVariantGenerator, HeadSearch, as_search
 
 KEPT_STATE = ".rt-state"  # The state that an embedded cluster saves for an unfinished search.
 
@@ -122,6 +132,7 @@ def _prepare(request: Request) -> _Prepared:
     hide_own_frames()
     request.trainable = lookup(request.trainable)
     with errors_at(request.place):
+        check_arguments(request.trainable)
         spec, table, dated = build_spec(request)
     advice = advice_of(request, spec)
     tell_properties(request, advice, spec)
@@ -140,6 +151,7 @@ def run_search(request: Request) -> TrialSet:
     """Runs the search to its end. Raises ValueError for bad input and impossible requests."""
     hide_own_frames()
     refused = _refusal_of(None, check_space, request.space, request.place)
+    refused = refused or _refusal_of(request.place, check_mode, request.tune)
     if refused is not None and _driver.is_embedded():
         raise refused
     try:
@@ -150,14 +162,17 @@ def run_search(request: Request) -> TrialSet:
         raise refused from None
     if request.is_search and request.run.verbose != 0 and refused is None:
         _say_notes(notes_of(request.space))
+        search = as_search(request.tune.search_alg)
+        if isinstance(search, (BasicVariantGenerator, HeadSearch)):
+            _say_notes(notes_of_points(request.space, search.points))
     driver, spec, manifest = _driver.get(), ready.spec, ready.manifest
     spec["inputs"] = [{"manifest": manifest, "env": "RT_TRAINABLE"}]
     spec["env"] = dict(_runtime.env_vars)
     # As in Ray: otherwise each of several concurrent trials would start a thread per core.
-    threads = os.environ.get("OMP_NUM_THREADS")
+    own = getattr(request.trainable, "omp_threads", None)
+    threads = os.environ.get("OMP_NUM_THREADS", own and str(own))
     if threads is None and ready.advice.resources_of is None:  # Else the head knows.
-        own = getattr(request.trainable, "omp_threads", None)
-        threads = str(own or threads_of(spec["resources"]))
+        threads = str(threads_of(spec["resources"]))
     if threads:
         spec["env"].setdefault("OMP_NUM_THREADS", threads)
     for name in ("RT_WARM_START", *BARRIER_VARIABLES):

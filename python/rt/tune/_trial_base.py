@@ -12,6 +12,7 @@ from rt._checkpoint import Checkpoint
 from rt._encode import constants
 from rt._errors import TrialError
 from rt._json import flatten
+from rt._paths import Explained
 from rt._values import Path
 
 _STATES = {
@@ -23,8 +24,10 @@ _STATES = {
 }
 
 
-class AnyTrial(ABC):
+class AnyTrial(Explained, ABC):
     """One trial: its configuration, its rows and its checkpoints."""
+
+    _ray_name = "rt.tune.Trial"
 
     trial_id: str
     trial_name: str

@@ -49,8 +49,8 @@ class Tuner:
         if run_config is None:
             run_config = getattr(trainable, "run_config", None)  # A trainer's.
         runs = lookup(trainable)
-        if hasattr(runs, "check_space"):
-            runs.check_space(param_space)
+        if hasattr(runs, "take_space"):  # A trainer's.
+            param_space = runs.take_space(param_space)
         self._request = Request(
             trainable=runs,
             space=param_space,

@@ -42,6 +42,28 @@ def _check(trainable: Any) -> None:
         raise ValueError(f"a trainable is a function or a subclass of Trainable, not {kind}")
 
 
+def check_arguments(trainable: Any) -> None:
+    """Raises ValueError for a function that needs more arguments than a trial passes."""
+    if inspect.isclass(trainable):
+        return
+    try:
+        parameters = inspect.signature(trainable).parameters.values()
+    except (TypeError, ValueError):
+        return
+    needed = [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    more = [name for name in needed[1:] if name not in ("reporter", "checkpoint_dir")]
+    if more:
+        given = ", ".join(f"{name}=..." for name in more)
+        raise ValueError(
+            f"a trainable is a function of one argument, the configuration; this one takes "
+            f"{', '.join(needed)}: pass the others by tune.with_parameters(trainable, {given})"
+        )
+
+
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     """The trainable with objects of any size passed as keyword arguments (a class: to setup).
 

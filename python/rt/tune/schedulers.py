@@ -7,7 +7,7 @@ from typing import Any, Optional, Union
 
 from rt import _algorithms
 from rt._missing import explain
-from rt._slips import refuse_class
+from rt._slips import number, refuse_class, suggests_arguments
 
 
 class TrialScheduler:
@@ -89,6 +89,7 @@ class FIFOScheduler(TrialScheduler):
     """Runs every trial to its own end. Subclasses run in the driver."""
 
 
+@suggests_arguments
 class AsyncHyperBandScheduler(TrialScheduler):
     """Asynchronous successive halving (Li et al. 2020), the stopping variant, as in Ray.
 
@@ -112,6 +113,13 @@ class AsyncHyperBandScheduler(TrialScheduler):
     ) -> None:
         if mode not in (None, "min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        for name, value in (
+            ("max_t", max_t),
+            ("grace_period", grace_period),
+            ("reduction_factor", reduction_factor),
+            ("brackets", brackets),
+        ):
+            number(name, value)
         if max_t <= 0:
             raise ValueError("max_t must be above 0")
         if grace_period <= 0:

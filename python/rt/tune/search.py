@@ -18,6 +18,7 @@ from rt._json import flatten
 from rt._missing import explain
 from rt._seeds import as_seed
 from rt._slips import refuse_class
+from rt._space import grid_search
 
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
 
@@ -27,6 +28,7 @@ class SearchAlgorithm:
 
     max_concurrent: int = 0  # 0: no limit.
     seed: Optional[int] = None
+    needs_metric = False  # The head compares trials by a metric for it.
 
     def to_spec(self) -> dict[str, Any]:
         """The `search` of an experiment's specification."""
@@ -123,6 +125,21 @@ class Searcher(SearchAlgorithm, ABC):
     ) -> None:
         """Adds a result from another source. Raises ValueError unless overridden."""
         raise ValueError(f"{type(self).__name__} takes no results from elsewhere")
+
+    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
+        """Adds the best value of `metric` of each ended trial of an earlier search."""
+        trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
+        for trial in trials if isinstance(trials, (list, tuple)) else [trials]:
+            values = [flatten(row).get(metric) for row in trial.rows]
+            kept = [each for each in values if isinstance(each, (int, float))]
+            if trial.status == "ERROR":
+                self.add_evaluated_point(trial.evaluated_params, math.nan, error=True)
+            elif kept and trial.is_finished():
+                self.add_evaluated_point(
+                    trial.evaluated_params,
+                    min(kept) if self.mode == "min" else max(kept),
+                    intermediate_values=kept,
+                )
 
     def set_max_concurrency(self, max_concurrent: int) -> bool:
         """Whether the searcher limits concurrent trials itself."""
@@ -329,6 +346,7 @@ class HeadSearch(SearchAlgorithm):
         _algorithms.check(table, options)
         self.max_concurrent = int(max_concurrent)
         self.seed = as_seed(random_state)
+        self.needs_metric = bool(table["needs_metric"])
         self._spec = {str(table["name"]): options}
 
     def to_spec(self) -> dict[str, Any]:
@@ -406,4 +424,5 @@ __all__ = [
     "Searcher",
     "TPESearch",
     "create_searcher",
+    "grid_search",
 ]

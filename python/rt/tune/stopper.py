@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
-from rt._slips import refuse_class
+from rt._slips import number, refuse_class, whole
 
 
 def _spread(values: Iterable[float]) -> float:
@@ -76,8 +76,7 @@ class MaximumIterationStopper(Stopper):
     """Ends every trial after max_iter results."""
 
     def __init__(self, max_iter: int) -> None:
-        if max_iter < 1:
-            raise ValueError("max_iter must be at least 1")
+        whole("max_iter", max_iter, 1)
         self.max_iter = int(max_iter)
         self._results: dict[str, int] = defaultdict(int)
 
@@ -95,8 +94,10 @@ class TimeoutStopper(Stopper):
     """Ends the search after `timeout` (seconds or a timedelta) from its first trial on."""
 
     def __init__(self, timeout: Union[float, datetime.timedelta]) -> None:
-        is_delta = isinstance(timeout, datetime.timedelta)
-        self.timeout_s = timeout.total_seconds() if is_delta else float(timeout)  # type: ignore
+        if isinstance(timeout, datetime.timedelta):
+            self.timeout_s = timeout.total_seconds()
+        else:
+            self.timeout_s = float(number("timeout", timeout, "seconds or a datetime.timedelta"))
         if self.timeout_s <= 0:
             raise ValueError("timeout must be above 0")
         self._started: Optional[float] = None

@@ -38,10 +38,11 @@ class TorchTrainer(DataParallelTrainer):
     """Runs a training function on several ranks, each with torch.distributed ready to use."""
 
     _name = "TorchTrainer"
+    _more_arguments = ("torch_config",)
 
     def __init__(
         self,
-        train_loop_per_worker: Callable[..., Any],
+        train_loop_per_worker: Optional[Callable[..., Any]] = None,
         *,
         torch_config: Optional[TorchConfig] = None,
         **arguments: Any,
