@@ -277,6 +277,9 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
       .head_address_elsewhere = WithPeers(options, head.reached.advertise),
       .make_token = [&head](uint64_t machine, const std::string& name) {
         return MakeWorkerToken(head, machine, name);
+      },
+      .daemon_ended = [&head](const std::string& name) {
+        head.loop->Post(input::DaemonEnded{name}, {});
       }};
   RT_ASSIGN_OR_RETURN(head.provider,
                       config.provider->Start(config.scaling.pools, std::move(context)));

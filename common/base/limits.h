@@ -159,6 +159,9 @@ inline constexpr Millis kSuspectAfter = 1'000;
 inline constexpr Millis kLostAfter = 1'800;
 // A node whose connection closed and which did not come back.
 inline constexpr Millis kLostAfterDisconnect = 1'000;
+// The same when the head's own provider starts the daemon again: the machine is there, and a busy
+// one may need seconds for that.
+inline constexpr Millis kDaemonRestart = 5'000;
 // When so many nodes, and more than this share of those that should be here, are silent at once, it
 // is rather the network or the head itself: nobody is called lost then, for so long at the most.
 inline constexpr size_t kVanishedNodesMin = 3;

@@ -32,6 +32,7 @@ constexpr auto kShortLife = milliseconds(2'000);
 constexpr int kShortLivesAtOnce = 5;
 constexpr milliseconds kBackOffFirst{100};
 constexpr milliseconds kBackOffMax{10'000};
+constexpr milliseconds kAtOnce{1'000};
 constexpr auto kTerminateMax = milliseconds(10'000);
 constexpr auto kPollMax = milliseconds(1'000);
 constexpr Bytes kMachineFileMax = 1 << 16;
@@ -401,6 +402,9 @@ class LocalProviderImpl final : public LocalProvider {
     kept.up = false;
     kept.short_lives = Clock::now() - kept.started < kShortLife ? kept.short_lives + 1 : 0;
     BackOff(kept);
+    const bool is_at_once = !kept.ending && kept.start_at - Clock::now() < kAtOnce;
+    if (is_at_once && options_.context.daemon_ended)
+      options_.context.daemon_ended(kept.worker.name);
   }
 
   void WaitForChange(std::unique_lock<std::mutex>& lock) {

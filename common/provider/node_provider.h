@@ -74,6 +74,9 @@ struct ProviderContext {
   // The text of a new join token for the machine (0: for a node that nobody asked for). May block.
   // An error when the machine is to be removed, or is none of this cluster.
   std::function<absl::StatusOr<std::string>(uint64_t machine, const std::string& name)> make_token;
+  // Called when the worker daemon of a node has ended and is started again at once. Does not block;
+  // may be null.
+  std::function<void(const std::string& name)> daemon_ended;
 };
 
 // The configuration of a provider, read and checked before anything starts.

@@ -27,6 +27,7 @@ struct Draft {
 // nodes.cc
 absl::Status OnSync(Draft& draft, const input::Sync& sync);
 void OnDisconnected(Draft& draft, const input::Disconnected& input);
+void OnDaemonEnded(Draft& draft, const input::DaemonEnded& input);
 absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input);
 absl::Status OnForgetNode(Draft& draft, const input::ForgetNode& input);
 absl::Status OnDrainNode(Draft& draft, const input::DrainNode& input);

@@ -73,6 +73,11 @@ struct Disconnected {
   uint64_t incarnation = 0;
   uint64_t sync_seq = 0;  // 0: that of all its calls.
 };
+// The provider saw the daemon of a node on the head's own machine end, and starts it again at once.
+// What ran there still runs. Of the same order as Disconnected: either may come first.
+struct DaemonEnded {
+  std::string node;  // Its name.
+};
 // A person wants the node empty: it stays so until UndrainNode.
 struct DrainNode {
   NodeId node;
@@ -284,7 +289,8 @@ struct Tick {};
 
 using Input = std::variant<
     input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken, input::Sync,
-    input::Disconnected, input::RemoveNode, input::DrainNode, input::UndrainNode, input::ForgetNode,
+    input::Disconnected, input::DaemonEnded, input::RemoveNode, input::DrainNode,
+    input::UndrainNode, input::ForgetNode,
     input::Report, input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs,
     input::SubmitJob, input::StopJob, input::CreateExperiment, input::StopExperiment,
     input::StopTrial, input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,

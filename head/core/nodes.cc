@@ -209,6 +209,7 @@ absl::Status OnSync(Draft& draft, const input::Sync& sync) {
   soft.incarnation = sync.incarnation;
   soft.sync_seq = sync.sync_seq;
   soft.last_seen_at = draft.now;
+  soft.restarts_by = 0;
   soft.zombies = false;
   soft.fault = sync.fault;
   soft.exits.clear();
@@ -234,8 +235,17 @@ void OnDisconnected(Draft& draft, const input::Disconnected& input) {
   if (has_newer) return;
   found->second.connected = false;
   if (IsAway(draft.state(), input.node)) return;
-  Millis at = draft.now + limits::kLostAfterDisconnect;
+  Millis at = std::max(draft.now + limits::kLostAfterDisconnect, found->second.restarts_by);
   if (at < found->second.lost_at) SetDeadline(draft.soft(), input.node, at);
+}
+
+void OnDaemonEnded(Draft& draft, const input::DaemonEnded& input) {
+  for (auto& [id, soft] : draft.soft().nodes) {
+    const Node& node = draft.state().nodes.at(id);
+    if (node.name != input.node || !node.counts() || node.away_until != 0) continue;
+    soft.restarts_by = draft.now + limits::kDaemonRestart;
+    if (soft.lost_at < soft.restarts_by) SetDeadline(draft.soft(), id, soft.restarts_by);
+  }
 }
 
 absl::Status OnRemoveNode(Draft& draft, const input::RemoveNode& input) {

@@ -280,6 +280,7 @@ struct SoftNode {
   uint64_t sync_seq = 0;
   Millis last_seen_at = 0;
   Millis lost_at = 0;       // When it becomes LOST if nothing is heard.
+  Millis restarts_by = 0;   // Its daemon ended and is started again until then; 0: neither.
   bool zombies = false;     // It still runs an attempt that it should not: no new work.
   std::string fault;        // Why it cannot take work, as its daemon says; empty: it can.
   std::map<Fence, Observed> exits;  // Those whose last rows are not accepted yet.

@@ -27,6 +27,10 @@ absl::Status Dispatch(Draft& d, const Input& input) {
             OnDisconnected(d, m);
             return absl::OkStatus();
           },
+          [&](const input::DaemonEnded& m) {
+            OnDaemonEnded(d, m);
+            return absl::OkStatus();
+          },
           [&](const input::RemoveNode& m) { return OnRemoveNode(d, m); },
           [&](const input::DrainNode& m) { return OnDrainNode(d, m); },
           [&](const input::UndrainNode& m) { return OnUndrainNode(d, m); },

@@ -168,6 +168,7 @@ class Course {
       case 12:
         return input::SinksFlushed{core_.world.state.seq};
       case 13:
+        if (bytes_.Chance()) return input::DaemonEnded{bytes_.Chance() ? "n1" : "n2"};
         return input::Disconnected{AnyNode(), 1 + bytes_.Below(2)};
       case 14:
         switch (bytes_.Below(8)) {

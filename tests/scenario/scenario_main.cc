@@ -18,6 +18,7 @@
 //   stall MILLIS                     the head stands still
 //   silence NAME | hear NAME | disconnect NAME | forget NAME FENCE
 //   away NAME MILLIS                 its daemon is stopped, and announces to be back by then
+//   daemon_ended NAME                the provider saw it end, and starts it again
 //   daemon NAME                      its next Sync is that of a new daemon
 //   crash                            the log, replayed into an empty core, must give the same one
 //   attach EXPERIMENT NAME | asked EXPERIMENT        a driver; what it is asked
@@ -361,7 +362,8 @@ void Story::Why(std::istream& words) {
 
 bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb != "sync" && verb != "silence" && verb != "hear" && verb != "disconnect" &&
-      verb != "desired" && verb != "daemon" && verb != "away" && verb != "state") {
+      verb != "desired" && verb != "daemon" && verb != "daemon_ended" && verb != "away" &&
+      verb != "state") {
     return false;
   }
   NodeSide& node = nodes_[Next<std::string>(words)];
@@ -381,7 +383,10 @@ bool Story::OnNode(const std::string& verb, std::istream& words) {
   if (verb == "sync") Sync(node);
   if (verb == "silence") node.silent = true;
   if (verb == "hear") node.silent = false;
-  if (verb == "disconnect") Give(input::Disconnected{node.id, 1});
+  if (verb == "disconnect")
+    Give(input::Disconnected{node.id, 1 + node.inventory.incarnation});
+  if (verb == "daemon_ended")
+    Give(input::DaemonEnded{core_.world.state.nodes.at(node.id).name});
   if (verb == "desired") out_.push_back(Print(DesiredFor(core_.world, node.id)));
   return true;
 }

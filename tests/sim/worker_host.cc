@@ -89,6 +89,9 @@ void WorkerHost::StopInOrder() {
 
 void WorkerHost::EndDaemon(Millis back_within) {
   daemon_up_ = false;
+  // The head's provider may see it as well, before its connection closes or after that.
+  if (node_.value != 0 && daemon_life_ % 4 == 3)
+    sim_.At(15, [this] { head_.Post(input::DaemonEnded{name_}, {}); });
   sim_.At(sim_.Between(1, 30), [this, node = node_, life = daemon_life_] {
     head_.Post(input::Disconnected{node, node.value * 1'000'000 + life}, {});
   });
