@@ -12,10 +12,17 @@ namespace {
 using Names = std::set<std::string_view>;
 
 // Keys that a cluster on one machine uses. The start commands have a warning of their own.
-const Names kUsed = {
-    "cluster_name", "max_workers", "min_workers", "provider", "head_node_type",
-    "available_node_types", "checkpoint_store", "journal", "autoscaling",
-    "head_start_ray_commands", "worker_start_ray_commands"};
+const Names kUsed = {"cluster_name",
+                     "max_workers",
+                     "min_workers",
+                     "provider",
+                     "head_node_type",
+                     "available_node_types",
+                     "checkpoint_store",
+                     "journal",
+                     "autoscaling",
+                     "head_start_ray_commands",
+                     "worker_start_ray_commands"};
 const Names kUsedByDemand = {"idle_timeout_minutes", "upscaling_speed"};
 const Names kUsedOfType = {"resources", "min_workers", "max_workers"};
 
@@ -50,12 +57,9 @@ std::vector<std::string> UnusedKeysOfLocal(const Json& cluster, const UnusedKeys
   if (types == nullptr || !types->is_object()) return keys;
   for (const auto& [name, type] : types->object()) {
     const std::string path = Below("available_node_types", name);
-    if (name == options.worker_type)
-      AddUnused(type, path, of_type, keys);
-    else if (name != cluster.GetString("head_node_type"))
-      keys.push_back(path);
-    else
-      AddUnused(type, path, {"min_workers", "max_workers"}, keys);
+    if (name == options.worker_type) AddUnused(type, path, of_type, keys);
+    else if (name != cluster.GetString("head_node_type")) keys.push_back(path);
+    else AddUnused(type, path, {"min_workers", "max_workers"}, keys);
   }
   return keys;
 }

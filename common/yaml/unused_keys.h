@@ -14,8 +14,8 @@ struct UnusedKeysOptions {
   bool workers_by_demand = true;  // Workers come and go, so that idle timeouts have a meaning.
 };
 
-// The paths of such keys ("auth", "available_node_types/gpu/labels"), in the order of the file. A key
-// that sets nothing (null, false, empty) is left out.
+// The paths of such keys ("auth", "available_node_types/gpu/labels"), in the order of the file. A
+// key that sets nothing (null, false, empty) is left out.
 std::vector<std::string> UnusedKeysOfLocal(const Json& cluster, const UnusedKeysOptions& options);
 // The warning about them; empty when there are none.
 std::string UnusedKeysWarning(const std::vector<std::string>& keys);

@@ -89,7 +89,9 @@ GAPS = [
             "read_videos read_datasource read_parquet_bulk read_delta_sharing_tables read_kafka "
             "read_mcap read_unity_catalog from_huggingface from_torch from_tf from_spark from_dask "
             "from_modin from_mars from_daft from_blocks from_arrow_refs from_numpy_refs "
-            "from_pandas_refs range_tensor"
+            "from_pandas_refs range_tensor read_lerobot read_orc read_zarr Catalog "
+            "CatalogAccessMode DatabricksUnityCatalog ClickHouseTableSettings KafkaAuthConfig "
+            "ReaderFormat ResolvedSource ReadTask"
         },
     ),
     Gap(
@@ -99,7 +101,8 @@ GAPS = [
             "data": "DataContext DatasetContext ActorPoolStrategy TaskPoolStrategy Datasource "
             "ExecutionOptions ExecutionResources Datasink Preprocessor preprocessors aggregate "
             "datasource llm grouped_data expressions FileShuffleConfig RandomSeedConfig "
-            "set_progress_bars"
+            "set_progress_bars DatasetIterator DatasetSummary MixStoppingCondition NodeIdStr "
+            "BlockBasedFileDatasink RowBasedFileDatasink SinkMode SaveMode list_stats_summaries"
         },
     ),
     Gap(
@@ -109,7 +112,10 @@ GAPS = [
         {
             "": "remote get put wait kill cancel get_actor method nodes timeline ObjectRef actor "
             "get_runtime_context get_gpu_ids util exceptions cluster_utils dag workflow "
-            "runtime_env runtime_context experimental"
+            "runtime_env runtime_context experimental client ClientBuilder java_actor_class "
+            "java_function cpp_function Language SCRIPT_MODE WORKER_MODE LoggingConfig internal "
+            "widgets ActorClassID ActorID NodeID JobID WorkerID FunctionID ObjectID TaskID "
+            "UniqueID PlacementGroupID ObjectRefGenerator DynamicObjectRefGenerator"
         },
     ),
     Gap(

@@ -65,7 +65,10 @@ def init(
     global _initialized
     unknown = [key for key in others if key not in _IGNORED and not key.startswith("_")]
     if unknown:
-        raise TypeError(f"init() got an unexpected keyword argument {unknown[0]!r}")
+        from rt._slips import unknown_argument  # Not while the package is imported: it is large.
+
+        known = ("address", "num_cpus", "num_gpus", "resources", "runtime_env", *_IGNORED)
+        raise unknown_argument("init", unknown[0], known)
     if _initialized and not ignore_reinit_error:
         raise RuntimeError("init() was called twice; pass ignore_reinit_error=True to allow it")
     if address not in (None, "", "auto", "local"):

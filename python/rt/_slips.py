@@ -100,11 +100,30 @@ def suggests_arguments(cls: _Class) -> _Class:
     return cls
 
 
-def unknown_argument(callee: str, name: str, known: Iterable[str]) -> TypeError:
-    """The error for a keyword argument that `callee` does not take."""
+def unknown_argument(
+    callee: str,
+    name: str,
+    known: Iterable[str],
+    parts: Optional[dict[str, type]] = None,
+    renamed: Optional[dict[str, str]] = None,
+) -> TypeError:
+    """The error for a keyword argument that `callee` does not take.
+
+    parts: arguments that are dataclasses, one of which may have a field of that name. renamed: what
+    to write for names that users of other interfaces know.
+    """
+    holders = {argument: cls for argument, cls in (parts or {}).items() if name in _fields(cls)}
     near = nearest(name, known)
     hint = f"; did you mean {near!r}?" if near else ""
+    for argument, cls in holders.items():
+        hint = f"; write {argument}={cls.__name__}({name}=...)"
+    if renamed and name in renamed:
+        hint = f"; write {renamed[name]}"
     return TypeError(f"{callee}() got an unexpected keyword argument {name!r}{hint}")
+
+
+def _fields(cls: type) -> Iterable[str]:
+    return getattr(cls, "__dataclass_fields__", {})
 
 
 def whole(name: str, value: Any, least: Optional[int] = None) -> int:

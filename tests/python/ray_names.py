@@ -1,6 +1,29 @@
-"""The public names of ray.tune, ray.train and ray.air in Ray 2.60, by module."""
+"""The public names of ray, ray.data, ray.tune, ray.train and ray.air in Ray 2.60, by module."""
 
 NAMES = {
+    "": (
+        "ActorClassID ActorID ClientBuilder DynamicObjectRefGenerator FunctionID JobID Language "
+        "LoggingConfig NodeID ObjectID ObjectRef ObjectRefGenerator PlacementGroupID SCRIPT_MODE "
+        "TaskID UniqueID WORKER_MODE WorkerID actor autoscaler available_resources cancel client "
+        "cluster_resources cpp_function data get get_actor get_gpu_ids get_runtime_context init "
+        "internal is_initialized java_actor_class java_function kill method nodes put remote "
+        "shutdown timeline util wait widgets workflow"
+    ),
+    "data": (
+        "ActorPoolStrategy BlockBasedFileDatasink Catalog CatalogAccessMode "
+        "ClickHouseTableSettings DataContext DataIterator DatabricksUnityCatalog Dataset "
+        "DatasetContext DatasetIterator DatasetSummary Datasink Datasource ExecutionOptions "
+        "ExecutionResources FileShuffleConfig KafkaAuthConfig MixStoppingCondition NodeIdStr "
+        "Preprocessor RandomSeedConfig ReadTask ReaderFormat ResolvedSource RowBasedFileDatasink "
+        "SaveMode Schema SinkMode TaskPoolStrategy from_arrow from_arrow_refs from_blocks "
+        "from_daft from_dask from_huggingface from_items from_mars from_modin from_numpy "
+        "from_numpy_refs from_pandas from_pandas_refs from_spark from_tf from_torch "
+        "list_stats_summaries range range_tensor read_audio read_avro read_binary_files "
+        "read_clickhouse read_csv read_datasource read_delta read_delta_sharing_tables read_hudi "
+        "read_iceberg read_images read_json read_kafka read_lance read_lerobot read_mcap "
+        "read_mongo read_numpy read_orc read_parquet read_snowflake read_sql read_text "
+        "read_tfrecords read_unity_catalog read_videos read_webdataset read_zarr"
+    ),
     "tune": (
         "CLIReporter Callback Checkpoint CheckpointConfig Experiment ExperimentAnalysis "
         "FailureConfig JupyterNotebookReporter PlacementGroupFactory ProgressReporter Result "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import functools
+import re
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+import rt
 from fake_worker import FakeWorker
 from fake_world import World
 from rt import _session, train, tune
@@ -18,6 +20,7 @@ from rt.train import DataParallelTrainer, ScalingConfig
 from rt.tune._advice import Advice
 from rt.tune._experiment import Request, advice_of, build_spec
 from rt.tune.schedulers import ASHAScheduler
+from rt.tune.search import BasicVariantGenerator
 
 HUGE = 10**400
 
@@ -35,6 +38,12 @@ def loop(config: dict[str, Any]) -> None:
         (lambda: tune.FailureConfig(max_failure=2), "max_failure", "max_failures"),
         (lambda: tune.TuneConfig(num_sample=2), "num_sample", "num_samples"),
         (lambda: ASHAScheduler(graceperiod=2), "graceperiod", "grace_period"),
+        (lambda: rt.init(num_cpu=2), "num_cpu", "num_cpus"),
+        (lambda: tune.Tuner(print, parm_space={}), "parm_space", "param_space"),
+        (lambda: tune.run(print, num_sample=2), "num_sample", "num_samples"),
+        (lambda: BasicVariantGenerator(randomstate=1), "randomstate", "random_state"),
+        (lambda: tune.stopper.TrialPlateauStopper("acc", num_result=2), "num_result",
+         "num_results"),
         (lambda: DataParallelTrainer(loop, scaling_conf=1), "scaling_conf", "scaling_config"),
         (lambda: DataParallelTrainer(train_loop_per_workr=loop), "train_loop_per_workr",
          "train_loop_per_worker"),
@@ -44,6 +53,29 @@ def test_a_misspelt_argument_names_the_one_that_was_meant(
     call: Callable[[], Any], slip: str, meant: str
 ) -> None:
     with pytest.raises(TypeError, match=rf"argument '{slip}'; did you mean '{meant}'\?$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "written"),
+    [
+        (lambda: tune.Tuner(print, config={}), "param_space={...}"),
+        (lambda: tune.Tuner(print, num_samples=2), "tune_config=TuneConfig(num_samples=...)"),
+        (lambda: tune.Tuner(print, stop={}), "run_config=RunConfig(stop=...)"),
+        (lambda: tune.Tuner(print, resources_per_trial={}),
+         "Tuner(tune.with_resources(trainable, {...}))"),
+        (lambda: tune.run(print, param_space={}), "config={...}"),
+        (lambda: DataParallelTrainer(loop, config={}), "train_loop_config={...}"),
+        (lambda: DataParallelTrainer(loop, num_workers=2),
+         "scaling_config=ScalingConfig(num_workers=...)"),
+        (lambda: DataParallelTrainer(loop, storage_path="x"),
+         "run_config=RunConfig(storage_path=...)"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_belongs_elsewhere_says_where(
+    call: Callable[[], Any], written: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"; write {written}") + "$"):
         call()
 
 

@@ -198,7 +198,7 @@ def test_a_driver_goes_back_to_a_search_that_is_refused_today(
 
 
 def test_a_misspelt_argument_of_run_says_which_was_meant() -> None:
-    with pytest.raises(TypeError, match=r"did you mean num_samples\?"):
+    with pytest.raises(TypeError, match=r"did you mean 'num_samples'\?"):
         tune.run(print, num_sample=3)
 
 

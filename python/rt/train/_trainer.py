@@ -30,6 +30,7 @@ _LATER = {
     "validation_config": "validate in the training function",
     "backend_config": "TorchTrainer(torch_config=...) for PyTorch; else start it in the function",
 }
+_PARTS = {SCALING: ScalingConfig, "run_config": RunConfig}
 _ARGUMENTS = (
     "train_loop_per_worker", LOOP_CONFIG, SCALING, "run_config", "datasets",
     "resume_from_checkpoint",
@@ -216,7 +217,8 @@ def _refuse(trainer: DataParallelTrainer, others: dict[str, Any]) -> None:
     name = type(trainer).__name__
     for key, value in others.items():
         if key not in _LATER:
-            raise unknown_argument(name, key, (*_ARGUMENTS, *trainer._more_arguments))
+            known = (*_ARGUMENTS, *trainer._more_arguments)
+            raise unknown_argument(name, key, known, _PARTS, {"config": f"{LOOP_CONFIG}={{...}}"})
         if value is not None:
             raise ValueError(f"{name} has no {key} yet; {_LATER[key]}")
 

@@ -13,7 +13,7 @@ from rt._config import CheckpointConfig, FailureConfig, RunConfig
 from rt._errors import MetricError, TuneError
 from rt._json import shown
 from rt._resources import as_request
-from rt._slips import nearest, place_of_call, refuse_class
+from rt._slips import place_of_call, refuse_class, unknown_argument
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import Request, TuneConfig
 from rt.tune._experiments import Experiment, listed
@@ -32,6 +32,12 @@ from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
 from rt.tune._wrap import lookup
 
+_RENAMED = {
+    "config": "param_space={...}",
+    "space": "param_space={...}",
+    "resources_per_trial": "Tuner(tune.with_resources(trainable, {...}))",
+}
+
 
 class Tuner:
     """A search, which `fit()` runs."""
@@ -43,7 +49,12 @@ class Tuner:
         param_space: Optional[dict[str, Any]] = None,
         tune_config: Optional[TuneConfig] = None,
         run_config: Optional[RunConfig] = None,
+        **others: Any,
     ) -> None:
+        for name in others:
+            known = inspect.signature(Tuner).parameters
+            parts = {"tune_config": TuneConfig, "run_config": RunConfig}
+            raise unknown_argument("Tuner", name, known, parts, _RENAMED)
         _check_kind("tune_config", tune_config, TuneConfig)
         _check_kind("run_config", run_config, RunConfig)
         if run_config is None:
@@ -315,12 +326,17 @@ def _run_or_resume(request: Request, resume: Optional[Resume]) -> TrialSet:
     return run_search(request)
 
 
+_OLDER = {
+    "param_space": "config={...}",
+    "tune_config": "its settings as arguments of tune.run, or use tune.Tuner",
+    "run_config": "its settings as arguments of tune.run, or use tune.Tuner",
+}
+
+
 def _check_others(others: dict[str, Any]) -> None:
     for key, value in others.items():
         if key not in _IGNORED:
-            near = nearest(key, inspect.signature(run).parameters)
-            hint = f"; did you mean {near}?" if near else ""
-            raise TypeError(f"run() got an unexpected keyword argument {key!r}{hint}")
+            raise unknown_argument("run", key, inspect.signature(run).parameters, renamed=_OLDER)
         if key in ("loggers", "upload_dir") and value:
             warnings.warn(f"tune.run: {key} is ignored", stacklevel=3)
 

@@ -17,7 +17,7 @@ from rt._encode import json_config
 from rt._json import flatten
 from rt._missing import explain
 from rt._seeds import as_seed
-from rt._slips import refuse_class
+from rt._slips import refuse_class, suggests_arguments
 from rt._space import grid_search
 
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
@@ -35,6 +35,7 @@ class SearchAlgorithm:
         return {"basic": {}}
 
 
+@suggests_arguments
 class BasicVariantGenerator(SearchAlgorithm):
     """Grid values crossed with random draws.
 
@@ -182,6 +183,7 @@ class Searcher(SearchAlgorithm, ABC):
         self.restore(max(paths, key=os.path.getmtime))
 
 
+@suggests_arguments
 class ConcurrencyLimiter(Searcher):
     """At most max_concurrent trials of `searcher` at a time.
 
@@ -261,6 +263,7 @@ class ConcurrencyLimiter(Searcher):
         self._inner().on_unpause(trial_id)
 
 
+@suggests_arguments
 class Repeater(Searcher):
     """Tries each suggestion `repeat` times, and passes the mean to the searcher.
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Callable, Optional, Union
 
 from rt._json import flatten
-from rt._slips import number, refuse_class, whole
+from rt._slips import number, refuse_class, suggests_arguments, whole
 
 
 def _spread(values: Iterable[float]) -> float:
@@ -114,6 +114,7 @@ class TimeoutStopper(Stopper):
         return now >= self._started + self.timeout_s
 
 
+@suggests_arguments
 class TrialPlateauStopper(Stopper):
     """Ends a trial whose metric no longer changes: the deviation of its last values is <= std.
 
@@ -162,6 +163,7 @@ class TrialPlateauStopper(Stopper):
         return False
 
 
+@suggests_arguments
 class ExperimentPlateauStopper(Stopper):
     """Ends the search once the `top` best values agree within std for `patience` results."""
 
