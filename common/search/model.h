@@ -26,6 +26,8 @@ struct TrialResult {
   };
   Kind kind = Kind::kOpen;
   double value = 0;  // Of kValue, as it was reported: not negated where the mode is max.
+  // When it ended, in milliseconds of the head's clock; 0 of kOpen. Trials may end at one time.
+  int64_t ended_at = 0;
   friend bool operator==(const TrialResult&, const TrialResult&) = default;
 };
 

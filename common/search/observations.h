@@ -17,6 +17,7 @@ struct FinishedTrial {
   // when it ran out of memory, and its point counts as bad. Trials that machines ended are left
   // out.
   double value = 0;
+  int64_t ended_at = 0;  // Orders the trials, with the number; in any unit.
 };
 
 struct FlyingTrial {

@@ -7,6 +7,7 @@
 #include "common/search/elementary.h"
 #include "common/search/mixture.h"
 #include "common/search/sobol.h"
+#include "common/search/taken.h"
 
 namespace rt {
 namespace {
@@ -156,57 +157,6 @@ std::vector<double> Correlation(const Split& split, const std::vector<size_t>& a
   }
   return matrix;
 }
-
-// Which configurations of a space with cells only are taken, finished or in flight.
-class Taken {
- public:
-  Taken(const Encoding& encoding, const Observations& observations)
-      : encoding_(encoding), observations_(observations), applies_(encoding.IsDiscrete()) {}
-
-  bool Has(const Point& point) const {
-    if (!applies_) return false;
-    const auto is_here = [&](const auto& trial) { return trial.point == point; };
-    return std::any_of(observations_.finished.begin(), observations_.finished.end(), is_here) ||
-           std::any_of(observations_.in_flight.begin(), observations_.in_flight.end(), is_here);
-  }
-
-  // The first configuration that is not taken, from a random one on; nullopt when all are.
-  std::optional<Point> Free(Rng& rng) const {
-    const uint64_t total = encoding_.Configurations();
-    std::vector<uint64_t> taken;
-    for (const auto& trial : observations_.finished) taken.push_back(PlaceOf(trial.point));
-    for (const auto& trial : observations_.in_flight) taken.push_back(PlaceOf(trial.point));
-    std::sort(taken.begin(), taken.end());
-    taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
-    if (taken.size() >= total) return std::nullopt;
-    uint64_t place = rng.Below(total);
-    while (std::binary_search(taken.begin(), taken.end(), place)) place = (place + 1) % total;
-    return PointAt(place);
-  }
-
- private:
-  // The place of a configuration in the list of all, the first axis fastest. Distinct as long as
-  // Configurations() is exact; a space so large is never used up.
-  uint64_t PlaceOf(const Point& point) const {
-    uint64_t place = 0;
-    for (size_t i = point.size(); i-- > 0;)
-      place = place * encoding_.axes()[i].count() + encoding_.axes()[i].CellOf(point[i]);
-    return place;
-  }
-
-  Point PointAt(uint64_t place) const {
-    Point point;
-    for (const Axis& axis : encoding_.axes()) {
-      point.push_back(axis.Centre(place % axis.count()));
-      place /= axis.count();
-    }
-    return point;
-  }
-
-  const Encoding& encoding_;
-  const Observations& observations_;
-  bool applies_;
-};
 
 TpeAnswer Untaken(TpeAnswer answer, const Taken& taken, Rng& rng) {
   if (!taken.Has(answer.point)) return answer;

@@ -1,11 +1,11 @@
 #include "common/search/tpe_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "common/base/status.h"
 #include "common/search/sobol_search.h"
+#include "common/search/trial_history.h"
 
 namespace rt {
 namespace {
@@ -120,62 +120,26 @@ AlgorithmTable MakeTpeTable() {
 class TpeModel final : public SearchModel {
  public:
   TpeModel(const ExperimentSpec& spec, uint64_t seed)
-      : encoding_(Encoding::Of(spec.space)), options_(TpeOptionsFrom(spec.search.options)),
-        sign_(spec.mode == Mode::kMax ? -1 : 1), seed_(seed) {
-    const size_t given = PointsOf(spec).size();
-    for (uint64_t number = 0; number < given; ++number)
-      given_.push_back(SobolConfiguration(spec, seed, number));
-  }
+      : trials_(spec, seed), options_(TpeOptionsFrom(spec.search.options)), seed_(seed) {}
 
-  // A configuration outside the space, as a given point may be, is no point of the cube.
-  void AddTrial(const Json& params) override {
-    points_.push_back(encoding_.ok() ? encoding_->Encode(params) : std::nullopt);
-  }
-
-  void ForgetFrom(uint64_t number) override {
-    points_.erase(points_.begin() + static_cast<std::ptrdiff_t>(number), points_.end());
-  }
+  void AddTrial(const Json& params) override { trials_.Add(params); }
+  void ForgetFrom(uint64_t number) override { trials_.ForgetFrom(number); }
 
   absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
                                const GiveUp& give_up) override {
-    RT_RETURN_IF_ERROR(encoding_.status());
+    RT_RETURN_IF_ERROR(trials_.status());
     const uint64_t number = results.size();
-    if (number < given_.size()) return given_[number];
+    if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
     const std::optional<TpeAnswer> answer =
-        SuggestTpe(*encoding_, Observed(results), seed_, number, options_, give_up);
+        SuggestTpe(trials_.encoding(), trials_.SeenIn(results), seed_, number, options_, give_up);
     if (!answer.has_value()) return absl::DeadlineExceededError("it takes too long");
-    const auto is_finite = [](double coordinate) { return std::isfinite(coordinate); };
-    if (!std::all_of(answer->point.begin(), answer->point.end(), is_finite))
-      return absl::InternalError("its point is not finite");
-    return encoding_->Decode(answer->point);
+    return trials_.ConfigurationAt(answer->point);
   }
 
  private:
-  Observations Observed(const std::vector<TrialResult>& results) const {
-    Observations observed;
-    for (uint64_t number = 0; number < results.size(); ++number) {
-      if (!points_[number].has_value()) continue;
-      const Point& point = *points_[number];
-      switch (results[number].kind) {
-        case TrialResult::Kind::kOpen: observed.in_flight.push_back({number, point}); break;
-        case TrialResult::Kind::kValue:
-          observed.finished.push_back({number, point, sign_ * results[number].value});
-          break;
-        case TrialResult::Kind::kBad:
-          observed.finished.push_back({number, point, std::nan("")});
-          break;
-        case TrialResult::Kind::kUnknown: break;
-      }
-    }
-    return observed;
-  }
-
-  const absl::StatusOr<Encoding> encoding_;
+  TrialHistory trials_;
   const TpeOptions options_;
-  const double sign_;
   const uint64_t seed_;
-  std::vector<Json> given_;                   // By number.
-  std::vector<std::optional<Point>> points_;  // By number.
 };
 
 class TpeSearcher final : public Searcher {

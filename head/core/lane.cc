@@ -23,17 +23,18 @@ bool IsFinite(const Json& value) {
 
 TrialResult ResultOf(const Trial& trial) {
   using Kind = TrialResult::Kind;
+  const auto ended = [&](Kind kind) {
+    return TrialResult{kind, kind == Kind::kValue ? trial.best : 0, trial.ended_at};
+  };
   switch (trial.end) {
     case TrialEnd::kNone: return {Kind::kOpen};
     case TrialEnd::kFailed: {
       const auto& attempts = trial.runs.attempts;
       const bool was_lost = !attempts.empty() && attempts.back().outcome == AttemptOutcome::kLost;
-      return {was_lost ? Kind::kUnknown : Kind::kBad};
+      return ended(was_lost ? Kind::kUnknown : Kind::kBad);
     }
-    case TrialEnd::kCompleted:
-      return trial.has_best ? TrialResult{Kind::kValue, trial.best} : TrialResult{Kind::kBad};
-    case TrialEnd::kStopped:
-      return trial.has_best ? TrialResult{Kind::kValue, trial.best} : TrialResult{Kind::kUnknown};
+    case TrialEnd::kCompleted: return ended(trial.has_best ? Kind::kValue : Kind::kBad);
+    case TrialEnd::kStopped: return ended(trial.has_best ? Kind::kValue : Kind::kUnknown);
   }
   return {};
 }

@@ -95,7 +95,8 @@ TEST_CASE("lane: a model is asked for all free capacity and for one trial ahead"
   CHECK(more[0].count == 1);
   CHECK(more[0].params_from == 0);
   CHECK(!more[0].spec.has_value());  // The lane has it.
-  CHECK(more[0].results[0] == TrialResult{TrialResult::Kind::kValue, 1});
+  const Trial& ended = story.core.world.state.experiments.at(jobs[0].experiment).trials[0];
+  CHECK(more[0].results[0] == TrialResult{TrialResult::Kind::kValue, 1, ended.ended_at});
   CHECK(more[0].results[1] == TrialResult{});
   CHECK(story.answers.answers() == 1);
 }
@@ -198,7 +199,9 @@ TEST_CASE("lane: a failed trial counts as bad, one whose machines were lost says
   story.Report(story.FenceOf(1), 1, R"({"loss":2})");
   story.Do(input::StopTrial{{id, 1}, "enough"});
   story.Exit(story.FenceOf(1), 143, 1);
-  CHECK(ResultsOf(experiment)[1] == TrialResult{TrialResult::Kind::kValue, 2});
+  const int64_t ended_at = experiment.trials[1].ended_at;
+  CHECK(ended_at > 0);
+  CHECK(ResultsOf(experiment)[1] == TrialResult{TrialResult::Kind::kValue, 2, ended_at});
   Experiment lost = experiment;
   lost.trials[0].runs.attempts.back().outcome = AttemptOutcome::kLost;
   CHECK(ResultsOf(lost)[0].kind == TrialResult::Kind::kUnknown);

@@ -1,0 +1,46 @@
+#include "common/search/taken.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rt {
+
+bool Taken::Has(const Point& point) const {
+  if (!applies_) return false;
+  const auto is_here = [&](const auto& trial) { return trial.point == point; };
+  return std::any_of(observations_.finished.begin(), observations_.finished.end(), is_here) ||
+         std::any_of(observations_.in_flight.begin(), observations_.in_flight.end(), is_here);
+}
+
+std::optional<Point> Taken::Free(Rng& rng) const {
+  const uint64_t total = encoding_.Configurations();
+  std::vector<uint64_t> taken;
+  for (const auto& trial : observations_.finished) taken.push_back(PlaceOf(trial.point));
+  for (const auto& trial : observations_.in_flight) taken.push_back(PlaceOf(trial.point));
+  std::sort(taken.begin(), taken.end());
+  taken.erase(std::unique(taken.begin(), taken.end()), taken.end());
+  if (taken.size() >= total) return std::nullopt;
+  uint64_t place = rng.Below(total);
+  while (std::binary_search(taken.begin(), taken.end(), place)) place = (place + 1) % total;
+  return PointAt(place);
+}
+
+// The place of a configuration in the list of all, the first axis fastest. Distinct as long as
+// Configurations() is exact; a space so large is never used up.
+uint64_t Taken::PlaceOf(const Point& point) const {
+  uint64_t place = 0;
+  for (size_t i = point.size(); i-- > 0;)
+    place = place * encoding_.axes()[i].count() + encoding_.axes()[i].CellOf(point[i]);
+  return place;
+}
+
+Point Taken::PointAt(uint64_t place) const {
+  Point point;
+  for (const Axis& axis : encoding_.axes()) {
+    point.push_back(axis.Centre(place % axis.count()));
+    place /= axis.count();
+  }
+  return point;
+}
+
+}  // namespace rt
