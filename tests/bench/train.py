@@ -9,6 +9,7 @@ import signal
 import statistics
 import subprocess
 import time
+from typing import Mapping
 
 import peers
 from rt_cluster import ROOT, BenchCluster, note, print_bench, python_env
@@ -19,6 +20,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
 PYTHON = ROOT / "build/venv/bin/python"  # Of the tests: it has PyTorch.
 PAIRS = 5
 KILLS = 5
+COLD_KILLS = 3
 
 
 def _run(cluster: BenchCluster, *words: str, launcher: tuple[str, ...] = ()) -> str:
@@ -70,13 +72,29 @@ def _report(cluster: BenchCluster) -> None:
 
 
 def _restart(cluster: BenchCluster, with_peers: bool) -> None:
-    files = cluster.home / "steps"
+    warm = _times_after_kills(cluster, "warm", KILLS)
+    print_bench("train_rank_killed", statistics.median(warm), "s", "<=1.5",
+                peers.train("killed", with_peers))
+    note("to the first joint step after a kill: " + " ".join(f"{one:.2f}" for one in warm) + " s")
+    imported = _import_s()
+    cold = _times_after_kills(cluster, "cold", COLD_KILLS, {"RT_WARM_START": "0"})
+    print_bench("train_rank_killed_cold", statistics.median(cold), "s",
+                f"<={1.5 + imported:.2f}", "none")
+    note("without a fork server: " + " ".join(f"{one:.2f}" for one in cold) +
+         f" s; import torch.distributed in the same run: {imported:.2f} s")
+
+
+def _times_after_kills(cluster: BenchCluster, name: str, kills: int,
+                       more: Mapping[str, str] = {}) -> list[float]:
+    """Seconds from each kill -9 of rank 1 to the next joint step."""
+    files = cluster.home / f"steps-{name}"
     files.mkdir()
     driver = subprocess.Popen([str(PYTHON), str(SCRIPT), "restart", str(files)],
-                              stdin=subprocess.DEVNULL, cwd=cluster.work, env=_env(cluster))
+                              stdin=subprocess.DEVNULL, cwd=cluster.work,
+                              env={**_env(cluster), **more})
     took = []
     try:
-        for attempt in range(1, KILLS + 1):
+        for attempt in range(1, kills + 1):
             pid = files / f"rank-{attempt}"
             wait_until(f"rank 1 of attempt {attempt} trains",
                        lambda pid=pid: pid.exists() and pid.read_text())
@@ -93,9 +111,7 @@ def _restart(cluster: BenchCluster, with_peers: bool) -> None:
     finally:
         driver.kill()
         driver.wait()
-    print_bench("train_rank_killed", statistics.median(took), "s", "<=1.5",
-                peers.train("killed", with_peers))
-    note("to the first joint step after a kill: " + " ".join(f"{one:.2f}" for one in took) + " s")
+    return took
 
 
 def _steps_of(files: pathlib.Path) -> list[tuple[float, int]]:
