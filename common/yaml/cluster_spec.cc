@@ -72,6 +72,7 @@ class Reader {
     for (const char* key : {"head_start_ray_commands", "worker_start_ray_commands"})
       if (json.Find(key) != nullptr)
         spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
+    spec.document = document_;
     return spec;
   }
 
