@@ -1,9 +1,11 @@
 // `rt plan FILE`: what an experiment or a cluster YAML would start; nothing is started.
+#include "cli/render/plan.h"
+
 #include <cstdio>
 
+#include "cli/cloud/aws_file.h"
 #include "cli/commands/common.h"
 #include "cli/commands/up.h"
-#include "cli/render/plan.h"
 #include "cli/render/plan_space.h"
 #include "cli/written.h"
 #include "common/base/status.h"
@@ -26,6 +28,7 @@ absl::StatusOr<Json> PlanOf(const Invocation& invocation, const YamlDocument& do
   switch (KindOf(document)) {
     case YamlKind::kCluster: {
       RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(document));
+      if (spec.provider_type == "aws") RT_RETURN_IF_ERROR(ReadAwsFile(spec).status());
       return PlanCluster(spec, CpuCount());
     }
     case YamlKind::kExperiment: {

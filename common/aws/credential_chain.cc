@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "common/aws/xml.h"
+#include "common/aws/xml_tree.h"
 #include "common/base/json.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -186,16 +186,16 @@ CredentialChain::Found CredentialChain::FromWebIdentity() {
                           .timeout = kStsDeadline,
                           .answer_bytes_max = kAnswerBytesMax});
   if (!answer.ok()) return Annotate(answer.status(), "AWS credentials from the web identity");
+  const XmlNode root = ParseXmlOrNothing(answer->body);
   if (answer->status != 200)
     return Refused("the web identity",
-                   "STS answers " + std::to_string(answer->status) + " " +
-                       XmlText(answer->body, "Code") + ": " +
-                       EscapeControl(XmlText(answer->body, "Message")),
+                   "STS answers " + std::to_string(answer->status) + " " + root.AnyText("Code") +
+                       ": " + EscapeControl(root.AnyText("Message")),
                    "check AWS_ROLE_ARN and the trust policy of the role");
-  AwsCredentials credentials{.access_key_id = XmlText(answer->body, "AccessKeyId"),
-                             .secret_access_key = XmlText(answer->body, "SecretAccessKey"),
-                             .session_token = XmlText(answer->body, "SessionToken"),
-                             .expires_at = ParseIsoTime(XmlText(answer->body, "Expiration"))};
+  AwsCredentials credentials{.access_key_id = root.AnyText("AccessKeyId"),
+                             .secret_access_key = root.AnyText("SecretAccessKey"),
+                             .session_token = root.AnyText("SessionToken"),
+                             .expires_at = ParseIsoTime(root.AnyText("Expiration"))};
   if (credentials.access_key_id.empty() || credentials.secret_access_key.empty())
     return Refused("the web identity", "STS answers without credentials");
   return credentials;

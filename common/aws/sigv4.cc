@@ -83,6 +83,21 @@ std::string PercentEncode(std::string_view text, bool keep_slashes) {
   return encoded;
 }
 
+std::string PercentDecode(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    auto byte =
+        text[at] == '%' && at + 2 < text.size() ? FromHex(text.substr(at + 1, 2)) : std::nullopt;
+    if (byte.has_value() && byte->size() == 1) {
+      plain += *byte;
+      at += 2;
+    } else {
+      plain += text[at];
+    }
+  }
+  return plain;
+}
+
 std::string RequestTarget(const SignedRequest& request) {
   std::string query = CanonicalQuery(request);
   return PercentEncode(request.path, true) + (query.empty() ? "" : "?" + query);

@@ -44,6 +44,8 @@ std::vector<std::pair<std::string, std::string>> SignRequest(const SignedRequest
 std::string Sha256Hex(std::string_view bytes);
 // RFC 3986: everything but A-Z a-z 0-9 - . _ ~ becomes %XX; '/' too unless `keep_slashes`.
 std::string PercentEncode(std::string_view text, bool keep_slashes = false);
+// Undoes %XX; what is no such byte stays as it is.
+std::string PercentDecode(std::string_view text);
 // Encoded path, '?' and encoded sorted query: what stands behind the host in the URL.
 std::string RequestTarget(const SignedRequest& request);
 

@@ -47,6 +47,13 @@ std::string XmlNode::Text(std::string_view path) const {
   return found == nullptr ? "" : found->text;
 }
 
+std::string XmlNode::AnyText(std::string_view element) const {
+  if (name == element) return text;
+  for (const XmlNode& child : children)
+    if (std::string found = child.AnyText(element); !found.empty()) return found;
+  return "";
+}
+
 const std::vector<XmlNode>& XmlNode::Items(std::string_view path) const {
   static const std::vector<XmlNode> none;
   const XmlNode* found = Find(path);
@@ -68,6 +75,11 @@ absl::StatusOr<XmlNode> ParseXml(std::string_view text) {
   XmlNode root;
   RT_RETURN_IF_ERROR(Copy(document.document_element(), 1, root));
   return root;
+}
+
+XmlNode ParseXmlOrNothing(std::string_view text) {
+  absl::StatusOr<XmlNode> root = ParseXml(text);
+  return root.ok() ? *std::move(root) : XmlNode{};
 }
 
 }  // namespace rt

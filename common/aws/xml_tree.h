@@ -22,10 +22,16 @@ struct XmlNode {
   const XmlNode* Find(std::string_view path) const;
   // Its text; "" when there is none.
   std::string Text(std::string_view path) const;
+  // The text of the first element of this name at any depth, this one included; "" when there is
+  // none.
+  std::string AnyText(std::string_view element) const;
   // The children of the element at the path: the items of a list. None when it is absent.
   const std::vector<XmlNode>& Items(std::string_view path) const;
 };
 
 absl::StatusOr<XmlNode> ParseXml(std::string_view text);
+// Of an answer that may be none of the service, such as an error of a proxy: an element without a
+// name then.
+XmlNode ParseXmlOrNothing(std::string_view text);
 
 }  // namespace rt

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "common/aws/endpoint.h"
-#include "common/aws/xml.h"
+#include "common/aws/xml_tree.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
@@ -162,7 +162,8 @@ absl::StatusOr<HttpAnswer> S3Client::Send(const S3Call& call, const std::string&
 
 // Whether something was changed that may make the same call succeed.
 bool S3Client::Heal(const S3Call& call, const HttpAnswer& answer) {
-  const std::string code = XmlText(answer.body, "Code");
+  const XmlNode error = ParseXmlOrNothing(answer.body);
+  const std::string code = error.AnyText("Code");
   const Millis theirs = ParseHttpDate(answer.Header("date"));
   std::lock_guard lock(mutex_);
   const Millis skew = theirs == 0 ? skew_ : theirs - clock_();
@@ -180,7 +181,7 @@ bool S3Client::Heal(const S3Call& call, const HttpAnswer& answer) {
     return true;
   }
   std::string region = answer.Header("x-amz-bucket-region");
-  if (region.empty()) region = XmlText(answer.body, "Region");
+  if (region.empty()) region = error.AnyText("Region");
   const bool elsewhere = answer.status == 301 || answer.status == 307 ||
                          code == "AuthorizationHeaderMalformed";
   if (!elsewhere || region.empty() || region == region_) return false;
@@ -204,12 +205,13 @@ absl::StatusOr<HttpAnswer> S3Client::Do(const S3Call& call) {
 }
 
 absl::Status S3Client::StatusOf(const S3Call& call, int http_status, std::string_view xml) const {
-  const std::string code = XmlText(xml, "Code");
+  const XmlNode error = ParseXmlOrNothing(xml);
+  const std::string code = error.AnyText("Code");
   std::string message = call.method + " s3://" + location_.bucket + "/" +
                         (call.key.empty() ? location_.prefix : FullKey(call.key)) + ": " +
                         std::to_string(http_status);
   if (!code.empty()) message += " " + EscapeControl(code);
-  if (std::string text = XmlText(xml, "Message"); !text.empty())
+  if (std::string text = error.AnyText("Message"); !text.empty())
     message += ": " + EscapeControl(text.substr(0, 300));
   absl::Status status(code.empty() ? CodeOfHttp(http_status) : CodeOfS3(code, http_status),
                       ToAbsl(message));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/aws/xml.h"
+#include "common/aws/xml_tree.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
@@ -100,20 +100,21 @@ absl::StatusOr<std::vector<ObjectInfo>> S3Objects::List(const std::string& prefi
       call.query.emplace_back("start-after", root + after);
     }
     RT_ASSIGN_OR_RETURN(HttpAnswer answer, client_.Do(call));
-    if (XmlElements(answer.body, "ListBucketResult").empty())
+    const XmlNode list = ParseXmlOrNothing(answer.body);
+    if (list.name != "ListBucketResult")
       return absl::DataLossError(ToAbsl("the list of s3://" + client_.location().bucket +
                                         " is none: is the endpoint an S3 service?"));
-    for (std::string_view entry : XmlElements(answer.body, "Contents")) {
-      std::string key = PercentDecode(XmlText(entry, "Key"));
-      if (!key.starts_with(root)) continue;
+    for (const XmlNode& entry : list.children) {
+      std::string key = PercentDecode(entry.Text("Key"));
+      if (entry.name != "Contents" || !key.starts_with(root)) continue;
       key.erase(0, root.size());
       // Somebody else's objects may lie there, too.
       if (!CheckObjectKey(key).ok() || key <= after) continue;
-      listed.push_back({std::move(key), NumberOf(XmlText(entry, "Size")),
-                        ParseIsoTime(XmlText(entry, "LastModified"))});
+      listed.push_back(
+          {std::move(key), NumberOf(entry.Text("Size")), ParseIsoTime(entry.Text("LastModified"))});
     }
-    token = XmlText(answer.body, "NextContinuationToken");
-    if (XmlText(answer.body, "IsTruncated") != "true" || token.empty()) break;
+    token = list.Text("NextContinuationToken");
+    if (list.Text("IsTruncated") != "true" || token.empty()) break;
   }
   return listed;
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "common/aws/xml.h"
+#include "common/aws/xml_tree.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/cas/parallel.h"
@@ -23,7 +23,7 @@ absl::Status S3Objects::WriteParts(const std::string& key, std::string_view byte
   }
   RT_ASSIGN_OR_RETURN(HttpAnswer begun, client_.Do({.method = "POST", .key = key,
                                                     .query = {{"uploads", ""}}}));
-  const std::string upload = XmlText(begun.body, "UploadId");
+  const std::string upload = ParseXmlOrNothing(begun.body).Text("UploadId");
   if (upload.empty())
     return absl::UnavailableError(ToAbsl("a multipart upload of " + key + " got no UploadId"));
   auto tags = SendParts(key, upload, bytes);
@@ -74,8 +74,9 @@ absl::Status S3Objects::Complete(const std::string& key, const std::string& uplo
   call.headers.emplace_back("Content-Type", "application/xml");
   RT_ASSIGN_OR_RETURN(HttpAnswer answer, client_.Do(call));
   // S3 says 200 early to keep the connection, and may find out later that it failed.
-  if (!XmlElements(answer.body, "Error").empty()) return client_.StatusOf(call, 500, answer.body);
-  if (XmlElements(answer.body, "CompleteMultipartUploadResult").empty())
+  const std::string answered = ParseXmlOrNothing(answer.body).name;
+  if (answered == "Error") return client_.StatusOf(call, 500, answer.body);
+  if (answered != "CompleteMultipartUploadResult")
     return absl::UnavailableError(ToAbsl("the upload of " + key + " ended without an answer"));
   return absl::OkStatus();
 }

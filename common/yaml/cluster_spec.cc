@@ -74,6 +74,7 @@ class Reader {
       if (json.Find(key) != nullptr)
         spec.warnings.push_back(std::string(key) + " is ignored: rt starts its own daemons");
     if (spec.provider_type == "local") WarnOfUnused(spec);
+    spec.document = document_;
     return spec;
   }
 

@@ -42,6 +42,7 @@ struct ClusterSpec {
   Json journal;  // As the head's configuration takes it (docs/journal.md); null: not said.
   Json checkpoint_store;  // The same (docs/checkpoint-format.md).
   std::vector<std::string> warnings;    // For standard error, one line each.
+  YamlDocument document;  // What it was read from: places what a provider finds wrong later.
 };
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& filename);

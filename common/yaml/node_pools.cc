@@ -15,9 +15,10 @@ using PoolKeys = std::vector<std::string>;
 const PoolKeys kMarketKeys = {"MarketType", "SpotOptions"};
 const PoolKeys kSpotOptionsKeys = {"MaxPrice", "SpotInstanceType", "BlockDurationMinutes",
                                    "ValidUntil", "InstanceInterruptionBehavior"};
-const PoolKeys kSpotKeys = {"fallback"};
+const PoolKeys kSpotKeys = {"fallback", "instance_types"};
 const PoolKeys kFallbacks = {"on_demand", "none"};
-constexpr double kPriceMax = 1e6;
+constexpr double kPriceMax = 10'000;
+constexpr size_t kMoreTypesMax = 20;
 
 // "0.5", 0.5: a price as text; nothing when it is none.
 std::optional<std::string> PriceOf(const Json& price) {
@@ -68,6 +69,7 @@ class PoolReader {
       NodePool pool;
       pool.is_head = std::string_view(key) == "head_node";
       pool.name = pool.is_head ? "head" : "worker";
+      pool.path = key;
       pool.idle_timeout_s = defaults_.idle_timeout_s;
       if (!pool.is_head) {
         pool.min_workers = defaults_.min_workers;
@@ -86,6 +88,7 @@ class PoolReader {
       if (!type.is_object()) return WrongPool(path, "a node type must be a map of keys");
       NodePool pool;
       pool.name = name;
+      pool.path = path;
       pool.is_head = name == head;
       pool.min_workers = static_cast<int>(type.GetInt("min_workers"));
       pool.max_workers =
@@ -115,6 +118,7 @@ class PoolReader {
   absl::Status ReadConfig(const Json& config, const std::string& path, NodePool& pool) const {
     if (!config.is_object()) return WrongPool(path, "'" + path + "' must be a map of keys");
     pool.node_config = config;
+    pool.config_path = path;
     for (const char* key : {"InstanceType", "ImageId"}) {
       const Json* value = config.Find(key);
       if (value == nullptr || value->is_null()) continue;
@@ -122,16 +126,22 @@ class PoolReader {
         return WrongPool(path + "/" + key, std::string(key) + " must be a text");
     }
     pool.instance_type = config.GetString("InstanceType");
+    // The one key that is required: whoever mistyped it is told so.
+    if (pool.instance_type.empty())
+      for (const auto& [key, value] : config.object())
+        if (NearestWord(key, {"InstanceType"}).has_value())
+          return document_.At(
+              Invalid("unknown key '" + Excerpt(key) + "'", DidYouMean(key, {"InstanceType"})),
+              Below(path, key), true);
     pool.image = config.GetString("ImageId");
     const Json* market = config.Find("InstanceMarketOptions");
     if (market == nullptr || market->is_null()) return absl::OkStatus();
-    RT_RETURN_IF_ERROR(ReadMarket(*market, path + "/InstanceMarketOptions", pool));
-    pool.node_config.Erase("InstanceMarketOptions");
-    return absl::OkStatus();
+    return ReadMarket(*market, path + "/InstanceMarketOptions", pool);
   }
   absl::Status ReadMarket(const Json& market, const std::string& path, NodePool& pool) const {
     RT_RETURN_IF_ERROR(CheckPoolKeys(market, path, kMarketKeys));
     const std::string kind = market.GetString("MarketType", "spot");
+    if (kind == "capacity-block") return absl::OkStatus();  // Paid for in advance.
     if (kind != "spot")
       return WrongPool(path + "/MarketType", "unknown market '" + Excerpt(kind) + "'",
                        "MarketType: spot; without InstanceMarketOptions machines are on demand");
@@ -163,6 +173,7 @@ class PoolReader {
           return WrongPool(path + "/spot/fallback", "unknown fallback '" + Excerpt(fallback) + "'",
                            DidYouMean(fallback, kFallbacks));
         pool.falls_back = fallback == "on_demand";
+        RT_RETURN_IF_ERROR(ReadTypes(spot->Find("instance_types"), path + "/spot", pool));
       }
     }
     const Json* price = type.Find("max_price");
@@ -171,6 +182,20 @@ class PoolReader {
       return WrongPool(path + "/max_price", "max_price is a bound for spot machines",
                        "add 'spot: {fallback: on_demand}' to the node type");
     return ReadPrice(*price, path + "/max_price", pool);
+  }
+  absl::Status ReadTypes(const Json* types, std::string path, NodePool& pool) const {
+    if (types == nullptr || types->is_null()) return absl::OkStatus();
+    path += "/instance_types";
+    if (!types->is_array() || types->array().size() > kMoreTypesMax)
+      return WrongPool(path, "instance_types must be a list of at most 20 instance types",
+                       "instance_types: [g5.xlarge, g6.xlarge]");
+    for (size_t i = 0; i < types->array().size(); ++i) {
+      const Json& type = types->array()[i];
+      if (!type.is_string() || type.AsString().empty())
+        return WrongPool(Below(path, std::to_string(i)), "an instance type must be a text");
+      pool.more_types.push_back(type.AsString());
+    }
+    return absl::OkStatus();
   }
   absl::StatusOr<std::optional<std::vector<std::string>>> ReadOwn(const Json& type,
                                                                   const std::string& path,

@@ -14,12 +14,15 @@ namespace rt {
 struct NodePool {
   std::string name;  // That of the node type; "head" and "worker" in the old form.
   bool is_head = false;
-  Json node_config;       // As the API of the provider takes it; without the market.
+  // Where the file has it and its node_config: paths for YamlDocument::At, empty for a usual pool.
+  std::string path, config_path;
+  Json node_config;       // As the API of the provider takes it.
   std::string resources;  // As rt-worker's --resources takes it; empty: what the machine has.
   std::string labels;     // As --labels takes it.
   int min_workers = 0, max_workers = 0;  // Of the head's: of machines beside the head's own.
   double idle_timeout_s = 300;
   std::string instance_type, image;  // From node_config; empty: not said.
+  std::vector<std::string> more_types;  // Instance types that are asked for after it.
   bool is_spot = false;
   bool falls_back = false;  // To on-demand machines when there is no spot capacity.
   std::string max_price;    // Of a spot machine, per hour; empty: the on-demand price.

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/aws/endpoint.h"
+#include "common/aws/sigv4.h"
 #include "common/aws/xml_tree.h"
 #include "common/base/status.h"
 
@@ -88,4 +89,21 @@ TEST_CASE("aws endpoint: what is given comes before the service's variable, and 
     CHECK_FALSE(FindAwsEndpoint({.service = "EC2", .url = odd}, {}).ok());
   CHECK(HostOfUrl("https://a.example:443") == "a.example");
   CHECK(HostOfUrl("http://127.0.0.1:5000") == "127.0.0.1:5000");
+}
+
+TEST_CASE("xml tree: a text is found at any depth, and of what is no XML there is none") {
+  const XmlNode error = ParseXmlOrNothing(
+      " <ErrorResponse><Error><Keys>no</Keys><Code x='1'>a&lt;b&amp;amp;</Code></Error>"
+      "</ErrorResponse>");
+  CHECK(error.AnyText("Code") == "a<b&amp;");
+  CHECK(error.AnyText("Key").empty());
+  CHECK(ParseXmlOrNothing("<Code>x</Code>").AnyText("Code") == "x");
+  for (const char* odd : {"<Key", "<Key>", "<Key>a</Ke", "", "<Key a"}) {
+    CHECK(ParseXmlOrNothing(odd).name.empty());
+    CHECK(ParseXmlOrNothing(odd).AnyText("Key").empty());
+  }
+}
+
+TEST_CASE("percent encoding: what is no byte stays as it is") {
+  CHECK(PercentDecode("a%2Fb%zz%4") == "a/b%zz%4");
 }

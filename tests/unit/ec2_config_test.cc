@@ -3,7 +3,6 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
-#include "common/provider/aws/aws_file.h"
 #include "common/provider/aws/aws_setup.h"
 #include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/run_instance.h"
@@ -25,55 +24,6 @@ Json Yaml(const std::string& text) {
   REQUIRE(document.ok());
   return document->value;
 }
-
-// "line:column message" of what is wrong with a cluster's file; "" when nothing is.
-std::string Fault(const std::string& text) {
-  const auto document = ParseYaml(text, "x.yaml");
-  REQUIRE(document.ok());
-  const auto file = ReadAwsFile(document->value);
-  if (file.ok()) return "";
-  const absl::Status status = document->At(file.status(), PositionOf(file.status()).file);
-  const Position position = PositionOf(status);
-  CHECK(position.file == "x.yaml");
-  return std::to_string(position.line) + ":" + std::to_string(position.column) + " " +
-         MessageOf(status) + (HintOf(status).empty() ? "" : " (" + HintOf(status) + ")");
-}
-
-constexpr char kArticle[] = R"(cluster_name: tune-default
-provider: {type: aws, region: us-west-2}
-auth: {ssh_user: ubuntu}
-min_workers: 0
-max_workers: 2
-head_node: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-worker_nodes: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-setup_commands: # Set up each node.
-    - pip install ray numpy pandas
-)";
-
-constexpr char kNewForm[] = R"(cluster_name: demo
-provider:
-  type: aws
-  region: us-west-2
-  availability_zone: us-west-2b,us-west-2a
-  security_group: {GroupName: mine, IpPermissions: [{IpProtocol: tcp, FromPort: 22, ToPort: 22}]}
-head_node_type: head
-available_node_types:
-  head:
-    node_config: {InstanceType: m5.large}
-  gpu:
-    resources: {CPU: 8, GPU: 1}
-    labels: {tier: spot}
-    spot: {fallback: on_demand, instance_types: [g5.xlarge, g6.xlarge]}
-    max_price: 0.5
-    node_config:
-      InstanceType: g5.xlarge
-      KeyName: mine
-      SubnetIds: [subnet-1, subnet-2]
-)";
 
 Ec2Pool PoolOf(const std::string& config, const std::string& more = "") {
   const auto pool =
@@ -216,76 +166,4 @@ TEST_CASE("ec2 ladder: every zone, then the next type, and on demand at last") {
     for (uint64_t machine : {1, 2}) tokens.insert(Ec2ClientToken("c1", machine, step));
   CHECK(tokens.size() == 16);
   CHECK(tokens.begin()->size() == 64);
-}
-
-TEST_CASE("aws file: the article's cluster") {
-  const auto file = ReadAwsFile(Yaml(kArticle));
-  REQUIRE(file.ok());
-  CHECK(file->head.instance_types == std::vector<std::string>{"c4.2xlarge"});
-  CHECK(file->provider.GetString("region") == "us-west-2");
-  CHECK(file->provider.GetString("user") == "ubuntu");
-  REQUIRE(file->provider.Find("pools")->object().size() == 1);
-  CHECK(file->provider.Find("pools")->object()[0].first == "ray.worker.default");
-  CHECK(ReadAwsSetup(file->provider).ok());
-}
-
-TEST_CASE("aws file: node types, and what they ask for") {
-  const auto file = ReadAwsFile(Yaml(kNewForm));
-  INFO(file.status().ToString());
-  REQUIRE(file.ok());
-  const Json* gpu = file->provider.Find("pools")->Find("gpu");
-  REQUIRE(gpu != nullptr);
-  CHECK(file->provider.Find("pools")->Find("head") == nullptr);
-  const auto pool = ReadEc2Pool("gpu", *gpu, "");
-  REQUIRE(pool.ok());
-  CHECK(pool->resources == "cpu=8,gpu=1");
-  CHECK(pool->labels == "tier=spot");
-  CHECK(pool->instance_types == std::vector<std::string>{"g5.xlarge", "g6.xlarge"});
-  CHECK(pool->is_spot);
-  CHECK(pool->falls_back);
-  CHECK(pool->max_price == "0.5");
-  CHECK(pool->subnets == std::vector<std::string>{"subnet-1", "subnet-2"});
-}
-
-TEST_CASE("aws file: a mistake is named with its line and column") {
-  auto edited = [](std::string text, const std::string& from, const std::string& to) {
-    const size_t at = text.find(from);
-    REQUIRE(at != std::string::npos);
-    return text.replace(at, from.size(), to);
-  };
-  CHECK(Fault(kArticle).empty());
-  const std::string worker = "worker_nodes: {\n    Instanc";
-  CHECK(Fault(edited(kArticle, worker + "eType", worker + "Typ")).starts_with("10:"));
-  CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).find("KeyName") !=
-        std::string::npos);
-  CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).starts_with("18:"));
-  CHECK(Fault(edited(kNewForm, "max_price: 0.5", "max_price: -1")).starts_with("15:"));
-  CHECK(Fault(edited(kNewForm, "fallback: on_demand", "fallback: maybe")).starts_with("14:"));
-  CHECK(Fault(edited(kNewForm, "region: us-west-2", "region: 'us west'")).find("region") !=
-        std::string::npos);
-  CHECK(Fault(edited(kNewForm, "GroupName: mine", "GroupNam: mine")).starts_with("6:"));
-  CHECK(Fault(edited(kNewForm, "InstanceType: g5.xlarge", "ImageId: ami-1")).find("InstanceType") !=
-        std::string::npos);
-  CHECK(Fault(edited(kNewForm, "{tier: spot}", "{tier: 'a,b'}")).starts_with("13:"));
-}
-
-TEST_CASE("aws setup: a head does not start with a configuration that can never work") {
-  auto fault = [](Json provider) { return MessageOf(ReadAwsSetup(provider).status()); };
-  Json good = ReadAwsFile(Yaml(kNewForm))->provider;
-  CHECK(fault(good).empty());
-  good.Set("tags", Json::MakeObject({{"rt-machine", "1"}}));
-  CHECK(fault(good).find("reserved") != std::string::npos);
-  good.Set("tags", Json::MakeObject({{"team", "nlp"}}));
-  good.Set("programs", Json::MakeObject({{"url", "https://x"}, {"sha256", "short"}}));
-  CHECK(fault(good).find("SHA-256") != std::string::npos);
-  good.Erase("programs");
-  good.Set("password", "x");
-  CHECK_FALSE(fault(good).empty());
-  good.Erase("password");
-  const auto setup = ReadAwsSetup(good);
-  REQUIRE(setup.ok());
-  CHECK_FALSE((*setup)->SharesAccount());
-  CHECK_FALSE((*setup)->Start({{.name = "other"}}, {}).ok());
-  CHECK_FALSE((*setup)->Start({{.name = "gpu"}}, {}).ok());
-  CHECK((*setup)->Start({{.name = "gpu", .each = {.cpu = kUnit}}}, {}).ok());
 }

@@ -1,6 +1,5 @@
 #include <catch2/catch.hpp>
 
-#include "common/aws/xml.h"
 #include "common/base/status.h"
 #include "common/cas/s3_objects.h"
 #include "tests/unit/fake_http.h"
@@ -186,12 +185,4 @@ TEST_CASE("S3: lists skip what others put there, page on, and decode keys") {
   CHECK((*listed)[1].bytes == 7);
   CHECK((*listed)[1].changed_at == kNow);
   CHECK(house.server.requests().at(1).get_param_value("continuation-token") == "1/<");
-}
-
-TEST_CASE("xml: elements, entities and odd text") {
-  CHECK(XmlText("<a><Keys>no</Keys><Key x='1'>a&lt;b&amp;amp;</Key></a>", "Key") == "a<b&amp;");
-  CHECK(XmlElements("<K/><K>1</K><K></K>", "K").size() == 3);
-  for (const char* odd : {"<Key", "<Key>", "<Key>a</Ke", "", "<Key a"})
-    CHECK(XmlText(odd, "Key").empty());
-  CHECK(PercentDecode("a%2Fb%zz%4") == "a/b%zz%4");
 }

@@ -63,7 +63,7 @@ available_node_types:
     min_workers: 1
     max_workers: 4
     idle_timeout_s: 60
-    spot: {fallback: on_demand}
+    spot: {fallback: on_demand, instance_types: [g4dn.xlarge]}
     worker_setup_commands: [nvidia-smi]
   m: {node_config: {InstanceType: m5.large}, resources: {}}
 )");
@@ -78,7 +78,7 @@ available_node_types:
   CHECK(gpu.is_spot);
   CHECK(gpu.falls_back);
   CHECK(gpu.max_price == "1.50");
-  CHECK(gpu.node_config.Find("InstanceMarketOptions") == nullptr);
+  CHECK(gpu.more_types == std::vector<std::string>{"g4dn.xlarge"});
   CHECK(gpu.node_config.Find("BlockDeviceMappings") != nullptr);
   CHECK(gpu.idle_timeout_s == 60);
   CHECK(gpu.worker_setup_commands == std::vector<std::string>{"nvidia-smi"});

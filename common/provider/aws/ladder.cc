@@ -76,7 +76,7 @@ absl::Status ReadMarket(const Json& config, const std::string& path, Ec2Pool& po
   if (market == nullptr || market->is_null()) return absl::OkStatus();
   const std::string at = path + "/InstanceMarketOptions";
   if (!market->is_object()) return InvalidAt(at, "InstanceMarketOptions must be a map of keys");
-  const std::string type = market->GetString("MarketType");
+  const std::string type = market->GetString("MarketType", "spot");
   if (type != "spot" && type != "capacity-block")
     return InvalidAt(at + (market->Find("MarketType") != nullptr ? "/MarketType" : ""),
                      "MarketType must be spot or capacity-block");
