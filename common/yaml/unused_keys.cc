@@ -1,5 +1,6 @@
 #include "common/yaml/unused_keys.h"
 
+#include <algorithm>
 #include <set>
 #include <string_view>
 
@@ -66,8 +67,12 @@ std::vector<std::string> UnusedKeysOfLocal(const Json& cluster, const UnusedKeys
 
 std::string UnusedKeysWarning(const std::vector<std::string>& keys) {
   if (keys.empty()) return "";
+  const bool scales = std::any_of(keys.begin(), keys.end(), [](const std::string& key) {
+    return kUsedByDemand.contains(key) || key.ends_with("/idle_timeout_s");
+  });
   return Join(keys, ", ") + (keys.size() == 1 ? " has" : " have") +
-         " no effect with provider {type: local}: all programs run on this machine as it is";
+         " no effect with provider {type: local}: all programs run on this machine as it is" +
+         (scales ? ", and workers come and go only if min_workers is below max_workers" : "");
 }
 
 }  // namespace rt

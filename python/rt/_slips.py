@@ -128,12 +128,12 @@ def _fields(cls: type) -> Iterable[str]:
 
 def whole(name: str, value: Any, least: Optional[int] = None) -> int:
     """An integer that is at least `least`, also one of numpy. Raises ValueError otherwise."""
-    number = unboxed(value)
-    if isinstance(number, bool) or not isinstance(number, int):
+    found = unboxed(value)
+    if isinstance(found, bool) or not isinstance(found, int):
         raise ValueError(f"{name} must be a whole number, not {shown(value)}")
-    if least is not None and number < least:
+    if least is not None and found < least:
         raise ValueError(f"{name} must be at least {least}, not {shown(value)}")
-    return number
+    return found
 
 
 def number(name: str, value: Any, kind: str = "a number") -> Any:

@@ -111,7 +111,9 @@ TEST_CASE("cluster: keys that change nothing on one machine are named in one war
   CHECK(warnings("docker: {}\nsetup_commands: []\nauth:\nno_restart: false\n").empty());
   CHECK(warnings("max_workers: 4\nmin_workers: 1\nidle_timeout_minutes: 3\n").empty());
   CHECK(warnings("max_workers: 4\nidle_timeout_minutes: 3\n") ==
-        std::vector<std::string>{"idle_timeout_minutes has" + tail});
+        std::vector<std::string>{
+            "idle_timeout_minutes has" + tail +
+            ", and workers come and go only if min_workers is below max_workers"});
   CHECK(warnings("head_node_type: h\navailable_node_types:\n  h: {resources: {CPU: 1}, "
                  "node_config: {}, max_workers: 0}\n  w: {resources: {CPU: 1}, labels: {a: b}}\n"
                  "  v: {resources: {GPU: 1}}\n") ==

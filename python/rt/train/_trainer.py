@@ -95,9 +95,9 @@ class DataParallelTrainer:
         """A trainer whose fit() continues the run of that results directory or name.
 
         Unlike fit() with that name and storage_path, it raises ValueError when no such run exists.
-        The caller gives the function, the datasets and the torch_config again, because nothing is
-        unpickled that could execute code here. train_loop_config is that of the run unless it is
-        given. The number of ranks and their resources do not change.
+        The caller gives the function, the datasets and the torch_config again. train_loop_config is
+        that of the run unless it is given; it is unpickled, so restore only a run that you trust.
+        The number of ranks and their resources do not change.
         """
         if train_loop_per_worker is None:
             raise ValueError(
