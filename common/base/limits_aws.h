@@ -38,6 +38,12 @@ inline constexpr Millis kEc2ListLag = 60'000;
 inline constexpr size_t kEc2UserDataMax = 16u << 10;
 // Zones times instance types times markets of one pool: each may be asked once per machine.
 inline constexpr size_t kEc2RungsMax = 60;
+// A head that no worker has heard for so long does not come back by itself (it restarts in seconds,
+// and on another machine in minutes): its workers end what they run and themselves.
+inline constexpr Millis kEc2DeadMan = 1'800'000;
+// Setup commands of a pool: they are sent whole to each of its machines.
+inline constexpr size_t kSetupCommandsMax = 256;
+inline constexpr size_t kSetupCommandsBytesMax = 256u << 10;
 // Until all machines of a cluster that ends are gone or going.
 inline constexpr Millis kEc2EndMax = 180'000;
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -74,6 +75,8 @@ struct ProviderContext {
   // The text of a new join token for the machine (0: for a node that nobody asked for). May block.
   // An error when the machine is to be removed, or is none of this cluster.
   std::function<absl::StatusOr<std::string>(uint64_t machine, const std::string& name)> make_token;
+  // The SHA-256 of the archive of its programs, which its port serves to machines. May block.
+  std::function<absl::StatusOr<std::string>()> programs_sha256;
 };
 
 // The configuration of a provider, read and checked before anything starts.
@@ -87,6 +90,10 @@ class ProviderSetup {
   virtual Resources SizeOf(const PoolSpec& pool) const = 0;
   // Whether its nodes run programs under the account of the head.
   virtual bool SharesAccount() const = 0;
+  // Whether its machines get the programs from the head's port.
+  virtual bool NeedsPrograms() const { return false; }
+  // What a machine runs before its worker, by pool: shell commands of the owner of the file.
+  virtual std::map<std::string, std::vector<std::string>> SetupCommands() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<NodeProvider>> Start(const std::vector<PoolSpec>& pools,
                                                               ProviderContext context) const = 0;
 };
