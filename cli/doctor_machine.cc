@@ -12,11 +12,11 @@
 #include <fstream>
 
 #include "cli/doctor.h"
-#include "cli/programs.h"
 #include "cli/render/spans.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/subprocess.h"
 
 namespace rt {

@@ -18,6 +18,7 @@
 #include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 
 namespace rt {
 namespace {

@@ -16,10 +16,12 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/programs/served_programs.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/self_probe.h"
 #include "common/run/failpoint.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/io_pool.h"
 #include "common/run/open_files.h"
 #include "common/run/service_manager.h"
@@ -85,9 +87,7 @@ std::optional<End> AwaitEnd(const Ends& ends, Millis span) {
 }
 
 std::string BesideUs(const std::string& program) {
-  std::error_code error;
-  auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / program).string();
+  return BinaryDirectory().value_or("") + "/" + program;
 }
 
 std::string HostName() {
@@ -107,6 +107,7 @@ struct Head {
   std::unique_ptr<HeadServer> server;
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<SelfProbe> probe;
+  std::unique_ptr<ServedPrograms> programs;
   std::unique_ptr<NodeProvider> provider;
   std::unique_ptr<ScalingNews> news;
   std::unique_ptr<NodeReconciler> reconciler;
@@ -266,6 +267,21 @@ absl::StatusOr<std::string> MakeWorkerToken(Head& head, uint64_t machine, const 
   return token->text;
 }
 
+// What machines ask the port for. The archive is packed at once, not when the first is wanted.
+void ServeMachines(const HeadOptions& options, const ProviderSetup& provider, Head& head) {
+  BootParts boot{.setup_commands = provider.SetupCommands()};
+  if (provider.NeedsPrograms()) {
+    head.programs = std::make_unique<ServedPrograms>(options.state_dir + "/programs");
+    boot.programs = [programs = head.programs.get()] { return programs->Bytes(); };
+    head.io()([programs = head.programs.get()] {
+      if (const auto packed = programs->Sha256(); !packed.ok()) {
+        RT_LOG(kWarning) << "the programs cannot be packed: " << MessageOf(packed.status());
+      }
+    });
+  }
+  head.settings->set_boot(std::move(boot));
+}
+
 absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
                            const std::string& cluster_id, Head& head) {
   if (config.provider == nullptr) return absl::OkStatus();
@@ -280,7 +296,11 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
       },
       .daemon_ended = [&head](const std::string& name) {
         head.loop->Post(input::DaemonEnded{name}, {});
-      }};
+      },
+      .programs_sha256 = {}};
+  ServeMachines(options, *config.provider, head);
+  if (head.programs != nullptr)
+    context.programs_sha256 = [programs = head.programs.get()] { return programs->Sha256(); };
   RT_ASSIGN_OR_RETURN(head.provider,
                       config.provider->Start(config.scaling.pools, std::move(context)));
   RemoveDisownedNodes(head);

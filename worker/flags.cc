@@ -19,6 +19,8 @@ const char kUsage[] =
     "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
     "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
     "                 save and ended; 0: never\n"
+    "                 [--dead-man 30m]  without a head for so long, it also ends itself, with\n"
+    "                     status 3: for whoever then turns the machine off; never by default\n"
     "                 [--away 10s]  stopped by SIGTERM, it announces to be back within this,\n"
     "                     and its trials keep their place; 0: it announces nothing\n"
     "                 [--loop-hang 30s]  a daemon whose loop does not move for so long starts\n"
@@ -135,18 +137,27 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   std::string resources;
   std::string labels;
   std::string share, notices = "auto", grace;
-  std::string disconnect_stop, away, loop_hang;
+  std::string disconnect_stop, dead_man, away, loop_hang;
   std::string peer_port, peer_bandwidth, keep, keep_outputs;
-  const std::map<std::string, std::string*> known = {
-      {"--head", &flags.head},           {"--token-file", &flags.token_file},
-      {"--state-dir", &flags.state_dir}, {"--name", &flags.name},
-      {"--resources", &resources},       {"--labels", &labels},
-      {"--gpu-share", &share},           {"--disconnect-stop", &disconnect_stop},
-      {"--peer-port", &peer_port},       {"--peer-bandwidth", &peer_bandwidth},
-      {"--keep-checkpoints", &keep},     {"--keep-outputs", &keep_outputs},
-      {"--away", &away},                 {"--loop-hang", &loop_hang},
-      {"--notices", &notices},           {"--notice-file", &flags.notice_file},
-      {"--notice-grace", &grace},        {"--notice-url", &flags.notice_url}};
+  const std::map<std::string, std::string*> known = {{"--head", &flags.head},
+                                                     {"--token-file", &flags.token_file},
+                                                     {"--state-dir", &flags.state_dir},
+                                                     {"--name", &flags.name},
+                                                     {"--resources", &resources},
+                                                     {"--labels", &labels},
+                                                     {"--gpu-share", &share},
+                                                     {"--disconnect-stop", &disconnect_stop},
+                                                     {"--dead-man", &dead_man},
+                                                     {"--peer-port", &peer_port},
+                                                     {"--peer-bandwidth", &peer_bandwidth},
+                                                     {"--keep-checkpoints", &keep},
+                                                     {"--keep-outputs", &keep_outputs},
+                                                     {"--away", &away},
+                                                     {"--loop-hang", &loop_hang},
+                                                     {"--notices", &notices},
+                                                     {"--notice-file", &flags.notice_file},
+                                                     {"--notice-grace", &grace},
+                                                     {"--notice-url", &flags.notice_url}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     flags.help = flags.help || word == "--help" || word == "-h";
@@ -178,6 +189,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   RT_RETURN_IF_ERROR(ReadShare(share, flags));
   RT_RETURN_IF_ERROR(ReadSpan("--disconnect-stop", disconnect_stop, limits::kDrainMax,
                               flags.disconnect_stop));
+  RT_RETURN_IF_ERROR(ReadSpan("--dead-man", dead_man, limits::kDrainMax, flags.dead_man));
   RT_RETURN_IF_ERROR(ReadSpan("--away", away, limits::kAwayMost, flags.away));
   RT_RETURN_IF_ERROR(ReadSpan("--loop-hang", loop_hang, limits::kDrainMax, flags.loop_hang));
   if (flags.loop_hang != 0 && flags.loop_hang < 1'000)

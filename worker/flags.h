@@ -22,6 +22,7 @@ struct Flags {
   uint32_t gpu_share = 0, gpu_shares = 1;  // Of the machine's gpus: the share-th part, from 0.
   std::map<std::string, std::string> labels;
   Millis disconnect_stop = limits::kDisconnectStop;  // 0: never.
+  Millis dead_man = 0;  // Without a head for so long, the daemon ends (kDeadManStatus); 0: never.
   Millis away = limits::kAwayFor;        // Announced when it is stopped in order; 0: nothing is.
   Millis loop_hang = limits::kLoopHang;  // 0: nobody watches.
   std::vector<std::string> notices;  // Names of sources (worker/notice/notice_choice.h).

@@ -53,6 +53,10 @@ namespace {
 constexpr size_t kPoolThreads = 8;
 constexpr size_t kPoolQueue = 4'096;
 constexpr unsigned kStopSeconds = 5;
+constexpr int kDeadManStatus = 3;  // The user data of a machine (common/provider/aws) knows it.
+constexpr int kHeadIsGone = -1;    // Instead of a signal: the daemon ends because of --dead-man.
+// What is still running so long after --dead-man ends with the machine.
+constexpr Millis kDeadManGrace = 60'000;
 constexpr Millis kLeaveFor = 1'500;  // Until a head has heard that we stop.
 
 std::string BootId() {
@@ -166,13 +170,29 @@ struct Trees {
   std::unique_ptr<PeerServer> server;
 };
 
+bool NothingRuns(const WorkerLoop& loop) {
+  const std::vector<Observed> observed = loop.observed();
+  return std::all_of(observed.begin(), observed.end(),
+                     [](const Observed& one) { return one.phase == Observed::Phase::kExited; });
+}
+
 // Nothing runs here, and no replica and no outputs here wait for the store.
 bool IsIdle(const WorkerLoop& loop, const ReplicaUploader& uploader) {
-  const std::vector<Observed> observed = loop.observed();
-  const bool is_done = uploader.IsDone() && loop.outputs_pending().empty();
-  return is_done && std::all_of(observed.begin(), observed.end(), [](const Observed& one) {
-    return one.phase == Observed::Phase::kExited;
-  });
+  return uploader.IsDone() && loop.outputs_pending().empty() && NothingRuns(loop);
+}
+
+// Whether the head has been silent for --dead-man, and what ran has ended or had the time to.
+bool IsAbandoned(const Flags& flags, SyncLoop& sync, const WorkerLoop& loop) {
+  const Millis silence = flags.dead_man == 0 ? 0 : sync.Silence();
+  if (flags.dead_man == 0 || silence < flags.dead_man) return false;
+  return NothingRuns(loop) || silence >= flags.dead_man + kDeadManGrace;
+}
+
+// Without a head for so long, what runs is ended; 0: never.
+Millis StopAfter(const Flags& flags) {
+  if (flags.dead_man == 0 || flags.disconnect_stop == 0)
+    return std::max(flags.dead_man, flags.disconnect_stop);
+  return std::min(flags.dead_man, flags.disconnect_stop);
 }
 
 std::string HostName() {
@@ -188,22 +208,29 @@ Millis JobEnd() {
   return end > WallClock() ? end : 0;
 }
 
-// The next of the signals, or 0 at `until` (0: never).
-int NextSignal(const sigset_t& signals, Millis until) {
-  const Millis left = until == 0 ? 60'000 : std::max<Millis>(0, until - WallClock());
+// The next of the signals, or 0 after `left` ms.
+int NextSignal(const sigset_t& signals, Millis left) {
   const timespec wait{left / 1'000, left % 1'000 * 1'000'000};
   return std::max(0, sigtimedwait(&signals, nullptr, &wait));
 }
 
-// Returns the signal once the daemon is to end: SIGTERM or SIGINT. Where SIGTERM is a notice, the
-// first begins it: then the end comes when nothing runs here any more, shortly before the deadline,
-// or with a second signal, and 0 is returned.
+// The daemon's, when WaitForEnd has returned `signal`.
+int StatusAfter(int signal) { return signal == kHeadIsGone ? kDeadManStatus : 0; }
+
+struct EndQuestions {
+  std::function<bool()> is_idle, is_abandoned;
+};
+
+// Returns the signal once the daemon is to end: SIGTERM or SIGINT, or kHeadIsGone. Where SIGTERM is
+// a notice, the first begins it: then the end comes when nothing runs here any more, shortly before
+// the deadline, or with a second signal, and 0 is returned.
 int WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis grace,
-               const std::function<bool()>& is_idle) {
-  constexpr Millis kPause = 100, kSlack = 2'000;
+               const EndQuestions& ask) {
+  constexpr Millis kPause = 100, kLook = 1'000, kSlack = 2'000;
   Millis leave_by = 0;
-  while (leave_by == 0 || (WallClock() < leave_by && !is_idle())) {
-    const int number = NextSignal(signals, leave_by == 0 ? 0 : WallClock() + kPause);
+  while (leave_by == 0 || (WallClock() < leave_by && !ask.is_idle())) {
+    if (ask.is_abandoned()) return kHeadIsGone;
+    const int number = NextSignal(signals, leave_by == 0 ? kLook : kPause);
     if (number == SIGUSR1 && notices.on_usr1 != nullptr) {
       notices.on_usr1->Say({"signal SIGUSR1", JobEnd()});
     } else if (number == SIGTERM && notices.on_term != nullptr && leave_by == 0) {
@@ -219,26 +246,31 @@ int WaitForEnd(const sigset_t& signals, const NoticeSources& notices, Millis gra
 
 // Whatever still hangs then ends with the process; trials are not ours to end, and everything that
 // must last is on disk.
-void BeginStop() {
+void BeginStop(int status) {
   RT_LOG(kInfo) << "stopping; attempts keep running";
-  std::thread([] {
+  std::thread([status] {
     ::sleep(kStopSeconds);
-    ::_exit(0);
+    ::_exit(status);
   }).detach();
 }
 
 // Listens for notices until the daemon is to end. Returns what WaitForEnd does.
 int ServeUntilEnd(const sigset_t& signals, const Flags& flags, SyncLoop& sync,
-                  const std::function<bool()>& is_idle) {
+                  const WorkerLoop& loop, const ReplicaUploader& uploader) {
+  const EndQuestions ask{[&] { return IsIdle(loop, uploader); },
+                         [&] { return IsAbandoned(flags, sync, loop); }};
   NoticeSources notices = MakeNoticeSources(flags.notices, flags.notice_url, flags.notice_file);
   // Lives as long as the process: a look at a slow server does not hold up the end.
   auto* watch = new NoticeWatch(
       std::move(notices.all),
-      {[&sync](const std::optional<Notice>& notice) { sync.SetNotice(notice); },
-       is_idle});
+      {[&sync](const std::optional<Notice>& notice) { sync.SetNotice(notice); }, ask.is_idle});
   watch->Start();
-  const int signal = WaitForEnd(signals, notices, flags.notice_grace, is_idle);
-  BeginStop();
+  const int signal = WaitForEnd(signals, notices, flags.notice_grace, ask);
+  if (signal == kHeadIsGone) {
+    RT_LOG(kError) << "no head has answered for " << flags.dead_man / 1'000
+                   << " s (--dead-man): this daemon ends with status " << kDeadManStatus;
+  }
+  BeginStop(StatusAfter(signal));
   watch->Stop();
   return signal;
 }
@@ -296,7 +328,7 @@ void Start(SyncLoop& sync, const Flags& flags, const Trees& trees, AttemptTable&
     attempts.set_incarnation(next);
     return next;
   });
-  sync.Start(flags.disconnect_stop, attempts.head_epoch());
+  sync.Start(StopAfter(flags), attempts.head_epoch());
 }
 
 absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
@@ -307,10 +339,10 @@ absl::StatusOr<Credentials> CredentialsOf(const Flags& flags) {
                      .directory = flags.state_dir + "/credentials"});
 }
 
-[[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir) {
+[[noreturn]] void End(const std::string& state_dir, const std::string& runtime_dir, int status) {
   ::unlink((state_dir + "/pid").c_str());
   ::rmdir(runtime_dir.c_str());  // Stays while it holds the socket of something that runs.
-  ::_exit(0);  // Transfers under way are repeated by the next daemon.
+  ::_exit(status);               // Transfers under way are repeated by the next daemon.
 }
 
 absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& manager,
@@ -370,8 +402,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   gpus.Start([&] { sync.SetInventory(MakeInventory(flags, gpus)); });
   SayReady(manager, identity.name, flags);
   const Heartbeat heartbeat(manager, [&](std::function<void()> ok) { loop.Ask(std::move(ok)); });
-  const int signal =
-      ServeUntilEnd(signals, flags, sync, [&] { return IsIdle(loop, pushes.uploader()); });
+  const int signal = ServeUntilEnd(signals, flags, sync, loop, pushes.uploader());
   manager.Stopping();
   watch.Stop();
   sync.Leave(AwayFor(signal, flags.away), kLeaveFor);
@@ -382,7 +413,7 @@ absl::Status Serve(Flags flags, const sigset_t& signals, const ServiceManager& m
   loop.Stop();
   socket.Stop();
   launcher.Stop();
-  End(flags.state_dir, runtime_dir);
+  End(flags.state_dir, runtime_dir, StatusAfter(signal));
 }
 
 int Main(int argc, char** argv) {

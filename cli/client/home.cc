@@ -75,13 +75,6 @@ std::string ResultsRoot() {
   return AbsolutePath(root.empty() ? "~/rt_results" : root);
 }
 
-absl::StatusOr<std::string> BinaryDirectory() {
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return absl::InternalError("/proc/self/exe: cannot be read");
-  return self.parent_path().string();
-}
-
 absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory) {
   RT_ASSIGN_OR_RETURN(Context context, LoadDirectory(head_directory + "/admin"));
   RT_ASSIGN_OR_RETURN(std::string address, ReadFile(head_directory + "/address", kSmallFileMax));

@@ -70,7 +70,5 @@ absl::StatusOr<Context> LoadHeadContext(const std::string& head_directory);
 // $RT_RESULTS, else ~/rt_results; absolute.
 std::string ResultsRoot();
 std::string AbsolutePath(const std::string& path);  // "~" understood; lexically normal.
-// The directory of this very program: its sisters rt-head and rt-worker live there.
-absl::StatusOr<std::string> BinaryDirectory();
 
 }  // namespace rt

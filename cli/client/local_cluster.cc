@@ -16,6 +16,7 @@
 #include "common/provider/strays.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/runtime_dir.h"
 
 namespace rt {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/commands/common.h"
-#include "cli/programs.h"
 #include "cli/teardown.h"
+#include "common/run/find_program.h"
 #include "common/yaml/experiment_file.h"
 
 namespace rt {

@@ -23,6 +23,7 @@
 #include "common/provider/strays.h"
 #include "common/rpc/identity.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/runtime_dir.h"
 #include "common/run/start_failure.h"
 

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "cli/hosts/programs_archive.h"
 #include "cli/hosts/ssh_command.h"
 #include "common/base/json.h"
 #include "common/base/time.h"
+#include "common/programs/programs_archive.h"
 #include "common/run/subprocess.h"
 #include "common/yaml/host_list.h"
 

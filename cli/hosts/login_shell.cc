@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <optional>
 
-#include "cli/programs.h"
 #include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/subprocess.h"
 
 namespace rt {
@@ -119,11 +119,11 @@ void TakeLoginEnvironment() {
 
 absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
                                       const std::string& log_file,
-                                      const std::function<bool()>& is_cancelled) {
+                                      const std::function<bool()>& is_cancelled, Millis most) {
   const OwnFd log(
       ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (log.get() < 0) return ErrnoStatus(errno, "open " + log_file);
-  const Millis until = SteadyClock() + limits::kSetupMax;
+  const Millis until = SteadyClock() + most;
   for (const std::string& command : commands) {
     std::string failed;
     for (int attempt = 0; attempt < kTriesOfCommand; ++attempt) {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/limits_hosts.h"
+#include "common/base/time.h"
 
 namespace rt {
 
@@ -20,10 +22,11 @@ struct SetupOutcome {
   std::string log;     // The end of the log; empty when nothing went wrong.
 };
 // Runs the commands one after the other in the home directory; each that fails gets a second try.
-// What they print goes into `log_file`. When `is_cancelled` answers true, the command that runs is
-// killed.
+// What they print goes into `log_file`. Together they may take `most`. When `is_cancelled` answers
+// true, the command that runs is killed.
 absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
                                       const std::string& log_file,
-                                      const std::function<bool()>& is_cancelled);
+                                      const std::function<bool()>& is_cancelled,
+                                      Millis most = limits::kSetupMax);
 
 }  // namespace rt

@@ -43,6 +43,12 @@ inline constexpr Millis kEc2ProfileMax = 90'000;
 // Until the machine of a head runs and has an address, and then until its sshd lets us in: images
 // with drivers boot within two minutes.
 inline constexpr Millis kEc2BootMax = 300'000;
+// A head that no worker has heard for so long does not come back by itself (it restarts in seconds,
+// and on another machine in minutes): its workers end what they run and themselves.
+inline constexpr Millis kEc2DeadMan = 1'800'000;
+// Setup commands of a pool: they are sent whole to each of its machines.
+inline constexpr size_t kSetupCommandsMax = 256;
+inline constexpr size_t kSetupCommandsBytesMax = 256u << 10;
 // Until all machines of a cluster that ends are gone or going.
 inline constexpr Millis kEc2EndMax = 180'000;
 

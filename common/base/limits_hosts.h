@@ -18,6 +18,12 @@ inline constexpr Millis kHostAnswer = 60'000;
 // For the archive of the programs, some 20 MB, over a slow line.
 inline constexpr Millis kArchiveSend = 1'800'000;
 inline constexpr Bytes kArchiveMax = Bytes{1} << 30;
+// Machines that get the archive from the head's port at once, and how many of them under one
+// identity (a machine whose connection broke may be back before the head has seen that): the head's
+// line is shared by its work. The others ask again; each is cut off after kProgramsReadMax.
+inline constexpr size_t kProgramsReadersMax = 16;
+inline constexpr size_t kProgramsReadersOfOneMax = 2;
+inline constexpr Millis kProgramsReadMax = 300'000;
 // One line of the agent's protocol; and what a login shell may print before it. The longest is the
 // list of the files of a mount.
 inline constexpr size_t kHostLineMax = 32u << 20;
@@ -28,6 +34,9 @@ inline constexpr Bytes kMountFileMax = Bytes{2} << 30;
 inline constexpr Bytes kMountArchiveMax = Bytes{4} << 30;
 // All setup commands of a host together: builds of CUDA extensions take that long.
 inline constexpr Millis kSetupMax = 3'600'000;
+// The same for a machine of a cloud: its join token lives for kMachineJoinMax, and is redeemed
+// after the setup. What takes longer belongs into an image.
+inline constexpr Millis kMachineSetupMax = 480'000;
 // Of the log of setup commands that failed: so much fits into the reason of a node.
 inline constexpr size_t kSetupTailMax = 3'000;
 // Until the login shell has said its environment: conda needs seconds on a network file system.

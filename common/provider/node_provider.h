@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,6 +78,8 @@ struct ProviderContext {
   // Called when the worker daemon of a node has ended and is started again at once. Does not block;
   // may be null.
   std::function<void(const std::string& name)> daemon_ended;
+  // The SHA-256 of the archive of its programs, which its port serves to machines. May block.
+  std::function<absl::StatusOr<std::string>()> programs_sha256;
 };
 
 // The configuration of a provider, read and checked before anything starts.
@@ -90,6 +93,10 @@ class ProviderSetup {
   virtual Resources SizeOf(const PoolSpec& pool) const = 0;
   // Whether its nodes run programs under the account of the head.
   virtual bool SharesAccount() const = 0;
+  // Whether its machines get the programs from the head's port.
+  virtual bool NeedsPrograms() const { return false; }
+  // What a machine runs before its worker, by pool: shell commands of the owner of the file.
+  virtual std::map<std::string, std::vector<std::string>> SetupCommands() const { return {}; }
   virtual absl::StatusOr<std::unique_ptr<NodeProvider>> Start(const std::vector<PoolSpec>& pools,
                                                               ProviderContext context) const = 0;
 };

@@ -1,13 +1,13 @@
 #include "common/rpc/channel.h"
 
 #include <grpc/grpc_security_constants.h>
-
 #include <netdb.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
 
 #include "common/base/limits.h"
+#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/freed_memory.h"
@@ -139,7 +139,8 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   // One server carries control and bytes; the control services check their own sizes.
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
-  builder.SetMaxSendMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
+  // What services answer is bounded by themselves; the longest is the archive of the programs.
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kArchiveMax));
 }
 
 absl::StatusOr<Identity> KnownPeers::Find(const grpc::AuthContext& context) {

@@ -22,6 +22,8 @@ struct Entry {
 
 const std::map<std::string, Entry, std::less<>>& Table() {
   static const std::map<std::string, Entry, std::less<>> table = {
+      {"BootService/Programs", {kWorker | kJoin, "fetch the programs"}},
+      {"BootService/Setup", {kWorker | kJoin, "read the setup commands"}},
       {"ClusterService/Status", {kReaders, "read the status"}},
       {"ClusterService/ListNodes", {kReaders, "list nodes"}},
       {"ClusterService/ListNodePage", {kReaders, "list nodes"}},

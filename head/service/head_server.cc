@@ -20,6 +20,7 @@ class GrpcHeadServer final : public HeadServer {
         edge_{parts.loop, parts.blobs, parts.io, parts.settings, operations_, waits_, logs_,
               std::move(end_head), peers_, book_},
         alive_(std::make_shared<Alive>()) {
+    services_.push_back(MakeBootService(edge_));
     services_.push_back(MakeClusterService(edge_));
     services_.push_back(MakeExperimentService(edge_));
     services_.push_back(MakeJobService(edge_));

@@ -31,6 +31,7 @@ struct Edge {
   PeerBook& book;
 };
 
+std::unique_ptr<grpc::Service> MakeBootService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeClusterService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeExperimentService(Edge& edge);
 std::unique_ptr<grpc::Service> MakeJobService(Edge& edge);

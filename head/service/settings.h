@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
@@ -23,6 +26,13 @@ namespace rt {
 using Io = std::function<void(std::function<void()>)>;
 using JsonDone = std::function<void(absl::StatusOr<Json>)>;
 using StatusDone = std::function<void(absl::Status)>;
+
+// What a machine of a cloud gets before it is a node (BootService).
+struct BootParts {
+  // The bytes of the programs' archive, shared by all who read them. Blocks. Null: none are served.
+  std::function<absl::StatusOr<std::shared_ptr<const std::string>>()> programs;
+  std::map<std::string, std::vector<std::string>> setup_commands;  // By pool.
+};
 
 class Settings {
  public:
@@ -58,6 +68,14 @@ class Settings {
     const absl::Status checked = CheckBundle(*store, bundle);
     return absl::IsNotFound(checked) ? absl::OkStatus() : checked;
   }
+  void set_boot(BootParts boot) {
+    std::lock_guard lock(mutex_);
+    boot_ = std::move(boot);
+  }
+  BootParts boot() const {
+    std::lock_guard lock(mutex_);
+    return boot_;
+  }
   void set_hook_problem(std::function<std::string()> hook_problem) {
     std::lock_guard lock(mutex_);
     hook_problem_ = std::move(hook_problem);
@@ -81,6 +99,7 @@ class Settings {
   std::function<std::string()> hook_problem_;
   SweptStore* store_ = nullptr;
   std::function<std::string()> port_fault_;
+  BootParts boot_;
 };
 
 }  // namespace rt

@@ -268,7 +268,7 @@ def read_back(ec2, image: str) -> None:
                   script.split("<<'RT_BOOT'\n")[1].split("RT_BOOT\n")[0].splitlines())
     decoded = {name: base64.b64decode(value).decode() for name, value in values.items()}
     assert decoded == {"head": "10.0.0.1:6379", "token": "token-of-7", "name": "worker-7",
-                       "resources": "cpu=2", "user": "ubuntu"}, decoded
+                       "resources": "cpu=2", "user": "ubuntu", "dead_man": "1800s"}, decoded
     groups = ec2.describe_security_groups(
         GroupIds=[group["GroupId"] for group in instance["SecurityGroups"]])["SecurityGroups"]
     assert [group["GroupName"] for group in groups] == ["ray-autoscaler-demo"]

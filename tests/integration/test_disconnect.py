@@ -23,7 +23,7 @@ class DisconnectTest(OwnWorkerCase):
         head = self.cluster.kill("head", signal.SIGSTOP)
         wait_until("what ran is ended", lambda: not any(
             pathlib.Path(f"/proc/{pid}").exists() for pid in pids), 60)
-        self.assertIn("no head has answered for 2 s (--disconnect-stop)", self.log())
+        self.assertIn("no head has answered for 2 s (--disconnect-stop", self.log())
         self.assertTrue(list((self.folder / "attempts").glob("*/spool")))
         self.cluster.kill("head", signal.SIGCONT)
         self.assertEqual(self.cluster.pid("head"), head)
@@ -33,6 +33,19 @@ class DisconnectTest(OwnWorkerCase):
             self.assertEqual([one["outcome"] for one in shown["attempts"]],
                              ["LOST", "SUCCEEDED"])
             self.assertEqual(shown["preemptions"], 1)
+
+    def test_a_dead_man_ends_what_runs_and_then_itself(self) -> None:
+        self.start_worker("--disconnect-stop", "0", "--dead-man", "3s")
+        number = self.sleepers(2)
+        pids = [pid for _, pid in self.processes(number).values()]
+        self.cluster.kill("head", signal.SIGSTOP)
+        self.addCleanup(self.cluster.kill, "head", signal.SIGCONT)
+        self.assertEqual(self.worker.wait(timeout=60), 3)
+        self.assertFalse([pid for pid in pids if self.lives(pid)])
+        self.assertIn("no head has answered for 3 s (--dead-man)", self.log())
+        self.cluster.kill("head", signal.SIGCONT)
+        self.start_worker()  # The end of the test looks for the directory of its sockets.
+        self.wait_state("READY")
 
     def test_a_short_absence_ends_nothing(self) -> None:
         self.start_worker()

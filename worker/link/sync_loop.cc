@@ -102,6 +102,11 @@ void SyncLoop::Leave(Millis away_for, Millis wait) {
   }
 }
 
+Millis SyncLoop::Silence() {
+  std::lock_guard lock(mutex_);
+  return SteadyClock() - answered_at_;
+}
+
 void SyncLoop::SyncSoon() {
   std::lock_guard lock(mutex_);
   if (soon_at_ != 0) return;
@@ -141,7 +146,7 @@ void SyncLoop::StopWithoutHead() {
   if (disconnect_stop_ == 0 || told_away_ || silence < disconnect_stop_) return;
   told_away_ = true;
   RT_LOG(kWarning) << "no head has answered for " << disconnect_stop_ / 1'000
-                   << " s (--disconnect-stop): what runs is asked to save, and ended";
+                   << " s (--disconnect-stop, --dead-man): what runs is asked to save, and ended";
   ReachFailpoint("worker.fence.before_end");
   loop_.Post(input::HeadAway{});
 }

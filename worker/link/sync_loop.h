@@ -52,6 +52,7 @@ class SyncLoop {
   // The last Sync: this daemon stops, and one is back within `away_for`. Returns once the head has
   // heard it, or no head has within `wait`. A node that was given notice announces nothing.
   void Leave(Millis away_for, Millis wait);
+  Millis Silence();  // Since the last answer of a head, or our start.
   void SyncSoon();  // Within kSyncDelayMax, together with what else changes until then.
 
  private:

@@ -22,6 +22,10 @@ class AwsSetup final : public ProviderSetup {
   }
   Resources SizeOf(const PoolSpec& pool) const override { return pool.each; }
   bool SharesAccount() const override { return false; }
+  bool NeedsPrograms() const override { return NeedsProgramsOfHead(options_.programs); }
+  std::map<std::string, std::vector<std::string>> SetupCommands() const override {
+    return options_.setup_commands;
+  }
   absl::StatusOr<std::unique_ptr<NodeProvider>> Start(const std::vector<PoolSpec>& pools,
                                                       ProviderContext context) const override {
     for (const PoolSpec& pool : pools) {
@@ -91,8 +95,15 @@ absl::Status ReadGroup(const Json& group, Ec2NetworkSpec& network) {
 }
 
 absl::Status ReadPrograms(const Json& programs, Ec2Programs& read) {
+  read.are_in_image = programs.is_string() && programs.AsString() == "image";
+  if (read.are_in_image) return absl::OkStatus();
+  if (!programs.is_object())
+    return InvalidAt("provider/programs",
+                     "programs must be a map with url and sha256, or the text "
+                     "'image'",
+                     "leave it out: then the machines get them from the head");
   RT_RETURN_IF_ERROR(CheckKeys(programs, {"url", "sha256"}, "provider/programs"));
-  read = {programs.GetString("url"), programs.GetString("sha256")};
+  read = {.url = programs.GetString("url"), .sha256 = programs.GetString("sha256")};
   const bool is_digest = read.sha256.size() == 64 &&
                          read.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!read.url.starts_with("https://") && !read.url.starts_with("http://"))
@@ -114,13 +125,40 @@ absl::Status ReadPorts(const Json& ports, std::vector<uint16_t>& read) {
                  : InvalidAt("provider/open_ports", "must be a list of at most 8 ports");
 }
 
+absl::Status ReadDeadMan(const Json& seconds, Millis& read) {
+  const double span = seconds.is_number() ? seconds.AsDouble() : -1;
+  if (span != 0 && !(span >= 60 && span <= 30 * 86'400.0))
+    return InvalidAt("provider/dead_man_s", "must be 0 (never), or between 60 s and 30 days");
+  read = static_cast<Millis>(span * 1'000);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ReadCommands(const Json& json, const std::string& path) {
+  std::vector<std::string> commands;
+  size_t bytes = 0;
+  if (!json.is_array()) return InvalidAt(path, "setup_commands must be a list of texts");
+  for (const Json& command : json.array()) {
+    if (!command.is_string()) return InvalidAt(path, "setup_commands must be a list of texts");
+    bytes += command.AsString().size();
+    commands.push_back(command.AsString());
+  }
+  if (commands.size() > limits::kSetupCommandsMax || bytes > limits::kSetupCommandsBytesMax)
+    return InvalidAt(path, "setup_commands has at most 256 commands of 256 KiB together",
+                     "put a script into file_mounts, or into the image");
+  return commands;
+}
+
 absl::Status ReadPools(const Json& pools, Ec2ProviderOptions& options) {
   if (!pools.is_object()) return InvalidAt("provider/pools", "pools must be a map of node types");
   for (const auto& [name, pool] : pools.object()) {
     const std::string path = "provider/pools/" + name;
-    RT_RETURN_IF_ERROR(
-        CheckKeys(pool, {"node_config", "spot", "max_price", "resources", "labels"}, path));
+    RT_RETURN_IF_ERROR(CheckKeys(
+        pool, {"node_config", "spot", "max_price", "resources", "labels", "setup_commands"}, path));
     RT_ASSIGN_OR_RETURN(Ec2Pool read, ReadEc2Pool(name, pool, path));
+    if (const Json* commands = pool.Find("setup_commands"); commands && !commands->is_null()) {
+      RT_ASSIGN_OR_RETURN(options.setup_commands[name],
+                          ReadCommands(*commands, path + "/setup_commands"));
+    }
     options.pools.push_back(std::move(read));
   }
   return absl::OkStatus();
@@ -132,7 +170,7 @@ absl::StatusOr<Ec2ProviderOptions> ReadAwsOptions(const Json& provider) {
   RT_RETURN_IF_ERROR(CheckKeys(provider,
                                {"type", "region", "availability_zone", "cluster_name", "user",
                                 "tags", "open_ports", "security_group", "programs", "endpoint",
-                                "use_internal_ips", "cache_stopped_nodes", "pools"},
+                                "dead_man_s", "use_internal_ips", "cache_stopped_nodes", "pools"},
                                "provider"));
   Ec2ProviderOptions options{.cluster_name = provider.GetString("cluster_name", "default"),
                              .user = provider.GetString("user"),
@@ -148,6 +186,7 @@ absl::StatusOr<Ec2ProviderOptions> ReadAwsOptions(const Json& provider) {
       {"tags", [&](const Json& json) { return ReadTags(json, options.tags); }},
       {"security_group", [&](const Json& json) { return ReadGroup(json, options.network); }},
       {"programs", [&](const Json& json) { return ReadPrograms(json, options.programs); }},
+      {"dead_man_s", [&](const Json& json) { return ReadDeadMan(json, options.dead_man); }},
       {"open_ports", [&](const Json& json) { return ReadPorts(json, options.network.open_ports); }},
       {"pools", [&](const Json& json) { return ReadPools(json, options); }}};
   for (const auto& [key, read] : parts)

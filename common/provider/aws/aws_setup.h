@@ -2,8 +2,10 @@
 //   {"type": "aws", "region": "us-west-2", "availability_zone": "us-west-2a,us-west-2b",
 //    "cluster_name": "demo", "user": "ubuntu", "tags": {"team": "nlp"}, "open_ports": [6379],
 //    "security_group": {"GroupName": "…", "IpPermissions": […]},
-//    "programs": {"url": "https://…", "sha256": "…"},
-//    "pools": {"gpu": {"node_config": {…}, "spot": {…}, "max_price": 0.2, "resources": "cpu=8"}}}
+//    "programs": {"url": "https://…", "sha256": "…"}, "dead_man_s": 1800,
+//    "pools": {"gpu": {"node_config": {…}, "spot": {…}, "max_price": 0.2, "resources": "cpu=8",
+//                      "setup_commands": ["pip install …"]}}}
+// Without `programs` the machines get them from the head's port; "image": their image has them.
 // Its keys are those of Ray's `provider` and ours; the client writes it (aws_file.h). Credentials
 // are never in it: they come from the head's environment or its machine's role.
 #pragma once

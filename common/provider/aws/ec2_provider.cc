@@ -32,6 +32,11 @@ bool IsStale(const absl::Status& status) {
          code == "InvalidSubnetID.NotFound";
 }
 
+// As rt-worker's flag takes it; empty: never.
+std::string DurationText(Millis span) {
+  return span == 0 ? "" : std::to_string(span / 1'000) + "s";
+}
+
 bool Contains(const std::vector<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -171,14 +176,23 @@ absl::StatusOr<std::string> Ec2Provider::UserDataOf(const Ec2Pool& pool,
                                                     const WantedMachine& machine) {
   if (options_.role == Ec2Role::kHead) return std::string(kHeadUserData);
   RT_ASSIGN_OR_RETURN(std::string token, options_.context.make_token(machine.number, machine.name));
+  std::string sha256 = options_.programs.sha256;
+  if (NeedsProgramsOfHead(options_.programs) && options_.context.programs_sha256) {
+    absl::StatusOr<std::string> packed = options_.context.programs_sha256();
+    if (!packed.ok())
+      return MakeProviderError(ProviderError::kBadConfiguration, MessageOf(packed.status()),
+                               HintOf(packed.status()));
+    sha256 = *std::move(packed);
+  }
   return WorkerUserData({.head_address = options_.context.head_address_elsewhere,
                          .token = std::move(token),
                          .name = machine.name,
                          .resources = pool.resources,
                          .labels = pool.labels,
                          .user = options_.user,
-                         .programs_url = options_.programs.url,
-                         .programs_sha256 = options_.programs.sha256});
+                         .dead_man = DurationText(options_.dead_man),
+                         .programs_sha256 = std::move(sha256),
+                         .programs_url = options_.programs.url});
 }
 
 absl::StatusOr<Ec2Provider::Begun> Ec2Provider::Begin(const Ec2Pool& pool,

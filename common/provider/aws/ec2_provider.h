@@ -18,9 +18,10 @@
 
 namespace rt {
 
-// Where the workers' machines get the programs: see user_data.h.
+// Where the workers' machines get the programs (user_data.h); without a URL from the head's port.
 struct Ec2Programs {
   std::string url, sha256;
+  bool are_in_image = false;
 };
 
 // Whose machines a provider makes: the head those of the workers, the client that of the head,
@@ -36,11 +37,17 @@ struct Ec2ProviderOptions {
   std::map<std::string, std::string> tags;  // Of the file, for instances and volumes.
   std::string user;                         // That runs the worker.
   Ec2Programs programs;
+  // What the machines of a pool run before their worker. They get it from the head's port.
+  std::map<std::string, std::vector<std::string>> setup_commands;
+  Millis dead_man = limits::kEc2DeadMan;  // So long the head may be silent; 0: for any time.
   AwsEndpoint endpoint;
   Environment environment;  // Of the credentials.
   Millis list_lag = limits::kEc2ListLag;
   Ec2Client::Options client = {};
 };
+inline bool NeedsProgramsOfHead(const Ec2Programs& programs) {
+  return programs.url.empty() && !programs.are_in_image;
+}
 std::unique_ptr<NodeProvider> MakeEc2Provider(Ec2ProviderOptions options);
 
 // The tags by which machines are found: by `down`, and by people in the console.

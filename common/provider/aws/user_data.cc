@@ -14,7 +14,7 @@ namespace {
 // and do nothing. InstanceInitiatedShutdownBehavior makes that a termination.
 constexpr char kBegin[] = R"script(#!/bin/sh
 # Starts the rt worker of this machine. Written by rt; the values are below, each as base64.
-set -u
+set -uf
 umask 077
 boot=/run/rt-boot
 opt=/opt/rt
@@ -22,7 +22,7 @@ state=/var/lib/rt-worker
 log=/var/log/rt-worker.log
 
 finish() {
-  echo "rt: $1; this machine ends" >>"$log"
+  echo "rt: $1; this machine ends" | tee -a "$log"
   shutdown -h now
   exit 1
 }
@@ -35,16 +35,59 @@ download() {
     wget -q -T 60 -O "$2" -- "$1"
   fi
 }
-fetch_programs() {
-  has programs_url || return 0
-  [ "$(cat "$opt/sha256" 2>/dev/null)" = "$(value programs_sha256)" ] && return 0
-  tries=0
-  until download "$(value programs_url)" "$boot/programs" >>"$log" 2>&1 &&
-      echo "$(value programs_sha256)  $boot/programs" | sha256sum -c - >>"$log" 2>&1; do
-    tries=$((tries + 1))
-    [ "$tries" -lt 20 ] || finish "the programs could not be fetched"
-    sleep 3
+# The programs come over mutual TLS, with the certificate of the join token: a JSON object.
+member() {
+  value token | sed 's/^rtj1[.]//' | base64 -d | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"
+}
+prepare_to_ask() {
+  command -v curl >/dev/null 2>&1 || finish "this image has no curl to fetch the programs with"
+  case "$(curl -V)" in
+    *HTTP2*) ;;
+    *) finish "the curl of this image has no HTTP/2: use another image, or provider.programs" ;;
+  esac
+  for name in ca cert key; do printf '%b' "$(member "$name")" >"$boot/$name.pem"; done
+  cluster=$(member cluster)
+  printf '\0\0\0\0\0' >"$boot/empty"
+}
+# A gRPC call without arguments of the head at $1. What precedes the archive has 11 bytes.
+ask_head() {
+  : >"$boot/headers"
+  curl -q -sS --http2 --noproxy '*' --connect-timeout 10 --max-time 300 \
+    --cacert "$boot/ca.pem" --cert "$boot/cert.pem" --key "$boot/key.pem" \
+    --connect-to "::$1" -H 'content-type: application/grpc' -H 'te: trailers' \
+    --data-binary "@$boot/empty" -D "$boot/headers" -o "$boot/answer" \
+    "https://head.$cluster.rt/rt.v1.BootService/Programs" || return 1
+  sed -n 's/^grpc-message: */the head says: /p' "$boot/headers"
+  if grep -q '^grpc-status: 7' "$boot/headers"; then refused=1; fi
+  tail -c +12 "$boot/answer" >"$boot/programs"
+}
+is_whole() { echo "$(value programs_sha256)  $boot/programs" | sha256sum -c -; }
+download_from_url() { download "$(value programs_url)" "$boot/programs" && is_whole; }
+download_from_head() {
+  for head in $(value head | tr ',' ' '); do
+    ask_head "$head" && is_whole && return 0
   done
+  return 1
+}
+fetch_programs() {
+  has programs_sha256 || return 0
+  [ "$(cat "$opt/sha256" 2>/dev/null)" = "$(value programs_sha256)" ] && return 0
+  has programs_url || prepare_to_ask
+  pause=1
+  tries=0
+  refused=
+  until=$(($(date +%s) + 720))  # The token lives for 900 s.
+  while :; do
+    if has programs_url; then download_from_url; else download_from_head; fi >>"$log" 2>&1 && break
+    tries=$((tries + 1))
+    if [ -n "$refused" ] || [ "$tries" -ge 50 ] || [ "$(date +%s)" -ge "$until" ]; then
+      tail -n 5 "$log"
+      finish "the programs could not be fetched"
+    fi
+    sleep $((pause + $(od -An -N1 -tu1 /dev/urandom) % 3))
+    [ "$pause" -ge 16 ] || pause=$((pause * 2))
+  done
+  rm -f "$boot/answer" "$boot/ca.pem" "$boot/cert.pem" "$boot/key.pem"
   mkdir -p "$opt"
   tar -xzf "$boot/programs" -C "$opt" || finish "the programs could not be unpacked"
   chmod -R go+rX "$opt"
@@ -76,8 +119,12 @@ set -- "$worker" --head "$(value head)" --token-file "$state/join-token" --state
   --name "$(value name)" --notices aws
 if has resources; then set -- "$@" --resources "$(value resources)"; fi
 if has labels; then set -- "$@" --labels "$(value labels)"; fi
+if has dead_man; then set -- "$@" --dead-man "$(value dead_man)"; fi
+# Runs the setup commands first, and the worker with the environment of a login shell.
+if [ -x "${worker%/*}/rt" ]; then set -- "${worker%/*}/rt" __machine "$@"; fi
 left=20
 while run_worker "$@" >>"$log" 2>&1; code=$?; [ "$code" -ne 0 ]; do
+  [ "$code" -ne 3 ] || finish "the head was silent for too long"
   left=$((left - 1))
   [ "$left" -gt 0 ] || finish "the worker keeps failing"
   sleep 2
@@ -105,6 +152,7 @@ absl::StatusOr<std::string> WorkerUserData(const WorkerBoot& boot) {
       {"resources", &boot.resources},
       {"labels", &boot.labels},
       {"user", &boot.user},
+      {"dead_man", &boot.dead_man},
       {"programs_url", &boot.programs_url},
       {"programs_sha256", &boot.programs_sha256}};
   std::string script = kBegin;

@@ -3,8 +3,9 @@
 // and reaches a program as one argument, or as a file. Pure.
 //
 // Every process on the machine can read this through the metadata address, so the only secret in it
-// is a single-use token that is spent before the first trial runs (docs/adr/0029). How the programs
-// get there is this file's business alone.
+// is a single-use token that is spent before the first trial runs (docs/adr/0029). The
+// head is asked for the programs with it, by curl, which does not spend it. How the programs get
+// there is this file's business alone.
 #pragma once
 
 #include <string>
@@ -23,10 +24,10 @@ struct WorkerBoot {
   std::string resources;     // As rt-worker's flags; may be empty.
   std::string labels;
   std::string user;  // That runs the worker, if there is such an account; empty: root.
-  // The archive of the programs (cli/hosts), and the SHA-256 of its bytes. Without a URL the image
-  // has the programs.
-  std::string programs_url;
+  std::string dead_man;  // "1800s": so long the head may be silent (rt-worker --dead-man).
+  // The SHA-256 of the archive of the programs (common/programs); empty: the image has them.
   std::string programs_sha256;
+  std::string programs_url;  // Where it is; empty: the head's port serves it (BootService).
 };
 
 // InvalidArgument when it is longer than EC2 takes.

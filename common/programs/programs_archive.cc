@@ -1,4 +1,4 @@
-#include "cli/hosts/programs_archive.h"
+#include "common/programs/programs_archive.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,12 +8,11 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/client/home.h"
-#include "cli/programs.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/run/files.h"
+#include "common/run/find_program.h"
 #include "common/run/python_dir.h"
 #include "common/run/subprocess.h"
 

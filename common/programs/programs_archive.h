@@ -1,6 +1,6 @@
 // The programs of this very installation as one archive that a host can run: bin/, lib/rt/ with the
 // shared libraries that they link (not those of the C library), and share/rt/python. Its digest
-// names the contents; the archive itself is made when the first host needs it, and kept in RT_HOME.
+// names the contents; the archive itself is made when it is first needed, and kept.
 // Thread-safe after Open.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The programs that this machine has.
+// The programs that this machine has, and where this very one lies.
 #pragma once
 
 #include <string>
@@ -9,5 +9,7 @@ namespace rt {
 
 // The absolute path of a program in the PATH.
 absl::StatusOr<std::string> FindProgram(const std::string& name);
+// The directory of this very program: its sisters rt-head and rt-worker are there.
+absl::StatusOr<std::string> BinaryDirectory();
 
 }  // namespace rt

@@ -1,0 +1,185 @@
+// What machines get before they are nodes: the programs, and the setup commands of their pool.
+#include <grpcpp/alarm.h>
+
+#include <map>
+#include <mutex>
+
+#include "common/base/busy.h"
+#include "common/base/limits_hosts.h"
+#include "common/base/status.h"
+#include "head/core/core.h"
+#include "head/core/pools.h"
+#include "head/service/services.h"
+#include "rt/v1/boot.grpc.pb.h"
+
+namespace rt {
+namespace {
+
+using Context = grpc::CallbackServerContext;
+using Reactor = grpc::ServerUnaryReactor;
+using SharedBytes = std::shared_ptr<const std::string>;
+
+// The pool of a node, or of a token with which a node could join now; the token is not used up.
+absl::StatusOr<std::string> PoolOf(const Core& core, const Identity& who) {
+  const State& state = core.world.state;
+  if (who.kind != "join") {
+    RT_ASSIGN_OR_RETURN(const NodeId id, NodeOf(who));
+    const auto node = state.nodes.find(id);
+    return node == state.nodes.end() ? "" : node->second.pool;
+  }
+  RT_ASSIGN_OR_RETURN(const Token token,
+                      FindTokenFor(state, {who.name, ""}, core.soft.last_step_at));
+  if (token.role != "worker")
+    return absl::PermissionDeniedError(
+        "this token is for a person; a machine needs one for a "
+        "worker");
+  if (token.machine != 0) RT_RETURN_IF_ERROR(CheckMayJoin(state, token.machine));
+  return token.pool;
+}
+
+// `done` is called on the loop's thread.
+void FindPool(Edge& edge, const Identity& who,
+              std::function<void(const absl::StatusOr<std::string>&)> done) {
+  auto pool = std::make_shared<absl::StatusOr<std::string>>(absl::UnknownError(""));
+  edge.loop.Query([pool, who](const Core& core) { *pool = PoolOf(core, who); },
+                  [pool, done = std::move(done)](const absl::Status& status) {
+                    done(status.ok() ? *pool : status);
+                  });
+}
+
+// Who fetches the programs at the moment.
+class Readers {
+ public:
+  absl::Status Add(const std::string& who) {
+    std::lock_guard lock(mutex_);
+    const auto own = by_identity_.find(who);
+    if (own != by_identity_.end() && own->second >= limits::kProgramsReadersOfOneMax)
+      return BusyError("the programs are being sent to this machine already");
+    if (count_ >= limits::kProgramsReadersMax)
+      return BusyError(
+          "the programs are being sent to as many machines as this head serves at once");
+    ++count_;
+    ++by_identity_[who];
+    return absl::OkStatus();
+  }
+  void Remove(const std::string& who) {
+    std::lock_guard lock(mutex_);
+    --count_;
+    if (--by_identity_[who] == 0) by_identity_.erase(who);
+  }
+
+ private:
+  std::mutex mutex_;
+  size_t count_ = 0;
+  std::map<std::string, size_t> by_identity_;
+};
+
+// The tag of ProgramsReply.archive and its length in five bytes, whatever it is.
+std::string PrefixOf(size_t length) {
+  std::string prefix(1, '\x0a');
+  for (int i = 0; i < 5; ++i) {
+    prefix += static_cast<char>((length & 0x7f) | (i < 4 ? 0x80 : 0));
+    length >>= 7;
+  }
+  return prefix;
+}
+
+// Holds the bytes until they are sent, and copies none of them.
+grpc::Slice SliceOf(SharedBytes bytes) {
+  auto* kept = new SharedBytes(std::move(bytes));
+  void* data = const_cast<char*>((*kept)->data());  // gRPC takes no const; it only reads.
+  return grpc::Slice(
+      data, (*kept)->size(), [](void* held) { delete static_cast<SharedBytes*>(held); }, kept);
+}
+
+// One answer on its way. A reader that is too slow is cut off, so that it keeps no other waiting.
+class Transfer final : public Reactor {
+ public:
+  Transfer(Edge& edge, Readers& readers, Context& context, grpc::ByteBuffer* reply)
+      : edge_(edge), readers_(readers), reply_(reply), open_(std::make_shared<Open>(&context)) {}
+
+  void Begin(const absl::StatusOr<Identity>& who) {
+    absl::Status admitted = who.status();
+    if (admitted.ok()) admitted = readers_.Add(who->kind + "/" + who->name);
+    if (!admitted.ok()) return Finish(ToGrpc(admitted));
+    reader_ = who->kind + "/" + who->name;
+    const auto until =
+        std::chrono::system_clock::now() + std::chrono::milliseconds(limits::kProgramsReadMax);
+    alarm_.Set(until, [open = open_](bool is_late) {
+      std::lock_guard lock(open->mutex);
+      if (is_late && open->context != nullptr) open->context->TryCancel();
+    });
+    FindPool(edge_, *who, [this](const absl::StatusOr<std::string>& pool) {
+      if (!pool.ok()) return Finish(ToGrpc(pool.status()));
+      edge_.io([this] { Finish(ToGrpc(Answer())); });
+    });
+  }
+  void OnDone() override {
+    {
+      std::lock_guard lock(open_->mutex);
+      open_->context = nullptr;
+    }
+    if (!reader_.empty()) readers_.Remove(reader_);
+    delete this;
+  }
+
+ private:
+  struct Open {  // The alarm may ring while the call ends.
+    explicit Open(Context* call) : context(call) {}
+    std::mutex mutex;
+    Context* context;
+  };
+  absl::Status Answer() {
+    const auto programs = edge_.settings.boot().programs;
+    if (!programs)
+      return absl::FailedPreconditionError("this head serves no programs: its machines have them");
+    RT_ASSIGN_OR_RETURN(SharedBytes bytes, programs());
+    const grpc::Slice slices[] = {grpc::Slice(PrefixOf(bytes->size())), SliceOf(bytes)};
+    *reply_ = grpc::ByteBuffer(slices, 2);
+    return absl::OkStatus();
+  }
+
+  Edge& edge_;
+  Readers& readers_;
+  grpc::ByteBuffer* const reply_;
+  const std::shared_ptr<Open> open_;
+  std::string reader_;  // Empty: was refused.
+  grpc::Alarm alarm_;
+};
+
+using Methods = v1::BootService::WithRawCallbackMethod_Programs<
+    v1::BootService::WithCallbackMethod_Setup<v1::BootService::Service>>;
+
+class BootService final : public Methods {
+ public:
+  explicit BootService(Edge& edge) : edge_(edge) {}
+
+  Reactor* Programs(Context* context, const grpc::ByteBuffer*, grpc::ByteBuffer* reply) override {
+    auto* transfer = new Transfer(edge_, readers_, *context, reply);
+    transfer->Begin(Admit(edge_, *context, "BootService/Programs"));
+    return transfer;
+  }
+  Reactor* Setup(Context* context, const v1::Empty*, v1::SetupReply* reply) override {
+    return Unary(edge_, context, "BootService/Setup", [&](auto& who, Reactor* reactor) {
+      FindPool(edge_, who, [this, reply, reactor](const absl::StatusOr<std::string>& pool) {
+        const BootParts boot = edge_.settings.boot();
+        const auto commands = boot.setup_commands.find(pool.ok() ? *pool : "");
+        if (commands != boot.setup_commands.end())
+          for (const std::string& command : commands->second) reply->add_commands(command);
+        reactor->Finish(ToGrpc(pool.status()));
+      });
+    });
+  }
+
+ private:
+  Edge& edge_;
+  Readers readers_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeBootService(Edge& edge) {
+  return std::make_unique<BootService>(edge);
+}
+
+}  // namespace rt
