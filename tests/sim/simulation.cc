@@ -174,9 +174,8 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   text += std::string(R"("mode":")") + (below(2) == 0 ? "min" : "max") + "\",";
   const bool is_grid = below(2) == 0;
   text += is_grid ? R"("space":{"lr":{"grid":[1,2,3]}},)" : R"("space":{"lr":{"uniform":[0,1]}},)";
-  const char* search[] = {R"("basic")", R"("wayward")", R"({"tpe":{"startup_trials":2}})",
-                          R"({"cmaes":{"startup_trials":1}})"};
-  text += std::string(R"("search":)") + search[below(is_grid ? 2 : 4)] + ",";
+  const char* search[] = {R"("basic")", R"("wayward")", R"({"tpe":{"startup_trials":2}})"};
+  text += std::string(R"("search":)") + search[below(is_grid ? 2 : 3)] + ",";
   if (is_quick) text += "\"short_trials\":true,";
   if (below(4) > 0) text += "\"strict_metric\":false,";  // Now and then a row has no loss.
   text += "\"num_samples\":" + number(is_quick ? 4 + below(12) : 1 + below(5)) + ",";
