@@ -23,6 +23,7 @@ const std::vector<std::string> kAwsProviderKeys = {"type",
                                                    "security_group",
                                                    "tags",
                                                    "programs",
+                                                   "dead_man_s",
                                                    "port",
                                                    "endpoint",
                                                    "key_pair",
@@ -47,6 +48,16 @@ absl::StatusOr<std::string> LineAt(const Json& map, const std::string& path,
       value->AsString().find_first_of(std::string_view("\0\n\r", 3)) == std::string::npos;
   if (!is_line) return InvalidAt(path + "/" + key, key + " must be a text of one line");
   return value->AsString();
+}
+
+// The setup commands of a worker of the pool, in their order.
+Json CommandsJson(const NodePool& pool, const SetupSpec& setup) {
+  Json commands = Json::MakeArray();
+  for (const std::vector<std::string>& some :
+       {pool.initialization_commands.value_or(setup.initialization), setup.common,
+        pool.worker_setup_commands.value_or(setup.worker)})
+    for (const std::string& command : some) commands.Append(command);
+  return commands;
 }
 
 // Of the provider's configuration, which ReadEc2Pool reads.
@@ -93,7 +104,8 @@ absl::Status ReadProviderKeys(const Json& provider, AwsFile& file) {
       return InvalidAt("provider/" + key, "unknown key '" + Excerpt(key) + "'",
                        DidYouMean(key, kAwsProviderKeys));
   for (const char* key :
-       {"region", "availability_zone", "tags", "security_group", "programs", "endpoint"})
+       {"region", "availability_zone", "tags", "security_group", "programs", "dead_man_s",
+        "endpoint"})
     if (const Json* value = provider.Find(key); value != nullptr && !value->is_null())
       file.provider.Set(key, *value);
   for (const char* key : {"cloudwatch", "key_pair", "disable_node_updaters"})
@@ -134,6 +146,7 @@ absl::StatusOr<AwsFile> ReadUnplaced(const ClusterSpec& spec) {
     RT_ASSIGN_OR_RETURN(Ec2Pool read, PoolOf(pool, json));
     if (pool.is_head) file.head = std::move(read);
     if (pool.is_head && pool.max_workers == 0) continue;
+    json.Set("setup_commands", CommandsJson(pool, spec.setup));
     pools.Set(pool.name, std::move(json));
     file.workers.push_back(pool);
     file.workers.back().max_workers = std::min(pool.max_workers, spec.max_workers);

@@ -72,6 +72,8 @@ TEST_CASE("aws file: the article's cluster") {
   CHECK(file->provider.GetString("user") == "ubuntu");
   REQUIRE(file->provider.Find("pools")->object().size() == 1);
   CHECK(file->provider.Find("pools")->object()[0].first == "worker");
+  const Json& worker = file->provider.Find("pools")->object()[0].second;
+  CHECK(worker.Find("setup_commands")->Dump() == R"(["pip install ray numpy pandas"])");
   CHECK(ReadAwsSetup(file->provider).ok());
 }
 
@@ -91,6 +93,25 @@ TEST_CASE("aws file: node types, and what they ask for") {
   CHECK(pool->falls_back);
   CHECK(pool->max_price == "0.5");
   CHECK(pool->subnets == std::vector<std::string>{"subnet-1", "subnet-2"});
+}
+
+TEST_CASE("aws file: the setup commands of workers, whole and of a node type") {
+  const auto file = FileOf(std::string(kNewForm) + R"(    worker_setup_commands: [echo gpu]
+  cpu:
+    node_config: {InstanceType: c5.large}
+initialization_commands: [echo first]
+setup_commands: [echo all]
+head_setup_commands: [echo head]
+worker_setup_commands: [echo worker]
+)");
+  INFO(file.status().ToString());
+  REQUIRE(file.ok());
+  const Json& pools = *file->provider.Find("pools");
+  CHECK(pools.Find("gpu")->Find("setup_commands")->Dump() ==
+        R"(["echo first","echo all","echo gpu"])");
+  CHECK(pools.Find("cpu")->Find("setup_commands")->Dump() ==
+        R"(["echo first","echo all","echo worker"])");
+  CHECK(ReadAwsSetup(file->provider).ok());
 }
 
 TEST_CASE("aws file: a mistake is named with its line and column") {
