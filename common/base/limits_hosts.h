@@ -21,6 +21,8 @@ inline constexpr Bytes kArchiveMax = Bytes{1} << 30;
 // Machines that get the archive from the head's port at once, and how many of them under one
 // identity (a machine whose connection broke may be back before the head has seen that): the head's
 // line is shared by its work. The others ask again; each is cut off after kProgramsReadMax.
+// gRPC encrypts what a reader's window admits at once, so that a message is what one costs.
+inline constexpr size_t kProgramsPieceBytes = 1 << 20;
 inline constexpr size_t kProgramsReadersMax = 16;
 inline constexpr size_t kProgramsReadersOfOneMax = 2;
 inline constexpr Millis kProgramsReadMax = 300'000;

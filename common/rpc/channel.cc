@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "common/base/limits.h"
-#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/rpc/freed_memory.h"
@@ -139,8 +138,7 @@ void ConfigureServer(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   // One server carries control and bytes; the control services check their own sizes.
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
-  // What services answer is bounded by themselves; the longest is the archive of the programs.
-  builder.SetMaxSendMessageSize(static_cast<int>(limits::kArchiveMax));
+  builder.SetMaxSendMessageSize(static_cast<int>(limits::kChunkMessageBytesMax));
 }
 
 absl::StatusOr<Identity> KnownPeers::Find(const grpc::AuthContext& context) {

@@ -1,6 +1,7 @@
 // What machines get before they are nodes: the programs, and the setup commands of their pool.
 #include <grpcpp/alarm.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -74,7 +75,7 @@ class Readers {
   std::map<std::string, size_t> by_identity_;
 };
 
-// The tag of ProgramsReply.archive and its length in five bytes, whatever it is.
+// The tag of ProgramsPiece.data and its length in five bytes, whatever it is.
 std::string PrefixOf(size_t length) {
   std::string prefix(1, '\x0a');
   for (int i = 0; i < 5; ++i) {
@@ -84,19 +85,22 @@ std::string PrefixOf(size_t length) {
   return prefix;
 }
 
-// Holds the bytes until they are sent, and copies none of them.
-grpc::Slice SliceOf(SharedBytes bytes) {
-  auto* kept = new SharedBytes(std::move(bytes));
-  void* data = const_cast<char*>((*kept)->data());  // gRPC takes no const; it only reads.
-  return grpc::Slice(
-      data, (*kept)->size(), [](void* held) { delete static_cast<SharedBytes*>(held); }, kept);
+// A message with a piece of the archive. It holds the bytes until they are sent, and copies none.
+grpc::ByteBuffer PieceOf(const SharedBytes& bytes, size_t offset, size_t size) {
+  auto* kept = new SharedBytes(bytes);
+  void* data = const_cast<char*>(bytes->data() + offset);  // gRPC takes no const; it only reads.
+  const grpc::Slice slices[] = {
+      grpc::Slice(PrefixOf(size)),
+      grpc::Slice(
+          data, size, [](void* held) { delete static_cast<SharedBytes*>(held); }, kept)};
+  return grpc::ByteBuffer(slices, 2);
 }
 
 // One answer on its way. A reader that is too slow is cut off, so that it keeps no other waiting.
-class Transfer final : public Reactor {
+class Transfer final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  Transfer(Edge& edge, Readers& readers, Context& context, grpc::ByteBuffer* reply)
-      : edge_(edge), readers_(readers), reply_(reply), open_(std::make_shared<Open>(&context)) {}
+  Transfer(Edge& edge, Readers& readers, Context& context)
+      : edge_(edge), readers_(readers), open_(std::make_shared<Open>(&context)) {}
 
   void Begin(const absl::StatusOr<Identity>& who) {
     absl::Status admitted = who.status();
@@ -111,8 +115,15 @@ class Transfer final : public Reactor {
     });
     FindPool(edge_, *who, [this](const absl::StatusOr<std::string>& pool) {
       if (!pool.ok()) return Finish(ToGrpc(pool.status()));
-      edge_.io([this] { Finish(ToGrpc(Answer())); });
+      edge_.io([this] {
+        if (const absl::Status read = Read(); !read.ok()) Finish(ToGrpc(read));
+        else NextPiece();
+      });
     });
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(grpc::Status::CANCELLED);
+    NextPiece();
   }
   void OnDone() override {
     {
@@ -129,22 +140,29 @@ class Transfer final : public Reactor {
     std::mutex mutex;
     Context* context;
   };
-  absl::Status Answer() {
+  absl::Status Read() {
     const auto programs = edge_.settings.boot().programs;
     if (!programs)
       return absl::FailedPreconditionError("this head serves no programs: its machines have them");
-    RT_ASSIGN_OR_RETURN(SharedBytes bytes, programs());
-    const grpc::Slice slices[] = {grpc::Slice(PrefixOf(bytes->size())), SliceOf(bytes)};
-    *reply_ = grpc::ByteBuffer(slices, 2);
+    RT_ASSIGN_OR_RETURN(bytes_, programs());
     return absl::OkStatus();
+  }
+  void NextPiece() {
+    const size_t size = std::min(limits::kProgramsPieceBytes, bytes_->size() - offset_);
+    if (size == 0) return Finish(grpc::Status::OK);
+    piece_ = PieceOf(bytes_, offset_, size);
+    offset_ += size;
+    StartWrite(&piece_);
   }
 
   Edge& edge_;
   Readers& readers_;
-  grpc::ByteBuffer* const reply_;
   const std::shared_ptr<Open> open_;
   std::string reader_;  // Empty: was refused.
   grpc::Alarm alarm_;
+  SharedBytes bytes_;
+  size_t offset_ = 0;  // What was sent.
+  grpc::ByteBuffer piece_;
 };
 
 using Methods = v1::BootService::WithRawCallbackMethod_Programs<
@@ -154,8 +172,9 @@ class BootService final : public Methods {
  public:
   explicit BootService(Edge& edge) : edge_(edge) {}
 
-  Reactor* Programs(Context* context, const grpc::ByteBuffer*, grpc::ByteBuffer* reply) override {
-    auto* transfer = new Transfer(edge_, readers_, *context, reply);
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Programs(Context* context,
+                                                       const grpc::ByteBuffer*) override {
+    auto* transfer = new Transfer(edge_, readers_, *context);
     transfer->Begin(Admit(edge_, *context, "BootService/Programs"));
     return transfer;
   }

@@ -19,6 +19,7 @@ from typing import Any, Optional
 from harness import BIN, ROOT, wait_until
 
 VENV = ROOT / "build/venv/bin/python"
+PIECE = 11 + (1 << 20)  # Of the answer with the programs: docs/adr/0029.
 PLACES = ["/run/rt-boot", "/opt/rt", "/var/lib/rt-worker", "/var/log/rt-worker.log"]
 
 
@@ -237,7 +238,9 @@ class Ec2Test(unittest.TestCase):
         worker = self.token("--role", "worker")
         for out in ("one", "two"):  # A token is not used up by it.
             self.assertEqual(self.outcome(self.fetch(worker, out), out), "0")
-            (self.root / f"{out}.tar.gz").write_bytes((self.root / out).read_bytes()[11:])
+            answer = (self.root / out).read_bytes()
+            pieces = [answer[at + 11:at + PIECE] for at in range(0, len(answer), PIECE)]
+            (self.root / f"{out}.tar.gz").write_bytes(b"".join(pieces))
             names = subprocess.run(["tar", "-tzf", str(self.root / f"{out}.tar.gz")], check=True,
                                    capture_output=True, text=True).stdout.split()
             self.assertLessEqual({"bin/rt", "bin/rt-worker", "bin/rt-cli"}, set(names))
@@ -246,6 +249,31 @@ class Ec2Test(unittest.TestCase):
         for what, token in {"person": self.token("--role", "user"), "revoked": worker,
                             "expired": expired, "none": None}.items():
             self.wait_refused(token, what)
+
+    def test_many_who_fetch_at_once_cost_no_memory(self) -> None:
+        self.start_head([])
+        tokens = [self.token("--role", "worker") for _ in range(25)]
+        self.assertEqual(self.outcome(self.fetch(tokens[0], "first"), "first"), "0")
+        size = (self.root / "first").stat().st_size
+        proc = pathlib.Path(f"/proc/{self.head.pid}")
+        (proc / "clear_refs").write_text("5")  # The peak is that from now on.
+
+        def peak() -> int:
+            line = re.search(r"VmHWM:\s+(\d+)", (proc / "status").read_text())
+            return int(line[1]) * 1024 if line else 0
+
+        before = peak()
+        # Slow enough that they meet, and fast enough for the pings of the head.
+        fetches = {f"f{i}": self.fetch(tokens[i // 2], f"f{i}", "--limit-rate", "20M")
+                   for i in range(50)}
+        outcomes = [self.outcome(fetched, out) for out, fetched in fetches.items()]
+        self.assertEqual(set(outcomes), {"0", "8"}, outcomes)  # Served, or told to ask again.
+        self.assertGreaterEqual(outcomes.count("0"), 16)
+        for out, outcome in zip(fetches, outcomes):
+            if outcome == "0":
+                self.assertEqual((self.root / out).read_bytes(),
+                                 (self.root / "first").read_bytes())
+        self.assertLess(peak() - before, size + (96 << 20))  # 16 copies: 16 * size.
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 
 #include "common/base/json.h"
 #include "common/base/limits_aws.h"
+#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
 #include "common/provider/aws/aws_setup.h"
 #include "common/provider/aws/user_data.h"
 #include "common/run/files.h"
+#include "common/run/random.h"
 #include "common/run/subprocess.h"
 #include "tests/temp_dir.h"
 
@@ -58,11 +60,17 @@ struct Machine {
     std::filesystem::rename(root + "/tools/rt-worker", root + "/rt-worker");
     std::filesystem::create_directories(root + "/archive/bin");
     std::filesystem::rename(root + "/rt-worker", root + "/archive/bin/rt-worker");
+    std::string large;  // So that the archive has two pieces.
+    while (large.size() < 2'600'000) large += RandomHex(256);
+    REQUIRE(WriteFileAtomic(root + "/archive/bin/large", large).ok());
     const std::string file = root + "/archive.tar.gz";
     REQUIRE(RunProgram({.argv = {"tar", "-czf", file, "-C", root + "/archive", "bin"}}, "", 60'000)
                 ->exit.ok());
     const std::string archive = *ReadFile(file);
-    REQUIRE(WriteFileAtomic(root + "/answer", "11 bytes..." + archive).ok());
+    std::string answer;
+    for (size_t at = 0; at < archive.size(); at += limits::kProgramsPieceBytes)
+      answer += "11 bytes..." + archive.substr(at, limits::kProgramsPieceBytes);
+    REQUIRE(WriteFileAtomic(root + "/answer", answer).ok());
     Hasher hasher(HashKind::kSha256);
     hasher.Update(archive);
     const Json token = Json::MakeObject(

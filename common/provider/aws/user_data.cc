@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "common/base/limits_aws.h"
+#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 
 namespace rt {
 namespace {
+
+static_assert(limits::kProgramsPieceBytes + 11 == 1'048'587);  // In the script.
 
 // The machine ends itself when the worker cannot be brought up or has ended: it would cost money
 // and do nothing. InstanceInitiatedShutdownBehavior makes that a termination.
@@ -49,7 +52,8 @@ prepare_to_ask() {
   cluster=$(member cluster)
   printf '\0\0\0\0\0' >"$boot/empty"
 }
-# A gRPC call without arguments of the head at $1. What precedes the archive has 11 bytes.
+# A gRPC call without arguments of the head at $1. Its messages are pieces of 1 MiB of the archive,
+# and what precedes each has 11 bytes.
 ask_head() {
   : >"$boot/headers"
   curl -q -sS --http2 --noproxy '*' --connect-timeout 10 --max-time 300 \
@@ -59,7 +63,15 @@ ask_head() {
     "https://head.$cluster.rt/rt.v1.BootService/Programs" || return 1
   sed -n 's/^grpc-message: */the head says: /p' "$boot/headers"
   if grep -q '^grpc-status: 7' "$boot/headers"; then refused=1; fi
-  tail -c +12 "$boot/answer" >"$boot/programs"
+  : >"$boot/programs"
+  at=0
+  while dd if="$boot/answer" bs=1048587 skip="$at" count=1 2>"$boot/dd" |
+      tail -c +12 >"$boot/piece"; do
+    [ -s "$boot/piece" ] || break
+    cat "$boot/piece" >>"$boot/programs"
+    at=$((at + 1))
+  done
+  rm -f "$boot/piece" "$boot/dd"
 }
 is_whole() { echo "$(value programs_sha256)  $boot/programs" | sha256sum -c -; }
 download_from_url() { download "$(value programs_url)" "$boot/programs" && is_whole; }
@@ -87,7 +99,7 @@ fetch_programs() {
     sleep $((pause + $(od -An -N1 -tu1 /dev/urandom) % 3))
     [ "$pause" -ge 16 ] || pause=$((pause * 2))
   done
-  rm -f "$boot/answer" "$boot/ca.pem" "$boot/cert.pem" "$boot/key.pem"
+  rm -f "$boot/answer" "$boot/headers" "$boot/ca.pem" "$boot/cert.pem" "$boot/key.pem"
   mkdir -p "$opt"
   tar -xzf "$boot/programs" -C "$opt" || finish "the programs could not be unpacked"
   chmod -R go+rX "$opt"
