@@ -114,7 +114,7 @@ bool CmaEs::HasModel() const { return evaluated_.size() <= options_.model_trials
 
 size_t CmaEs::GenerationSize() const {
   if (!HasModel()) return evolution_.population();
-  return std::min(static_cast<size_t>(generation_size_ + 0.5), evolution_.population());
+  return std::min(static_cast<size_t>(std::lround(generation_size_)), evolution_.population());
 }
 
 bool CmaEs::Continues(const std::vector<const FinishedTrial*>& ordered) const {
@@ -226,6 +226,7 @@ std::vector<Point> CmaEs::Ranked() const {
   }
   std::sort(order.begin(), order.end());
   std::vector<Point> ranked;
+  ranked.reserve(order.size());
   for (const auto& [value, i] : order) ranked.push_back(points[i]);
   return ranked;
 }
