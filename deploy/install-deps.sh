@@ -7,7 +7,7 @@ packages=(
   g++ cmake ninja-build pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libyaml-cpp-dev libcli11-dev catch2 rapidjson-dev libcpp-httplib-dev libsqlite3-dev libpq-dev libssl-dev zlib1g-dev libre2-dev libc-ares-dev
-  libcurl4-openssl-dev libzstd-dev libpugixml-dev
+  libcurl4-openssl-dev libzstd-dev libpugixml-dev libeigen3-dev
   librust-blake3-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
   postgresql

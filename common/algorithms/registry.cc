@@ -4,6 +4,7 @@
 #include "common/decide/asha.h"
 #include "common/decide/fifo.h"
 #include "common/search/basic.h"
+#include "common/search/cma_search.h"
 #include "common/search/tpe_search.h"
 
 namespace rt {
@@ -12,6 +13,7 @@ const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
       &BasicSearch(),
       &TpeSearch(),
+      &CmaSearch(),
   };
   return all;
 }

@@ -15,7 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 os.environ["RT_BIN"] = str(BIN)
 
 from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
-from rt.tune.search import BasicVariantGenerator, ConcurrencyLimiter, TPESearch, create_searcher
+from rt.tune.search import (
+    BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, TPESearch, create_searcher)
 
 
 def tables() -> dict[str, dict[str, Any]]:
@@ -54,6 +55,11 @@ class AlgorithmsTest(unittest.TestCase):
             TPESearch(n_startup_trials=20)
         with self.assertRaisesRegex(ValueError, "good_fraction must be between 0 and 1, not 2"):
             TPESearch(good_fraction=2)
+        search = CMAESSearch([{"x": 1}], random_state=3, sigma0=0.2)
+        self.assertEqual(search.to_spec(), {"cmaes": {"points": [{"x": 1}], "sigma0": 0.2}})
+        self.assertEqual(create_searcher("cmaes").to_spec(), {"cmaes": {}})
+        with self.assertRaisesRegex(ValueError, "sigma0"):
+            CMAESSearch(sigma0=2)
         with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.optuna yet .*TPESearch"):
             create_searcher("optuna")
 

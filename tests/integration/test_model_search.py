@@ -1,4 +1,4 @@
-"""Searches with a model (TPE) on the compute lane of real heads, which are killed on the way."""
+"""Searches with a model (TPE, CMA-ES) on the compute lane of real heads, which are killed."""
 
 import json
 import unittest
@@ -17,7 +17,7 @@ command: [python3, -S, trial.py]
 space: {{x: {{uniform: [0, 1]}}, n: {{randint: [1, 20]}}, kind: {{choice: [a, b, c]}}}}
 metric: loss
 mode: min
-search: {{tpe: {{startup_trials: 4}}}}
+search: {{{algorithm}: {{startup_trials: 4}}}}
 num_samples: {trials}
 max_concurrent: {concurrent}
 seed: 11
@@ -35,8 +35,8 @@ class ModelSearchTest(unittest.TestCase):
         (cls.cluster.work / "trial.py").write_text(TRIAL)
         cls.cluster.up()
 
-    def submit(self, name: str, concurrent: int) -> int:
-        text = SEARCH.format(name=name, trials=TRIALS, concurrent=concurrent)
+    def submit(self, name: str, concurrent: int, algorithm: str = "tpe") -> int:
+        text = SEARCH.format(name=name, trials=TRIALS, concurrent=concurrent, algorithm=algorithm)
         return self.cluster.submit(name, text)
 
     def wait_trials(self, experiment: int, count: int) -> None:
@@ -65,6 +65,14 @@ class ModelSearchTest(unittest.TestCase):
             self.cluster.json("status")  # Any client brings a local head back.
         self.assertEqual(self.configurations(disturbed), undisturbed)
 
+    def test_an_evolution_strategy_ends_side_by_side_when_the_head_is_killed(self) -> None:
+        experiment = self.submit("evolves", 0, "cmaes")
+        self.wait_trials(experiment, 8)
+        self.cluster.kill("head")
+        self.cluster.json("status")
+        configurations = self.configurations(experiment)
+        self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
+
     def test_side_by_side_it_ends_when_the_head_is_killed(self) -> None:
         experiment = self.submit("wide", 0)
         self.wait_trials(experiment, 6)
@@ -77,12 +85,12 @@ class ModelSearchTest(unittest.TestCase):
 
     def test_the_plan_names_the_options_that_are_not_at_their_defaults(self) -> None:
         path = self.cluster.work / "planned.yaml"
-        path.write_text(SEARCH.format(name="planned", trials=2, concurrent=1))
+        path.write_text(SEARCH.format(name="planned", trials=2, concurrent=1, algorithm="tpe"))
         planned = self.cluster.rt("plan", str(path)).stdout
         self.assertIn("tpe: startup_trials 4, 23 options at their defaults\n", planned)
 
     def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
-        text = SEARCH.format(name="grid", trials=2, concurrent=1).replace(
+        text = SEARCH.format(name="grid", trials=2, concurrent=1, algorithm="tpe").replace(
             "{uniform: [0, 1]}", "{grid: [0, 1]}")
         path = self.cluster.work / "grid.yaml"
         path.write_text(text)

@@ -50,6 +50,7 @@ PLANTED = [
     ("SQLite only in", "head/sinks/x.h", "#include <sqlite3.h>\n"),
     ("yaml-cpp only in", "cli/x.h", "#include <yaml-cpp/yaml.h>\n"),
     ("CLI11 only in", "cli/commands/x.h", "#include <CLI/CLI.hpp>\n"),
+    ("Eigen only in", "common/search/x.h", "#include <Eigen/Dense>\n"),
     ("rapidjson only in", "common/base/x.h", "#include <rapidjson/document.h>\n"),
     ("system(): argv", "cli/x.h", "inline int F() { return system(command); }\n"),
     ("popen(): argv", "common/run/x.h", "inline auto F() { return ::popen(a, b); }\n"),

@@ -119,6 +119,7 @@ THIRD_PARTY: list[tuple[str, re.Pattern[str], tuple[str, ...]]] = [
     ("yaml-cpp", re.compile(r"^yaml-cpp/"), ("common/yaml/",)),
     ("pugixml", re.compile(r"^pugixml"), ("common/aws/",)),
     ("CLI11", re.compile(r"^CLI/"), ("cli/line/",)),
+    ("Eigen", re.compile(r"^Eigen/"), ("common/search/evolution.cc",)),
     ("rapidjson", re.compile(r"^rapidjson/"), ("common/base/json.cc",)),
     ("RE2", re.compile(r"^re2/"), ("common/base/pattern.cc",)),
 ]

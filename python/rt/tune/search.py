@@ -1,7 +1,7 @@
 """Search algorithms.
 
-BasicVariantGenerator and TPESearch run in the head. A subclass of Searcher runs in the driver, and
-the head asks the driver for each configuration.
+BasicVariantGenerator, TPESearch and CMAESSearch run in the head. A subclass of Searcher runs in the
+driver, and the head asks the driver for each configuration.
 """
 
 from __future__ import annotations
@@ -336,15 +336,10 @@ class HeadSearch(SearchAlgorithm):
         return self._spec
 
 
-class TPESearch(HeadSearch):
-    """The tree-structured Parzen estimator, in the head: it learns from the trials that have ended.
+class _ModelSearch(HeadSearch):
+    """A search algorithm of the head that learns from results, and has a class of its own."""
 
-    metric, mode: of the search, unless TuneConfig or the scheduler gives them; the space is that of
-    the search, and may hold anything but a grid.
-    points_to_evaluate: configurations, or parts of them, that the first trials use unchanged.
-    random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such
-    as startup_trials=20. Raises ValueError for an option that it does not have.
-    """
+    _algorithm: str  # Its name in the head.
 
     def __init__(
         self,
@@ -360,10 +355,37 @@ class TPESearch(HeadSearch):
         if mode not in (None, "min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
         self.metric, self.mode = metric, mode
-        table = _algorithms.find("search", "tpe")
+        table = _algorithms.find("search", self._algorithm)
         if table is None:
-            raise ValueError("this program `rt` has no tpe: install the release of this package")
+            raise ValueError(
+                f"this program `rt` has no {self._algorithm}: install the release of this package"
+            )
         super().__init__(table, points_to_evaluate, max_concurrent, random_state, **options)
+
+
+class TPESearch(_ModelSearch):
+    """The tree-structured Parzen estimator, in the head: it learns from the trials that have ended.
+
+    metric, mode: of the search, unless TuneConfig or the scheduler gives them; the space is that of
+    the search, and may hold anything but a grid.
+    points_to_evaluate: configurations, or parts of them, that the first trials use unchanged.
+    random_state: as of BasicVariantGenerator. options: those of `tpe` in docs/algorithms.md, such
+    as startup_trials=20. Raises ValueError for an option that it does not have.
+    """
+
+    _algorithm = "tpe"
+
+
+class CMAESSearch(_ModelSearch):
+    """CMA-ES with a model of the values, in the head: for parameters that are numbers.
+
+    The space has at least one parameter that is a number with a range, at most 100 of them, and no
+    grid; a choice without an order is proposed by TPE. The arguments are those of TPESearch.
+    options: those of `cmaes` in docs/algorithms.md, such as sigma0=0.2. Raises ValueError for an
+    option that it does not have.
+    """
+
+    _algorithm = "cmaes"
 
 
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
@@ -392,14 +414,15 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     refuse_class("search_alg", search)
     name = type(search).__name__
     raise ValueError(
-        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, TPESearch, and "
-        "subclasses of tune.search.Searcher"
+        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, TPESearch, "
+        "CMAESSearch, and subclasses of tune.search.Searcher"
     )
 
 
 __all__ = [
     "FINISHED",
     "BasicVariantGenerator",
+    "CMAESSearch",
     "ConcurrencyLimiter",
     "Repeater",
     "SearchAlgorithm",

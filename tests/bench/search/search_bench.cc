@@ -1,9 +1,12 @@
 // How good a search is, and how long a suggestion takes:
-//   bench_search [raw] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2] [option=value]
+//   bench_search [raw] [algorithm=tpe] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2]
+//                [shift=0.25] [option=value]
 //   bench_search latency
 // The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per
 // run: function, seed, trials, in flight, regret. The second prints milliseconds of CPU per
-// suggestion on ten axes. An option is a number of TpeOptions, to try another value of it.
+// suggestion on ten axes. `algorithm` is tpe or cmaes; `shift` moves each edge of the box by up to
+// this part of its width, by seed. An option is a number of TpeOptions or of CmaOptions, to try
+// another value of it.
 #include <time.h>
 
 #include <algorithm>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "common/base/rng.h"
+#include "common/search/cma.h"
 #include "common/search/tpe.h"
 #include "search/functions.h"
 #include "search/optuna.h"
@@ -26,8 +30,11 @@ struct Settings {
   uint64_t seeds_from = 0, seeds_to = 30;
   size_t trials = 200, in_flight = 1;
   std::string functions;  // Names with commas; empty: all.
+  std::string algorithm = "tpe";
+  double shift = 0;
   bool raw = false;
   TpeOptions options;
+  CmaOptions cma;
 };
 
 double CpuMillis() {
@@ -53,16 +60,32 @@ double ValueAt(const Function& function, const Encoding& encoding, const Point& 
   return function.value(x);
 }
 
+// The function in a box that is moved along each axis, by up to `shift` of its width.
+Function Shifted(Function function, double shift, uint64_t seed) {
+  Rng rng(seed, 0x5417f);
+  for (size_t i = 0; i < function.axes(); ++i) {
+    const double width = function.upper[i] - function.lower[i];
+    const double moved = shift * width * (2 * rng.Uniform() - 1);
+    function.lower[i] += moved;
+    function.upper[i] += moved;
+  }
+  return function;
+}
+
 // The regret after 1, 2, … finished trials; the trials in flight finish in a random order.
-std::vector<double> Regrets(const Function& function, uint64_t seed, const Settings& settings) {
+std::vector<double> Regrets(const Function& original, uint64_t seed, const Settings& settings) {
+  const Function function = Shifted(original, settings.shift, seed);
   const Encoding encoding = EncodingOf(function);
+  CmaEs cma(encoding, seed, settings.cma);
   Observations seen;
   Rng order(seed, 0xf1e1d);
   std::vector<double> regrets;
   double best = HUGE_VAL;
   for (uint64_t asked = 0; regrets.size() < settings.trials;) {
     while (seen.in_flight.size() < settings.in_flight && asked < settings.trials) {
-      Point point = SuggestTpe(encoding, seen, seed, asked, settings.options)->point;
+      Point point = settings.algorithm == "cmaes"
+                        ? cma.Suggest(seen, asked)->point
+                        : SuggestTpe(encoding, seen, seed, asked, settings.options)->point;
       seen.in_flight.push_back({asked++, std::move(point)});
     }
     const size_t ended = order.Below(seen.in_flight.size());
@@ -71,7 +94,8 @@ std::vector<double> Regrets(const Function& function, uint64_t seed, const Setti
     const double value = ValueAt(function, encoding, trial.point);
     best = std::min(best, value - function.minimum);
     regrets.push_back(std::max(best, 1e-14));
-    seen.finished.push_back({trial.number, std::move(trial.point), value});
+    const auto ended_at = static_cast<int64_t>(regrets.size());
+    seen.finished.push_back({trial.number, std::move(trial.point), value, ended_at});
   }
   return regrets;
 }
@@ -84,8 +108,11 @@ double Quantile(std::vector<double> values, double part) {
   return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
 }
 
-double PeerRegret(const std::string& name, size_t trials, size_t in_flight) {
-  const OptunaRegret& peer = OptunaRegrets().at(name);
+double PeerRegret(const std::string& name, size_t trials, const Settings& settings) {
+  if (settings.shift > 0) return 0;
+  const size_t in_flight = settings.in_flight;
+  const OptunaRegret& peer =
+      settings.algorithm == "cmaes" ? OptunaCmaRegrets().at(name) : OptunaRegrets().at(name);
   if (in_flight == 16 && trials == 100) return peer.at_100_in_flight_16;
   if (in_flight != 1) return 0;
   return trials == 100 ? peer.at_100 : trials == 200 ? peer.at_200 : 0;
@@ -122,7 +149,7 @@ void PrintRegrets(const Settings& settings) {
     for (const auto& [trials, regrets] : Run(function, settings)) {
       if (settings.raw) continue;
       const double median = Quantile(regrets, 0.5);
-      const double peer = PeerRegret(function.name, trials, settings.in_flight);
+      const double peer = PeerRegret(function.name, trials, settings);
       std::printf("| %s | %zu | %zu | %.3g | %.3g to %.3g |", function.name.c_str(), trials,
                   settings.in_flight, median, Quantile(regrets, 0.25), Quantile(regrets, 0.75));
       if (peer > 0) {
@@ -163,7 +190,9 @@ void PrintLatency(size_t trials) {
               Quantile(millis, 0.9));
 }
 
-bool SetOption(TpeOptions& options, const std::string& name, double value) {
+bool SetOption(Settings& settings, const std::string& name, double value) {
+  TpeOptions& options = settings.options;
+  CmaOptions& cma = settings.cma;
   const std::map<std::string, double*> numbers = {
       {"good_fraction", &options.good_fraction},
       {"rank_power", &options.rank_power},
@@ -178,6 +207,7 @@ bool SetOption(TpeOptions& options, const std::string& name, double value) {
       {"correlation_damping", &options.correlation_damping},
       {"candidate_spread", &options.candidate_spread},
       {"other_exponent", &options.other_exponent},
+      {"sigma", &cma.sigma},
   };
   const std::map<std::string, size_t*> counts = {
       {"startup_trials", &options.startup_trials},
@@ -185,6 +215,9 @@ bool SetOption(TpeOptions& options, const std::string& name, double value) {
       {"good_max", &options.good_max},
       {"fresh_trials", &options.fresh_trials},
       {"candidates", &options.candidates},
+      {"population", &cma.population},
+      {"stall_trials", &cma.stall_trials},
+      {"model_trials", &cma.model_trials},
   };
   if (const auto count = counts.find(name); count != counts.end()) {
     *count->second = static_cast<size_t>(value);
@@ -211,8 +244,13 @@ bool Read(Settings& settings, const std::string& argument) {
     settings.in_flight = std::strtoull(value.c_str(), nullptr, 10);
   } else if (name == "functions") {
     settings.functions = value;
+  } else if (name == "algorithm") {
+    settings.algorithm = value;
+    return value == "tpe" || value == "cmaes";
+  } else if (name == "shift") {
+    settings.shift = std::strtod(value.c_str(), nullptr);
   } else {
-    return SetOption(settings.options, name, std::strtod(value.c_str(), nullptr));
+    return SetOption(settings, name, std::strtod(value.c_str(), nullptr));
   }
   return settings.in_flight > 0;
 }

@@ -1,0 +1,146 @@
+#include "common/search/cma_search.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/search/mixture.h"
+#include "common/search/sobol_search.h"
+#include "common/search/trial_history.h"
+
+namespace rt {
+namespace {
+
+using Type = AlgorithmOption::Type;
+
+// Of counts: the work of one answer grows with each of them.
+constexpr double kCountMax = 10'000;
+
+struct CmaCount {
+  const char* name;
+  size_t CmaOptions::*count;
+  double upper;
+  const char* meaning;
+};
+
+constexpr CmaCount kCounts[] = {
+    {"startup_trials", &CmaOptions::startup_trials, kCountMax,
+     "Evenly spread (Sobol) trials before the strategy; 0: one per parameter, at least 6, at most "
+     "50"},
+    {"population_size", &CmaOptions::population, kCountMax,
+     "The points that a generation ranks; 0: 4 * (4 + 3 ln(parameters))"},
+    {"stall_trials", &CmaOptions::stall_trials, kCountMax,
+     "Trials without a better one after which the search restarts elsewhere; 0: 40, and 10 per "
+     "parameter"},
+    {"model_trials", &CmaOptions::model_trials, kCountMax,
+     "The number of results after which generations are ranked without a model of the values"},
+};
+
+absl::Status CheckCmaSpace(const Space& space) {
+  const absl::StatusOr<Encoding> encoding = Encoding::Of(space);
+  if (!encoding.ok())
+    return SpecError(SpecPathOf(encoding.status()), "cmaes does not search a grid",
+                     "write choice, or use basic");
+  const size_t numeric = Mixture::NumericAxes(*encoding).size();
+  if (numeric == 0 && !encoding->axes().empty())
+    return SpecError("space", "cmaes needs a parameter that is a number with a range", "use tpe");
+  if (numeric > kCmaAxesMax)
+    return SpecError("space",
+                     "cmaes searches at most " + std::to_string(kCmaAxesMax) + " parameters",
+                     "use tpe");
+  return absl::OkStatus();
+}
+
+AlgorithmTable MakeCmaTable() {
+  const CmaOptions defaults;
+  AlgorithmTable table{
+      .kind = AlgorithmKind::kSearch,
+      .name = "cmaes",
+      .version = 1,
+      .meaning =
+          "Evolution strategy that adapts its covariance (CMA-ES), ranked with the help of "
+          "a Gaussian process: for parameters that are numbers",
+      .options = {{.name = "points",
+                   .type = Type::kPoints,
+                   .default_value = Json::MakeArray(),
+                   .meaning = "Configurations, or parts of them, that the first trials take as "
+                              "they are"},
+                  {.name = "sigma0",
+                   .default_value = defaults.sigma,
+                   .meaning = "The standard deviation at the start, in units of the range of a "
+                              "parameter",
+                   .lower = 0,
+                   .upper = 1,
+                   .is_open = true}},
+      .aliases = {"cma"},
+      .needs_metric = true,
+      .check_space = CheckCmaSpace};
+  for (const CmaCount& option : kCounts)
+    table.options.push_back({.name = option.name,
+                             .type = Type::kInteger,
+                             .default_value = Json(static_cast<int64_t>(defaults.*option.count)),
+                             .meaning = option.meaning,
+                             .lower = 0,
+                             .upper = option.upper});
+  return table;
+}
+
+class CmaModel final : public SearchModel {
+ public:
+  CmaModel(const ExperimentSpec& spec, uint64_t seed) : trials_(spec, seed) {
+    if (trials_.status().ok())
+      strategy_.emplace(trials_.encoding(), seed, CmaOptionsFrom(spec.search.options));
+  }
+
+  void AddTrial(const Json& params) override { trials_.Add(params); }
+  void ForgetFrom(uint64_t number) override { trials_.ForgetFrom(number); }
+
+  absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
+                               const GiveUp& give_up) override {
+    RT_RETURN_IF_ERROR(trials_.status());
+    const uint64_t number = results.size();
+    if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
+    const std::optional<CmaAnswer> answer =
+        strategy_->Suggest(trials_.SeenIn(results), number, give_up);
+    if (!answer.has_value()) return absl::DeadlineExceededError("it takes too long");
+    return trials_.ConfigurationAt(answer->point);
+  }
+
+ private:
+  TrialHistory trials_;
+  std::optional<CmaEs> strategy_;  // Empty: the space cannot be searched.
+};
+
+class CmaSearcher final : public Searcher {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table = MakeCmaTable();
+    return table;
+  }
+  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
+                              uint64_t number) const override {
+    return SobolConfiguration(spec, seed, number);
+  }
+  bool is_model() const override { return true; }
+  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
+    return std::make_unique<CmaModel>(spec, seed);
+  }
+};
+
+}  // namespace
+
+const Searcher& CmaSearch() {
+  static const CmaSearcher searcher;
+  return searcher;
+}
+
+CmaOptions CmaOptionsFrom(const Json& options) {
+  CmaOptions cma;
+  cma.sigma = options.GetDouble("sigma0", cma.sigma);
+  for (const CmaCount& option : kCounts) {
+    const int64_t count = options.GetInt(option.name, static_cast<int64_t>(cma.*option.count));
+    cma.*option.count = static_cast<size_t>(std::max<int64_t>(count, 0));
+  }
+  return cma;
+}
+
+}  // namespace rt

@@ -1,0 +1,209 @@
+// The numerical parts of CMA-ES: triangular matrices, the minimiser, the Gaussian process, and the
+// distribution that evolves.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "common/search/evolution.h"
+#include "common/search/gaussian_process.h"
+#include "common/search/minimise.h"
+#include "common/search/surrogate.h"
+#include "common/search/triangular.h"
+
+using namespace rt;
+
+namespace {
+
+// A positive definite matrix by columns.
+std::vector<double> CovarianceOf(size_t n) {
+  std::vector<double> matrix(n * n);
+  for (size_t j = 0; j < n; ++j)
+    for (size_t i = 0; i < n; ++i) {
+      const double distance = static_cast<double>(i) - static_cast<double>(j);
+      matrix[j * n + i] = std::exp(-0.1 * distance * distance) + (i == j ? 0.5 : 0);
+    }
+  return matrix;
+}
+
+GaussianData Waves(size_t count, size_t axes) {
+  GaussianData data{.axes = axes};
+  data.coordinates.resize(count * axes);
+  for (size_t i = 0; i < count; ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < axes; ++k) {
+      const double x = std::fmod(0.618 * static_cast<double>((i + 1) * (k + 1)) + 0.1, 1.0);
+      data.coordinates[k * count + i] = x;
+      sum += std::sin(5 * x) * static_cast<double>(k + 1);
+    }
+    data.values.push_back(sum);
+  }
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("triangular: the factor, its inverse and the inverse of the matrix, in all sizes") {
+  for (const size_t n : {1u, 2u, 3u, 4u, 5u, 7u, 8u, 13u, 30u}) {
+    INFO(n);
+    const std::vector<double> matrix = CovarianceOf(n);
+    std::vector<double> factor = matrix;
+    REQUIRE(FactoriseLower(factor, n));
+    const std::vector<double> inverse = InverseOfLower(factor, n);
+    const std::vector<double> whole = TransposedTimes(inverse, n);
+    std::vector<double> x(n);
+    for (size_t i = 0; i < n; ++i) x[i] = std::cos(static_cast<double>(i));
+    // The inverse of L, applied to L x, gives x; the other product is the transpose's.
+    std::vector<double> product(n, 0), solved(n, 0);
+    for (size_t j = 0; j < n; ++j)
+      for (size_t i = j; i < n; ++i) product[i] += factor[j * n + i] * x[j];
+    const std::vector<double> back = LowerTimes(inverse, product);
+    const std::vector<double> through = TransposedTimes(inverse, LowerTimes(inverse, x));
+    for (size_t j = 0; j < n; ++j)
+      for (size_t i = 0; i < n; ++i) solved[i] += whole[std::min(i, j) * n + std::max(i, j)] * x[j];
+    for (size_t i = 0; i < n; ++i) {
+      CHECK(back[i] == Approx(x[i]).margin(1e-10));
+      CHECK(through[i] == Approx(solved[i]).margin(1e-10));
+    }
+  }
+  std::vector<double> not_definite = {1, 2, 2, 1};
+  CHECK_FALSE(FactoriseLower(not_definite, 2));
+}
+
+TEST_CASE("minimise: a curved valley, and a minimum on the edge of the box") {
+  const SmoothFunction rosenbrock = [](const std::vector<double>& x, std::vector<double>& g) {
+    const double a = x[1] - x[0] * x[0], b = 1 - x[0];
+    g = {-400 * a * x[0] - 2 * b, 200 * a};
+    return 100 * a * a + b * b;
+  };
+  const Box wide{{-2, -2}, {2, 2}};
+  std::vector<double> x = {-1.2, 1};
+  CHECK(Minimise(rosenbrock, wide, {.iterations = 200, .gradient_min = 1e-8}, x) < 1e-10);
+  CHECK(x[0] == Approx(1).margin(1e-4));
+  const Box narrow{{-2, -2}, {0.5, 2}};
+  x = {-1.2, 1};
+  Minimise(rosenbrock, narrow, {.iterations = 200, .gradient_min = 1e-8}, x);
+  CHECK(x[0] == 0.5);
+  CHECK(x[1] == Approx(0.25).margin(1e-3));
+}
+
+TEST_CASE("gaussian process: it predicts between its points, and is sure only near them") {
+  for (const size_t axes : {1u, 2u, 5u}) {
+    INFO(axes);
+    const GaussianData data = Waves(60, axes);
+    GaussianProcess process(axes);
+    const double before = process.Fit(data, 0, {});
+    CHECK(process.Fit(data, 40, {}) < before);
+    REQUIRE(process.Condition(data));
+    for (size_t i = 0; i < data.count(); i += 7) {
+      std::vector<double> x;
+      for (size_t k = 0; k < axes; ++k) x.push_back(data.coordinates[k * data.count() + i]);
+      CHECK(process.MeanAt(x) == Approx(data.values[i]).margin(0.05));
+      CHECK(process.MeanAt(x) == Approx(process.MeanAtData(i)).margin(1e-6));
+      CHECK(process.At(x).mean == Approx(process.MeanAt(x)));
+      std::vector<double> far = x;
+      for (double& each : far) each += 3;
+      CHECK(process.At(far).variance > 10 * process.At(x).variance);
+    }
+  }
+}
+
+TEST_CASE("gaussian process: the fit follows the gradient of its loss") {
+  const GaussianData data = Waves(25, 2);
+  GaussianProcess one(2), more(2);
+  // A wrong gradient ends the line search at the first step.
+  const double after_one = one.Fit(data, 1, {}), after_more = more.Fit(data, 30, {});
+  GaussianProcess none(2);
+  CHECK(after_one < none.Fit(data, 0, {}));
+  CHECK(after_more < after_one - 0.1);
+}
+
+TEST_CASE("evolution: it finds the minimum of a turned valley, and takes its shape") {
+  const auto valley = [](const Point& x) {
+    const double along = x[0] + x[1] - 0.9, across = x[0] - x[1] + 0.3;
+    return along * along + 1e4 * across * across + (x[2] - 0.2) * (x[2] - 0.2);
+  };
+  Evolution evolution(3);
+  evolution.Start({0.9, 0.9, 0.9}, 0.3, 12);
+  double best = HUGE_VAL;
+  for (uint64_t generation = 0; generation < 80; ++generation) {
+    Rng rng(5, generation);
+    std::vector<std::pair<double, Point>> ranked;
+    for (size_t i = 0; i < evolution.population(); ++i) {
+      const Point point = evolution.Draw(rng);
+      for (const double each : point) REQUIRE((each >= 0 && each <= 1));
+      ranked.emplace_back(valley(point), point);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    best = std::min(best, ranked[0].first);
+    std::vector<Point> points;
+    for (const auto& [value, point] : ranked) points.push_back(point);
+    evolution.Update(points);
+  }
+  CHECK(best < 1e-10);
+  CHECK(evolution.Reach() < 1e-3);
+}
+
+TEST_CASE("evolution: an axis keeps the deviation that it is to keep") {
+  Evolution evolution(2);
+  evolution.Start({0.5, 0.5}, 0.3, 8);
+  for (uint64_t generation = 0; generation < 60; ++generation) {
+    Rng rng(3, generation);
+    std::vector<Point> points;
+    for (size_t i = 0; i < 8; ++i) points.push_back(evolution.Draw(rng));
+    std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+      return std::abs(a[0] - 0.5) + std::abs(a[1] - 0.5) <
+             std::abs(b[0] - 0.5) + std::abs(b[1] - 0.5);
+    });
+    evolution.Update(points);
+    evolution.KeepDeviations({0.05, 0});
+  }
+  Rng rng(4, 0);
+  double first = 0, second = 0;
+  for (int i = 0; i < 400; ++i) {
+    const Point point = evolution.Draw(rng);
+    first += std::abs(point[0] - evolution.mean()[0]) / 400;
+    second += std::abs(point[1] - evolution.mean()[1]) / 400;
+  }
+  CHECK(first > 0.03);
+  CHECK(second < 0.01);
+}
+
+TEST_CASE("evolution: a point that it could not have drawn does not throw it out of its course") {
+  Evolution evolution(2);
+  evolution.Start({0.5, 0.5}, 1e-6, 8);
+  evolution.Update(std::vector<Point>(8, Point{1, 1}));
+  CHECK(std::abs(evolution.mean()[0] - 0.5) < 1e-5);
+  CHECK(evolution.Reach() < 1e-4);
+}
+
+TEST_CASE("surrogate: values of any scale give the same order, and the lowest promise is found") {
+  Evolution around(1);
+  around.Start({0.5}, 0.3, 8);
+  const auto at_scale = [&](double factor, double offset) {
+    std::vector<EvaluatedPoint> evaluated;
+    for (int i = 0; i <= 10; ++i) {
+      const double x = 0.1 * i;
+      evaluated.push_back({{x}, factor * (x - 0.33) * (x - 0.33) + offset});
+    }
+    Surrogate surrogate(1);
+    REQUIRE(surrogate.Fit(around, evaluated, {}));
+    return surrogate;
+  };
+  const Surrogate plain = at_scale(1, 0), scaled = at_scale(1024, 0), shifted = at_scale(1, 64);
+  for (const double x : {0.05, 0.31, 0.77}) {
+    CHECK(plain.MeanAt({x}) == scaled.MeanAt({x}));
+    CHECK(plain.LogImprovementAt({x}) == scaled.LogImprovementAt({x}));
+    CHECK(plain.MeanAt({x}) == Approx(shifted.MeanAt({x})).margin(1e-3));
+  }
+  CHECK(plain.MeanAt({0.33}) < plain.MeanAt({0.25}));
+  CHECK(plain.LogImprovementAt({0.34}) > plain.LogImprovementAt({0.9}));
+}
+
+TEST_CASE("surrogate: without a finite value there is no model, with one bad point there is") {
+  Evolution around(1);
+  around.Start({0.5}, 0.3, 8);
+  Surrogate surrogate(1);
+  CHECK_FALSE(surrogate.Fit(around, {{{0.1}, std::nan("")}, {{0.2}, HUGE_VAL}}, {}));
+  CHECK(surrogate.Fit(around, {{{0.1}, 1}, {{0.2}, std::nan("")}, {{0.3}, 0.5}}, {}));
+  CHECK(surrogate.MeanAt({0.3}) < surrogate.MeanAt({0.2}));
+}
