@@ -69,18 +69,25 @@ print("Best hyperparameters: ", analysis.get_best_config(metric="mean_accuracy",
 STEPS = 30
 
 
+class Box:
+    is_open = False
+
+
 def setUpModule() -> None:
     driver_python()  # It may have to be installed, from outside.
-    enter_network_of_its_own()
+    Box.is_open = enter_network_of_its_own()
 
 
 class CloudTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
-        cls.cloud = Cloud()
-        cls.addClassCleanup(cls.cloud.close)
+        if Box.is_open:
+            cls.cloud = Cloud()
+            cls.addClassCleanup(cls.cloud.close)
 
     def setUp(self) -> None:
+        if not Box.is_open:
+            self.skipTest("network and mount namespaces cannot be made here (needs root)")
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="rt-it-"))
         self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
         self.env = self.client("home")
@@ -165,7 +172,7 @@ class CloudTest(unittest.TestCase):
                               stdin=subprocess.DEVNULL)
         return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
 
-    def test_an_up_whose_client_was_killed_goes_on_with_the_same_machine(self) -> None:
+    def test_an_up_whose_client_was_killed_continues_with_the_same_machine(self) -> None:
         up = subprocess.Popen([BIN / "rt", "up", "CLUSTER.yaml"], env=self.env, cwd=self.root,
                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               start_new_session=True)
