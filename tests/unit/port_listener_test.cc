@@ -35,7 +35,8 @@ std::string Hello() { return std::string("\x16\x03\x01\x00\x0a", 5) + std::strin
 
 class Client {
  public:
-  explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(int port) : Client(port, NewSocket()) {}
+  Client(int port, int fd) : fd_(fd) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(static_cast<uint16_t>(port));
@@ -46,6 +47,7 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
+  static int NewSocket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
   bool TrySend(const std::string& text) {
     return ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
@@ -221,10 +223,9 @@ TEST_CASE("port: a process without descriptors refuses, and accepts again when i
     ::close(next);
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
     auto client = std::make_unique<Client>(server.listener->port());
+    const int socket = Client::NewSocket();
     for (int fd; (fd = ::dup(0)) >= 0;) used.push_back(fd);
-    ::close(used.back());  // For the next client, so that there is none for the server.
-    used.pop_back();
-    refused = std::make_unique<Client>(server.listener->port());
+    refused = std::make_unique<Client>(server.listener->port(), socket);
     is_refused = Becomes([&] { return server.listener->counters().refused > 0; });
     fault = server.listener->fault();
   }
