@@ -124,6 +124,7 @@ int BecomeWorker(const std::vector<std::string>& worker) {
   }
   TakeLoginEnvironment();
   std::vector<char*> argv;
+  argv.reserve(worker.size() + 1);
   for (const std::string& word : worker) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // Of the call to the head.
