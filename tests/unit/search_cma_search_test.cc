@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/algorithms/registry.h"
+#include "common/base/rng.h"
 #include "common/base/status.h"
 #include "common/search/cma_search.h"
 
@@ -154,4 +155,50 @@ TEST_CASE(
   };
   CHECK(next(Kind::kUnknown, false) != next(Kind::kValue, false));
   CHECK(next(Kind::kValue, true) == next(Kind::kValue, false));
+}
+
+// As the compute lane does: batches, takes back what it proposed, is told to give up now and then,
+// and is asked again while trials end in any order, fail, are lost or run again.
+TEST_CASE("cma search: a model that lived through a search proposes what a new one does") {
+  const auto spec = EvolvedSpec(kMixedSpace, R"({"startup_trials":4})");
+  REQUIRE(spec.ok());
+  using Kind = TrialResult::Kind;
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    INFO(seed);
+    Rng rng(seed, 1);
+    const auto lived = SearcherOf(*spec).MakeModel(*spec, seed);
+    std::vector<TrialResult> results;
+    std::vector<Json> params;
+    for (int64_t now = 1; results.size() < 40; ++now) {
+      if (rng.Chance(0.3)) {
+        uint64_t patience = rng.Below(40);
+        const auto gives_up = [&] { return patience == 0 || --patience == 0; };
+        (void)lived->Propose(results, gives_up);
+      }
+      const auto fresh = SearcherOf(*spec).MakeModel(*spec, seed);
+      for (const Json& each : params) fresh->AddTrial(each);
+      const uint64_t from = results.size(), batch = 1 + rng.Below(3);
+      for (uint64_t i = 0; i < batch; ++i) {
+        const absl::StatusOr<Json> one = lived->Propose(results, {});
+        REQUIRE(one.ok());
+        REQUIRE(fresh->Propose(results, {})->Dump() == one->Dump());
+        lived->AddTrial(*one);
+        fresh->AddTrial(*one);
+        params.push_back(*one);
+        results.push_back({});
+      }
+      lived->ForgetFrom(from);
+      for (uint64_t i = from; i < params.size(); ++i) lived->AddTrial(params[i]);
+      for (TrialResult& result : results) {
+        if (result.kind == Kind::kOpen && rng.Chance(0.4)) {
+          const double loss = LossOf(params[static_cast<size_t>(&result - results.data())]);
+          const uint64_t draw = rng.Below(10);
+          const Kind end = draw == 0 ? Kind::kBad : draw == 1 ? Kind::kUnknown : Kind::kValue;
+          result = {end, end == Kind::kValue ? loss : 0, now};
+        } else if (result.kind != Kind::kOpen && rng.Chance(0.01)) {
+          result = {};  // It is retried.
+        }
+      }
+    }
+  }
 }

@@ -1,12 +1,13 @@
 // How good a search is, and how long a suggestion takes:
 //   bench_search [raw] [algorithm=tpe] [seeds=0:30] [trials=200] [in_flight=1] [functions=branin2]
 //                [shift=0.25] [option=value]
-//   bench_search latency
+//   bench_search peers [algorithm=tpe] [in_flight=1] [shift=0.25]
+//   bench_search latency [algorithm=tpe]
 // The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per
-// run: function, seed, trials, in flight, regret. The second prints milliseconds of CPU per
-// suggestion on ten axes. `algorithm` is tpe or cmaes; `shift` moves each edge of the box by up to
-// this part of its width, by seed. An option is a number of TpeOptions or of CmaOptions, to try
-// another value of it.
+// run: function, seed, trials, in flight, regret. The second prints Optuna's medians, the third
+// milliseconds of CPU per suggestion on ten axes. `algorithm` is tpe or cmaes; `shift` moves each
+// edge of the box by up to this part of its width, by seed. An option is a number of TpeOptions or
+// of CmaOptions, to try another value of it.
 #include <time.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Settings {
   std::string functions;  // Names with commas; empty: all.
   std::string algorithm = "tpe";
   double shift = 0;
-  bool raw = false;
+  bool raw = false, peers = false;
   TpeOptions options;
   CmaOptions cma;
 };
@@ -167,27 +168,42 @@ void PrintRegrets(const Settings& settings) {
                 std::exp(logarithms / compared));
 }
 
-// Milliseconds per suggestion with a history of `trials` on ten axes.
-void PrintLatency(size_t trials) {
+// Optuna's medians: function, trials, regret.
+void PrintPeers(const Settings& settings) {
+  for (const Function& function : Functions())
+    for (const size_t trials : {100u, 200u}) {
+      const double regret = PeerRegret(function.name, trials, settings);
+      if (regret > 0) std::printf("%s %zu %.6g\n", function.name.c_str(), trials, regret);
+    }
+}
+
+// Milliseconds per suggestion with a history of `trials` on ten axes, which grows by each. `first`:
+// of the suggestion that reads the whole history.
+void PrintLatency(const std::string& algorithm, size_t trials) {
   const Function& sphere = Functions().back();
   const Encoding encoding = EncodingOf(sphere);
+  CmaEs cma(encoding, 7);
   Observations seen;
+  const auto add = [&](uint64_t number, Point point) {
+    const double value = ValueAt(sphere, encoding, point);
+    seen.finished.push_back({number, std::move(point), value, static_cast<int64_t>(number)});
+  };
   for (uint64_t number = 0; number < trials; ++number) {
     Rng rng(7, number);
     Point point(sphere.axes());
     for (double& each : point) each = rng.Uniform();
-    const double value = ValueAt(sphere, encoding, point);
-    seen.finished.push_back({number, std::move(point), value});
+    add(number, std::move(point));
   }
   std::vector<double> millis;
   for (uint64_t number = trials; number < trials + 101; ++number) {
     const double start = CpuMillis();
-    const auto answer = SuggestTpe(encoding, seen, 7, number);
+    Point point = algorithm == "cmaes" ? cma.Suggest(seen, number)->point
+                                       : SuggestTpe(encoding, seen, 7, number)->point;
     millis.push_back(CpuMillis() - start);
-    if (!answer.has_value()) std::abort();
+    add(number, std::move(point));
   }
-  std::printf("BENCH tpe_suggest_10d_%zu %.3f ms p50, %.3f ms p90\n", trials, Quantile(millis, 0.5),
-              Quantile(millis, 0.9));
+  std::printf("BENCH %s_suggest_10d_%zu %.3f ms p50, %.3f ms p90, first %.1f ms\n",
+              algorithm.c_str(), trials, Quantile(millis, 0.5), Quantile(millis, 0.9), millis[0]);
 }
 
 bool SetOption(Settings& settings, const std::string& name, double value) {
@@ -230,8 +246,9 @@ bool SetOption(Settings& settings, const std::string& name, double value) {
 }
 
 bool Read(Settings& settings, const std::string& argument) {
-  if (argument == "raw") settings.raw = true;
-  if (argument == "raw") return true;
+  settings.raw = settings.raw || argument == "raw";
+  settings.peers = settings.peers || argument == "peers";
+  if (argument == "raw" || argument == "peers") return true;
   const size_t equals = argument.find('=');
   if (equals == std::string::npos) return false;
   const std::string name = argument.substr(0, equals), value = argument.substr(equals + 1);
@@ -260,16 +277,20 @@ bool Read(Settings& settings, const std::string& argument) {
 
 int main(int count, char** arguments) {
   rt::bench::Settings settings;
+  bool latency = false;
   for (int i = 1; i < count; ++i) {
-    if (std::string(arguments[i]) == "latency") {
-      for (size_t trials : {100u, 1000u, 10000u}) rt::bench::PrintLatency(trials);
-      return 0;
-    }
-    if (!rt::bench::Read(settings, arguments[i])) {
-      std::fprintf(stderr, "%s: not an argument; see the head of search_bench.cc\n", arguments[i]);
-      return 2;
-    }
+    const std::string argument = arguments[i];
+    latency = latency || argument == "latency";
+    if (argument == "latency" || rt::bench::Read(settings, argument)) continue;
+    std::fprintf(stderr, "%s: not an argument; see the head of search_bench.cc\n", arguments[i]);
+    return 2;
   }
-  rt::bench::PrintRegrets(settings);
+  if (latency) {
+    for (size_t trials : {100u, 1000u, 10000u}) rt::bench::PrintLatency(settings.algorithm, trials);
+  } else if (settings.peers) {
+    rt::bench::PrintPeers(settings);
+  } else {
+    rt::bench::PrintRegrets(settings);
+  }
   return 0;
 }
