@@ -1,9 +1,10 @@
 // A search algorithm that learns from results: a model, which runs on the compute lane, beside the
 // core. For each experiment the lane makes one object of it, which may keep what follows from
-// configurations alone (they never change), but nothing else: what it proposes is a function of
-// the experiment, the seed, the number and the results that it is given. So an answer of a journal
-// can be computed again, by an object that was made for it. Used by one thread at a time. It may
-// refuse, throw, or take too long: the head continues without it.
+// configurations (they never change), and what follows from earlier results if it checks each time
+// that they are still as they were. What it proposes is a function of the experiment, the seed, the
+// number and the results that it is given. So an answer of a journal can be computed again, by an
+// object that was made for it. Used by one thread at a time. It may refuse, throw, or take too
+// long: the head continues without it.
 #pragma once
 
 #include <cstdint>
