@@ -321,6 +321,11 @@ absl::Status CloudCluster::EnsureHead() {
   return hosts.EnsureHead();
 }
 
+absl::Status CloudCluster::Undo() {
+  if (has_begun_) return Remove();
+  return IsKnown(home_, name_) ? absl::OkStatus() : home_.Forget(name_);
+}
+
 absl::Status CloudCluster::Remove() {
   if (!note_.cluster_id.empty()) {
     Tell("ending the machines of the cluster");

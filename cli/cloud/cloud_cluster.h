@@ -34,7 +34,7 @@ class CloudCluster {
   // never set up.
   absl::Status EnsureHead();
   // After an `up` that failed: the same as Remove when that `up` made the machine, else nothing.
-  absl::Status Undo() { return has_begun_ ? Remove() : absl::OkStatus(); }
+  absl::Status Undo();
   // Ends all machines and removes all that was made for the cluster, here and in the cloud. What
   // could not be removed is in the error, and the cluster stays known.
   absl::Status Remove();

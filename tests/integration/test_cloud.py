@@ -173,6 +173,11 @@ class CloudTest(unittest.TestCase):
         return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
 
     def test_an_up_whose_client_was_killed_continues_with_the_same_machine(self) -> None:
+        keyless = {key: value for key, value in self.env.items() if not key.startswith("AWS_")}
+        keyless |= {"HOME": str(self.root), "AWS_EC2_METADATA_DISABLED": "true"}
+        refused = self.rt("up", "CLUSTER.yaml", env=keyless, expect=2)
+        self.assertIn("no AWS credentials were found", refused.stderr)
+        self.assertEqual(list((self.root / "home/clusters").glob("*")), [])
         up = subprocess.Popen([BIN / "rt", "up", "CLUSTER.yaml"], env=self.env, cwd=self.root,
                               stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               start_new_session=True)
