@@ -11,6 +11,7 @@
 #include "cli/bring_home.h"
 #include "cli/client/archive.h"
 #include "cli/client/nouns.h"
+#include "cli/cloud/cloud_cluster.h"
 #include "cli/hosts/host_cluster.h"
 #include "cli/open_work.h"
 #include "common/base/status.h"
@@ -191,6 +192,10 @@ absl::Status NoteWhyKept(const Home& home, const std::string& name,
 // The daemons have ended, or will not by themselves: nothing of the cluster stays here or on its
 // hosts; what it leaves is the archive of a local one.
 absl::Status ClearAway(const Home& home, const std::string& name) {
+  if (CloudCluster::IsKnown(home, name)) {
+    RT_ASSIGN_OR_RETURN(CloudCluster cloud, CloudCluster::Load(home, name));
+    return cloud.Remove();
+  }
   if (!HostCluster::IsKnown(home, name)) return ArchiveCluster(home, name).status();
   RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home, name));
   return hosts.Remove(false);
@@ -305,28 +310,50 @@ absl::Status ShutDown(HeadClient& client, const LocalCluster& cluster) {
   return ShutDown(client, cluster, v1::ShutdownRequest());
 }
 
-static absl::StatusOr<TornDown> TearDownHosts(const Home& home, const std::string& name,
-                                              const TearDownOptions& options) {
-  TornDown result;
-  RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home, name));
-  absl::Status head = home.IsUp(name) ? hosts.EnsureHead() : absl::OkStatus();
+// Brings home from a head on another machine, and ends it with what it has started. `head`: whether
+// it can be reached.
+static absl::Status EndElsewhere(const Home& home, const std::string& name,
+                                 const TearDownOptions& options, const absl::Status& head,
+                                 Json& ended) {
   if (!head.ok() && options.download)
     return WithHint(absl::FailedPreconditionError(
                         ToAbsl("results may be on the host of the head: " + MessageOf(head))),
                     "mend that and repeat; 'rt down " + name +
-                        " --no-download' removes the cluster from the other hosts");
+                        " --no-download' removes the cluster without them");
   if (!head.ok()) SayLines("", {MessageOf(head) + ": nothing of it could be brought home"});
-  if (home.IsUp(name) && head.ok()) {
-    RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
-    const LocalCluster here(home.ClusterDirectory(name));
-    RT_RETURN_IF_ERROR(EndCluster(*client, here, name, options, result.ended));
-  }
+  if (!home.IsUp(name) || !head.ok()) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, name));
+  const LocalCluster here(home.ClusterDirectory(name));
+  return EndCluster(*client, here, name, options, ended);
+}
+
+static absl::StatusOr<TornDown> TearDownHosts(const Home& home, const std::string& name,
+                                              const TearDownOptions& options) {
+  TornDown result;
+  RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home, name));
+  const absl::Status head = home.IsUp(name) ? hosts.EnsureHead() : absl::OkStatus();
+  RT_RETURN_IF_ERROR(EndElsewhere(home, name, options, head, result.ended));
   RT_RETURN_IF_ERROR(hosts.Remove(options.purge));
+  return result;
+}
+
+static absl::StatusOr<TornDown> TearDownCloud(const Home& home, const std::string& name,
+                                              const TearDownOptions& options) {
+  TornDown result;
+  RT_ASSIGN_OR_RETURN(CloudCluster cloud, CloudCluster::Load(home, name));
+  const absl::Status head = cloud.EnsureHead();
+  if (absl::IsNotFound(head)) {
+    SayLines("", {MessageOf(head) + ": nothing of it could be brought home"});
+  } else {
+    RT_RETURN_IF_ERROR(EndElsewhere(home, name, options, head, result.ended));
+  }
+  RT_RETURN_IF_ERROR(cloud.Remove());
   return result;
 }
 
 absl::StatusOr<TornDown> TearDown(const Home& home, const std::string& name,
                                   const TearDownOptions& options) {
+  if (CloudCluster::IsKnown(home, name)) return TearDownCloud(home, name, options);
   if (HostCluster::IsKnown(home, name)) return TearDownHosts(home, name, options);
   const LocalCluster cluster(home.ClusterDirectory(name));
   TornDown result;

@@ -44,7 +44,8 @@ absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir) {
   }
   if (Exists(state_dir + "/journal.db"))
     return absl::DataLossError("the journal is there but its CA (" + directory + ") is not");
-  ca.cluster_id = RandomHex(8);
+  ca.cluster_id = ReadLine(state_dir + "/new_cluster_id");
+  if (ca.cluster_id.empty()) ca.cluster_id = RandomHex(8);
   RT_ASSIGN_OR_RETURN(ca.ca, CreateCa(ca.cluster_id));
   RT_RETURN_IF_ERROR(WriteCa(state_dir, ca));
   return ca;

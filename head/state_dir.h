@@ -14,7 +14,8 @@ struct ClusterCa {
   std::string cluster_id;
   KeyPair ca;
 };
-// Made on the first start; ca/cluster_id is written last and says that it is whole.
+// Made on the first start; ca/cluster_id is written last and says that it is whole. The id is that
+// of the file new_cluster_id, which whoever has tagged the head's machine with it wrote, or random.
 absl::StatusOr<ClusterCa> LoadOrCreateCa(const std::string& state_dir);
 absl::Status WriteCa(const std::string& state_dir, const ClusterCa& ca);
 

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "cli/client/archive.h"
+#include "cli/cloud/cloud_cluster.h"
 #include "cli/commands/acting.h"
 #include "cli/commands/common.h"
 #include "cli/hosts/host_cluster.h"
@@ -37,6 +38,10 @@ absl::StatusOr<std::string> ClusterToEnd(const Home& home, const Invocation& inv
     if (spec.provider_type == "ssh" && !HostCluster::IsKnown(home, spec.cluster_name)) {
       RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
       RT_RETURN_IF_ERROR(cluster.Attach());
+    }
+    if (spec.provider_type == "aws" && !home.IsUp(spec.cluster_name)) {
+      RT_ASSIGN_OR_RETURN(CloudCluster cluster, CloudCluster::Make(home, spec));
+      RT_RETURN_IF_ERROR(cluster.Attach(spec));
     }
     return spec.cluster_name;
   }

@@ -3,12 +3,14 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "cli/bring_home.h"
 #include "cli/client/archive.h"
 #include "cli/client/local_cluster.h"
+#include "cli/cloud/cloud_cluster.h"
 #include "cli/commands/acting.h"
 #include "cli/hosts/host_cluster.h"
 #include "cli/render/spans.h"
@@ -106,16 +108,38 @@ static absl::StatusOr<UpResult> BringUpHosts(const Home& home, const ClusterSpec
   return result;
 }
 
+static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec& spec,
+                                             bool make_current) {
+  UpResult result{.started = !home.IsUp(spec.cluster_name)};
+  RT_ASSIGN_OR_RETURN(CloudCluster cluster, CloudCluster::Make(home, spec));
+  absl::StatusOr<HostCluster::UpReport> report = cluster.Up(spec);
+  const bool is_up = home.IsUp(spec.cluster_name);
+  // Nothing half started stays behind; a cluster that lacks workers is one.
+  if (!report.ok() && result.started && !is_up)
+    if (const absl::Status undone = cluster.Undo(); !undone.ok())
+      SayLines("", {MessageOf(undone), HintOf(undone)});
+  if (is_up && make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
+  if (!report.ok()) return report.status();
+  SayLines("", report->faults);
+  result.workers = report->ready;
+  result.workers_max = 1;  // Of the head's machine.
+  for (const NodePool& pool : spec.pools)
+    result.workers_max += static_cast<size_t>(std::min(pool.max_workers, spec.max_workers));
+  return result;
+}
+
 absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current) {
-  if (spec.provider_type != "local" && spec.provider_type != "ssh")
+  const std::vector<std::string> supported = {"local", "ssh", "aws"};
+  if (std::find(supported.begin(), supported.end(), spec.provider_type) == supported.end())
     return WithHint(absl::UnimplementedError(
                         ToAbsl("provider '" + spec.provider_type +
                                "' is not supported yet; this release starts clusters on this "
-                               "machine and on hosts that it reaches with ssh")),
-                    "use 'provider: {type: local}', or type ssh with a list of hosts");
+                               "machine, on hosts that it reaches with ssh, and on EC2")),
+                    "use 'provider: {type: local}', type ssh with a list of hosts, or type aws");
   for (const std::string& warning : spec.warnings)
     std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
   if (spec.provider_type == "ssh") return BringUpHosts(home, spec, make_current);
+  if (spec.provider_type == "aws") return BringUpCloud(home, spec, make_current);
   const std::string overcommit = OvercommitWarning(spec, CpuCount());
   if (!overcommit.empty()) std::fprintf(stderr, "rt: warning: %s\n", overcommit.c_str());
   std::string directory = home.ClusterDirectory(spec.cluster_name);

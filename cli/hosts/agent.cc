@@ -232,8 +232,13 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
     Json more = config == nullptr ? Json::MakeObject() : *config;
     more.Set("results_root", place.directory + "/results");
     more.Set("results_roots", Json::Array{"/"});  // Whoever submits runs under this account anyway.
-    more.Set("provider", nullptr);  // The client starts the workers, that of this host as well.
+    // Otherwise the client starts all workers, as it does that of this host.
+    if (more.Find("provider") == nullptr) more.Set("provider", nullptr);
     RT_RETURN_IF_ERROR(cluster.Configure(place.cluster, {}, more));
+  }
+  if (const std::string id = request.GetString("cluster_id"); !id.empty()) {
+    RT_RETURN_IF_ERROR(EnsureDirectory(head));
+    RT_RETURN_IF_ERROR(WriteFileAtomic(head + "/new_cluster_id", id + "\n"));
   }
   if (!cluster.HeadIsAlive()) PrepareToSpawn();
   RT_RETURN_IF_ERROR(cluster.EnsureHead());

@@ -7,7 +7,7 @@
 //   {"op": "mount", …, "target", "is_file", "files"}      {"missing": [paths]} (file_mount.h)
 //   {"op": "files", the same, "bytes": N}  and then N bytes: a gzipped tar of these
 //   {"op": "setup", …, "commands", "digest"}              {"failed", "log"}, empty when they ran
-//   {"op": "head", …, "config", "port", "token"}          starts or updates the head
+//   {"op": "head", …, "config", "port", "token", "cluster_id"}      starts or updates the head
 //   {"op": "worker", …, "head", "cluster_id", "token", "resources", "labels", "quarantine"}
 //   {"op": "stop", …, "at_once"}           ends what runs there, and removes its directories
 //   {"op": "purge"}                        removes the programs, unless a cluster is left

@@ -26,6 +26,7 @@ namespace {
 
 constexpr Millis kReadyMax = 60'000;
 constexpr Millis kPollEvery = 50;
+constexpr Millis kTryEvery = 500;
 constexpr Millis kLostMax = 20'000;
 constexpr Millis kLookAfter = 3'000;  // At the host, for why its worker does not start.
 
@@ -75,6 +76,11 @@ absl::Status ForgetHost(HeadClient& client, const std::string& name, const char*
     if (!absl::IsFailedPrecondition(forgotten) || SteadyClock() > until) return forgotten;
     SleepFor(kPollEvery);
   }
+}
+
+// An IPv6 address in front of a port.
+std::string Bracketed(const std::string& address) {
+  return address.find(':') == std::string::npos ? address : "[" + address + "]";
 }
 
 // "gpu3: " once, also where the reason begins with it.
@@ -130,6 +136,10 @@ absl::StatusOr<HostCluster> HostCluster::Make(const Home& home, const ClusterSpe
   return cluster;
 }
 
+void HostCluster::AddHeadConfig(const Json& more) {
+  for (const auto& [key, value] : more.object()) head_config_.Set(key, value);
+}
+
 absl::Status HostCluster::NoteHosts() const {
   HostList list = list_;
   list.hosts.clear();
@@ -141,7 +151,10 @@ absl::Status HostCluster::OpenPrograms() {
   if (programs_.has_value()) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(ProgramsArchive programs, ProgramsArchive::Open(home_.root() + "/programs"));
   programs_.emplace(std::move(programs));
-  plan_ = {.known_hosts = home_.root() + "/known_hosts",
+  const bool is_cloud = !list_.cluster_id.empty();
+  const std::string place = is_cloud ? home_.ClusterDirectory(name_) : home_.root();
+  plan_ = {.known_hosts = place + "/known_hosts",
+           .pinned_as = is_cloud ? "rt-" + list_.cluster_id : "",
            .proxy_command = list_.proxy_command,
            .directory = list_.directory,
            .digest = programs_->digest()};
@@ -164,9 +177,17 @@ void HostCluster::ForEach(const std::function<absl::Status(Host&)>& act) {
   }
 }
 
+absl::StatusOr<HostSession> HostCluster::Connect(const Host& host) {
+  while (true) {
+    absl::StatusOr<HostSession> session = HostSession::Open(host.spec, plan_, *programs_);
+    if (!absl::IsUnavailable(session.status()) || SteadyClock() >= reachable_by_) return session;
+    SleepFor(kTryEvery);
+  }
+}
+
 absl::Status HostCluster::Open(Host& host) {
   if (host.session.has_value()) return absl::OkStatus();
-  RT_ASSIGN_OR_RETURN(HostSession session, HostSession::Open(host.spec, plan_, *programs_));
+  RT_ASSIGN_OR_RETURN(HostSession session, Connect(host));
   if (const std::string key = session.PinnedKey(); !key.empty())
     std::fprintf(stderr, "rt: first connection to host %s: its %s host key is pinned in %s\n",
                  host.spec.name.c_str(), EscapeControl(key).c_str(), plan_.known_hosts.c_str());
@@ -227,13 +248,19 @@ absl::Status HostCluster::StartHead(Host& host) {
   Json request = Request("head", host);
   if (head_config_.is_object()) request.Set("config", head_config_);  // Else it stays.
   request.Set("port", list_.head_port);
+  request.Set("cluster_id", list_.cluster_id);
   request.Set("token", is_known ? "" : PersonName());
   RT_ASSIGN_OR_RETURN(const Json head, host.session->Ask(request, limits::kHostAnswer));
   return Admit(host, head);
 }
 
 absl::Status HostCluster::Admit(Host& host, const Json& head) {
-  const std::string address = head.GetString("address"), token = head.GetString("token");
+  head_address_ = head.GetString("address");
+  std::string address = head_address_;
+  const std::string token = head.GetString("token");
+  // The address of a cloud's machine inside its network is none for us.
+  if (!list_.cluster_id.empty())
+    address = Bracketed(host.spec.address) + address.substr(address.rfind(':'));
   absl::StatusOr<Context> context = home_.Load(name_);
   if (!token.empty()) {
     context = RedeemToken(token, address, name_);
@@ -284,7 +311,7 @@ absl::Status HostCluster::StartWorkers() {
   ForEach([&](Host& host) -> absl::Status {
     if (host.is_retired) return absl::OkStatus();
     Json request = Request("worker", host);
-    request.Set("head", context.address);
+    request.Set("head", head_address_);
     request.Set("cluster_id", context.cluster_id);
     request.Set("resources", host.spec.resources);
     request.Set("labels", host.spec.labels);

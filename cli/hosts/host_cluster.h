@@ -27,6 +27,11 @@ class HostCluster {
   static absl::StatusOr<HostCluster> Make(const Home& home, const ClusterSpec& spec);
   HostCluster(HostCluster&& other) = default;
 
+  // More of the head's configuration.
+  void AddHeadConfig(const Json& more);
+  // Until then (steady clock), a host that cannot be reached is tried again: it is booting.
+  void WaitForHosts(Millis until) { reachable_by_ = until; }
+
   struct UpReport {
     size_t ready = 0;
     std::vector<std::string> faults;  // Of hosts that take no work: a line each.
@@ -58,6 +63,7 @@ class HostCluster {
   absl::Status OpenPrograms();
   void ForEach(const std::function<absl::Status(Host&)>& act);
   absl::Status Open(Host& host);
+  absl::StatusOr<HostSession> Connect(const Host& host);
   absl::Status Prepare(Host& host);
   absl::Status SendMounts(Host& host);
   absl::StatusOr<std::shared_ptr<const std::string>> Pack(const FileMount& mount,
@@ -76,6 +82,8 @@ class HostCluster {
   HostList list_;
   SetupSpec setup_;
   Json head_config_;  // Null: not known.
+  std::string head_address_;  // As the other nodes dial it.
+  Millis reachable_by_ = 0;
   std::vector<Host> hosts_;
   std::optional<ProgramsArchive> programs_;
   SshPlan plan_;

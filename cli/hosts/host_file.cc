@@ -28,7 +28,8 @@ absl::Status WriteHostFile(const std::string& cluster_directory, const HostList&
   const Json json = Json::MakeObject({{"hosts", std::move(hosts)},
                                       {"proxy_command", list.proxy_command},
                                       {"directory", list.directory},
-                                      {"head_port", list.head_port}});
+                                      {"head_port", list.head_port},
+                                      {"cluster_id", list.cluster_id}});
   RT_RETURN_IF_ERROR(EnsureDirectory(cluster_directory));
   return WriteFileAtomic(HostFile(cluster_directory), json.Pretty() + "\n");
 }
@@ -45,6 +46,7 @@ absl::StatusOr<HostList> ReadHostFile(const std::string& cluster_directory) {
   list.proxy_command = json->GetString("proxy_command");
   list.directory = json->GetString("directory");
   list.head_port = static_cast<int>(json->GetInt("head_port"));
+  list.cluster_id = json->GetString("cluster_id");
   for (const Json& host : hosts->array())
     list.hosts.push_back({.name = host.GetString("name"),
                           .address = host.GetString("address"),

@@ -34,7 +34,9 @@ std::vector<std::string> SshArgv(const HostSpec& host, const SshPlan& plan) {
   };
   option("BatchMode=yes");
   option("StrictHostKeyChecking=accept-new");
-  option("UserKnownHostsFile=\"" + plan.known_hosts + "\" ~/.ssh/known_hosts ~/.ssh/known_hosts2");
+  const std::string users = plan.pinned_as.empty() ? " ~/.ssh/known_hosts ~/.ssh/known_hosts2" : "";
+  option("UserKnownHostsFile=\"" + plan.known_hosts + "\"" + users);
+  if (!plan.pinned_as.empty()) option("HostKeyAlias=" + plan.pinned_as);
   option("LogLevel=INFO");  // Says which host keys it pins.
   option("ConnectTimeout=10");
   option("ServerAliveInterval=5");

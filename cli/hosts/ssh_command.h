@@ -11,6 +11,8 @@ namespace rt {
 
 struct SshPlan {
   std::string known_hosts;    // Our file of pinned host keys; those of the user count as well.
+  // The name under which the key is pinned, in our file alone; empty: the address.
+  std::string pinned_as;
   std::string proxy_command;  // As ssh's option; may be empty.
   std::string directory;      // On the hosts; empty: ~/.rt-node.
   std::string digest;         // Of the archive, 64 hex digits.

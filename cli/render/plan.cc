@@ -219,13 +219,14 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
     for (const std::string& command : spec.setup.CommandsOf(true)) setup.Append(command);
     for (const auto& [there, here] : spec.setup.file_mounts) mounts.Set(there, here);
   }
-  const bool is_ours = local || spec.provider_type == "ssh";
+  const bool has_pools = !local && spec.provider_type != "ssh";
   for (const std::string& warning : spec.warnings) warnings.Append(warning);
   const std::string overcommit = local ? OvercommitWarning(spec, cpus) : "";
   if (!overcommit.empty()) warnings.Append(overcommit);
-  if (!is_ours)
-    warnings.Append("this release starts clusters on this machine and on hosts with ssh; '" +
-                    spec.provider_type + "' is read and checked");
+  if (has_pools && spec.provider_type != "aws")
+    warnings.Append(
+        "this release starts clusters on this machine, on hosts with ssh and on EC2; '" +
+        spec.provider_type + "' is read and checked");
   return Json::MakeObject({{"kind", "cluster"},
                            {"cluster_name", spec.cluster_name},
                            {"provider", spec.provider_type},
@@ -235,10 +236,10 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
                            {"idle_timeout_s", pool ? Json(pool->idle_timeout_s) : Json()},
                            {"nodes", std::move(nodes)},
                            {"region", spec.region.empty() ? Json() : Json(spec.region)},
-                           {"pools", is_ours ? Json::MakeArray() : PoolsJson(spec)},
+                           {"pools", has_pools ? PoolsJson(spec) : Json::MakeArray()},
                            {"setup_commands", std::move(setup)},
                            {"file_mounts", std::move(mounts)},
-                           {"cost_per_hour", is_ours ? Json(0) : Json()},
+                           {"cost_per_hour", has_pools ? Json() : Json(0)},
                            {"warnings", std::move(warnings)}});
 }
 

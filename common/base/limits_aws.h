@@ -38,6 +38,11 @@ inline constexpr Millis kEc2ListLag = 60'000;
 inline constexpr size_t kEc2UserDataMax = 16u << 10;
 // Zones times instance types times markets of one pool: each may be asked once per machine.
 inline constexpr size_t kEc2RungsMax = 60;
+// Until EC2 knows an instance profile that IAM has made: some ten seconds are usual.
+inline constexpr Millis kEc2ProfileMax = 90'000;
+// Until the machine of a head runs and has an address, and then until its sshd lets us in: images
+// with drivers boot within two minutes.
+inline constexpr Millis kEc2BootMax = 300'000;
 // Until all machines of a cluster that ends are gone or going.
 inline constexpr Millis kEc2EndMax = 180'000;
 

@@ -26,6 +26,9 @@ struct HostList {
   std::string proxy_command;    // auth.ssh_proxy_command; may be empty.
   std::string directory;        // On the hosts, absolute; empty: ~/.rt-node.
   int head_port = 0;  // Where the head listens; 0: any, and the same again after a restart.
+  // Of a cluster in a cloud, which its client has made up; empty: the head makes one. Addresses
+  // there are used again by other machines, and the head's network may have another one for it.
+  std::string cluster_id;
 };
 
 // {type: ssh, hosts: […], head: HOST} or Ray's {type: local, head_ip, worker_ips}, with the

@@ -1,12 +1,13 @@
 """Runs contract_ec2 against moto behind a layer of faults, then reads with boto3 what was asked.
 
     ec2.py BIN_DIRECTORY
-    ec2.py --serve    serves until its standard input ends; its one line of output is JSON with the
-                      endpoint, the id of an image and the environment that holds a key
+    ec2.py --serve [ADDRESS]    serves there (127.0.0.1) until its standard input ends; its one line
+                                of output is JSON with the endpoint, the id of an image and the
+                                environment that holds a key
 
 The layer does what EC2 does and moto does not: client tokens, capacity, lists that lag. It is told
 what to do by POST /faults with a JSON object (see `Faults`). GET /instances lists what it made for
-client tokens: ids, whether they are there, and their user data.
+client tokens: ids, whether they are there, their user data, addresses, key and profile.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ import xml.etree.ElementTree as ElementTree
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import boto3
+from moto.ec2.models import ec2_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
 REGION = "us-west-2"
+ACCOUNT = "123456789012"  # The only one that moto has.
 ERROR = ("<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors>"
          "<RequestID>r</RequestID></Response>")
 # Faults that a client has to live through by itself, drawn when `noise` is set.
@@ -62,7 +65,8 @@ class Ec2Layer:
         self.places: dict[str, tuple[str, str]] = {}  # Id -> (cluster, "zone/type/market").
         self.made: dict[str, float] = {}
         self.gone: dict[str, float] = {}
-        self.data: dict[str, str] = {}  # Id -> user data, in base64.
+        self.facts: dict[str, dict[str, str]] = {}  # Id -> what GET /instances says of it.
+        self.keys: dict[str, str] = {}  # Name -> public key.
         self.done: dict[str, int] = {}
 
     def __call__(self, environment: WSGIEnvironment, start: StartResponse) -> list[bytes]:
@@ -75,8 +79,8 @@ class Ec2Layer:
             return [b"{}"]
         if environment["PATH_INFO"] == "/instances":
             with self.lock:
-                answer = json.dumps([{"id": one, "there": one not in self.gone, "user_data": data}
-                                     for one, data in self.data.items()]).encode()
+                answer = json.dumps([{"id": one, "there": one not in self.gone, **facts}
+                                     for one, facts in self.facts.items()]).encode()
             start("200 OK", [("Content-Length", str(len(answer)))])
             return [answer]
         form = dict(urllib.parse.parse_qsl(body.decode(), keep_blank_values=True))
@@ -133,6 +137,9 @@ class Ec2Layer:
             for name, value in form.items():
                 if name.startswith("InstanceId."):
                     self.gone.setdefault(value, time.monotonic())
+        if action == "ImportKeyPair" and status.startswith("200"):
+            key = base64.b64decode(form["PublicKeyMaterial"]).decode()
+            self.keys[form["KeyName"]] = key
         if action == "DescribeInstances" and status.startswith("200"):
             answer = self.lagging(answer)
         return status, headers, answer
@@ -162,8 +169,15 @@ class Ec2Layer:
             self.tokens[token] = (body.decode(), answer)
             self.places[instance] = (cluster, place)
             self.made[instance] = time.monotonic()
-            self.data[instance] = form.get("UserData", "")
+            self.facts[instance] = self.facts_of(instance, form)
         return status, headers, answer
+
+    def facts_of(self, instance: str, form: dict[str, str]) -> dict[str, str]:
+        there = ec2_backends[ACCOUNT][REGION].get_instance(instance)
+        return {"user_data": form.get("UserData", ""), "address": there.public_ip,
+                "private_address": there.private_ip, "role": tag_of(form, "ray-node-type"),
+                "public_key": self.keys.get(form.get("KeyName", ""), ""),
+                "profile": form.get("IamInstanceProfile.Name", "")}
 
     def lagging(self, answer: bytes) -> bytes:
         """Without what was made, and with what was there, `lag_s` ago."""
@@ -187,12 +201,12 @@ def tag_of(form: dict[str, str], key: str) -> str:
     return ""
 
 
-def start_service(layer: Ec2Layer) -> str:
+def start_service(layer: Ec2Layer, address: str) -> str:
     """Its endpoint."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, layer, threaded=True)
+    server = make_server(address, 0, layer, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    return f"http://127.0.0.1:{server.server_port}"
+    return f"http://{address}:{server.server_port}"
 
 
 def main() -> int:
@@ -200,13 +214,14 @@ def main() -> int:
         del os.environ[name]
     seed = random.randrange(1 << 30)
     layer = Ec2Layer(seed)
-    endpoint = start_service(layer)
+    is_service = sys.argv[1] == "--serve"
+    endpoint = start_service(layer, sys.argv[2] if is_service and sys.argv[2:] else "127.0.0.1")
     os.environ.update({"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "secret"})
     ec2 = boto3.client("ec2", endpoint_url=endpoint, region_name=REGION)
     subnets = ec2.describe_subnets()["Subnets"]
     layer.zones = {one["SubnetId"]: one["AvailabilityZone"] for one in subnets}
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-    if sys.argv[1] == "--serve":
+    if is_service:
         key = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         print(json.dumps({"endpoint": endpoint, "image": image,
                           "environment": {**key, "AWS_ENDPOINT_URL": endpoint}}), flush=True)

@@ -6,8 +6,10 @@
 
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/provider/aws/ec2_cluster.h"
 #include "common/provider/aws/ec2_instances.h"
 #include "common/provider/aws/ec2_provider.h"
+#include "common/provider/aws/head_access.h"
 #include "common/run/clock.h"
 #include "common/run/random.h"
 #include "tests/contract/node_provider_suite.h"
@@ -255,6 +257,54 @@ TEST_CASE("ec2: forty machines of one request are made, each once") {
   for (const MadeMachine& machine : *made) ids.insert(machine.id);
   CHECK(ids.size() == 40);
   CHECK(ec2.Instances().size() == 40);
+}
+
+TEST_CASE("ec2 cluster: a head's machine is made once, and goes with all that was made for it") {
+  Ec2 workers("{}", "", RandomHex(8));
+  const std::string id = workers.options.context.cluster_id, name = "c-" + id;
+  const Json provider = Json::MakeObject({{"type", "aws"},
+                                          {"region", "us-west-2"},
+                                          {"endpoint", Endpoint().url},
+                                          {"cluster_name", name}});
+  Ec2Pool pool = workers.options.pools[0];
+  pool.name = "head";
+  pool.node_config.Set("KeyName", HeadKeyName(id));
+  pool.node_config.Set("IamInstanceProfile", Json::MakeObject({{"Name", HeadRoleName(id)}}));
+  SetFaults(R"({"next": {"ImportKeyPair": ["lost"], "CreateRole": ["lost"],
+                "AddRoleToInstanceProfile": ["lost"], "CreateSecurityGroup": ["lost"],
+                "RunInstances": ["lost", "throttle"], "TerminateInstances": ["lost"],
+                "DeleteSecurityGroup": ["lost"], "DeleteKeyPair": ["lost"],
+                "DeleteRole": ["lost"]}})");
+  std::string machine;
+  for (int client = 0; client < 2; ++client) {
+    const auto cluster = Ec2Cluster::Open(provider);
+    REQUIRE(cluster.ok());
+    const absl::Status key = (*cluster)->ImportKey(
+        id, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIQF1DXhLUX+or2vpf2oe+T/LAc0gEeyfPPGEiW3VEcH x");
+    CHECK(key == absl::OkStatus());
+    CHECK((*cluster)->MakeRole(id, false) == absl::OkStatus());
+    const auto made = (*cluster)->CreateHead(id, pool);
+    INFO(made.status().ToString());
+    REQUIRE(made.ok());
+    CHECK((machine.empty() || machine == *made));
+    machine = *made;
+  }
+  const auto cluster = Ec2Cluster::Open(provider);
+  const auto heads = (*cluster)->Heads();
+  REQUIRE(heads.ok());
+  REQUIRE(heads->size() == 1);
+  CHECK(heads->front().id == machine);
+  CHECK(heads->front().cluster_id == id);
+  CHECK(!heads->front().private_address.empty());
+  // Neither side takes the other's machines for its own.
+  REQUIRE(workers.Insist({1}).ok());
+  CHECK(workers.provider->List()->size() == 1);
+  CHECK(ProviderErrorOf(workers.provider->Terminate({machine})) == ProviderError::kNotOurs);
+  CHECK(workers.Instances().size() == 2);
+  for (int times = 0; times < 2; ++times)
+    CHECK((*cluster)->Remove({.cluster_id = id}) == std::vector<std::string>());
+  CHECK(workers.Instances().empty());
+  CHECK((*cluster)->Heads()->empty());
 }
 
 TEST_CASE("ec2: what is asked for (read with boto3 by ec2.py)") {

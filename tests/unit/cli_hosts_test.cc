@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "cli/cloud/cloud_file.h"
 #include "cli/hosts/file_mount.h"
 #include "cli/hosts/host_file.h"
 #include "cli/hosts/ssh_command.h"
@@ -37,6 +38,39 @@ TEST_CASE("hosts: ssh gets the host after --, and pins keys in our file") {
   CHECK(command.starts_with("exec sh -c '"));
   CHECK(std::count(command.begin(), command.end(), '\n') == 0);
   CHECK(std::count(command.begin(), command.end(), '!') == 0);
+}
+
+TEST_CASE("hosts: a cloud's machine is pinned by its cluster, not by its address") {
+  const HostSpec host{.name = "head", .address = "54.1.2.3"};
+  const auto argv = SshArgv(host, {.known_hosts = "/c/known_hosts", .pinned_as = "rt-ab"});
+  CHECK(Has(argv, "HostKeyAlias=rt-ab"));
+  CHECK(Has(argv, "UserKnownHostsFile=\"/c/known_hosts\""));
+  CHECK_FALSE(Has(SshArgv(host, {.known_hosts = "/h"}), "HostKeyAlias="));
+}
+
+TEST_CASE("cloud: what is noted of a cluster is read back") {
+  auto directory = MakeTempDirectory("/tmp/rt-cloud-unit-");
+  REQUIRE(directory.ok());
+  CHECK(absl::IsNotFound(ReadCloudFile(*directory).status()));
+  const Json provider = Json::MakeObject({{"type", "aws"}, {"region", "us-west-2"}});
+  REQUIRE(WriteCloudFile(*directory, {.provider = provider,
+                                      .cluster_id = "ab",
+                                      .instance = "i-1",
+                                      .asked_at = 7,
+                                      .has_role = true,
+                                      .made_here = true})
+              .ok());
+  const auto read = ReadCloudFile(*directory);
+  REQUIRE(read.ok());
+  CHECK(read->provider.Dump() == provider.Dump());
+  CHECK(read->cluster_id == "ab");
+  CHECK(read->instance == "i-1");
+  CHECK(read->asked_at == 7);
+  CHECK(read->has_role);
+  CHECK(read->made_here);
+  REQUIRE(WriteFileAtomic(CloudFile(*directory), "{}").ok());
+  CHECK(absl::IsDataLoss(ReadCloudFile(*directory).status()));
+  REQUIRE(RemoveTree(*directory).ok());
 }
 
 TEST_CASE("hosts: of a mount only the files that changed travel") {
@@ -78,7 +112,8 @@ TEST_CASE("hosts: what is noted of the hosts is read back") {
                                 {"b", "10.0.0.2", 0, "", "", "", ""}},
                       .proxy_command = "p",
                       .directory = "/scratch",
-                      .head_port = 7};
+                      .head_port = 7,
+                      .cluster_id = "ab"};
   REQUIRE(WriteHostFile(*directory, list).ok());
   auto read = ReadHostFile(*directory);
   REQUIRE(read.ok());
@@ -87,5 +122,6 @@ TEST_CASE("hosts: what is noted of the hosts is read back") {
   CHECK(read->hosts[1].address == "10.0.0.2");
   CHECK(read->proxy_command == "p");
   CHECK(read->head_port == 7);
+  CHECK(read->cluster_id == "ab");
   REQUIRE(RemoveTree(*directory).ok());
 }

@@ -128,7 +128,7 @@ absl::Status ReadPools(const Json& pools, Ec2ProviderOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ProviderSetup>> ReadAwsSetup(const Json& provider) {
+absl::StatusOr<Ec2ProviderOptions> ReadAwsOptions(const Json& provider) {
   RT_RETURN_IF_ERROR(CheckKeys(provider,
                                {"type", "region", "availability_zone", "cluster_name", "user",
                                 "tags", "open_ports", "security_group", "programs", "endpoint",
@@ -153,6 +153,11 @@ absl::StatusOr<std::unique_ptr<ProviderSetup>> ReadAwsSetup(const Json& provider
   for (const auto& [key, read] : parts)
     if (const Json* json = provider.Find(key); json != nullptr && !json->is_null())
       RT_RETURN_IF_ERROR(read(*json));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<ProviderSetup>> ReadAwsSetup(const Json& provider) {
+  RT_ASSIGN_OR_RETURN(Ec2ProviderOptions options, ReadAwsOptions(provider));
   return std::make_unique<AwsSetup>(std::move(options));
 }
 

@@ -12,6 +12,10 @@
 
 namespace rt {
 
+struct Ec2ProviderOptions;
+
 absl::StatusOr<std::unique_ptr<ProviderSetup>> ReadAwsSetup(const Json& provider);
+// The same without a head: what the client asks EC2 with.
+absl::StatusOr<Ec2ProviderOptions> ReadAwsOptions(const Json& provider);
 
 }  // namespace rt

@@ -15,18 +15,12 @@
 namespace rt {
 namespace {
 
-constexpr char kApiVersion[] = "2016-11-15";
 constexpr char kContentType[] = "application/x-www-form-urlencoded; charset=utf-8";
 constexpr Millis kSkewMax = 120'000;  // EC2 takes 5 minutes.
 
-std::string UrlOf(const AwsEndpoint& endpoint) {
-  if (!endpoint.url.empty()) return endpoint.url;
-  return "https://ec2." + endpoint.region + ".amazonaws.com" +
-         (endpoint.region.starts_with("cn-") ? ".cn" : "");
-}
-
-std::string FormOf(const std::string& action, const Ec2Parameters& parameters) {
-  std::string form = "Action=" + PercentEncode(action) + "&Version=" + kApiVersion;
+std::string FormOf(const std::string& action, const std::string& version,
+                   const Ec2Parameters& parameters) {
+  std::string form = "Action=" + PercentEncode(action) + "&Version=" + version;
   for (const auto& [name, value] : parameters)
     form += "&" + PercentEncode(name) + "=" + PercentEncode(value);
   return form;
@@ -54,10 +48,29 @@ bool MayBeRepeated(const absl::Status& status) {
 Ec2Client::Ec2Client(HttpClient& http, CredentialChain& credentials, AwsEndpoint endpoint,
                      Options options)
     : http_(http), credentials_(credentials),
-      endpoint_(std::move(endpoint)), options_{options.timeout,
+      endpoint_(std::move(endpoint)), options_{std::move(options.api), options.timeout,
                                                options.clock ? std::move(options.clock) : WallClock,
                                                options.sleep ? std::move(options.sleep) : SleepFor},
       rng_(std::stoull(RandomHex(8), nullptr, 16)) {}
+
+std::string Ec2Client::SignedRegion() const {
+  if (!options_.api.is_global) return endpoint_.region;
+  if (endpoint_.region.starts_with("cn-")) return "cn-north-1";
+  return endpoint_.region.starts_with("us-gov-") ? "us-gov-west-1" : "us-east-1";
+}
+
+std::string Ec2Client::Url() const {
+  if (!endpoint_.url.empty()) return endpoint_.url;
+  const std::string region = SignedRegion();
+  const std::string domain = region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com";
+  const bool is_plain = options_.api.is_global && region == "us-east-1";
+  const bool is_gov = options_.api.is_global && region == "us-gov-west-1";
+  return "https://" + options_.api.service +
+         (is_plain ? ""
+          : is_gov ? ".us-gov"
+                   : "." + region) +
+         domain;
+}
 
 absl::StatusOr<HttpAnswer> Ec2Client::Send(const std::string& body) {
   Millis now = options_.clock();
@@ -72,7 +85,7 @@ absl::StatusOr<HttpAnswer> Ec2Client::Send(const std::string& body) {
     std::lock_guard lock(mutex_);
     now += skew_;
   }
-  const std::string url = UrlOf(endpoint_);
+  const std::string url = Url();
   SignedRequest request{.method = "POST",
                         .host = HostOfUrl(url),
                         .headers = {{"Content-Type", kContentType}},
@@ -80,8 +93,9 @@ absl::StatusOr<HttpAnswer> Ec2Client::Send(const std::string& body) {
   return http_.Do(
       {.method = "POST",
        .url = url + "/",
-       .headers = SignRequest(request, {.region = endpoint_.region, .service = "ec2", .at = now},
-                              *credentials),
+       .headers = SignRequest(
+           request, {.region = SignedRegion(), .service = options_.api.service, .at = now},
+           *credentials),
        .body = body,
        .timeout = options_.timeout,
        .answer_bytes_max = static_cast<Bytes>(limits::kXmlBytesMax)});
@@ -118,26 +132,27 @@ void Ec2Client::Wait(int failures) {
 
 absl::StatusOr<XmlNode> Ec2Client::Call(const std::string& action,
                                         const Ec2Parameters& parameters) {
-  const std::string body = FormOf(action, parameters);
+  const std::string body = FormOf(action, options_.api.version, parameters);
+  const std::string what = options_.api.name + " " + action;
   const Millis begin = SteadyClock();
   bool was_healed = false;
   for (int failures = 0;; ++failures) {
     absl::StatusOr<HttpAnswer> answer = Send(body);
     absl::Status status;
     if (!answer.ok()) {
-      status = Annotate(answer.status(), "EC2 " + action);
+      status = Annotate(answer.status(), what);
     } else if (answer->status == 200) {
       absl::StatusOr<XmlNode> root = ParseXml(answer->body);
       if (root.ok()) return root;
       // It was carried out; what it answered is asked for again.
-      status = absl::UnavailableError(ToAbsl("EC2 " + action + ": " + MessageOf(root.status())));
+      status = absl::UnavailableError(ToAbsl(what + ": " + MessageOf(root.status())));
     } else {
       const ErrorText error = ErrorIn(*answer);
       if (!was_healed && Heal(error.code, *answer)) {
         was_healed = true;
         continue;
       }
-      status = MakeEc2Error(action, answer->status, error.code, error.message);
+      status = MakeEc2Error(what, answer->status, error.code, error.message);
     }
     const bool is_last =
         failures + 1 >= limits::kEc2CallsMax || SteadyClock() - begin > limits::kEc2RepeatMax;

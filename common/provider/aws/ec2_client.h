@@ -1,9 +1,9 @@
-// One signed call of EC2's Query API: parameters by name in, the XML answer as a tree out. What
-// heals by itself is repeated here, within the bounds of limits_aws.h: throttling and errors of the
-// service (with full jitter), connections that broke, answers that were lost, a clock that is
-// wrong, a session that expired. Every call that is made may therefore be carried out twice:
-// RunInstances has to carry a client token. Thread-safe; blocks. No secret and no parameter is
-// logged.
+// One signed call of EC2's Query API, or of another service with such an API: parameters by name
+// in, the XML answer as a tree out. What heals by itself is repeated here, within the bounds of
+// limits_aws.h: throttling and errors of the service (with full jitter), connections that broke,
+// answers that were lost, a clock that is wrong, a session that expired. Every call that is made
+// may therefore be carried out twice: RunInstances has to carry a client token. Thread-safe;
+// blocks. No secret and no parameter is logged.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,18 @@ namespace rt {
 
 using Ec2Parameters = std::vector<std::pair<std::string, std::string>>;
 
+// A service with a Query API.
+struct QueryApi {
+  std::string name = "EC2";            // For errors.
+  std::string service = "ec2";         // Of its host and its signature.
+  std::string version = "2016-11-15";  // Of the API.
+  bool is_global = false;              // One for all regions of a partition.
+};
+
 class Ec2Client {
  public:
   struct Options {
+    QueryApi api = {};
     Millis timeout = limits::kEc2Timeout;     // Of one send.
     std::function<Millis()> clock = nullptr;  // Milliseconds since 1970; absent: the wall clock.
     std::function<void(Millis)> sleep = nullptr;
@@ -44,6 +53,8 @@ class Ec2Client {
   const std::string& region() const { return endpoint_.region; }
 
  private:
+  std::string Url() const;
+  std::string SignedRegion() const;
   absl::StatusOr<HttpAnswer> Send(const std::string& body);
   bool Heal(const std::string& code, const HttpAnswer& answer);
   void Wait(int failures);

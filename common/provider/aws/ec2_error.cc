@@ -102,9 +102,9 @@ Ec2Meaning MeaningOfEc2(std::string_view code, int http_status) {
   return {};
 }
 
-absl::Status MakeEc2Error(std::string_view action, int http_status, const std::string& code,
+absl::Status MakeEc2Error(std::string_view call, int http_status, const std::string& code,
                           const std::string& message) {
-  std::string text = "EC2 " + std::string(action) + ": " +
+  std::string text = std::string(call) + ": " +
                      (code.empty() ? "HTTP status " + std::to_string(http_status)
                                    : EscapeControl(code.substr(0, 100)));
   if (!message.empty())

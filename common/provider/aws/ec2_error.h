@@ -20,8 +20,9 @@ struct Ec2Meaning {
 // `code` is empty when the answer had none.
 Ec2Meaning MeaningOfEc2(std::string_view code, int http_status);
 
-// The error of a call, with its class, its hint and, for Ec2CodeOf, its code.
-absl::Status MakeEc2Error(std::string_view action, int http_status, const std::string& code,
+// The error of a call such as "EC2 RunInstances", with its class, its hint and, for Ec2CodeOf, its
+// code.
+absl::Status MakeEc2Error(std::string_view call, int http_status, const std::string& code,
                           const std::string& message);
 // "InsufficientInstanceCapacity"; empty for other errors.
 std::string Ec2CodeOf(const absl::Status& status);

@@ -21,12 +21,16 @@ uint64_t NumberOf(const std::string& text) {
 Ec2Instance InstanceOf(const XmlNode& item) {
   Ec2Instance instance{.id = item.Text("instanceId"),
                        .state = item.Text("instanceState/name"),
-                       .launched_at = item.Text("launchTime")};
+                       .launched_at = item.Text("launchTime"),
+                       .address = item.Text("ipAddress"),
+                       .private_address = item.Text("privateIpAddress")};
   for (const XmlNode& tag : item.Items("tagSet")) {
     const std::string key = tag.Text("key"), value = tag.Text("value");
     if (key == kEc2ClusterTag) instance.cluster_id = value;
     if (key == kEc2MachineTag) instance.machine = NumberOf(value);
     if (key == kEc2PoolTag) instance.pool = value;
+    if (key == kEc2NameTag) instance.cluster_name = value;
+    if (key == kEc2RoleTag) instance.role = value;
   }
   return instance;
 }
@@ -60,6 +64,21 @@ absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(Ec2Client& client,
   for (uint64_t machine : machines) numbers.push_back(std::to_string(machine));
   if (!numbers.empty()) AddEc2Filter(parameters, std::string("tag:") + kEc2MachineTag, numbers);
   return Describe(client, parameters);
+}
+
+absl::StatusOr<std::vector<Ec2Instance>> HeadsOfClusters(Ec2Client& client,
+                                                         const std::string& cluster_name) {
+  Ec2Parameters parameters;
+  AddEc2Filter(parameters, std::string("tag:") + kEc2NameTag, {cluster_name});
+  AddEc2Filter(parameters, std::string("tag:") + kEc2RoleTag, {kEc2HeadRole});
+  RT_ASSIGN_OR_RETURN(std::vector<Ec2Instance> heads, Describe(client, parameters));
+  // One that Ray has made has no cluster id.
+  std::erase_if(heads,
+                [](const Ec2Instance& one) { return !one.is_there() || one.cluster_id.empty(); });
+  std::sort(heads.begin(), heads.end(), [](const Ec2Instance& a, const Ec2Instance& b) {
+    return std::pair(a.launched_at, a.id) < std::pair(b.launched_at, b.id);
+  });
+  return heads;
 }
 
 absl::StatusOr<std::vector<Ec2Instance>> InstancesById(Ec2Client& client,

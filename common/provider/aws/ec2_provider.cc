@@ -77,6 +77,7 @@ class Ec2Provider final : public NodeProvider {
                                   const WantedMachine& machine, const std::string& user_data);
   absl::StatusOr<std::string> FoundByTag(uint64_t machine);
   absl::StatusOr<std::string> UserDataOf(const Ec2Pool& pool, const WantedMachine& machine);
+  bool IsOurs(const Ec2Instance& instance) const;
   absl::StatusOr<Begun> Begin(const Ec2Pool& pool, const WantedMachine& machine);
   std::map<std::string, std::string> TagsOf(const Ec2Pool& pool, uint64_t machine) const;
 
@@ -124,14 +125,22 @@ absl::StatusOr<Ec2Provider::Place> Ec2Provider::PlaceOf(const Ec2Pool& pool) {
 std::map<std::string, std::string> Ec2Provider::TagsOf(const Ec2Pool& pool,
                                                        uint64_t machine) const {
   std::map<std::string, std::string> tags = options_.tags;
-  tags.emplace("Name", "ray-" + options_.cluster_name + "-worker");
-  tags["ray-cluster-name"] = options_.cluster_name;
-  tags["ray-node-name"] = "ray-" + options_.cluster_name + "-worker";
-  tags["ray-node-type"] = "worker";
+  const std::string role = options_.role == Ec2Role::kHead ? kEc2HeadRole : "worker";
+  const std::string name = "ray-" + options_.cluster_name + "-" + role;
+  tags.emplace("Name", name);
+  tags[kEc2NameTag] = options_.cluster_name;
+  tags["ray-node-name"] = name;
+  tags[kEc2RoleTag] = role;
   tags[kEc2PoolTag] = pool.name;
   tags[kEc2ClusterTag] = options_.context.cluster_id;
   tags[kEc2MachineTag] = std::to_string(machine);
   return tags;
+}
+
+bool Ec2Provider::IsOurs(const Ec2Instance& instance) const {
+  const bool is_head = instance.machine == 0 && instance.role == kEc2HeadRole;
+  return instance.cluster_id == options_.context.cluster_id &&
+         (options_.role == Ec2Role::kHead ? is_head : instance.machine != 0);
 }
 
 // By number. Two instances of one number can only come of a Create that was repeated by a head
@@ -143,7 +152,7 @@ absl::StatusOr<std::map<uint64_t, Ec2Instance>> Ec2Provider::Living(
   std::map<uint64_t, Ec2Instance> living;
   std::vector<std::string> doubles;
   for (Ec2Instance& instance : instances) {
-    if (!instance.is_there() || instance.machine == 0) continue;
+    if (!instance.is_there() || !IsOurs(instance)) continue;
     auto [known, is_new] = living.try_emplace(instance.machine, instance);
     if (is_new) continue;
     if (known->second.launched_at < instance.launched_at) std::swap(known->second, instance);
@@ -160,6 +169,7 @@ absl::StatusOr<std::map<uint64_t, Ec2Instance>> Ec2Provider::Living(
 
 absl::StatusOr<std::string> Ec2Provider::UserDataOf(const Ec2Pool& pool,
                                                     const WantedMachine& machine) {
+  if (options_.role == Ec2Role::kHead) return std::string(kHeadUserData);
   RT_ASSIGN_OR_RETURN(std::string token, options_.context.make_token(machine.number, machine.name));
   return WorkerUserData({.head_address = options_.context.head_address_elsewhere,
                          .token = std::move(token),
@@ -310,8 +320,7 @@ absl::Status Ec2Provider::Terminate(const std::vector<std::string>& ids) {
   RT_ASSIGN_OR_RETURN(auto instances, InstancesById(client_, ids));
   std::vector<std::string> ours, listed;
   for (const Ec2Instance& instance : instances) {
-    const bool is_ours =
-        instance.cluster_id == options_.context.cluster_id && instance.machine != 0;
+    const bool is_ours = IsOurs(instance);
     // The tags of an instance that ended may be gone before it is.
     if (!is_ours && instance.is_there())
       return MakeProviderError(ProviderError::kNotOurs,

@@ -23,7 +23,12 @@ struct Ec2Programs {
   std::string url, sha256;
 };
 
+// Whose machines a provider makes: the head those of the workers, the client that of the head,
+// which has number 0.
+enum class Ec2Role { kWorkers, kHead };
+
 struct Ec2ProviderOptions {
+  Ec2Role role = Ec2Role::kWorkers;
   ProviderContext context;
   std::string cluster_name;
   std::vector<Ec2Pool> pools;
@@ -42,6 +47,9 @@ std::unique_ptr<NodeProvider> MakeEc2Provider(Ec2ProviderOptions options);
 inline constexpr char kEc2ClusterTag[] = "rt-cluster-id";
 inline constexpr char kEc2MachineTag[] = "rt-machine";
 inline constexpr char kEc2PoolTag[] = "ray-user-node-type";
+inline constexpr char kEc2NameTag[] = "ray-cluster-name";
+inline constexpr char kEc2RoleTag[] = "ray-node-type";
+inline constexpr char kEc2HeadRole[] = "head";
 // "ray-autoscaler-NAME", as Ray calls it.
 std::string Ec2GroupName(const std::string& cluster_name);
 // The client token of a machine on one step of the ladder: 64 hex digits.

@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/provider/aws/ec2_error.h"
+#include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/run_parameters.h"
 #include "common/provider/node_provider.h"
 
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<XmlNode>> GroupsCalled(Ec2Client& client, const std::
                                                   const std::string& vpc) {
   Ec2Parameters parameters;
   AddEc2Filter(parameters, "group-name", {name});
-  if (!vpc.empty()) AddEc2Filter(parameters, "vpc-id", {vpc});
+  AddEc2Filter(parameters, "vpc-id", {vpc});
   return client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters);
 }
 
@@ -173,8 +174,11 @@ absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::st
   return id;
 }
 
-absl::Status RemoveSecurityGroup(Ec2Client& client, const std::string& group_name) {
-  RT_ASSIGN_OR_RETURN(auto groups, GroupsCalled(client, group_name, ""));
+absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id) {
+  Ec2Parameters parameters;
+  AddEc2Filter(parameters, std::string("tag:") + kEc2ClusterTag, {cluster_id});
+  RT_ASSIGN_OR_RETURN(auto groups,
+                      client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters));
   for (const XmlNode& group : groups) {
     const absl::Status status =
         client.Call("DeleteSecurityGroup", {{"GroupId", group.Text("groupId")}}).status();

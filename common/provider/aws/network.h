@@ -32,9 +32,9 @@ absl::StatusOr<std::vector<Ec2Subnet>> FindSubnets(Ec2Client& client, const Ec2P
 // cluster send each other, the open ports, and what the file adds; a rule that is there stays.
 absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::string& vpc,
                                                 const Ec2NetworkSpec& spec);
-// Removes the group in every network of the region; OK when there is none. An error while a machine
-// is still in it.
-absl::Status RemoveSecurityGroup(Ec2Client& client, const std::string& group_name);
+// Removes the groups that were made for this cluster, in every network of the region; OK when there
+// is none. An error while a machine is still in one.
+absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id);
 
 // What an instance type has, and its processor ("x86_64", "arm64").
 struct Ec2InstanceType {

@@ -87,6 +87,16 @@ finish "the worker has ended"
 
 }  // namespace
 
+// A client that vanished before it had started the head leaves a machine that nobody asks for
+// anything. Setup commands may take an hour; the agent is there before they run.
+const char kHeadUserData[] = R"script(#!/bin/sh
+# The machine of the head of an rt cluster. Its client starts everything over ssh.
+(
+  sleep 3600
+  ls -d /home/*/.rt-node /root/.rt-node >/dev/null 2>&1 || shutdown -h now
+) </dev/null >/dev/null 2>&1 &
+)script";
+
 absl::StatusOr<std::string> WorkerUserData(const WorkerBoot& boot) {
   const std::vector<std::pair<std::string, const std::string*>> values = {
       {"head", &boot.head_address},

@@ -13,6 +13,9 @@
 
 namespace rt {
 
+// Of the head's machine, which the client sets up over ssh: it ends itself when no client does so.
+extern const char kHeadUserData[];
+
 struct WorkerBoot {
   std::string head_address;  // host:port, or several with commas.
   std::string token;         // Of this machine, single-use.

@@ -1,0 +1,141 @@
+#include "common/provider/aws/ec2_cluster.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/aws/credential_chain.h"
+#include "common/base/limits_aws.h"
+#include "common/base/status.h"
+#include "common/base/strings.h"
+#include "common/provider/aws/aws_setup.h"
+#include "common/provider/aws/ec2_error.h"
+#include "common/provider/aws/ec2_provider.h"
+#include "common/provider/aws/head_access.h"
+#include "common/run/clock.h"
+
+namespace rt {
+namespace {
+
+constexpr Millis kLookEvery = 500;
+constexpr char kTerminated[] = "terminated";
+
+AwsEndpoint IamEndpoint(const Ec2ProviderOptions& options) {
+  AwsEndpoint endpoint = options.endpoint;
+  // A place of its own for EC2 is none of IAM's.
+  const auto all = options.environment.find("AWS_ENDPOINT_URL");
+  const auto own = options.environment.find("AWS_ENDPOINT_URL_IAM");
+  if (own != options.environment.end() && !own->second.empty()) endpoint.url = own->second;
+  else if (all != options.environment.end() && !all->second.empty()) endpoint.url = all->second;
+  return endpoint;
+}
+
+class Ec2ClusterOfName final : public Ec2Cluster {
+ public:
+  explicit Ec2ClusterOfName(Ec2ProviderOptions options)
+      : options_(std::move(options)), chain_(http_, options_.environment),
+        ec2_(http_, chain_, options_.endpoint),
+        iam_(http_, chain_, IamEndpoint(options_), {.api = IamApi()}) {}
+
+  absl::StatusOr<std::vector<Ec2Instance>> Heads() override {
+    return HeadsOfClusters(ec2_, options_.cluster_name);
+  }
+  absl::StatusOr<Ec2Instance> Find(const std::string& id) override {
+    RT_ASSIGN_OR_RETURN(std::vector<Ec2Instance> found, InstancesById(ec2_, {id}));
+    if (found.empty()) return NotFound("EC2 does not list the instance " + id);
+    return found.front();
+  }
+  absl::Status ImportKey(const std::string& cluster_id, const std::string& public_key) override {
+    return ImportHeadKey(ec2_, cluster_id, public_key);
+  }
+  absl::Status MakeRole(const std::string& cluster_id, bool passes_roles) override {
+    return MakeHeadRole(iam_, cluster_id, passes_roles);
+  }
+  absl::StatusOr<std::map<std::string, Ec2InstanceType>> Types(
+      const std::vector<std::string>& names) override {
+    return DescribeInstanceTypes(ec2_, names);
+  }
+  absl::StatusOr<std::string> CreateHead(const std::string& cluster_id,
+                                         const Ec2Pool& pool) override;
+  std::vector<std::string> Remove(const Removal& removal) override;
+
+ private:
+  absl::Status EndMachines(const Removal& removal, Millis until);
+
+  const Ec2ProviderOptions options_;
+  HttpClient http_;
+  CredentialChain chain_;
+  Ec2Client ec2_, iam_;
+};
+
+// IAM needs seconds until EC2 knows a new profile.
+bool LacksProfile(const absl::Status& status) {
+  const std::string message = MessageOf(status);
+  return message.find("nstance Profile") != std::string::npos ||
+         message.find("nstanceProfile") != std::string::npos;
+}
+
+absl::StatusOr<std::string> Ec2ClusterOfName::CreateHead(const std::string& cluster_id,
+                                                         const Ec2Pool& pool) {
+  Ec2ProviderOptions options = options_;
+  options.role = Ec2Role::kHead;
+  options.pools = {pool};
+  options.context.cluster_id = cluster_id;
+  options.network.tags = {{kEc2NameTag, options.cluster_name}, {kEc2ClusterTag, cluster_id}};
+  const std::unique_ptr<NodeProvider> provider = MakeEc2Provider(std::move(options));
+  const CreateCall call{.pool = pool.name, .each = {}, .machines = {{0, kEc2HeadRole}}};
+  const Millis until = SteadyClock() + limits::kEc2ProfileMax;
+  while (true) {
+    const absl::StatusOr<std::vector<MadeMachine>> made = provider->Create(call);
+    if (made.ok()) return made->front().id;
+    if (!LacksProfile(made.status()) || SteadyClock() >= until) return made.status();
+    SleepFor(kLookEvery);
+  }
+}
+
+absl::Status Ec2ClusterOfName::EndMachines(const Removal& removal, Millis until) {
+  while (true) {
+    RT_ASSIGN_OR_RETURN(auto instances, InstancesOfCluster(ec2_, removal.cluster_id, {}));
+    std::vector<std::string> there, going;
+    for (const Ec2Instance& one : instances) {
+      if (one.is_there()) there.push_back(one.id);
+      if (one.state != kTerminated) going.push_back(one.id);
+    }
+    if (!there.empty()) RT_RETURN_IF_ERROR(TerminateInstances(ec2_, there));
+    if (going.empty() && WallClock() >= removal.listed_from) return absl::OkStatus();
+    if (SteadyClock() >= until)
+      return absl::DeadlineExceededError(ToAbsl(going.empty()
+                                                    ? "EC2's lists may not show all machines yet"
+                                                    : "instances " + Join(going, ", ") + " in " +
+                                                          ec2_.region() + " have not ended"));
+    SleepFor(kLookEvery);
+  }
+}
+
+std::vector<std::string> Ec2ClusterOfName::Remove(const Removal& removal) {
+  std::vector<std::string> left;
+  const Millis until = SteadyClock() + limits::kEc2EndMax;
+  absl::Status ended = EndMachines(removal, until);
+  if (!ended.ok()) left.push_back("machines: " + MessageOf(ended));
+  auto note = [&left](const char* what, const absl::Status& status) {
+    if (!status.ok()) left.push_back(std::string(what) + ": " + MessageOf(status));
+  };
+  // The network interfaces of a machine outlive it by moments.
+  absl::Status groups = RemoveSecurityGroups(ec2_, removal.cluster_id);
+  while (ended.ok() && Ec2CodeOf(groups) == "DependencyViolation" && SteadyClock() < until) {
+    SleepFor(kLookEvery);
+    groups = RemoveSecurityGroups(ec2_, removal.cluster_id);
+  }
+  note("security group", groups);
+  note("key pair", RemoveHeadKey(ec2_, removal.cluster_id));
+  if (removal.has_role) note("role of the head", RemoveHeadRole(iam_, removal.cluster_id));
+  return left;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Ec2Cluster>> Ec2Cluster::Open(const Json& provider) {
+  RT_ASSIGN_OR_RETURN(Ec2ProviderOptions options, ReadAwsOptions(provider));
+  return std::make_unique<Ec2ClusterOfName>(std::move(options));
+}
+
+}  // namespace rt
