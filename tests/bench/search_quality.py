@@ -4,13 +4,8 @@
     search_quality.py BENCH_SEARCH FOLDER [--algorithms tpe,cmaes] [--seeds 30:60]
 
 FOLDER keeps a file per algorithm and case, with a line per function, seed and number of trials.
-<<<<<<< ours
-What is there is not run again, so a run that was interrupted continues; delete a file to run it
-anew.
-=======
 What is there is not run again, so a run that was interrupted continues. Delete a file to run its
 case anew.
->>>>>>> theirs
 """
 
 from __future__ import annotations
