@@ -50,13 +50,14 @@ absl::StatusOr<std::string> LineAt(const Json& map, const std::string& path,
   return value->AsString();
 }
 
-// The setup commands of a worker of the pool, in their order.
-Json CommandsJson(const NodePool& pool, const SetupSpec& setup) {
+// What a worker's machine of the pool runs first: the commands of the file, unless the node type
+// has its own.
+Json SetupOf(const NodePool& pool, const SetupSpec& setup) {
+  SetupSpec own = setup;
+  if (pool.initialization_commands.has_value()) own.initialization = *pool.initialization_commands;
+  if (pool.worker_setup_commands.has_value()) own.worker = *pool.worker_setup_commands;
   Json commands = Json::MakeArray();
-  for (const std::vector<std::string>& some :
-       {pool.initialization_commands.value_or(setup.initialization), setup.common,
-        pool.worker_setup_commands.value_or(setup.worker)})
-    for (const std::string& command : some) commands.Append(command);
+  for (const std::string& command : own.CommandsOf(false)) commands.Append(command);
   return commands;
 }
 
@@ -146,7 +147,7 @@ absl::StatusOr<AwsFile> ReadUnplaced(const ClusterSpec& spec) {
     RT_ASSIGN_OR_RETURN(Ec2Pool read, PoolOf(pool, json));
     if (pool.is_head) file.head = std::move(read);
     if (pool.is_head && pool.max_workers == 0) continue;
-    json.Set("setup_commands", CommandsJson(pool, spec.setup));
+    json.Set("setup_commands", SetupOf(pool, spec.setup));
     pools.Set(pool.name, std::move(json));
     file.workers.push_back(pool);
     file.workers.back().max_workers = std::min(pool.max_workers, spec.max_workers);

@@ -141,7 +141,10 @@ class CloudTest(unittest.TestCase):
         self.assertEqual([len(one.read_text().splitlines()) for one in results], [STEPS] * 3)
         self.assertGreaterEqual(len(self.made()), 3)  # The head, and workers by demand.
         head = self.cloud.booted[self.made()[0]]
-        self.assertEqual((head.home / "pip-ran").read_text(), "pip install ray numpy pandas\n")
+        workers = [one for one in map(self.cloud.booted.get, self.made()) if one != head]
+        for machine in [head, workers[0]]:
+            self.assertEqual((machine.home / "pip-ran").read_text(),
+                             "pip install ray numpy pandas\n")
         self.assertEqual(list((self.root / "home/clusters").glob("*")), [])
         self.assert_nothing_is_left()
 
