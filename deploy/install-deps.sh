@@ -11,7 +11,7 @@ packages=(
   librust-blake3-dev
   clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14
   postgresql
-  openssh-client openssh-server
+  curl openssh-client openssh-server
   shellcheck
   python3 python3-venv python3-pip procps iproute2 iptables systemd zsh fish
 )
