@@ -27,8 +27,13 @@ const Names kUsed = {"cluster_name",
 const Names kUsedByDemand = {"idle_timeout_minutes", "upscaling_speed"};
 const Names kUsedOfType = {"resources", "min_workers", "max_workers"};
 
+bool IsZero(const Json::Member& amount) {
+  return amount.second.is_number() && amount.second.AsDouble() == 0;
+}
+
+// Also {CPU: 0}: on this machine no program runs on the head anyway.
 bool SetsNothing(const Json& value) {
-  if (value.is_object()) return value.object().empty();
+  if (value.is_object()) return std::all_of(value.object().begin(), value.object().end(), IsZero);
   if (value.is_array()) return value.array().empty();
   if (value.is_string()) return value.AsString().empty();
   return value.is_null() || (value.is_bool() && !value.AsBool());

@@ -120,6 +120,9 @@ TEST_CASE("cluster: keys that change nothing on one machine are named in one war
         std::vector<std::string>{"available_node_types/h/resources, available_node_types/w/labels, "
                                  "available_node_types/v have" +
                                  tail});
+  CHECK(warnings("head_node_type: h\navailable_node_types:\n  h: {resources: {CPU: 0}}\n"
+                 "  w: {resources: {CPU: 1}}\n")
+            .empty());
   const auto cloud = Load("cluster_name: a\nprovider: {type: aws}\nauth: {ssh_user: me}\n");
   REQUIRE(cloud.ok());
   CHECK(cloud->warnings.empty());
