@@ -156,8 +156,8 @@ struct Site {
 
 const std::string kCall = "{\"op\":\"driver\",\"id\":1,\"call\":{\"op\":\"experiment_wait\"}}\n";
 
-// Left out where the build has sanitizers: UBSan looks at objects through a pipe, and takes the lack
-// of descriptors for an object of another type.
+// Left out where the build has sanitizers: UBSan looks at objects through a pipe, and takes the
+// lack of descriptors for an object of another type.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define RT_NEEDS_DESCRIPTORS
