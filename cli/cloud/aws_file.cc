@@ -50,8 +50,7 @@ absl::StatusOr<std::string> LineAt(const Json& map, const std::string& path,
   return value->AsString();
 }
 
-// What a worker's machine of the pool runs first: the commands of the file, unless the node type
-// has its own.
+// The setup commands of the pool's machines. Those of the node type replace those of the file.
 Json SetupOf(const NodePool& pool, const SetupSpec& setup) {
   SetupSpec own = setup;
   if (pool.initialization_commands.has_value()) own.initialization = *pool.initialization_commands;
@@ -61,7 +60,7 @@ Json SetupOf(const NodePool& pool, const SetupSpec& setup) {
   return commands;
 }
 
-// Of the provider's configuration, which ReadEc2Pool reads.
+// The pool's entry in the provider's configuration; ReadEc2Pool reads it.
 Json PoolJson(const NodePool& pool) {
   Json json = Json::MakeObject({{"node_config", pool.node_config}});
   Json types = Json::MakeArray();

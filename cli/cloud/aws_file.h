@@ -1,5 +1,5 @@
-// What the cluster YAML of a cluster on EC2 becomes: the configuration of its head, and what the
-// client needs to make the machine of the head. The node types are read by
+// Reads the cluster YAML of a cluster on EC2: the configuration of its head, and what the client
+// needs to make the machine of the head. The node types are read by
 // common/yaml/node_pools.h; here their node_config is checked against the members of RunInstances.
 // Pure but for the environment, which may name the endpoint and the region.
 #pragma once

@@ -26,14 +26,14 @@ constexpr Millis kKnownHostMax = 30'000;  // Until a machine that ran before let
 constexpr Millis kWorkersMax = 900'000;   // Until min_workers of all pools are READY.
 constexpr Bytes kKeyMax = 16 << 10;
 constexpr const char* kHeadNode = "head";
-// Of a machine's memory its system keeps some.
+// The percentage of a machine's memory that its operating system leaves to trials.
 constexpr int64_t kMemoryShare = 90;
 
 void Tell(const std::string& line) {
   std::fprintf(stderr, "rt: %s\n", EscapeControl(line).c_str());
 }
 
-// What a machine of the pool will have, for the planner: it knows no machine before it has joined.
+// The resources that the planner expects of a machine of the pool, before the first one has joined.
 std::string PlannedResources(const NodePool& pool, const Ec2InstanceType& type) {
   if (!pool.resources.empty() && pool.resources.find("cpu=") != std::string::npos)
     return pool.resources;

@@ -19,19 +19,19 @@ namespace rt {
 
 class CloudCluster {
  public:
-  // Whether this client has asked a cloud for anything of a cluster of this name.
+  // True once this client has asked a cloud for a machine of a cluster with this name.
   static bool IsKnown(const Home& home, const std::string& name);
   static absl::StatusOr<CloudCluster> Load(const Home& home, const std::string& name);
   static absl::StatusOr<CloudCluster> Make(const Home& home, const ClusterSpec& spec);
 
   // Returns when the head and min_workers of each pool are READY.
   absl::StatusOr<HostCluster::UpReport> Up(const ClusterSpec& spec);
-  // Of a cluster that another client may have started: notes what the tags say, and makes the
+  // For a cluster that another client may have started. Notes what the tags say, and makes the
   // context when a key of this client opens the head's machine. Notes nothing when nothing is
   // there.
   absl::Status Attach(const ClusterSpec& spec);
-  // Whether the head can be asked; starts it if it is dead. NotFound: its machine is gone, or was
-  // never set up.
+  // Starts the head if it is dead. An error when it cannot be asked; NotFound when its machine is
+  // gone, or was never set up.
   absl::Status EnsureHead();
   // After an `up` that failed: the same as Remove when that `up` made the machine, else nothing.
   absl::Status Undo();

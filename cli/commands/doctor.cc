@@ -36,7 +36,7 @@ ExitCode RunDoctor(const Invocation& invocation) {
   if (name.ok()) {
     for (Finding& finding : ExamineCluster(home, *name)) findings.push_back(std::move(finding));
   } else {
-    // Where no cluster was asked for, a missing one is no finding.
+    // Only a warning, unless -c or the current context names a cluster.
     bool asked = !invocation.cluster.empty() || !home.Current().empty();
     findings.push_back({"cluster", asked ? Finding::Grade::kFail : Finding::Grade::kWarn,
                         MessageOf(name.status()),

@@ -66,8 +66,8 @@ class Interrupts {
   std::thread thread_;
 };
 
-// What one `rt submit` has had accepted, and who must know of it: Ctrl-C's handler, and the watcher
-// of --stop, which may be null.
+// The work that the head has accepted from one `rt submit`. The handler of Ctrl-C and the watcher
+// of --stop (null without --stop) are told of it.
 struct Attendance {
   Interrupts& interrupts;
   Watcher* watcher;
@@ -80,7 +80,7 @@ ExitCode SubmitExperiment(HeadClient& client, const Home& home, const Invocation
                           const Submission& submission, Attendance& attendance);
 ExitCode SubmitRanks(HeadClient& client, const Home& home, const Invocation& invocation,
                      const Submission& submission, Attendance& attendance);
-// What Ctrl-C does to an experiment.
+// Stops the experiment after Ctrl-C.
 void StopExperiment(HeadClient& client, uint64_t id);
 // Downloads those results of the submitted work that exist only on the cluster. False when some
 // could not be downloaded; they have been named on standard error.

@@ -12,7 +12,7 @@ namespace rt {
 
 struct UpResult {
   bool started = false;  // It was not up before.
-  size_t workers = 0;    // At least so many are READY.
+  size_t workers = 0;    // The number of READY workers when `up` returned; more may join.
   size_t workers_max = 0;  // By demand; 0: all of them run all the time.
   bool continues = false;  // From what the last `rt down` archived.
 };
