@@ -21,7 +21,7 @@ namespace rt {
 namespace {
 
 constexpr size_t kConnectionsMax = 256;
-constexpr size_t kHandshakesMax = 96;
+constexpr size_t kHandshakesMax = kConnectionsMax / 2;  // Under a flood, more are answered.
 constexpr time_t kSecondsMax = 5;  // For the answer to be taken; the listener bounds the rest.
 constexpr size_t kRequestBytesMax = 8 << 10;
 
