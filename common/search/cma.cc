@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kGenerationStream = 0x636d615f67656e21, kRestartStream = 0x636d615f72657321;
 // Finite values that the strategy begins with at least.
 constexpr size_t kStartValuesMin = 4;
-constexpr size_t kPopulationMin = 4, kPopulationMax = 200;
+constexpr size_t kPopulationMax = 200;
 // A generation ranks this many times the population that is usual for CMA-ES: most of its points
 // are ranked by the model, which costs no trial.
 constexpr size_t kPopulationFactor = 4;
@@ -179,8 +179,9 @@ void CmaEs::TryToStart() {
     most = std::max(most, value);
   }
   if (finite < kStartValuesMin || !(least < most)) return;
-  const size_t population = options_.population > 0 ? std::max(options_.population, kPopulationMin)
-                                                    : kPopulationFactor * usual_population_;
+  const size_t population = options_.population > 0
+                                ? std::max(options_.population, kCmaPopulationMin)
+                                : kPopulationFactor * usual_population_;
   evolution_.Start(evaluated_[best].point, options_.sigma, population);
   evolution_.KeepDeviations(LeastDeviations());
   is_started_ = true;

@@ -33,13 +33,15 @@ namespace rt {
 
 // More numeric axes than this are not searched: an update costs O(axes^3).
 inline constexpr size_t kCmaAxesMax = 100;
+// A generation of fewer points has no better half to learn from.
+inline constexpr size_t kCmaPopulationMin = 4;
 
 struct CmaOptions {
   // Scrambled Sobol points before the strategy; 0: one per axis, at least 6 and at most 50.
   size_t startup_trials = 0;
   // The standard deviation at the start, in units of the cube's edge.
   double sigma = 0.3;
-  // The points that a generation ranks; 0: 4 * (4 + 3 ln(axes)).
+  // The points that a generation ranks, at least kCmaPopulationMin; 0: 4 * (4 + 3 ln(axes)).
   size_t population = 0;
   // It begins elsewhere after so many trials without a better one; 0: 40, and 10 more per axis.
   size_t stall_trials = 0;

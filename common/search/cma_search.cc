@@ -4,8 +4,7 @@
 
 #include "common/base/status.h"
 #include "common/search/mixture.h"
-#include "common/search/sobol_search.h"
-#include "common/search/trial_history.h"
+#include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
@@ -27,13 +26,22 @@ constexpr CmaCount kCounts[] = {
      "Evenly spread (Sobol) trials before the strategy; 0: one per parameter, at least 6, at most "
      "50"},
     {"population_size", &CmaOptions::population, kCountMax,
-     "The points that a generation ranks; 0: 4 * (4 + 3 ln(parameters))"},
+     "The points that a generation ranks, at least 4; 0: 4 * (4 + 3 ln(parameters))"},
     {"stall_trials", &CmaOptions::stall_trials, kCountMax,
      "Trials without a better one after which the search restarts elsewhere; 0: 40, and 10 per "
      "parameter"},
     {"model_trials", &CmaOptions::model_trials, kCountMax,
      "The number of results after which generations are ranked without a model of the values"},
 };
+
+absl::Status CheckCmaOptions(const Json& options, std::string_view path) {
+  const int64_t population = options.GetInt("population_size");
+  if (population == 0 || population >= static_cast<int64_t>(kCmaPopulationMin))
+    return absl::OkStatus();
+  return SpecError(std::string(path) + "/population_size",
+                   "must be 0 or at least " + std::to_string(kCmaPopulationMin),
+                   "a generation of fewer points has no better half to learn from");
+}
 
 absl::Status CheckCmaSpace(const Space& space) {
   const absl::StatusOr<Encoding> encoding = Encoding::Of(space);
@@ -73,6 +81,7 @@ AlgorithmTable MakeCmaTable() {
                    .is_open = true}},
       .aliases = {"cma"},
       .needs_metric = true,
+      .check = CheckCmaOptions,
       .check_space = CheckCmaSpace};
   for (const CmaCount& option : kCounts)
     table.options.push_back({.name = option.name,
@@ -84,52 +93,28 @@ AlgorithmTable MakeCmaTable() {
   return table;
 }
 
-class CmaModel final : public SearchModel {
+class CmaModel final : public PointModel {
  public:
-  CmaModel(const ExperimentSpec& spec, uint64_t seed) : trials_(spec, seed) {
-    if (trials_.status().ok())
-      strategy_.emplace(trials_.encoding(), seed, CmaOptionsFrom(spec.search.options));
+  CmaModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
+    if (trials().status().ok())
+      strategy_.emplace(trials().encoding(), seed, CmaOptionsFrom(spec.search.options));
   }
 
-  void AddTrial(const Json& params) override { trials_.Add(params); }
-  void ForgetFrom(uint64_t number) override { trials_.ForgetFrom(number); }
-
-  absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
+ protected:
+  std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
-    RT_RETURN_IF_ERROR(trials_.status());
-    const uint64_t number = results.size();
-    if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
-    const std::optional<CmaAnswer> answer =
-        strategy_->Suggest(trials_.SeenIn(results), number, give_up);
-    if (!answer.has_value()) return absl::DeadlineExceededError("it takes too long");
-    return trials_.ConfigurationAt(answer->point);
+    std::optional<CmaAnswer> answer = strategy_->Suggest(seen, number, give_up);
+    return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
-  TrialHistory trials_;
   std::optional<CmaEs> strategy_;  // Empty: the space cannot be searched.
-};
-
-class CmaSearcher final : public Searcher {
- public:
-  const AlgorithmTable& table() const override {
-    static const AlgorithmTable table = MakeCmaTable();
-    return table;
-  }
-  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
-                              uint64_t number) const override {
-    return SobolConfiguration(spec, seed, number);
-  }
-  bool is_model() const override { return true; }
-  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
-    return std::make_unique<CmaModel>(spec, seed);
-  }
 };
 
 }  // namespace
 
 const Searcher& CmaSearch() {
-  static const CmaSearcher searcher;
+  static const ModelSearcher<CmaModel> searcher(MakeCmaTable());
   return searcher;
 }
 

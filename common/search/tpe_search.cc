@@ -4,8 +4,7 @@
 #include <limits>
 
 #include "common/base/status.h"
-#include "common/search/sobol_search.h"
-#include "common/search/trial_history.h"
+#include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
@@ -117,51 +116,28 @@ AlgorithmTable MakeTpeTable() {
   return table;
 }
 
-class TpeModel final : public SearchModel {
+class TpeModel final : public PointModel {
  public:
   TpeModel(const ExperimentSpec& spec, uint64_t seed)
-      : trials_(spec, seed), options_(TpeOptionsFrom(spec.search.options)), seed_(seed) {}
+      : PointModel(spec, seed), options_(TpeOptionsFrom(spec.search.options)), seed_(seed) {}
 
-  void AddTrial(const Json& params) override { trials_.Add(params); }
-  void ForgetFrom(uint64_t number) override { trials_.ForgetFrom(number); }
-
-  absl::StatusOr<Json> Propose(const std::vector<TrialResult>& results,
+ protected:
+  std::optional<Point> PointOf(const Observations& seen, uint64_t number,
                                const GiveUp& give_up) override {
-    RT_RETURN_IF_ERROR(trials_.status());
-    const uint64_t number = results.size();
-    if (std::optional<Json> given = trials_.GivenTo(number)) return *std::move(given);
-    const std::optional<TpeAnswer> answer =
-        SuggestTpe(trials_.encoding(), trials_.SeenIn(results), seed_, number, options_, give_up);
-    if (!answer.has_value()) return absl::DeadlineExceededError("it takes too long");
-    return trials_.ConfigurationAt(answer->point);
+    std::optional<TpeAnswer> answer =
+        SuggestTpe(trials().encoding(), seen, seed_, number, options_, give_up);
+    return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
   }
 
  private:
-  TrialHistory trials_;
   const TpeOptions options_;
   const uint64_t seed_;
-};
-
-class TpeSearcher final : public Searcher {
- public:
-  const AlgorithmTable& table() const override {
-    static const AlgorithmTable table = MakeTpeTable();
-    return table;
-  }
-  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
-                              uint64_t number) const override {
-    return SobolConfiguration(spec, seed, number);
-  }
-  bool is_model() const override { return true; }
-  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
-    return std::make_unique<TpeModel>(spec, seed);
-  }
 };
 
 }  // namespace
 
 const Searcher& TpeSearch() {
-  static const TpeSearcher searcher;
+  static const ModelSearcher<TpeModel> searcher(MakeTpeTable());
   return searcher;
 }
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "common/base/rng.h"
-#include "common/search/sobol_search.h"
+#include "common/search/model_searcher.h"
 
 namespace rt {
 namespace {
@@ -48,30 +48,14 @@ class WaywardModel final : public SearchModel {
   std::vector<std::string> added_;
 };
 
-class WaywardSearcher final : public Searcher {
- public:
-  const AlgorithmTable& table() const override {
-    static const AlgorithmTable table{.kind = AlgorithmKind::kSearch,
-                                      .name = "wayward",
-                                      .meaning = "Does what a model should not do",
-                                      .options = {},
-                                      .needs_metric = true};
-    return table;
-  }
-  std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
-                              uint64_t number) const override {
-    return SobolConfiguration(spec, seed, number);
-  }
-  bool is_model() const override { return true; }
-  std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& spec, uint64_t seed) const override {
-    return std::make_unique<WaywardModel>(spec, seed);
-  }
-};
-
 }  // namespace
 
 const Searcher& Wayward() {
-  static const WaywardSearcher searcher;
+  static const ModelSearcher<WaywardModel> searcher({.kind = AlgorithmKind::kSearch,
+                                                     .name = "wayward",
+                                                     .meaning = "Does what a model should not do",
+                                                     .options = {},
+                                                     .needs_metric = true});
   return searcher;
 }
 

@@ -63,6 +63,10 @@ TEST_CASE("cma search: the options have the defaults of CmaOptions, and reach th
   CHECK(given.startup_trials == 4);
   CHECK(MessageOf(EvolvedSpec(kMixedSpace, R"({"sigma0":0})").status()) ==
         "search/cmaes/sigma0: must be between 0 and 1");
+  CHECK(EvolvedSpec(kMixedSpace, R"({"population_size":4})").ok());
+  const absl::Status few = EvolvedSpec(kMixedSpace, R"({"population_size":3})").status();
+  CHECK(MessageOf(few) == "search/cmaes/population_size: must be 0 or at least 4");
+  CHECK(HintOf(few) == "a generation of fewer points has no better half to learn from");
 }
 
 TEST_CASE("cma search: spaces that it cannot search are refused, with what to use instead") {
