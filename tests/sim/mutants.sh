@@ -3,6 +3,8 @@
 # must notice each. Prints which seed noticed it.
 #   mutants.sh [BUILD_DIR [NAME…]]             all of them, or those whose file name contains NAME
 #   mutants.sh --record [BUILD_DIR [NAME…]]    the same; writes new seeds into the patches
+#   mutants.sh --share N [BUILD_DIR]           every Nth of them, beginning with one that the number of
+#                                              commits chooses: N commits in a row try all of them
 #   mutants.sh --apply      only whether each patch applies, and has its row in docs/simulator.md
 #   mutants.sh --refresh    rewrites those that apply at another place now, and the table
 # A bug is a patch of one file. Its first line says what is wrong, its second one which seed noticed
@@ -13,9 +15,11 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mode=run
 record=
+share=1
 case "${1:-}" in
   --apply | --refresh) mode=${1#--}; shift ;;
   --record) record=1; shift ;;
+  --share) share=${RT_MUTANT_SHARE:-$2}; shift 2 ;;
 esac
 build=${1:-$root/build/release}
 if [ $# -gt 0 ]; then shift; fi
@@ -171,6 +175,13 @@ if [ "$mode" = run ]; then
   ninja -t targets all >"$work/targets"
   link=$(ninja -t commands bin/sim | tail -1)
   precompile
+fi
+if [ "$share" -gt 1 ]; then
+  first=$(($(git -C "$root" rev-list --count HEAD) % share))
+  all=("${bugs[@]}")
+  bugs=()
+  for ((i = first; i < ${#all[@]}; i += share)); do bugs+=("${all[i]}"); done
+  echo "${#bugs[@]} of ${#all[@]} planted bugs"
 fi
 for bug in "${bugs[@]}"; do
   count=$((count + 1))
