@@ -25,6 +25,7 @@ struct Invocation {
   std::string nproc_per_node, nnodes, max_restarts, resources;  // Of a script on several ranks.
   std::string head, token_file, format, step, checkpoint;
   bool algorithms = false;  // `rt bridge`: only lists them.
+  bool optimize = false;    // `rt bridge`: ask and tell, without a cluster.
   int cpus = 0, gpus = -1;  // gpus: -1: those that the machine has.
   uint32_t rank = 0;  // Of a trial with several.
   uint32_t ranks = 0;

@@ -30,16 +30,6 @@ Json WithId(const Json& id, Json answer) {
   return answer;
 }
 
-Json Answer(const Json& id, const absl::StatusOr<Json>& result) {
-  if (result.ok())
-    return WithId(id, Json::MakeObject({{"ok", true}, {"result", *result}}));
-  std::string hint = HintOf(result.status());
-  Json error = Json::MakeObject({{"code", absl::StatusCodeToString(result.status().code())},
-                                 {"message", MessageOf(result.status())},
-                                 {"hint", hint.empty() ? Json() : Json(hint)}});
-  return WithId(id, Json::MakeObject({{"ok", false}, {"error", std::move(error)}}));
-}
-
 class Bridge {
  public:
   explicit Bridge(HeadClient& client) : client_(client) {}
@@ -47,7 +37,7 @@ class Bridge {
   void Take(const std::string& line) {
     absl::StatusOr<Json> request = Json::Parse(line);
     if (!request.ok() || !request->is_object()) {
-      Write(Answer(Json(), Invalid("not a JSON object: " + MessageOf(request.status()))));
+      Write(BridgeAnswer(Json(), Invalid("not a JSON object: " + MessageOf(request.status()))));
       return;
     }
     const Json* found = request->Find("id");
@@ -57,7 +47,7 @@ class Bridge {
       std::unique_lock lock(mutex_);
       if (wait && waits_ >= kBridgeWaitsMax) {
         lock.unlock();
-        Write(Answer(id, absl::ResourceExhaustedError("too many waits in flight")));
+        Write(BridgeAnswer(id, absl::ResourceExhaustedError("too many waits in flight")));
         return;
       }
       changed_.wait(lock, [&] { return running_ < kBridgeRequestsMax; });
@@ -65,7 +55,7 @@ class Bridge {
       waits_ += wait ? 1 : 0;
     }
     std::thread([this, id, wait, body = *std::move(request)] {
-      Write(Answer(id, Operate(client_, body)));
+      Write(BridgeAnswer(id, Operate(client_, body)));
       std::lock_guard lock(mutex_);
       --running_;
       waits_ -= wait ? 1 : 0;
@@ -142,7 +132,16 @@ void BlockBridgeSignals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-Json BridgeRefusal(const absl::Status& status) { return Answer(Json(), status); }
+Json BridgeAnswer(const Json& id, const absl::StatusOr<Json>& result) {
+  if (result.ok()) return WithId(id, Json::MakeObject({{"ok", true}, {"result", *result}}));
+  std::string hint = HintOf(result.status());
+  Json error = Json::MakeObject({{"code", absl::StatusCodeToString(result.status().code())},
+                                 {"message", MessageOf(result.status())},
+                                 {"hint", hint.empty() ? Json() : Json(hint)}});
+  return WithId(id, Json::MakeObject({{"ok", false}, {"error", std::move(error)}}));
+}
+
+Json BridgeRefusal(const absl::Status& status) { return BridgeAnswer(Json(), status); }
 
 absl::Status ServeBridge(HeadClient& client, const std::function<void()>& tick) {
   sigset_t set = EndSignals();

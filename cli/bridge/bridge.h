@@ -22,6 +22,8 @@ void BlockBridgeSignals();
 // Serves until the end of input; calls in flight are then cancelled. `tick` runs twice a second on
 // this thread.
 absl::Status ServeBridge(HeadClient& client, const std::function<void()>& tick);
+// The line that answers the request with that id; null: it had none.
+Json BridgeAnswer(const Json& id, const absl::StatusOr<Json>& result);
 // The answer to the first request when no head can be reached. It has no id, so that the driver
 // raises it as an error of the connection.
 Json BridgeRefusal(const absl::Status& status);

@@ -1,4 +1,4 @@
-// `rt bridge [--algorithms | --local [--cpus N] [--gpus N] [--state DIR]]`.
+// `rt bridge [--algorithms | --optimize | --local [--cpus N] [--gpus N] [--state DIR]]`.
 #include "cli/bridge/bridge.h"
 
 #include <fcntl.h>
@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "cli/bridge/optimizer.h"
 #include "cli/client/local_cluster.h"
 #include "cli/commands/common.h"
 #include "cli/commands/up.h"
@@ -65,6 +66,10 @@ ExitCode RunBridge(const Invocation& invocation) {
     return kExitOk;
   }
   signal(SIGPIPE, SIG_IGN);
+  if (invocation.optimize) {
+    RT_RETURN_IF_ERROR(ServeOptimizer());
+    return kExitOk;
+  }
   BlockBridgeSignals();
   if (invocation.local) return ServeLocal(invocation);
   absl::StatusOr<std::unique_ptr<HeadClient>> client = ClientFor(invocation);

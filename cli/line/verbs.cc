@@ -115,6 +115,8 @@ void CommandLine::AddTools() {
                    "Start a private cluster that ends with the driver");
   bridge->add_flag("--algorithms", invocation_.algorithms,
                    "Print the search algorithms and schedulers with their options, and end");
+  bridge->add_flag("--optimize", invocation_.optimize,
+                   "Serve a search algorithm alone, without a cluster: ask and tell");
   bridge->add_option("--cpus", invocation_.cpus, "Cpus of the private cluster's worker");
   bridge->add_option("--gpus", invocation_.gpus, "Gpus of the private cluster's worker");
   bridge->add_option("--state", invocation_.state, "State of a private cluster to continue from");

@@ -1,8 +1,6 @@
 #include "head/core/lane.h"
 
 #include <algorithm>
-#include <cmath>
-#include <exception>
 
 #include "common/base/check.h"
 #include "common/base/limits.h"
@@ -12,14 +10,6 @@
 
 namespace rt {
 namespace {
-
-bool IsFinite(const Json& value) {
-  if (value.is_number()) return std::isfinite(value.AsDouble());
-  if (value.is_array()) return std::all_of(value.array().begin(), value.array().end(), IsFinite);
-  if (!value.is_object()) return true;
-  return std::all_of(value.object().begin(), value.object().end(),
-                     [](const auto& member) { return IsFinite(member.second); });
-}
 
 TrialResult ResultOf(const Trial& trial) {
   using Kind = TrialResult::Kind;
@@ -39,51 +29,10 @@ TrialResult ResultOf(const Trial& trial) {
   return {};
 }
 
-std::string Shortened(std::string reason) {
-  if (reason.size() > limits::kFallbackReasonMax) reason.resize(limits::kFallbackReasonMax);
-  return reason.empty() ? "no reason was given" : reason;
-}
-
 }  // namespace
 
-LaneModel::LaneModel(const ExperimentSpec& spec, uint64_t seed) : spec_(spec), seed_(seed) {
-  Guard([&] { model_ = SearcherOf(spec_).MakeModel(spec_, seed_); });
-  if (model_ == nullptr && broken_.empty()) broken_ = "it has no model";
-}
-
-template <class Call>
-void LaneModel::Guard(Call&& call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    broken_ = Shortened(error.what());
-  } catch (...) {
-    broken_ = "it ended with an exception";
-  }
-}
-
-absl::StatusOr<std::string> LaneModel::Ask(const std::vector<TrialResult>& results,
-                                           const GiveUp& give_up) {
-  if (!broken_.empty()) return absl::InternalError(broken_);
-  if (results.size() * spec_.space.variables.size() > limits::kModelCoordinatesMax)
-    return absl::ResourceExhaustedError("its history is larger than a model may keep");
-  if (give_up && give_up()) return absl::DeadlineExceededError("");
-  absl::StatusOr<Json> proposed = absl::InternalError("");
-  try {
-    proposed = model_->Propose(results, give_up);
-  } catch (const std::exception& error) {  // The next number may fare better.
-    return absl::InternalError(error.what());
-  } catch (...) {
-    return absl::InternalError("it ended with an exception");
-  }
-  RT_RETURN_IF_ERROR(proposed.status());
-  if (!proposed->is_object() || !IsFinite(*proposed))
-    return absl::InternalError("its configuration has a value that is not finite");
-  std::string text = proposed->Dump();
-  if (text.size() > limits::kParamsBytesMax)
-    return absl::InternalError("its configuration is too long");
-  return text;
-}
+LaneModel::LaneModel(const ExperimentSpec& spec, uint64_t seed)
+    : spec_(spec), seed_(seed), model_(spec, seed) {}
 
 input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
                                       const std::map<uint32_t, std::string>& failed) {
@@ -92,36 +41,28 @@ input::LaneAnswered LaneModel::Answer(const LaneJob& job, const GiveUp& give_up,
                                .from = job.from,
                                .observed_through = job.observed_through};
   // Each configuration is added as the state has it, also the model's own.
-  const auto add = [this](const std::string& text) {
-    Guard([&] {
-      const absl::StatusOr<Json> params = Json::Parse(text);
-      if (model_ != nullptr) model_->AddTrial(params.ok() ? *params : Json::MakeObject());
-    });
-  };
-  for (const std::string& text : job.params) add(text);
+  for (const std::string& text : job.params) model_.Add(text);
   std::vector<TrialResult> results = job.results;
   for (uint32_t number = job.from; number < job.from + job.count; ++number) {
     std::string reason;
     absl::StatusOr<std::string> params = absl::InternalError("");
     if (const auto known = failed.find(number); known != failed.end()) {
       reason = known->second;
-    } else if (params = Ask(results, give_up); absl::IsDeadlineExceeded(params.status())) {
+    } else if (params = model_.Ask(results, give_up); absl::IsDeadlineExceeded(params.status())) {
       if (number > job.from) break;  // It is asked anew.
       reason = "no answer within " + std::to_string(limits::kLaneAnswerMax / 1'000) + " s";
     } else if (!params.ok()) {
-      reason = Shortened(MessageOf(params.status()));
+      reason = FallbackReason(MessageOf(params.status()));
     }
     if (!reason.empty()) {
       const std::optional<Json> fallback = SearcherOf(spec_).Propose(spec_, seed_, number);
       params = fallback.has_value() ? fallback->Dump() : "{}";
     }
-    add(*params);
+    model_.Add(*params);
     answered.points.push_back({*std::move(params), std::move(reason)});
     results.push_back({});
   }
-  Guard([&] {
-    if (model_ != nullptr) model_->ForgetFrom(job.from);
-  });
+  model_.ForgetFrom(job.from);
   return answered;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/algorithms/guarded_model.h"
 #include "common/search/model.h"
 #include "head/core/core.h"
 
@@ -44,15 +45,9 @@ class LaneModel {
                              const std::map<uint32_t, std::string>& failed = {});
 
  private:
-  absl::StatusOr<std::string> Ask(const std::vector<TrialResult>& results, const GiveUp& give_up);
-  // Runs `call`, and notes what it throws as the reason why the model is not asked any more.
-  template <class Call>
-  void Guard(Call&& call);
-
   const ExperimentSpec spec_;
   const uint64_t seed_;
-  std::unique_ptr<SearchModel> model_;
-  std::string broken_;  // Why the model cannot be asked; empty: it can.
+  GuardedModel model_;
 };
 
 // What the records say of the experiment's trials, by number.

@@ -1,0 +1,88 @@
+#include "cli/bridge/optimizer.h"
+
+#include <cmath>
+#include <iostream>
+
+#include "cli/bridge/bridge.h"
+#include "common/base/status.h"
+
+namespace rt {
+namespace {
+
+constexpr int64_t kAskMax = 10'000;  // Configurations of one request.
+
+}  // namespace
+
+absl::StatusOr<Json> OptimizerBridge::Operate(const Json& request) {
+  const std::string op = request.GetString("op");
+  if (op == "hello") return Json::MakeObject({{"version", RT_VERSION}});
+  if (op == "open") return Open(request);
+  if (!search_.has_value()) return absl::FailedPreconditionError("open comes first");
+  if (op == "ask") return Ask(request);
+  if (op == "tell") return Tell(request);
+  if (op == "add") return Add(request);
+  return Invalid("unknown op " + op);
+}
+
+absl::StatusOr<Json> OptimizerBridge::Open(const Json& request) {
+  const Json* spec = request.Find("spec");
+  if (spec == nullptr) return Invalid("spec is required");
+  RT_ASSIGN_OR_RETURN(ExperimentSpec parsed, ParseExperimentSpec(*spec));
+  search_.emplace(std::move(parsed), static_cast<uint64_t>(request.GetInt("seed")));
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> OptimizerBridge::Ask(const Json& request) {
+  const int64_t count = request.GetInt("n", 1);
+  if (count < 1 || count > kAskMax)
+    return Invalid("n must be between 1 and " + std::to_string(kAskMax));
+  Json trials = Json::MakeArray();
+  for (int64_t i = 0; i < count; ++i) {
+    const std::optional<AskTell::Trial> asked = search_->Ask();
+    if (!asked.has_value()) break;
+    RT_ASSIGN_OR_RETURN(Json params, Json::Parse(asked->params));
+    Json trial = Json::MakeObject({{"number", asked->number}, {"params", std::move(params)}});
+    if (!asked->fallback.empty()) trial.Set("fallback", asked->fallback);
+    trials.Append(std::move(trial));
+  }
+  return Json::MakeObject({{"trials", std::move(trials)}});
+}
+
+absl::StatusOr<Json> OptimizerBridge::Tell(const Json& request) {
+  using Kind = TrialResult::Kind;
+  const int64_t number = request.GetInt("number", -1);
+  if (number < 0) return Invalid("number is required");
+  TrialResult result{.kind = request.GetBool("unknown") ? Kind::kUnknown : Kind::kBad};
+  if (const Json* value = request.Find("value"); value != nullptr) {
+    if (!value->HasDouble() || !std::isfinite(value->AsDouble()))
+      return Invalid("value must be a finite number");
+    result = {Kind::kValue, value->AsDouble()};
+  }
+  RT_RETURN_IF_ERROR(search_->Tell(static_cast<uint64_t>(number), result));
+  return Json::MakeObject();
+}
+
+absl::StatusOr<Json> OptimizerBridge::Add(const Json& request) {
+  const Json* params = request.Find("params");
+  if (params == nullptr || !params->is_array()) return Invalid("params must be an array");
+  for (const Json& one : params->array()) search_->Add(one.Dump());
+  return Json::MakeObject();
+}
+
+absl::Status ServeOptimizer() {
+  std::ios::sync_with_stdio(false);
+  OptimizerBridge bridge;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    const absl::StatusOr<Json> request = Json::Parse(line);
+    const bool is_request = request.ok() && request->is_object();
+    const Json* id = is_request ? request->Find("id") : nullptr;
+    const absl::StatusOr<Json> result =
+        is_request ? bridge.Operate(*request) : absl::StatusOr<Json>(Invalid("not a JSON object"));
+    std::cout << BridgeAnswer(id == nullptr ? Json() : *id, result).Dump() << std::endl;
+    if (!std::cout) break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rt

@@ -1,0 +1,40 @@
+// A search model whose host survives whatever the model does: it may refuse, throw, or answer with
+// what is no configuration. Each of these is an error with a reason, and the host takes what the
+// search algorithm proposes without results (common/search/model.h). Used by one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/search/model.h"
+#include "common/spec/experiment_spec.h"
+
+namespace rt {
+
+class GuardedModel {
+ public:
+  GuardedModel(const ExperimentSpec& spec, uint64_t seed);
+
+  // The configuration of the next trial, JSON, as its host keeps it.
+  void Add(const std::string& params);
+  void ForgetFrom(uint64_t number);
+  // The configuration, JSON, of trial `results.size()`. DeadlineExceeded: `give_up` said so.
+  absl::StatusOr<std::string> Ask(const std::vector<TrialResult>& results, const GiveUp& give_up);
+
+ private:
+  // Runs `call`, and notes what it throws as the reason why the model is not asked any more.
+  template <class Call>
+  void Guard(Call&& call);
+
+  const size_t variables_;
+  std::unique_ptr<SearchModel> model_;
+  std::string broken_;  // Why the model cannot be asked; empty: it can.
+};
+
+// The reason as it is kept: bounded, and never empty.
+std::string FallbackReason(std::string reason);
+
+}  // namespace rt

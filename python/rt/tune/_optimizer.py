@@ -1,0 +1,281 @@
+"""Ask and tell: the head's search algorithms in any loop of the user's own, without a cluster."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional, Union
+
+from rt import cloudpickle
+from rt._computed import computed, grids, resolve
+from rt._driver import BridgeDriver, find_binary
+from rt._encode import encode_space
+from rt._seeds import as_seed, draw_seed
+from rt._values import restore_values
+from rt.tune._searchers import Searcher, as_search, create_searcher
+
+_FORMAT = 1  # Of what save() writes.
+_MASK = 2**63 - 1
+
+
+class OptimizerTrial:
+    """A configuration that an Optimizer was asked for, and what came of it.
+
+    number: 0, 1, 2, ... in the order of asking. config: a dict of the space's shape, also called
+    params. value: None until it is told, or when the trial has none. error: it was told as failed.
+    intermediate: the values that were told with it, in their order. fallback: why the model gave no
+    answer and the configuration is one of an even spread instead; empty: it did.
+    """
+
+    def __init__(self, number: int, config: dict[str, Any], fallback: str = "") -> None:
+        self.number = number
+        self.config = config
+        self.fallback = fallback
+        self.value: Optional[float] = None
+        self.error = False
+        self.intermediate: list[float] = []
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The configuration."""
+        return self.config
+
+    def __repr__(self) -> str:
+        state = "error" if self.error else self.value
+        return f"OptimizerTrial({self.number}, {self.config}, {state})"
+
+
+class Optimizer:
+    """Proposes configurations and learns from their results; needs no cluster.
+
+    space: as the param_space of a Tuner. metric: the name under which tell() finds the value in a
+    dict; None: it is told as a number. mode: "min" or "max". algorithm: a name that create_searcher
+    knows ("random", "tpe", "cmaes", ...), or a search algorithm of the head such as
+    TPESearch(startup_trials=20). seed: equal seeds and results give equal configurations; None: it
+    follows np.random.seed or random.seed. points_to_evaluate, options: of the algorithm.
+    Any number of trials may be open at a time, and they may be told in any order. A grid is used up
+    after its points. It holds a process of `rt` until close(), or the end of a `with` block.
+    Raises ValueError for a space, an algorithm or an option that is not valid.
+
+    >>> optimizer = Optimizer({"x": tune.uniform(-1, 1)}, mode="min", algorithm="tpe", seed=1)
+    >>> for _ in range(50):
+    ...     trial = optimizer.ask()
+    ...     optimizer.tell(trial, (trial.config["x"] - 0.3) ** 2)
+    >>> optimizer.best.config
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any],
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        algorithm: Any = "tpe",
+        seed: Optional[int] = None,
+        points_to_evaluate: Optional[list[dict[str, Any]]] = None,
+        **options: Any,
+    ) -> None:
+        mode = "min" if mode is None else mode
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if metric is not None and not isinstance(metric, str):
+            raise ValueError(f"metric must be the name of one value, not {metric!r}")
+        search = _algorithm(algorithm, points_to_evaluate, options)
+        given = as_seed(seed) if seed is not None else search.seed
+        self.metric, self.mode = metric, mode
+        self.seed = draw_seed() if given is None else given
+        self.trials: list[OptimizerTrial] = []
+        self._space = copy.deepcopy(space)
+        self._search = search.to_spec()
+        self._wire: list[dict[str, Any]] = []  # The configurations as the program proposed them.
+        self._told: list[int] = []  # The numbers of told trials, in the order of telling.
+        self._open()
+
+    def _open(self) -> None:
+        encoded, self._table = encode_space(self._space)
+        self._computed = computed(self._space)
+        spec = {
+            "experiment": "ask-and-tell",
+            "command": ["true"],
+            "space": encoded,
+            "search": self._search,
+            "num_samples": 1 if grids(self._space) else -1,
+            "metric": self.metric or "value",
+            "mode": self.mode,
+        }
+        self._bridge = BridgeDriver([find_binary(), "bridge", "--optimize"], embedded=False)
+        try:
+            self._bridge.call("open", spec=spec, seed=self.seed & _MASK)
+        except BaseException:
+            self._bridge.close()
+            raise
+
+    def ask(self, n: Optional[int] = None) -> Any:
+        """The next trial; with `n`, a list of the next n trials.
+
+        Where a grid is used up the list is shorter, and without `n` the result is None.
+        """
+        count = 1 if n is None else n
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"n must be at least 1, not {n!r}")
+        asked = self._bridge.call("ask", n=count)["trials"]
+        trials = [self._add(each["params"], each.get("fallback", "")) for each in asked]
+        if n is not None:
+            return trials
+        return trials[0] if trials else None
+
+    def _add(self, params: dict[str, Any], fallback: str) -> OptimizerTrial:
+        number = len(self.trials)
+        self._wire.append(params)
+        config = restore_values(copy.deepcopy(params), self._table)
+        if self._computed:
+            config = resolve(config, self._computed, random.Random(f"{self.seed}:{number}"))
+        trial = OptimizerTrial(number, config, fallback)
+        self.trials.append(trial)
+        return trial
+
+    def tell(
+        self,
+        trial: Union[OptimizerTrial, int],
+        value: Any = None,
+        *,
+        error: Any = None,
+        intermediate: Optional[Iterable[float]] = None,
+    ) -> None:
+        """Says how a trial ended, once.
+
+        trial: what ask() returned, or its number. value: a number, or a dict that has the metric.
+        error: anything true: it failed because of its configuration. intermediate: the values on
+        the way, in their order; the best of them and of `value` counts, as in a search on a
+        cluster. NaN and infinite values count as no value; a trial without any has failed.
+        Raises ValueError for a trial that is not one of these, or was told before.
+        """
+        known = self._known(trial)
+        if known.error or known.value is not None:
+            raise ValueError(f"the result of trial {known.number} was told before")
+        values = [float(each) for each in intermediate or ()]
+        number = self._number_in(value)
+        if number is None and error is None and not values:
+            raise ValueError("tell() needs a value, intermediate values, or an error")
+        told = values if number is None else [*values, number]
+        finite = [each for each in told if math.isfinite(each)]
+        best = (min if self.mode == "min" else max)(finite, default=None)
+        failed = bool(error) or best is None
+        self._tell(known.number, None if failed else best)
+        known.intermediate = values
+        known.error, known.value = failed, None if failed else best
+        self._told.append(known.number)
+
+    def _tell(self, number: int, value: Optional[float]) -> None:
+        if value is None:
+            self._bridge.call("tell", number=number, error=True)
+        else:
+            self._bridge.call("tell", number=number, value=value)
+
+    def _known(self, trial: Union[OptimizerTrial, int]) -> OptimizerTrial:
+        number = trial.number if isinstance(trial, OptimizerTrial) else trial
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise ValueError(f"trial must be what ask() returned, or its number, not {trial!r}")
+        if not 0 <= number < len(self.trials):
+            raise ValueError(f"trial {number} was not asked for")
+        return self.trials[number]
+
+    def _number_in(self, value: Any) -> Optional[float]:
+        if isinstance(value, dict):
+            if self.metric is None:
+                raise ValueError("a dict was told, and the Optimizer was made without metric=")
+            if self.metric not in value:
+                raise ValueError(f"{self.metric!r} is not in what was told: {sorted(value)}")
+            value = value[self.metric]
+        if value is None:
+            return None
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise ValueError(f"the value must be a number, not {value!r}") from None
+
+    @property
+    def best(self) -> Optional[OptimizerTrial]:
+        """The trial with the best value, the earliest of equals; None before the first value."""
+        valued = [trial for trial in self.trials if trial.value is not None]
+        sign = 1 if self.mode == "min" else -1
+        return min(valued, key=lambda trial: sign * (trial.value or 0.0), default=None)
+
+    def save(self, path: str) -> None:
+        """Writes everything into the file; restore() continues from it, with open trials open."""
+        state = {
+            "format": _FORMAT,
+            "metric": self.metric,
+            "mode": self.mode,
+            "seed": self.seed,
+            "space": self._space,
+            "search": self._search,
+            "trials": self.trials,
+            "wire": self._wire,
+            "told": self._told,
+        }
+        part = f"{path}.{os.getpid()}.part"
+        try:
+            with open(part, "wb") as file:
+                cloudpickle.dump(state, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            if os.path.exists(part):
+                os.unlink(part)
+            raise
+
+    @classmethod
+    def restore(cls, path: str) -> Optimizer:
+        """An Optimizer that proposes what the saved one would have proposed next.
+
+        Loading a file runs code of whoever wrote it. Raises ValueError for a file of another kind.
+        """
+        with open(path, "rb") as file:
+            try:
+                state = pickle.load(file)
+            except (pickle.UnpicklingError, EOFError) as error:
+                raise ValueError(f"{path} was not written by Optimizer.save: {error}") from None
+        if not isinstance(state, dict) or state.get("format") != _FORMAT:
+            raise ValueError(f"{path} was not written by Optimizer.save of this release")
+        self = cls.__new__(cls)
+        self.metric, self.mode, self.seed = state["metric"], state["mode"], state["seed"]
+        self._space, self._search = state["space"], state["search"]
+        self.trials, self._wire, self._told = state["trials"], state["wire"], state["told"]
+        self._open()
+        self._bridge.call("add", params=self._wire)
+        for number in self._told:
+            self._tell(number, self.trials[number].value)
+        return self
+
+    def close(self) -> None:
+        """Ends the process of `rt`; safe to repeat."""
+        self._bridge.close()
+
+    def __enter__(self) -> Optimizer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _algorithm(algorithm: Any, points: Optional[Sequence[Any]], options: dict[str, Any]) -> Any:
+    given = {**options, **({"points_to_evaluate": list(points)} if points else {})}
+    if isinstance(algorithm, str):
+        return create_searcher(algorithm, **given)
+    if given:
+        names = ", ".join(sorted(given))
+        raise ValueError(f"{names}: give it to the algorithm, {type(algorithm).__name__}(...)")
+    search = as_search(algorithm)
+    if isinstance(search, Searcher):
+        raise ValueError(
+            f"{type(search).__name__} has suggest() and on_trial_complete() of its own: call them"
+        )
+    return search
+
+
+__all__ = ["Optimizer", "OptimizerTrial"]

@@ -1,0 +1,111 @@
+"""tune.search.Optimizer: the head's algorithms asked through `rt bridge --optimize`."""
+
+from __future__ import annotations
+
+import math
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from harness import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+
+from rt import tune  # noqa: E402
+from rt.tune.search import Optimizer, TPESearch  # noqa: E402
+
+
+class Marker:
+    """A value that JSON cannot hold."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class OptimizerTest(unittest.TestCase):
+    def optimizer(self, space: "dict[str, object]", **arguments: object) -> Optimizer:
+        made = Optimizer(space, **arguments)  # type: ignore[arg-type]
+        self.addCleanup(made.close)
+        return made
+
+    def restored(self, optimizer: Optimizer) -> Optimizer:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "state")
+            optimizer.save(path)
+            made = Optimizer.restore(path)
+        self.addCleanup(made.close)
+        return made
+
+    def test_each_algorithm_finds_the_minimum(self) -> None:
+        for algorithm in ("tpe", "cmaes", TPESearch(startup_trials=8, random_state=3)):
+            optimizer = self.optimizer({"x": tune.uniform(-1, 1)}, algorithm=algorithm,
+                                       seed=1 if isinstance(algorithm, str) else None)
+            for _ in range(40):
+                trial = optimizer.ask()
+                optimizer.tell(trial, (trial.config["x"] - 0.3) ** 2)
+            assert optimizer.best is not None and optimizer.best.value is not None
+            self.assertLess(optimizer.best.value, 1e-3, str(algorithm))
+
+    def test_a_restored_optimizer_proposes_what_would_have_come_next(self) -> None:
+        space = {"x": tune.loguniform(1e-4, 1), "n": {"k": tune.randint(1, 9)},
+                 "kind": tune.choice([Marker("a"), Marker("b")]),
+                 "twice": tune.sample_from(lambda config: config["n"]["k"] * 2)}
+        optimizer = self.optimizer(space, metric="acc", mode="max", algorithm="tpe", seed=5)
+        for trial in optimizer.ask(n=30):
+            if trial.number % 5 == 0:
+                continue  # Stays open.
+            if trial.number % 7 == 0:
+                optimizer.tell(trial, error="out of memory")
+            else:
+                optimizer.tell(trial.number, {"acc": -trial.config["x"], "other": 1})
+        again = self.restored(optimizer)
+        assert again.best is not None and optimizer.best is not None
+        self.assertEqual(again.best.config["x"], optimizer.best.config["x"])
+        for ours, theirs in zip(optimizer.ask(n=5), again.ask(n=5)):
+            self.assertEqual(ours.number, theirs.number)
+            self.assertEqual((ours.config["x"], ours.config["n"], ours.config["kind"].name),
+                             (theirs.config["x"], theirs.config["n"], theirs.config["kind"].name))
+            self.assertEqual(ours.config["twice"], 2 * ours.config["n"]["k"])
+        again.tell(0, {"acc": 1.0})
+        self.assertEqual(again.best.number, 0)
+
+    def test_a_grid_is_used_up(self) -> None:
+        space = {"x": tune.grid_search([1, 2]), "y": tune.grid_search(["p", "q"])}
+        optimizer = self.optimizer(space, algorithm="random")
+        self.assertEqual(len(optimizer.ask(n=9)), 4)
+        self.assertIsNone(optimizer.ask())
+
+    def test_the_best_intermediate_value_counts(self) -> None:
+        optimizer = self.optimizer({"x": tune.uniform(0, 1)}, algorithm="random", seed=2)
+        first, second, third = optimizer.ask(n=3)
+        optimizer.tell(first, 0.5)
+        optimizer.tell(second, 0.9, intermediate=[0.8, 0.2, math.nan])
+        optimizer.tell(third, math.inf)
+        self.assertTrue(third.error)
+        self.assertIs(optimizer.best, second)
+        self.assertEqual(second.value, 0.2)
+
+    def test_what_is_not_valid_is_refused_and_changes_nothing(self) -> None:
+        optimizer = self.optimizer({"x": tune.uniform(0, 1)}, metric="loss", seed=1)
+        trial = optimizer.ask()
+        for told, words in (({"lss": 1}, "'loss' is not in what was told"), ("a", "a number"),
+                            (None, "needs a value")):
+            with self.assertRaisesRegex(ValueError, words):
+                optimizer.tell(trial, told)
+        with self.assertRaisesRegex(ValueError, "was not asked for"):
+            optimizer.tell(7, 1.0)
+        optimizer.tell(trial, 1.0)
+        with self.assertRaisesRegex(ValueError, "told before"):
+            optimizer.tell(trial, 0.1)
+        self.assertEqual(trial.value, 1.0)
+        with self.assertRaisesRegex(ValueError, "n must be at least 1"):
+            optimizer.ask(n=0)
+        with self.assertRaisesRegex(ValueError, "tpe does not search a grid"):
+            Optimizer({"x": tune.grid_search([1])}, algorithm="tpe")
+        with self.assertRaisesRegex(ValueError, "unknown search algorithm 'tpee'"):
+            Optimizer({"x": tune.uniform(0, 1)}, algorithm="tpee")
+
+
+if __name__ == "__main__":
+    unittest.main()
