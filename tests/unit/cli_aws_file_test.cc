@@ -5,6 +5,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/provider/aws/aws_setup.h"
+#include "common/run/files.h"
 
 using namespace rt;
 
@@ -26,20 +27,7 @@ std::string Fault(const std::string& text) {
          MessageOf(status) + (HintOf(status).empty() ? "" : " (" + HintOf(status) + ")");
 }
 
-constexpr char kArticle[] = R"(cluster_name: tune-default
-provider: {type: aws, region: us-west-2}
-auth: {ssh_user: ubuntu}
-min_workers: 0
-max_workers: 2
-head_node: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-worker_nodes: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-setup_commands: # Set up each node.
-    - pip install ray numpy pandas
-)";
+const std::string kArticle = ReadFile(RT_ARTICLE_FILE).value_or("");
 
 constexpr char kNewForm[] = R"(cluster_name: demo
 provider:
@@ -122,7 +110,7 @@ TEST_CASE("aws file: a mistake is named with its line and column") {
   };
   CHECK(Fault(kArticle).empty());
   const std::string worker = "worker_nodes: {\n    Instanc";
-  CHECK(Fault(edited(kArticle, worker + "eType", worker + "Typ")).starts_with("10:"));
+  CHECK(Fault(edited(kArticle, worker + "eType", worker + "Typ")).starts_with("11:"));
   CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).find("KeyName") !=
         std::string::npos);
   CHECK(Fault(edited(kNewForm, "KeyName: mine", "KeyNam: mine")).starts_with("18:"));

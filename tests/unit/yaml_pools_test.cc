@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/run/files.h"
 #include "common/yaml/cluster_spec.h"
 
 using namespace rt;
@@ -11,24 +12,7 @@ absl::StatusOr<ClusterSpec> LoadCloud(const std::string& text) {
 const std::string kAws = "cluster_name: c\nprovider: {type: aws}\n";
 
 // The listing of "Large-Scale Distributed Training with Ray Tune" (BAIR, 2020), byte for byte.
-constexpr char kArticle[] = R"(cluster_name: tune-default
-provider: {type: aws, region: us-west-2}
-auth: {ssh_user: ubuntu}
-min_workers: 0
-max_workers: 2
-# Deep Learning AMI (Ubuntu) Version 21.0
-head_node: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-worker_nodes: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-setup_commands: # Set up each node.
-    - pip install ray numpy pandas
-file_mounts: {
-    '/home/ubuntu/files': 'my_files/',
-}
-)";
+const std::string kArticle = ReadFile(RT_ARTICLE_FILE).value_or("");
 }  // namespace
 
 TEST_CASE("pools: the article's file has a head and up to two workers of its kinds") {
