@@ -26,11 +26,11 @@ std::string DefaultName(const std::string& state_dir) {
   return (path.filename() == "head" ? path.parent_path() : path).filename().string();
 }
 
-absl::Status ReadRoots(const Json& json, std::vector<std::string>& roots) {
-  if (!json.is_array()) return Invalid("results_roots must be a list of directories");
+absl::Status ReadPaths(const Json& json, const std::string& key, std::vector<std::string>& roots) {
+  if (!json.is_array()) return Invalid(key + " must be a list of paths");
   for (const Json& root : json.array()) {
     if (!root.is_string() || !root.AsString().starts_with('/'))
-      return Invalid("results_roots: " + root.Dump() + " is not an absolute path");
+      return Invalid(key + ": " + root.Dump() + " is not an absolute path");
     roots.push_back(root.AsString());
   }
   return absl::OkStatus();
@@ -104,6 +104,20 @@ absl::Status ReadStore(const Json& json, StoreConfig& store) {
   return absl::OkStatus();
 }
 
+absl::Status ReadUnattended(const Json& json, LeaseRules& rules) {
+  RT_RETURN_IF_ERROR(CheckKeys(json, {"lease_s", "keep_s", "end_file"}, "unattended"));
+  const double lease_s = json.GetDouble("lease_s", 0), keep_s = json.GetDouble("keep_s", 0);
+  constexpr double kMax = limits::kDrainMax / 1'000.0;
+  if (!(lease_s >= 1 && lease_s <= kMax) || !(keep_s >= 0 && keep_s <= kMax))
+    return Invalid("unattended: lease_s is 1 s or more, keep_s 0 or more, both at most 30 days");
+  rules = {.lease = static_cast<Millis>(lease_s * 1'000),
+           .keep = static_cast<Millis>(keep_s * 1'000),
+           .end_file = json.GetString("end_file")};
+  if (!rules.end_file.empty() && rules.end_file[0] != '/')
+    return Invalid("unattended/end_file must be an absolute path");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir) {
@@ -112,10 +126,11 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status = CheckKeys(*json,
-                                  {"cluster_name", "results_root", "results_roots", "provider",
-                                   "pools", "autoscaling", "journal", "checkpoint_store"},
-                                  "the file");
+  absl::Status status =
+      CheckKeys(*json,
+                {"cluster_name", "results_root", "results_roots", "provider", "pools",
+                 "autoscaling", "journal", "checkpoint_store", "mounts", "unattended"},
+                "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);
@@ -132,7 +147,7 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   if (status.ok() && !config.scaling.pools.empty() && config.provider == nullptr)
     status = Invalid("pools need a provider that makes their nodes");
   if (const Json* roots = json->Find("results_roots"); status.ok() && roots != nullptr) {
-    status = ReadRoots(*roots, config.results_roots);
+    status = ReadPaths(*roots, "results_roots", config.results_roots);
   } else if (config.provider != nullptr && config.provider->SharesAccount()) {
     // Trials run under this head's account, and may write wherever it may.
     config.results_roots = {"/"};
@@ -143,6 +158,11 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   const Json* store = json->Find("checkpoint_store");
   if (status.ok() && store != nullptr && !store->is_null())
     status = ReadStore(*store, config.store);
+  if (const Json* mounts = json->Find("mounts"); status.ok() && mounts != nullptr)
+    status = ReadPaths(*mounts, "mounts", config.mounts);
+  const Json* unattended = json->Find("unattended");
+  if (status.ok() && unattended != nullptr && !unattended->is_null())
+    status = ReadUnattended(*unattended, config.unattended);
   if (!status.ok()) return Annotate(status, file);
   return config;
 }

@@ -6,7 +6,9 @@
 //    "journal": {"ship": {"to": "s3://bucket/demo", "mode": "async"}, "key_file": "/etc/rt/key"},
 //     and in any of them "snapshot_every": 100000, a number of events
 //    "checkpoint_store": {"url": "s3://bucket/prefix", "endpoint": "https://minio.lan:9000",
-//     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"}}
+//     "region": "us-east-1", "keep_garbage": "1h", "max_bandwidth": "100MiB", "quota": "500GiB"},
+//    "mounts": ["/abs/path"] (common/programs/served_mounts.h),
+//    "unattended": {"lease_s": 60, "keep_s": 86400, "end_file": "/abs/path"} (client_lease.h)}
 #pragma once
 
 #include <memory>
@@ -19,6 +21,7 @@
 #include "common/run/result_roots.h"
 #include "common/spec/resources.h"
 #include "head/scaling_config.h"
+#include "head/service/client_lease.h"
 
 namespace rt {
 
@@ -48,6 +51,8 @@ struct HeadConfig {
   ScalingConfig scaling;
   JournalConfig journal;
   StoreConfig store;
+  LeaseRules unattended;
+  std::vector<std::string> mounts;
 };
 // Without a file: no workers, a name from the state directory. Unknown keys are errors.
 absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::string& state_dir);

@@ -16,6 +16,7 @@
 #include "common/base/limits.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
+#include "common/programs/served_mounts.h"
 #include "common/programs/served_programs.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/self_probe.h"
@@ -30,6 +31,7 @@
 #include "head/journal_home.h"
 #include "head/loop/head_loop.h"
 #include "head/options.h"
+#include "head/service/client_lease.h"
 #include "head/service/head_server.h"
 #include "head/service/metrics_server.h"
 #include "head/service/node_reconciler.h"
@@ -112,6 +114,7 @@ struct Head {
   std::unique_ptr<ScalingNews> news;
   std::unique_ptr<NodeReconciler> reconciler;
   std::unique_ptr<BlobSweeper> sweeper;
+  std::unique_ptr<ClientLease> lease;  // Null: the cluster stays up without a client.
   Reached reached;
 
   Io io() {
@@ -268,8 +271,14 @@ absl::StatusOr<std::string> MakeWorkerToken(Head& head, uint64_t machine, const 
 }
 
 // What machines ask the port for. The archive is packed at once, not when the first is wanted.
-void ServeMachines(const HeadOptions& options, const ProviderSetup& provider, Head& head) {
+void ServeMachines(const HeadOptions& options, const HeadConfig& config, Head& head) {
+  const ProviderSetup& provider = *config.provider;
   BootParts boot{.setup_commands = provider.SetupCommands()};
+  if (!config.mounts.empty()) {
+    const auto mounts = std::make_shared<ServedMounts>(config.mounts);
+    boot.mounts = [mounts] { return mounts->List(); };
+    boot.mount = [mounts](const std::string& digest) { return mounts->Bytes(digest); };
+  }
   if (provider.NeedsPrograms()) {
     head.programs = std::make_unique<ServedPrograms>(options.state_dir + "/programs");
     boot.programs = [programs = head.programs.get()] { return programs->Bytes(); };
@@ -298,7 +307,7 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
         head.loop->Post(input::DaemonEnded{name}, {});
       },
       .programs_sha256 = {}};
-  ServeMachines(options, *config.provider, head);
+  ServeMachines(options, config, head);
   if (head.programs != nullptr)
     context.programs_sha256 = [programs = head.programs.get()] { return programs->Sha256(); };
   RT_ASSIGN_OR_RETURN(head.provider,
@@ -311,6 +320,35 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
       NodeReconciler::Parts{*head.loop, *head.provider, head.io(), *head.news},
       config.scaling.pools);
   return absl::OkStatus();
+}
+
+void StartSweeper(const HeadConfig& config, Head& head) {
+  const Millis grace = config.store.keep_garbage;
+  head.sweeper = std::make_unique<BlobSweeper>(
+      *head.loop, *head.blobs.store,
+      SweepTimes{.every = std::clamp<Millis>(grace / 4, 1'000, kSweepEveryMax), .grace = grace});
+}
+
+// A cluster that somebody waits for ends itself when nobody does any more.
+void AwaitClient(const HeadOptions& options, const HeadConfig& config,
+                 const std::function<void()>& end_head, Head& head) {
+  if (config.unattended.lease == 0) return;
+  std::vector<PoolSpec> pools = config.scaling.pools;
+  for (PoolSpec& pool : pools) pool.each = config.provider->SizeOf(pool);
+  head.lease = std::make_unique<ClientLease>(*head.loop, config.unattended, std::move(pools),
+                                             options.state_dir + "/unattended", end_head);
+  head.settings->set_attend([lease = head.lease.get()] {
+    lease->Renew();
+    return lease->span();
+  });
+}
+
+// Tells the machine to shut down, once nothing is left to do on it.
+void EndMachine(const ClientLease* lease, const std::string& end_file) {
+  if (lease == nullptr || !lease->is_over() || end_file.empty()) return;
+  if (const absl::Status told = WriteFileAtomic(end_file, ""); !told.ok()) {
+    RT_LOG(kError) << "this machine cannot be told to end: " << MessageOf(told);
+  }
 }
 
 // Stops what runs (bounded, see shutdown.h) without a call from outside.
@@ -373,10 +411,8 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
                                        WithPeers(options, head.reached.advertise)));
   RT_RETURN_IF_ERROR(head.home->Announce(ToString(head.reached.advertise)));
   RT_RETURN_IF_ERROR(StartProvider(options, config, ca.cluster_id, head));
-  const Millis grace = config.store.keep_garbage;
-  head.sweeper = std::make_unique<BlobSweeper>(
-      *head.loop, *head.blobs.store,
-      SweepTimes{.every = std::clamp<Millis>(grace / 4, 1'000, kSweepEveryMax), .grace = grace});
+  StartSweeper(config, head);
+  AwaitClient(options, config, end_head, head);
   RT_RETURN_IF_ERROR(WriteWhereabouts(options.state_dir, head.reached));
   RT_LOG(kInfo) << "serving at " << ToString(head.reached.advertise);
   manager.Ready("serving at " + ToString(head.reached.advertise));
@@ -389,6 +425,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
 
   End end = *AwaitEnd(ends, -1);
   head.probe.reset();
+  if (head.lease != nullptr) head.lease->Stop();
   manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);
@@ -399,6 +436,7 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
   head.pool->Stop();
   head.home->Finish();
   RemovePid(options.state_dir);
+  EndMachine(head.lease.get(), config.unattended.end_file);
   // The loop wakes the sinks and the sinks post to the loop: neither may outlive this process,
   // and both are durable at any moment.
   head.metrics.reset();

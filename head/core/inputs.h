@@ -283,21 +283,26 @@ struct MachinesListed {
 struct MachinesTerminated {  // They are gone.
   std::vector<uint64_t> machines;
 };
+// Not journalled: the pools from now on, as StartHead gives them.
+struct SetPools {
+  std::vector<PoolSpec> pools;
+};
 struct Tick {};
 
 }  // namespace input
 
-using Input = std::variant<
-    input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken, input::Sync,
-    input::Disconnected, input::DaemonEnded, input::RemoveNode, input::DrainNode,
-    input::UndrainNode, input::ForgetNode,
-    input::Report, input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs,
-    input::SubmitJob, input::StopJob, input::CreateExperiment, input::StopExperiment,
-    input::StopTrial, input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
-    input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::ResizeRun, input::AttachDriver,
-    input::DriverListens, input::AnswerQuestions, input::LaneAnswered, input::SinksFlushed,
-    input::MachinesCreated, input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
-    input::Tick>;
+using Input =
+    std::variant<input::StartHead, input::CreateToken, input::RevokeToken, input::UseToken,
+                 input::Sync, input::Disconnected, input::DaemonEnded, input::RemoveNode,
+                 input::DrainNode, input::UndrainNode, input::ForgetNode, input::Report,
+                 input::CommitCheckpoint, input::RenewReplica, input::KeepOutputs, input::SubmitJob,
+                 input::StopJob, input::CreateExperiment, input::StopExperiment, input::StopTrial,
+                 input::PauseExperiment, input::ResumeExperiment, input::ExtendExperiment,
+                 input::PauseTrial, input::ResumeTrial, input::RetryTrial, input::ResizeRun,
+                 input::AttachDriver, input::DriverListens, input::AnswerQuestions,
+                 input::LaneAnswered, input::SinksFlushed, input::MachinesCreated,
+                 input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
+                 input::SetPools, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/base/limits.h"
+#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "head/core/draft.h"
@@ -115,9 +116,13 @@ std::string WhyUseless(const Draft& draft, const Machine& machine) {
   const Node* node = NodeOf(state, machine);
   const Millis since = node == nullptr ? machine.created_at : node->changed_at;
   if (node == nullptr && machine.node.value != 0) return "its node was removed";
-  if (node == nullptr || !node->ready)
+  if (node == nullptr)
     return draft.now - machine.created_at > limits::kMachineJoinMax ? "it did not join in time"
                                                                     : "";
+  // It joins, runs the setup commands, and starts its worker.
+  constexpr Millis kReadyMax = limits::kMachineJoinMax + limits::kSetupMax;
+  if (!node->ready)
+    return draft.now - machine.created_at > kReadyMax ? "it was not ready in time" : "";
   const bool is_over = node->lost && draft.now - since > limits::kMachineLostMax;
   return is_over ? "its node was lost and did not come back" : "";
 }

@@ -63,6 +63,10 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::MachinesFailed& m) { return OnMachinesFailed(d, m); },
           [&](const input::MachinesListed& m) { return OnMachinesListed(d, m); },
           [&](const input::MachinesTerminated& m) { return OnMachinesTerminated(d, m); },
+          [&](const input::SetPools& m) {
+            for (const PoolSpec& pool : m.pools) d.soft().pools[pool.name] = pool;
+            return absl::OkStatus();
+          },
           [&](const input::Tick&) {
             CheckBudgets(d);
             ExpireDrains(d);

@@ -15,6 +15,8 @@ enum Role : unsigned {
 constexpr unsigned kReaders = kAdmin | kUser | kViewer;
 constexpr unsigned kPeople = kAdmin | kUser;
 
+constexpr char kReadStore[] = "read checkpoints and bundles from the store";
+
 struct Entry {
   unsigned roles;      // Those that may call it.
   const char* action;  // What a refusal names: "may not drain nodes".
@@ -23,6 +25,7 @@ struct Entry {
 const std::map<std::string, Entry, std::less<>>& Table() {
   static const std::map<std::string, Entry, std::less<>> table = {
       {"BootService/Programs", {kWorker | kJoin, "fetch the programs"}},
+      {"BootService/Mount", {kWorker | kJoin, "fetch the files of the cluster"}},
       {"BootService/Setup", {kWorker | kJoin, "read the setup commands"}},
       {"ClusterService/Status", {kReaders, "read the status"}},
       {"ClusterService/ListNodes", {kReaders, "list nodes"}},
@@ -36,6 +39,7 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"ClusterService/RevokeToken", {kAdmin, "revoke tokens"}},
       {"ClusterService/Join", {kJoin, "join the cluster"}},
       {"ClusterService/Shutdown", {kAdmin, "take the cluster down"}},
+      {"ClusterService/Attend", {kPeople, "keep the cluster up"}},
       {"ExperimentService/Create", {kPeople, "submit experiments"}},
       {"ExperimentService/List", {kReaders, "list experiments"}},
       {"ExperimentService/ListPage", {kReaders, "list experiments"}},
@@ -77,11 +81,9 @@ const std::map<std::string, Entry, std::less<>>& Table() {
       {"WorkerService/KeepOutputs", {kWorker, "keep what trials wrote"}},
       {"BlobService/FindMissing", {kPeople | kWorker, "submit code or store files"}},
       {"BlobService/PushChunks", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/PullChunks",
-       {kPeople | kWorker, "read checkpoints and bundles from the store"}},
+      {"BlobService/PullChunks", {kPeople | kWorker, kReadStore}},
       {"BlobService/PutManifest", {kPeople | kWorker, "submit code or store files"}},
-      {"BlobService/GetManifest",
-       {kPeople | kWorker, "read checkpoints and bundles from the store"}},
+      {"BlobService/GetManifest", {kPeople | kWorker, kReadStore}},
       {"PeerService/PullChunks", {kWorker, "read from a node"}},  // Served by workers, not here.
       {"PeerService/HoldTree", {kWorker, "give a node bytes to hold"}},
       {"PeerService/Arrive", {kWorker, "arrive at a barrier of ranks"}},

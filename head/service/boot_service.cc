@@ -1,4 +1,5 @@
-// What machines get before they are nodes: the programs, and the setup commands of their pool.
+// What machines get before they are nodes: the programs, the files of the cluster (`file_mounts`),
+// and the setup commands of their pool.
 #include <grpcpp/alarm.h>
 
 #include <algorithm>
@@ -99,8 +100,11 @@ grpc::ByteBuffer PieceOf(const SharedBytes& bytes, size_t offset, size_t size) {
 // One answer on its way. A reader that is too slow is cut off, so that it keeps no other waiting.
 class Transfer final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  Transfer(Edge& edge, Readers& readers, Context& context)
-      : edge_(edge), readers_(readers), open_(std::make_shared<Open>(&context)) {}
+  using Source = std::function<absl::StatusOr<SharedBytes>()>;
+  // `source` may block.
+  Transfer(Edge& edge, Readers& readers, Context& context, Source source)
+      : edge_(edge), readers_(readers), source_(std::move(source)),
+        open_(std::make_shared<Open>(&context)) {}
 
   void Begin(const absl::StatusOr<Identity>& who) {
     absl::Status admitted = who.status();
@@ -141,10 +145,7 @@ class Transfer final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
     Context* context;
   };
   absl::Status Read() {
-    const auto programs = edge_.settings.boot().programs;
-    if (!programs)
-      return absl::FailedPreconditionError("this head serves no programs: its machines have them");
-    RT_ASSIGN_OR_RETURN(bytes_, programs());
+    RT_ASSIGN_OR_RETURN(bytes_, source_());
     return absl::OkStatus();
   }
   void NextPiece() {
@@ -157,6 +158,7 @@ class Transfer final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   Edge& edge_;
   Readers& readers_;
+  const Source source_;
   const std::shared_ptr<Open> open_;
   std::string reader_;  // Empty: was refused.
   grpc::Alarm alarm_;
@@ -165,8 +167,9 @@ class Transfer final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
   grpc::ByteBuffer piece_;
 };
 
-using Methods = v1::BootService::WithRawCallbackMethod_Programs<
-    v1::BootService::WithCallbackMethod_Setup<v1::BootService::Service>>;
+using Methods =
+    v1::BootService::WithRawCallbackMethod_Programs<v1::BootService::WithRawCallbackMethod_Mount<
+        v1::BootService::WithCallbackMethod_Setup<v1::BootService::Service>>>;
 
 class BootService final : public Methods {
  public:
@@ -174,14 +177,36 @@ class BootService final : public Methods {
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Programs(Context* context,
                                                        const grpc::ByteBuffer*) override {
-    auto* transfer = new Transfer(edge_, readers_, *context);
-    transfer->Begin(Admit(edge_, *context, "BootService/Programs"));
-    return transfer;
+    return Send(context, "BootService/Programs", [this]() -> absl::StatusOr<SharedBytes> {
+      const auto programs = edge_.settings.boot().programs;
+      if (programs) return programs();
+      return absl::FailedPreconditionError("this head serves no programs: its machines have them");
+    });
+  }
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Mount(Context* context,
+                                                    const grpc::ByteBuffer* bytes) override {
+    v1::MountRequest request;
+    grpc::ByteBuffer copy(*bytes);
+    const bool is_read =
+        grpc::SerializationTraits<v1::MountRequest>::Deserialize(&copy, &request).ok();
+    return Send(context, "BootService/Mount",
+                [this, digest = is_read ? request.digest() : ""]() -> absl::StatusOr<SharedBytes> {
+                  const auto mount = edge_.settings.boot().mount;
+                  if (mount) return mount(digest);
+                  return absl::NotFoundError("this head has no files for its machines");
+                });
   }
   Reactor* Setup(Context* context, const v1::Empty*, v1::SetupReply* reply) override {
     return Unary(edge_, context, "BootService/Setup", [&](auto& who, Reactor* reactor) {
       FindPool(edge_, who, [this, reply, reactor](const absl::StatusOr<std::string>& pool) {
         const BootParts boot = edge_.settings.boot();
+        if (boot.mounts && pool.ok()) {
+          for (const auto& [listing, digest] : boot.mounts()) {
+            v1::SetupMount* one = reply->add_mounts();
+            one->set_listing(listing);
+            one->set_digest(digest);
+          }
+        }
         const auto commands = boot.setup_commands.find(pool.ok() ? *pool : "");
         if (commands != boot.setup_commands.end())
           for (const std::string& command : commands->second) reply->add_commands(command);
@@ -191,6 +216,12 @@ class BootService final : public Methods {
   }
 
  private:
+  Transfer* Send(Context* context, const char* method, Transfer::Source source) {
+    auto* transfer = new Transfer(edge_, readers_, *context, std::move(source));
+    transfer->Begin(Admit(edge_, *context, method));
+    return transfer;
+  }
+
   Edge& edge_;
   Readers readers_;
 };

@@ -132,6 +132,12 @@ class ClusterService final : public v1::ClusterService::CallbackService {
       });
     });
   }
+  Reactor* Attend(Context* context, const v1::Empty*, v1::AttendReply* reply) override {
+    return Unary(edge_, context, "ClusterService/Attend", [&](auto&, Reactor* reactor) {
+      reply->set_lease_ms(edge_.settings.Attend());
+      reactor->Finish(grpc::Status::OK);
+    });
+  }
 
  private:
   Edge& edge_;

@@ -32,6 +32,10 @@ struct BootParts {
   // The bytes of the programs' archive, shared by all who read them. Blocks. Null: none are served.
   std::function<absl::StatusOr<std::shared_ptr<const std::string>>()> programs;
   std::map<std::string, std::vector<std::string>> setup_commands;  // By pool.
+  // The files of the cluster (common/programs/served_mounts.h): all of {listing, digest}, and the
+  // archive of a digest. Both block. Null: there are none.
+  std::function<std::vector<std::pair<std::string, std::string>>()> mounts;
+  std::function<absl::StatusOr<std::shared_ptr<const std::string>>(const std::string&)> mount;
 };
 
 class Settings {
@@ -80,6 +84,16 @@ class Settings {
     std::lock_guard lock(mutex_);
     hook_problem_ = std::move(hook_problem);
   }
+  // What Attend does; it returns the lease in ms.
+  void set_attend(std::function<Millis()> attend) {
+    std::lock_guard lock(mutex_);
+    attend_ = std::move(attend);
+  }
+  // A client is there. Its lease in ms; 0: this head waits for none.
+  Millis Attend() const {
+    std::lock_guard lock(mutex_);
+    return attend_ ? attend_() : 0;
+  }
   HeadFacts FactsNow(const HeadLoop& loop) const {
     std::lock_guard lock(mutex_);
     StoreUse use = store_ == nullptr ? StoreUse{} : store_->use();
@@ -100,6 +114,7 @@ class Settings {
   SweptStore* store_ = nullptr;
   std::function<std::string()> port_fault_;
   BootParts boot_;
+  std::function<Millis()> attend_;
 };
 
 }  // namespace rt

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/base/limits.h"
+#include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "head/core/core.h"
 #include "head/core/desired.h"
@@ -298,6 +299,40 @@ TEST_CASE("pools: a machine whose node never joins is released") {
   head.Wait(2'000);
   CHECK(!head.state().machines.at(1).is_live());
   CHECK(head.Live() == 1);  // Another one was asked for.
+}
+
+TEST_CASE("pools: a machine that has joined has the time of its setup commands as well") {
+  Scaled head;
+  head.Search(1);
+  head.Create({1});
+  REQUIRE(
+      head.Do(input::CreateToken{"t1", "worker", 60'000, "cpu", MachineName(1), 1}).verdict.ok());
+  REQUIRE(head.Do(input::UseToken{"t1", ""}).verdict.ok());
+  head.now += limits::kMachineJoinMax + limits::kSetupMax - 1'000;
+  head.Tick();
+  CHECK(head.state().machines.at(1).is_live());
+  head.now += 2'000;
+  head.Tick();
+  CHECK(!head.state().machines.at(1).is_live());
+}
+
+TEST_CASE("pools: without the least number of nodes and the idle time, idle nodes go at once") {
+  Scaled head(1);
+  head.Tick();
+  head.Create({1});
+  const NodeId node = head.Join(1, "t1");
+  head.Sync(node);
+  head.Wait(kIdle + 5'000);
+  CHECK(head.Live() == 1);
+  PoolSpec emptied = head.pool;
+  emptied.min_workers = 0;
+  emptied.idle_timeout = 0;
+  head.Do(input::SetPools{{emptied}});
+  head.Wait(1'000);
+  CHECK(head.Live() == 0);
+  head.Do(input::SetPools{{head.pool}});
+  head.Tick();
+  CHECK(head.Live() == 1);
 }
 
 TEST_CASE("pools: a head that starts asks for nothing while its nodes come back") {
