@@ -14,7 +14,9 @@
 #include "cli/render/error.h"
 #include "cli/teardown.h"
 #include "common/base/log.h"
+#include "common/base/status.h"
 #include "common/rpc/channel.h"
+#include "common/run/failpoint.h"
 
 namespace rt {
 namespace {
@@ -40,6 +42,10 @@ int Main(const std::vector<std::string>& words) {
   PrepareGrpc();
   if (words.size() == 3 && words[0] == "__teardown") return RunWatcher(words[1], words[2]);
   SetLogLevel(LogLevel::kWarning);
+  if (const absl::Status armed = ArmFailpointsFromEnvironment("client"); !armed.ok()) {
+    std::fprintf(stderr, "rt: %s\n", MessageOf(armed).c_str());
+    return kExitUsage;
+  }
   if (words.size() == 2 && words[0] == "__host") return RunAgent(words[1]);
   if (words.size() >= 2 && words[0] == "__machine")
     return BecomeWorker({words.begin() + 1, words.end()});

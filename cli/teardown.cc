@@ -12,11 +12,13 @@
 #include "cli/client/archive.h"
 #include "cli/client/nouns.h"
 #include "cli/cloud/cloud_cluster.h"
+#include "cli/cloud/lease_renewer.h"
 #include "cli/hosts/host_cluster.h"
 #include "cli/open_work.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/find_program.h"
 
@@ -342,6 +344,8 @@ static absl::StatusOr<TornDown> TearDownCloud(const Home& home, const std::strin
                                               const TearDownOptions& options) {
   TornDown result;
   RT_ASSIGN_OR_RETURN(CloudCluster cloud, CloudCluster::Load(home, name));
+  const LeaseRenewer lease(home, name);  // A download may take longer than the head would wait.
+  ReachFailpoint("client.down.before_head");
   const absl::Status head = cloud.EnsureHead();
   if (absl::IsNotFound(head)) {
     SayLines("", {MessageOf(head) + ": nothing of it could be brought home"});
@@ -447,6 +451,10 @@ absl::Status Watcher::Finish(Millis wait_for) {
 
 int RunWatcher(const std::string& verb, const std::string& argument) {
   for (int signal_number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(signal_number, SIG_IGN);
+  // As long as this process lives somebody waits for the cluster.
+  std::optional<LeaseRenewer> lease;
+  if (absl::StatusOr<Home> home = Home::Open(); verb == "cluster" && home.ok())
+    lease.emplace(*home, argument);
   std::string said = ReadToEnd(3);
   absl::Status status = absl::OkStatus();
   if (verb == "cluster") {

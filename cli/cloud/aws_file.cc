@@ -122,8 +122,7 @@ absl::Status ReadProviderKeys(const Json& provider, AwsFile& file) {
       return InvalidAt("provider/port", "port must be a whole number from 1 to 65535, and not 22");
     file.head_port = static_cast<int>(port->AsInt());
   }
-  Json ports = Json::MakeArray();
-  ports.Append(kSshPort);
+  Json ports = Json::MakeArray();  // That of ssh is open while a client needs it.
   ports.Append(file.head_port);
   file.provider.Set("open_ports", std::move(ports));
   return absl::OkStatus();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "cli/client/head_client.h"
 #include "cli/client/local_cluster.h"
@@ -12,6 +13,7 @@
 #include "common/provider/aws/head_access.h"
 #include "common/provider/node_provider.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 #include "common/run/files.h"
 #include "common/run/random.h"
 #include "common/run/subprocess.h"
@@ -31,6 +33,11 @@ constexpr int64_t kMemoryShare = 90;
 
 void Tell(const std::string& line) {
   std::fprintf(stderr, "rt: %s\n", EscapeControl(line).c_str());
+}
+
+Millis ListLag() {
+  const char* text = std::getenv("RT_EC2_LIST_LAG_MS");  // For tests.
+  return text == nullptr ? limits::kEc2ListLag : std::max(0, std::atoi(text));
 }
 
 // The resources that the planner expects of a machine of the pool, before the first one has joined.
@@ -73,8 +80,9 @@ bool CloudCluster::IsKnown(const Home& home, const std::string& name) {
 }
 
 absl::StatusOr<CloudCluster> CloudCluster::Load(const Home& home, const std::string& name) {
+  RT_ASSIGN_OR_RETURN(ClusterLock lock, ClusterLock::Acquire(home, name));
   RT_ASSIGN_OR_RETURN(CloudNote note, ReadCloudFile(home.ClusterDirectory(name)));
-  CloudCluster cluster(home, name, std::move(note));
+  CloudCluster cluster(home, name, std::move(lock), std::move(note));
   RT_ASSIGN_OR_RETURN(cluster.ec2_, Ec2Cluster::Open(cluster.note_.provider));
   return cluster;
 }
@@ -82,6 +90,7 @@ absl::StatusOr<CloudCluster> CloudCluster::Load(const Home& home, const std::str
 absl::StatusOr<CloudCluster> CloudCluster::Make(const Home& home, const ClusterSpec& spec) {
   const std::string& name = spec.cluster_name;
   RT_ASSIGN_OR_RETURN(const AwsFile file, ReadAwsFile(spec));
+  RT_ASSIGN_OR_RETURN(ClusterLock lock, ClusterLock::Acquire(home, name));
   absl::StatusOr<CloudNote> note = ReadCloudFile(home.ClusterDirectory(name));
   if (!note.ok() && !absl::IsNotFound(note.status())) return note.status();
   if (!note.ok() && home.IsUp(name))
@@ -89,7 +98,7 @@ absl::StatusOr<CloudCluster> CloudCluster::Make(const Home& home, const ClusterS
         absl::AlreadyExistsError(ToAbsl("'" + name + "' is known here as another kind of cluster")),
         "use another cluster_name, or end that one first: 'rt down " + name +
             "' or 'rt context remove " + name + "'");
-  CloudCluster cluster(home, name, note.ok() ? *std::move(note) : CloudNote{});
+  CloudCluster cluster(home, name, std::move(lock), note.ok() ? *std::move(note) : CloudNote{});
   cluster.note_.provider = file.provider;
   RT_ASSIGN_OR_RETURN(cluster.ec2_, Ec2Cluster::Open(file.provider));
   return cluster;
@@ -115,7 +124,7 @@ absl::Status CloudCluster::FindHead() {
   const absl::StatusOr<Ec2Instance> known = ec2_->Find(note_.instance);
   if (known.ok() && known->is_there()) return absl::OkStatus();
   if (!known.ok() && !absl::IsNotFound(known.status())) return known.status();
-  if (!known.ok() && WallClock() < note_.asked_at + limits::kEc2ListLag) return absl::OkStatus();
+  if (!known.ok() && WallClock() < note_.asked_at + ListLag()) return absl::OkStatus();
   Tell("the head's machine " + note_.instance + " is gone: the cluster begins anew");
   return Remove();
 }
@@ -144,12 +153,13 @@ absl::Status CloudCluster::MakeHead(const AwsFile& file) {
   Ec2Pool pool = file.head;
   if (note_.cluster_id.empty()) note_.cluster_id = RandomHex(8);
   has_begun_ = note_.made_here = true;
-  note_.asked_at = WallClock();
   RT_RETURN_IF_ERROR(WriteCloudFile(Directory(), note_));
+  ReachFailpoint("client.up.before_key");
   if (file.key.empty() && !NamesKey(pool)) {
     RT_RETURN_IF_ERROR(MakeKey());
     pool.node_config.Set("KeyName", HeadKeyName(note_.cluster_id));
   }
+  ReachFailpoint("client.up.before_role");
   if (note_.has_role) {
     RT_RETURN_IF_ERROR(ExplainRole(ec2_->MakeRole(note_.cluster_id, PassesRoles(file))));
     pool.node_config.Set("IamInstanceProfile",
@@ -158,7 +168,9 @@ absl::Status CloudCluster::MakeHead(const AwsFile& file) {
   Tell("asking EC2 for the machine of the head (" + pool.instance_types.front() + ")");
   note_.asked_at = WallClock();
   RT_RETURN_IF_ERROR(WriteCloudFile(Directory(), note_));
+  ReachFailpoint("client.up.before_create");
   absl::StatusOr<std::string> made = ec2_->CreateHead(note_.cluster_id, pool);
+  ReachFailpoint("client.up.after_create");
   if (made.ok()) {
     note_.instance = *std::move(made);
     return absl::OkStatus();
@@ -271,46 +283,67 @@ absl::Status CloudCluster::WaitForWorkers(const AwsFile& file,
   }
 }
 
-absl::StatusOr<HostCluster::UpReport> CloudCluster::Up(const ClusterSpec& spec) {
+absl::StatusOr<HostCluster::UpReport> CloudCluster::Up(const ClusterSpec& spec,
+                                                       const Json& unattended) {
   RT_ASSIGN_OR_RETURN(const AwsFile file, ReadAwsFile(spec));
   for (const std::string& warning : file.warnings) Tell("warning: " + warning);
-  RT_RETURN_IF_ERROR(EnsureDirectory(Directory()));
-  const StartLock lock(Directory() + "/start-lock");
   RT_RETURN_IF_ERROR(FindHead());
   note_.has_role = !NamesProfile(file.head);
-  RT_ASSIGN_OR_RETURN(Json config, HeadConfig(spec, file));
   if (note_.instance.empty()) RT_RETURN_IF_ERROR(MakeHead(file));
   RT_RETURN_IF_ERROR(WriteCloudFile(Directory(), note_));
+  HostCluster::UpReport report;
+  RT_RETURN_IF_ERROR(ec2_->OpenSsh());
+  const absl::Status set_up = SetUp(spec, file, unattended, report);
+  const absl::Status closed = ec2_->CloseSsh();
+  RT_RETURN_IF_ERROR(set_up);
+  RT_RETURN_IF_ERROR(Annotate(closed, "close port 22 of the head's machine"));
+  RT_RETURN_IF_ERROR(WaitForWorkers(file, report));
+  return report;
+}
+
+// Over ssh, which is open meanwhile.
+absl::Status CloudCluster::SetUp(const ClusterSpec& spec, const AwsFile& file,
+                                 const Json& unattended, HostCluster::UpReport& report) {
+  RT_ASSIGN_OR_RETURN(Json config, HeadConfig(spec, file));
+  config.Set("unattended", unattended);
   RT_ASSIGN_OR_RETURN(const Ec2Instance head, WaitForAddress(file));
   RT_ASSIGN_OR_RETURN(const ClusterSpec hosts, HostSpecOf(spec, file, head));
+  ReachFailpoint("client.up.before_setup");
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home_, hosts));
   cluster.AddHeadConfig(config);
   const bool is_booting = has_begun_ || !home_.IsUp(name_);
   cluster.WaitForHosts(SteadyClock() + (is_booting ? limits::kEc2BootMax : kKnownHostMax));
   Tell("setting up the head's machine over ssh (" + file.user + "@" + head.address + ")");
-  RT_ASSIGN_OR_RETURN(HostCluster::UpReport report, cluster.Up(hosts));
-  RT_RETURN_IF_ERROR(WaitForWorkers(file, report));
-  return report;
+  RT_ASSIGN_OR_RETURN(report, cluster.Up(hosts));
+  ReachFailpoint("client.up.after_setup");
+  return absl::OkStatus();
 }
 
 absl::Status CloudCluster::Attach(const ClusterSpec& spec) {
   RT_ASSIGN_OR_RETURN(const AwsFile file, ReadAwsFile(spec));
   if (note_.made_here) return absl::OkStatus();
   RT_RETURN_IF_ERROR(FindHead());
-  if (note_.instance.empty()) return absl::OkStatus();
   note_.has_role = !NamesProfile(file.head);
+  if (note_.instance.empty()) {  // It has ended, and may have left something.
+    RT_ASSIGN_OR_RETURN(const std::set<std::string> ids, ec2_->ClusterIds());
+    if (ids.empty()) return absl::OkStatus();
+    note_.cluster_id = *ids.begin();
+    return WriteCloudFile(Directory(), note_);
+  }
   RT_RETURN_IF_ERROR(WriteCloudFile(Directory(), note_));
   RT_ASSIGN_OR_RETURN(const Ec2Instance head, WaitForAddress(file));
   const absl::StatusOr<ClusterSpec> hosts = HostSpecOf(spec, file, head);
   if (!hosts.ok()) return absl::OkStatus();  // Its machines can be ended all the same.
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home_, *hosts));
+  RT_RETURN_IF_ERROR(ec2_->OpenSsh());
   cluster.Attach().IgnoreError();
-  return absl::OkStatus();
+  return ec2_->CloseSsh();
 }
 
 absl::Status CloudCluster::EnsureHead() {
   if (!home_.IsUp(name_) && note_.made_here)
     return NotFound("the head of '" + name_ + "' was never started");
+  if (note_.instance.empty()) return NotFound("the head's machine of '" + name_ + "' is gone");
   const absl::StatusOr<Ec2Instance> head = ec2_->Find(note_.instance);
   if (!head.ok()) return head.status();
   if (!head->is_there()) return NotFound("the head's machine " + note_.instance + " is gone");
@@ -318,7 +351,10 @@ absl::Status CloudCluster::EnsureHead() {
     return absl::FailedPreconditionError(
         ToAbsl("no key of this client opens the head's machine " + note_.instance));
   RT_ASSIGN_OR_RETURN(HostCluster hosts, HostCluster::Load(home_, name_));
-  return hosts.EnsureHead();
+  RT_RETURN_IF_ERROR(ec2_->OpenSsh());
+  const absl::Status ensured = hosts.EnsureHead();
+  RT_RETURN_IF_ERROR(ec2_->CloseSsh());
+  return ensured;
 }
 
 absl::Status CloudCluster::Undo() {
@@ -330,9 +366,10 @@ absl::Status CloudCluster::Remove() {
   if (!note_.cluster_id.empty()) {
     Tell("ending the machines of the cluster");
     const bool may_lag = note_.instance.empty() && note_.asked_at != 0;
+    ReachFailpoint("client.down.before_machines");
     const std::vector<std::string> left =
         ec2_->Remove({.cluster_id = note_.cluster_id,
-                      .listed_from = may_lag ? note_.asked_at + limits::kEc2ListLag : 0,
+                      .listed_from = may_lag ? note_.asked_at + ListLag() : 0,
                       .has_role = note_.has_role});
     if (!left.empty())
       return WithHint(absl::FailedPreconditionError(
@@ -342,6 +379,7 @@ absl::Status CloudCluster::Remove() {
                           "tag rt-cluster-id=" +
                           note_.cluster_id);
   }
+  ReachFailpoint("client.down.before_forget");
   note_.cluster_id.clear();
   note_.instance.clear();
   note_.asked_at = 0;

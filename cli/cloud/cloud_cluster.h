@@ -11,6 +11,7 @@
 #include "cli/client/home.h"
 #include "cli/cloud/aws_file.h"
 #include "cli/cloud/cloud_file.h"
+#include "cli/cloud/cluster_lock.h"
 #include "cli/hosts/host_cluster.h"
 #include "common/provider/aws/ec2_cluster.h"
 #include "common/yaml/cluster_spec.h"
@@ -21,11 +22,13 @@ class CloudCluster {
  public:
   // True once this client has asked a cloud for a machine of a cluster with this name.
   static bool IsKnown(const Home& home, const std::string& name);
+  // Both wait until no other command of this RT_HOME is at work on the cluster.
   static absl::StatusOr<CloudCluster> Load(const Home& home, const std::string& name);
   static absl::StatusOr<CloudCluster> Make(const Home& home, const ClusterSpec& spec);
 
-  // Returns when the head and min_workers of each pool are READY.
-  absl::StatusOr<HostCluster::UpReport> Up(const ClusterSpec& spec);
+  // Returns when the head and min_workers of each pool are READY. `unattended`: of the head's
+  // configuration (head/config.h); null: the cluster stays up until it is ended.
+  absl::StatusOr<HostCluster::UpReport> Up(const ClusterSpec& spec, const Json& unattended);
   // For a cluster that another client may have started. Notes what the tags say, and makes the
   // context when a key of this client opens the head's machine. Notes nothing when nothing is
   // there.
@@ -40,12 +43,14 @@ class CloudCluster {
   absl::Status Remove();
 
  private:
-  CloudCluster(const Home& home, std::string name, CloudNote note)
-      : home_(home), name_(std::move(name)), note_(std::move(note)) {}
+  CloudCluster(const Home& home, std::string name, ClusterLock lock, CloudNote note)
+      : home_(home), name_(std::move(name)), lock_(std::move(lock)), note_(std::move(note)) {}
   std::string Directory() const { return home_.ClusterDirectory(name_); }
   std::string KeyFile() const { return Directory() + "/ssh_key"; }
 
   absl::Status FindHead();
+  absl::Status SetUp(const ClusterSpec& spec, const AwsFile& file, const Json& unattended,
+                     HostCluster::UpReport& report);
   absl::Status MakeHead(const AwsFile& file);
   absl::Status MakeKey();
   absl::StatusOr<Ec2Instance> WaitForAddress(const AwsFile& file);
@@ -56,6 +61,7 @@ class CloudCluster {
 
   Home home_;
   std::string name_;
+  ClusterLock lock_;
   CloudNote note_;
   std::unique_ptr<Ec2Cluster> ec2_;
   bool has_begun_ = false;  // This object asked for the machine of the head.

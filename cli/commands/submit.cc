@@ -25,6 +25,8 @@ namespace {
 
 // When a driver leaves experiments running, the watcher downloads their results as well.
 constexpr Millis kTearDownMax = 600'000;
+// Of --keep: a night and a day, in which somebody finds that the client was lost.
+constexpr Millis kKeepDefault = 24 * 3'600'000;
 
 struct Parsed {
   std::optional<ClusterSpec> cluster;
@@ -189,6 +191,9 @@ ExitCode RunSubmit(const Invocation& invocation) {
       invocation.cluster != parsed.cluster->cluster_name)
     return Invalid("-c says '" + invocation.cluster + "', the file '" +
                    parsed.cluster->cluster_name + "'", "leave one of them out");
+  RT_ASSIGN_OR_RETURN(std::optional<Millis> keep, ReadKeep(invocation));
+  if (keep.has_value() && !invocation.start)
+    return Invalid("--keep needs --start: it is said of a cluster when that starts");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::string name = parsed.cluster.has_value() ? parsed.cluster->cluster_name
                                                 : invocation.cluster;
@@ -207,7 +212,12 @@ ExitCode RunSubmit(const Invocation& invocation) {
     }
     // A cluster that is up stays as it is, whatever the file says now.
     if (!was_up || needs_repair) {
-      RT_ASSIGN_OR_RETURN(UpResult up, BringUp(home, *parsed.cluster, !invocation.stop));
+      const bool is_attended = invocation.stop && !was_up;
+      if (is_attended && !keep.has_value()) keep = kKeepDefault;
+      RT_ASSIGN_OR_RETURN(
+          UpResult up,
+          BringUp(home, *parsed.cluster,
+                  {.make_current = !invocation.stop, .keep = keep, .is_attended = is_attended}));
       if (up.continues) SayContinues(name);
     }
   }

@@ -15,7 +15,9 @@
 #include "cli/hosts/host_cluster.h"
 #include "cli/render/spans.h"
 #include "cli/teardown.h"
+#include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/strings.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/start_failure.h"
@@ -27,6 +29,7 @@ constexpr Millis kReadyMax = 60'000;
 // A worker may fail a few times because its predecessor has not ended yet. The head starts it anew
 // some ten times in this span; what still fails then has another reason.
 constexpr Millis kFailingMax = 3'000;
+constexpr Millis kClientLease = 60'000;
 
 absl::StatusOr<size_t> ReadyNodes(HeadClient& client) {
   RT_ASSIGN_OR_RETURN(Json reply, client.Ask<v1::ClusterService>(
@@ -93,53 +96,53 @@ int CpuCount() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-static absl::StatusOr<UpResult> BringUpHosts(const Home& home, const ClusterSpec& spec,
-                                             bool make_current) {
-  UpResult result{.started = !home.IsUp(spec.cluster_name)};
-  RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
-  absl::StatusOr<HostCluster::UpReport> report = cluster.Up(spec);
-  const bool is_up = home.IsUp(spec.cluster_name);
-  // A cluster that lacks workers is half started: it is taken down again.
-  if (!report.ok() && result.started && !is_up) cluster.Undo().IgnoreError();
-  if (is_up && make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
+// Of a cluster elsewhere. `up` returns a report; nothing half started stays behind when it fails,
+// and a cluster that lacks workers is not half started.
+template <class Cluster, class Up>
+static absl::StatusOr<UpResult> UpOrUndo(const Home& home, const std::string& name,
+                                         const UpOptions& options, Cluster& cluster, const Up& up) {
+  UpResult result{.started = !home.IsUp(name)};
+  absl::StatusOr<HostCluster::UpReport> report = up();
+  const bool is_up = home.IsUp(name);
+  if (!report.ok() && result.started && !is_up)
+    if (const absl::Status undone = cluster.Undo(); !undone.ok())
+      SayLines("", {MessageOf(undone), HintOf(undone)});
+  if (is_up && options.make_current) RT_RETURN_IF_ERROR(home.SetCurrent(name));
   if (!report.ok()) return report.status();
   SayLines("", report->faults);
   result.workers = report->ready;
   return result;
 }
 
+static absl::StatusOr<UpResult> BringUpHosts(const Home& home, const ClusterSpec& spec,
+                                             const UpOptions& options) {
+  RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home, spec));
+  return UpOrUndo(home, spec.cluster_name, options, cluster, [&] { return cluster.Up(spec); });
+}
+
+// A client is gone when it has not called for a minute, or for --keep when that is shorter.
+static Json UnattendedOf(const UpOptions& options) {
+  if (!options.keep.has_value()) return Json();
+  const Millis lease = options.is_attended ? std::min(kClientLease, *options.keep) : *options.keep;
+  const Millis keep = options.is_attended ? *options.keep : 0;
+  return Json::MakeObject({{"lease_s", static_cast<double>(lease) / 1'000},
+                           {"keep_s", static_cast<double>(keep) / 1'000}});
+}
+
 static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec& spec,
-                                             bool make_current) {
-  UpResult result{.started = !home.IsUp(spec.cluster_name)};
+                                             const UpOptions& options) {
   RT_ASSIGN_OR_RETURN(CloudCluster cluster, CloudCluster::Make(home, spec));
-  absl::StatusOr<HostCluster::UpReport> report = cluster.Up(spec);
-  const bool is_up = home.IsUp(spec.cluster_name);
-  // Nothing half started stays behind; a cluster that lacks workers is one.
-  if (!report.ok() && result.started && !is_up)
-    if (const absl::Status undone = cluster.Undo(); !undone.ok())
-      SayLines("", {MessageOf(undone), HintOf(undone)});
-  if (is_up && make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
-  if (!report.ok()) return report.status();
-  SayLines("", report->faults);
-  result.workers = report->ready;
+  RT_ASSIGN_OR_RETURN(UpResult result, UpOrUndo(home, spec.cluster_name, options, cluster, [&] {
+                        return cluster.Up(spec, UnattendedOf(options));
+                      }));
   result.workers_max = 1;  // Of the head's machine.
   for (const NodePool& pool : spec.pools)
     result.workers_max += static_cast<size_t>(std::min(pool.max_workers, spec.max_workers));
   return result;
 }
 
-absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current) {
-  const std::vector<std::string> supported = {"local", "ssh", "aws"};
-  if (std::find(supported.begin(), supported.end(), spec.provider_type) == supported.end())
-    return WithHint(absl::UnimplementedError(
-                        ToAbsl("provider '" + spec.provider_type +
-                               "' is not supported yet; this release starts clusters on this "
-                               "machine, on hosts that it reaches with ssh, and on EC2")),
-                    "use 'provider: {type: local}', type ssh with a list of hosts, or type aws");
-  for (const std::string& warning : spec.warnings)
-    std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
-  if (spec.provider_type == "ssh") return BringUpHosts(home, spec, make_current);
-  if (spec.provider_type == "aws") return BringUpCloud(home, spec, make_current);
+static absl::StatusOr<UpResult> BringUpLocal(const Home& home, const ClusterSpec& spec,
+                                             const UpOptions& options) {
   const std::string overcommit = OvercommitWarning(spec, CpuCount());
   if (!overcommit.empty()) std::fprintf(stderr, "rt: warning: %s\n", overcommit.c_str());
   std::string directory = home.ClusterDirectory(spec.cluster_name);
@@ -159,7 +162,7 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   for (const WorkerShape& worker : workers)  // What an earlier daemon failed of.
     ClearStartFailure(directory + "/" + worker.name);
   RT_RETURN_IF_ERROR(WriteFileAtomic(directory + "/up", "", {}));
-  if (make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
+  if (options.make_current) RT_RETURN_IF_ERROR(home.SetCurrent(spec.cluster_name));
   auto ready = [&]() -> absl::Status {
     RT_ASSIGN_OR_RETURN(auto client, ConnectTo(home, spec.cluster_name));
     return WaitReady(*client, directory, wanted);
@@ -169,6 +172,33 @@ absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool
   // A half started cluster is taken down again.
   if (result.started) UndoBringUp(home, spec.cluster_name, continues).IgnoreError();
   return status;
+}
+
+absl::StatusOr<std::optional<Millis>> ReadKeep(const Invocation& invocation) {
+  if (invocation.keep.empty()) return std::optional<Millis>();
+  const std::optional<double> seconds = ParseDurationSeconds(invocation.keep);
+  if (!seconds.has_value() || *seconds < 1 || *seconds * 1'000 > limits::kDrainMax)
+    return Invalid("--keep: not a time between 1 s and 30 days: " + invocation.keep, "--keep 24h");
+  return std::optional<Millis>(static_cast<Millis>(*seconds * 1'000));
+}
+
+absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec,
+                                 const UpOptions& options) {
+  const std::vector<std::string> supported = {"local", "ssh", "aws"};
+  if (std::find(supported.begin(), supported.end(), spec.provider_type) == supported.end())
+    return WithHint(absl::UnimplementedError(
+                        ToAbsl("provider '" + spec.provider_type +
+                               "' is not supported yet; this release starts clusters on this "
+                               "machine, on hosts that it reaches with ssh, and on EC2")),
+                    "use 'provider: {type: local}', type ssh with a list of hosts, or type aws");
+  for (const std::string& warning : spec.warnings)
+    std::fprintf(stderr, "rt: warning: %s\n", warning.c_str());
+  if (spec.provider_type == "aws") return BringUpCloud(home, spec, options);
+  if (options.keep.has_value() && !options.is_attended)
+    return Invalid("--keep is for a cluster in a cloud, whose machines are paid for",
+                   "leave it out; 'rt down' ends this cluster");
+  if (spec.provider_type == "ssh") return BringUpHosts(home, spec, options);
+  return BringUpLocal(home, spec, options);
 }
 
 void SayContinues(const std::string& name) {
@@ -186,7 +216,8 @@ ExitCode RunUp(const Invocation& invocation) {
         "experiment");
   RT_ASSIGN_OR_RETURN(ClusterSpec spec, LoadCluster(document));
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
-  RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, true));
+  RT_ASSIGN_OR_RETURN(const std::optional<Millis> keep, ReadKeep(invocation));
+  RT_ASSIGN_OR_RETURN(UpResult result, BringUp(home, spec, {.keep = keep}));
   PrintCluster(invocation, spec.cluster_name, "UP", Json::MakeArray());
   if (result.continues) SayContinues(spec.cluster_name);
   if (invocation.output == Output::kTable)

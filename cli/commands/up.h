@@ -2,10 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "cli/client/head_client.h"
 #include "cli/client/home.h"
+#include "cli/invocation.h"
+#include "common/base/time.h"
 #include "common/yaml/cluster_spec.h"
 
 namespace rt {
@@ -16,9 +19,19 @@ struct UpResult {
   size_t workers_max = 0;  // By demand; 0: all of them run all the time.
   bool continues = false;  // From what the last `rt down` archived.
 };
+struct UpOptions {
+  bool make_current = true;  // Makes the cluster the current one.
+  // Of a cluster in a cloud: ends itself when it has had no work for so long, or, when the client
+  // waits for it (`is_attended`), so long after the work is over and the client has vanished.
+  std::optional<Millis> keep = {};
+  bool is_attended = false;
+};
+// `--keep` of an invocation. InvalidArgument when it is no time.
+absl::StatusOr<std::optional<Millis>> ReadKeep(const Invocation& invocation);
 // Idempotent: what runs is left alone. Returns when every worker is READY (of workers by demand:
-// min_workers), or with DeadlineExceeded. `make_current`: makes the cluster the current one.
-absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec, bool make_current);
+// min_workers), or with DeadlineExceeded.
+absl::StatusOr<UpResult> BringUp(const Home& home, const ClusterSpec& spec,
+                                 const UpOptions& options);
 void SayContinues(const std::string& name);  // On standard error.
 int CpuCount();  // Of the cpus that this process may use.
 

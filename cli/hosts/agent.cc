@@ -20,6 +20,7 @@
 #include "common/base/status.h"
 #include "common/base/strings.h"
 #include "common/cas/digest.h"
+#include "common/programs/served_mounts.h"
 #include "common/provider/strays.h"
 #include "common/rpc/identity.h"
 #include "common/run/files.h"
@@ -109,6 +110,16 @@ std::string RecordOf(const std::string& directory, const Json& listing) {
   return directory + "/mounts/" + std::string(DigestHex(Digest(listing.GetString("target"))));
 }
 
+// Where what the head serves of it is kept.
+std::string ServedOf(const std::string& record) { return record + ".served"; }
+
+Json ListingOf(const Json& request) {
+  Json listing = Json::MakeObject();
+  for (const char* key : {"target", "is_file", "files"})
+    if (const Json* value = request.Find(key); value != nullptr) listing.Set(key, *value);
+  return listing;
+}
+
 Json ErrorJson(const absl::Status& status) {
   return Json::MakeObject({{"error", Json::MakeObject({{"code", static_cast<int>(status.code())},
                                                        {"message", MessageOf(status)},
@@ -159,7 +170,10 @@ absl::StatusOr<Json> Agent::Do(const std::string& op, const Place& place, const 
                                const std::string& bytes) {
   if (op == "mount") return Mount(place, request);
   if (op == "files") {
-    RT_RETURN_IF_ERROR(TakeFiles(request, bytes, RecordOf(place.directory, request)));
+    const std::string record = RecordOf(place.directory, request);
+    if (request.GetBool("serve") && !bytes.empty())
+      RT_RETURN_IF_ERROR(WriteServedMount(ServedOf(record), ListingOf(request), bytes));
+    RT_RETURN_IF_ERROR(TakeFiles(ListingOf(request), bytes, record));
     return Json::MakeObject();
   }
   if (op == "setup") return Setup(place, request);
@@ -198,9 +212,16 @@ absl::StatusOr<Json> Agent::Look(const Place& place) const {
 }
 
 absl::StatusOr<Json> Agent::Mount(const Place& place, const Json& request) const {
+  const std::string record = RecordOf(place.directory, request);
+  std::vector<std::string> paths = MissingFiles(request, record);
+  // What the head serves is one archive with all files.
+  if (request.GetBool("serve") && request.Find("files") != nullptr &&
+      (!paths.empty() || !IsServed(ServedOf(record), ListingOf(request)))) {
+    paths.clear();
+    for (const auto& [path, digest] : request.Find("files")->object()) paths.push_back(path);
+  }
   Json missing = Json::MakeArray();
-  for (const std::string& path : MissingFiles(request, RecordOf(place.directory, request)))
-    missing.Append(path);
+  for (const std::string& path : paths) missing.Append(path);
   return Json::MakeObject({{"missing", std::move(missing)}});
 }
 
@@ -236,12 +257,22 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
     more.Set("results_roots", Json::Array{"/"});  // Whoever submits runs under this account anyway.
     // Otherwise the client starts all workers, as it does that of this host.
     if (more.Find("provider") == nullptr) more.Set("provider", nullptr);
+    if (const Json* mounts = request.Find("mounts"); mounts != nullptr && mounts->is_array()) {
+      Json served = Json::MakeArray();
+      for (const Json& target : mounts->array())
+        served.Append(
+            ServedOf(RecordOf(place.directory, Json::MakeObject({{"target", target.AsString()}}))));
+      more.Set("mounts", std::move(served));
+    }
+    if (Json* unattended = more.Find("unattended"); unattended && unattended->is_object())
+      unattended->Set("end_file", root_ + "/end-machine");
     RT_RETURN_IF_ERROR(cluster.Configure(place.cluster, {}, more));
   }
   if (const std::string id = request.GetString("cluster_id"); !id.empty()) {
     RT_RETURN_IF_ERROR(EnsureDirectory(head));
     RT_RETURN_IF_ERROR(WriteFileAtomic(head + "/new_cluster_id", id + "\n"));
   }
+  RT_RETURN_IF_ERROR(RemoveTree(root_ + "/end-machine"));
   if (!cluster.HeadIsAlive()) PrepareToSpawn();
   RT_RETURN_IF_ERROR(cluster.EnsureHead());
   std::string token;

@@ -6,6 +6,7 @@
 //   {"op": "look", "cluster", "node"}      what runs there, and which setup commands have run
 //   {"op": "mount", …, "target", "is_file", "files"}      {"missing": [paths]} (file_mount.h)
 //   {"op": "files", the same, "bytes": N}  and then N bytes: a gzipped tar of these
+//       with "serve": all of them or none, and the head gives the archive to its machines
 //   {"op": "setup", …, "commands", "digest"}              {"failed", "log"}, empty when they ran
 //   {"op": "head", …, "config", "port", "token", "cluster_id"}      starts or updates the head
 //   {"op": "worker", …, "head", "cluster_id", "token", "resources", "labels", "quarantine"}

@@ -27,6 +27,8 @@ namespace {
 constexpr Millis kReadyMax = 60'000;
 constexpr Millis kPollEvery = 50;
 constexpr Millis kTryEvery = 500;
+// A machine that boots may answer ssh before the key has been put in place.
+constexpr Millis kDeniedGrace = 10'000;
 constexpr Millis kLostMax = 20'000;
 constexpr Millis kLookAfter = 3'000;  // At the host, for why its worker does not start.
 
@@ -82,6 +84,12 @@ absl::Status ForgetHost(HeadClient& client, const std::string& name, const char*
 // An IPv6 address in front of a port.
 std::string Bracketed(const std::string& address) {
   return address.find(':') == std::string::npos ? address : "[" + address + "]";
+}
+
+Json TargetsOf(const std::vector<FileMount>& mounts) {
+  Json targets = Json::MakeArray();
+  for (const FileMount& mount : mounts) targets.Append(mount.target());
+  return targets;
 }
 
 // Puts "gpu3: " before a reason that does not begin with it.
@@ -152,10 +160,9 @@ absl::Status HostCluster::OpenPrograms() {
   if (programs_.has_value()) return absl::OkStatus();
   RT_ASSIGN_OR_RETURN(ProgramsArchive programs, ProgramsArchive::Open(home_.root() + "/programs"));
   programs_.emplace(std::move(programs));
-  const bool is_cloud = !list_.cluster_id.empty();
-  const std::string place = is_cloud ? home_.ClusterDirectory(name_) : home_.root();
+  const std::string place = IsInCloud() ? home_.ClusterDirectory(name_) : home_.root();
   plan_ = {.known_hosts = place + "/known_hosts",
-           .pinned_as = is_cloud ? "rt-" + list_.cluster_id : "",
+           .pinned_as = IsInCloud() ? "rt-" + list_.cluster_id : "",
            .proxy_command = list_.proxy_command,
            .directory = list_.directory,
            .digest = programs_->digest()};
@@ -179,9 +186,13 @@ void HostCluster::ForEach(const std::function<absl::Status(Host&)>& act) {
 }
 
 absl::StatusOr<HostSession> HostCluster::Connect(const Host& host) {
+  Millis denied_at = 0;
   while (true) {
     absl::StatusOr<HostSession> session = HostSession::Open(host.spec, plan_, *programs_);
     if (!absl::IsUnavailable(session.status()) || SteadyClock() >= reachable_by_) return session;
+    if (!HostSession::IsDenied(session.status())) denied_at = 0;
+    else if (denied_at == 0) denied_at = SteadyClock();
+    else if (SteadyClock() - denied_at > kDeniedGrace) return session;
     SleepFor(kTryEvery);
   }
 }
@@ -214,6 +225,7 @@ absl::Status HostCluster::SendMounts(Host& host) {
     Json request = Request("mount", host);
     const Json listing = mount.Listing();
     for (const auto& [key, value] : listing.object()) request.Set(key, value);
+    request.Set("serve", IsInCloud());
     RT_ASSIGN_OR_RETURN(const Json looked, host.session->Ask(request, limits::kHostAnswer));
     std::vector<std::string> missing;
     for (const Json& path : looked.Find("missing")->array()) missing.push_back(path.AsString());
@@ -248,6 +260,7 @@ absl::Status HostCluster::StartHead(Host& host) {
   const bool is_known = context.ok() && context->cluster_id == looked.GetString("cluster_id");
   Json request = Request("head", host);
   if (head_config_.is_object()) request.Set("config", head_config_);  // Else it stays.
+  if (head_config_.is_object() && IsInCloud()) request.Set("mounts", TargetsOf(mounts_));
   request.Set("port", list_.head_port);
   request.Set("cluster_id", list_.cluster_id);
   request.Set("token", is_known ? "" : PersonName());
@@ -260,8 +273,7 @@ absl::Status HostCluster::Admit(Host& host, const Json& head) {
   std::string address = head_address_;
   const std::string token = head.GetString("token");
   // The address of a cloud's machine inside its network is none for us.
-  if (!list_.cluster_id.empty())
-    address = Bracketed(host.spec.address) + address.substr(address.rfind(':'));
+  if (IsInCloud()) address = Bracketed(host.spec.address) + address.substr(address.rfind(':'));
   absl::StatusOr<Context> context = home_.Load(name_);
   if (!token.empty()) {
     context = RedeemToken(token, address, name_);

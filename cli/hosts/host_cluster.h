@@ -60,6 +60,8 @@ class HostCluster {
   };
   HostCluster(const Home& home, std::string name, HostList list);
 
+  // Its only host is the head's machine; the head makes the others, and gives them what they need.
+  bool IsInCloud() const { return !list_.cluster_id.empty(); }
   absl::Status OpenPrograms();
   void ForEach(const std::function<absl::Status(Host&)>& act);
   absl::Status Open(Host& host);

@@ -113,6 +113,10 @@ absl::StatusOr<HostSession> HostSession::Open(const HostSpec& host, const SshPla
   return session;
 }
 
+bool HostSession::IsDenied(const absl::Status& status) {
+  return MessageOf(status).find("Permission denied (") != std::string::npos;
+}
+
 absl::Status HostSession::Greet(ProgramsArchive& programs) {
   const Millis until = SteadyClock() + limits::kHostConnect;
   for (int i = 0; i < kNoticesSkippedMax; ++i) {

@@ -26,6 +26,9 @@ class HostSession {
   HostSession& operator=(HostSession&& other) noexcept;
   ~HostSession();
 
+  // Whether Open failed because the host accepts none of the keys.
+  static bool IsDenied(const absl::Status& status);
+
   // `bytes` follow the request, which says how many they are. The answer of the agent, or the error
   // that it answered with. Unavailable when the connection broke or `wait` ms are over; the session
   // is of no use then.

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "cli/hosts/file_mount.h"
 #include "cli/hosts/login_shell.h"
 #include "common/base/limits.h"
 #include "common/base/limits_hosts.h"
@@ -20,6 +21,7 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/connection.h"
 #include "common/rpc/identity.h"
+#include "common/rpc/join.h"
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "rt/v1/boot.grpc.pb.h"
@@ -61,22 +63,69 @@ absl::StatusOr<v1::SetupReply> AskOnce(grpc::Channel& channel, v1::BootService::
   return reply;
 }
 
-// With the certificate of the join token, which is not spent by it.
-absl::StatusOr<std::vector<std::string>> SetupCommandsOf(const std::string& head,
-                                                         const std::string& token_file) {
-  RT_ASSIGN_OR_RETURN(const std::string text, ReadFile(token_file, kTokenMax));
-  RT_ASSIGN_OR_RETURN(const JoinToken token, DecodeJoinToken(text));
+absl::StatusOr<std::string> FetchMount(v1::BootService::Stub& stub, const std::string& digest) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(limits::kProgramsReadMax));
+  v1::MountRequest request;
+  request.set_digest(digest);
+  const auto reader = stub.Mount(&context, request);
+  std::string bytes;
+  v1::ProgramsPiece piece;
+  while (reader->Read(&piece)) {
+    if (static_cast<Bytes>(bytes.size() + piece.data().size()) > limits::kMountArchiveMax)
+      context.TryCancel();
+    else bytes += piece.data();
+  }
+  if (const grpc::Status status = reader->Finish(); !status.ok()) return FromGrpc(status);
+  if (Digest(bytes) != digest) return absl::UnavailableError("the files came damaged");
+  return bytes;
+}
+
+// What is here already is not fetched again.
+absl::Status TakeMounts(v1::BootService::Stub& stub, const v1::SetupReply& reply,
+                        const std::string& directory) {
+  for (const v1::SetupMount& mount : reply.mounts()) {
+    RT_ASSIGN_OR_RETURN(const Json listing, Json::Parse(mount.listing()));
+    const std::string target = listing.GetString("target");
+    const std::string record = directory + "/mounts/" + std::string(DigestHex(Digest(target)));
+    if (MissingFiles(listing, record).empty()) continue;
+    const absl::StatusOr<std::string> bytes = FetchMount(stub, mount.digest());
+    if (!bytes.ok()) return Annotate(bytes.status(), "file_mounts: " + target);
+    RT_RETURN_IF_ERROR(Annotate(TakeFiles(listing, *bytes, record), "file_mounts: " + target));
+  }
+  return absl::OkStatus();
+}
+
+// The files of the cluster, and the setup commands; with the certificate of the join token, which
+// is not spent by it.
+absl::StatusOr<std::vector<std::string>> TakeSetup(const std::string& head, const JoinToken& token,
+                                                   const std::string& directory) {
   const auto channel = MakeChannel(head, token.credentials, token.cluster_id, false);
   const auto stub = v1::BootService::NewStub(channel);
   const Millis until = SteadyClock() + kHeadMax;
   while (true) {
     const absl::StatusOr<v1::SetupReply> reply = AskOnce(*channel, *stub);
-    if (reply.ok())
+    const absl::Status taken = reply.ok() ? TakeMounts(*stub, *reply, directory) : reply.status();
+    if (taken.ok())
       return std::vector<std::string>{reply->commands().begin(), reply->commands().end()};
-    if (!absl::IsUnavailable(reply.status()) || SteadyClock() >= until)
-      return Annotate(reply.status(), "ask " + head + " for the setup commands");
+    // Busy, replaced a moment ago, or away.
+    const bool may_come =
+        absl::IsUnavailable(taken) || absl::IsNotFound(taken) || absl::IsResourceExhausted(taken);
+    if (!may_come || SteadyClock() >= until)
+      return Annotate(taken, "ask " + head + " for the files and setup commands");
     SleepFor(kAskAgainAfter);
   }
+}
+
+// Spends the token, before the setup commands: these may take longer than it lives.
+absl::Status JoinHead(const std::string& head, const std::string& token, const std::string& name,
+                      const std::string& directory) {
+  const absl::StatusOr<Joined> joined = JoinCluster(
+      {.head = head, .token = token, .kind = "node", .name = name, .away_max = kHeadMax});
+  if (!joined.ok()) return Annotate(joined.status(), "join " + head);
+  RT_RETURN_IF_ERROR(EnsureDirectory(directory));
+  return WriteCredentials(directory, joined->credentials);
 }
 
 // Once for a machine: the commands of a pool that change are for its next machines.
@@ -85,24 +134,28 @@ absl::Status SetUp(const std::vector<std::string>& worker) {
   RT_RETURN_IF_ERROR(EnsureDirectory(directory));
   const std::string done = directory + "/setup", quarantine = directory + "/quarantine";
   const bool has_joined = Exists(directory + "/credentials/cert.pem");
-  if (Exists(done) || (has_joined && !Exists(quarantine))) return absl::OkStatus();
+  if (Exists(done)) return absl::OkStatus();
   const std::string listed = directory + "/setup_commands";
+  if (has_joined && !Exists(listed)) return absl::OkStatus();  // By itself.
   std::vector<std::string> commands;
   if (has_joined) {  // The token is spent.
     RT_ASSIGN_OR_RETURN(const std::string text, ReadFile(listed, limits::kMessageBytesMax));
     commands = Split(text, '\0');
     commands.pop_back();
   } else {
-    RT_ASSIGN_OR_RETURN(commands,
-                        SetupCommandsOf(FlagOf(worker, "--head"), FlagOf(worker, "--token-file")));
-    std::string text;
-    for (const std::string& command : commands) text += command + '\0';
-    RT_RETURN_IF_ERROR(WriteFileAtomic(listed, text));
+    const std::string head = FlagOf(worker, "--head");
+    RT_ASSIGN_OR_RETURN(const std::string text,
+                        ReadFile(FlagOf(worker, "--token-file"), kTokenMax));
+    RT_ASSIGN_OR_RETURN(const JoinToken token, DecodeJoinToken(text));
+    RT_ASSIGN_OR_RETURN(commands, TakeSetup(head, token, directory));
+    std::string list;
+    for (const std::string& command : commands) list += command + '\0';
+    RT_RETURN_IF_ERROR(WriteFileAtomic(listed, list));
+    RT_RETURN_IF_ERROR(JoinHead(head, text, FlagOf(worker, "--name"), directory + "/credentials"));
   }
-  RT_ASSIGN_OR_RETURN(
-      const SetupOutcome outcome,
-      RunSetup(
-          commands, directory + "/setup.log", [] { return false; }, limits::kMachineSetupMax));
+  RT_ASSIGN_OR_RETURN(const SetupOutcome outcome, RunSetup(
+                                                      commands, directory + "/setup.log",
+                                                      [] { return false; }, limits::kSetupMax));
   if (!outcome.failed.empty()) {
     std::fprintf(stderr, "rt: %s\n", EscapeControl(outcome.failed).c_str());
     return WriteFileAtomic(quarantine, ValidUtf8(outcome.failed + "\n" + outcome.log + "\n"));

@@ -48,6 +48,8 @@ void CommandLine::AddCluster() {
   CLI::App* up =
       Add(&app_, "up", "Start, update or repair a cluster", RunUp, "  rt up cluster.yaml");
   Words(up, "CLUSTER.yaml", "File that describes the cluster");
+  up->add_option("--keep", invocation_.keep,
+                 "End a cluster in a cloud when it has had no work for this time (default: never)");
   CLI::App* down = Add(&app_, "down", "Shut down a cluster and archive its history", RunDown,
                        "  rt down cluster.yaml\n  rt down -c demo\n"
                        "  rt down demo --purge");
@@ -68,6 +70,9 @@ void CommandLine::AddSubmit() {
   Words(submit, "SCRIPT", "[CLUSTER.yaml] SCRIPT");
   submit->add_flag("--start", invocation_.start, "Start the cluster if it is not up");
   submit->add_flag("--stop", invocation_.stop, "Shut down afterwards what --start started");
+  submit->add_option("--keep", invocation_.keep,
+                     "With --stop in a cloud: keep results this long if this client vanishes "
+                     "(default: 24h)");
   submit->add_flag("--detach", invocation_.detach, "Print the id and return");
   AddNoDownload(submit);
   submit->add_option("--name", invocation_.name, "Name of the job or experiment");

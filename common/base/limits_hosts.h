@@ -34,11 +34,9 @@ inline constexpr size_t kHostLineMax = 32u << 20;
 inline constexpr size_t kMountFilesMax = 100'000;
 inline constexpr Bytes kMountFileMax = Bytes{2} << 30;
 inline constexpr Bytes kMountArchiveMax = Bytes{4} << 30;
-// All setup commands of a host together: builds of CUDA extensions take that long.
+// All setup commands of a host or machine together: builds of CUDA extensions take that long. What
+// takes longer belongs into an image.
 inline constexpr Millis kSetupMax = 3'600'000;
-// The same for a machine of a cloud: its join token lives for kMachineJoinMax, and is redeemed
-// after the setup. What takes longer belongs into an image.
-inline constexpr Millis kMachineSetupMax = 480'000;
 // Of the log of setup commands that failed: so much fits into the reason of a node.
 inline constexpr size_t kSetupTailMax = 3'000;
 // Until the login shell has said its environment: conda needs seconds on a network file system.

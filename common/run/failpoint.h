@@ -105,6 +105,20 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"worker.forget.before_retire"},             // Its run directory is still there.
     {"worker.signal.before_signal"},             // What runs is to end.
     {"worker.fence.before_end"},                 // No head for --disconnect-stop.
+    // Of `rt up` and `rt down` of a cluster in a cloud.
+    {"client.up.before_key"},         // The id of the cluster is noted; nothing was asked for.
+    {"client.up.before_role"},        // The key pair is there.
+    {"client.up.before_create"},      // So is the role of the head.
+    {"client.up.after_group"},        // And the security group; the machine is asked for next.
+    {"client.up.after_create"},       // The machine of the head is made; it is not noted here.
+    {"client.up.before_setup"},       // It is noted and has an address.
+    {"client.up.after_setup"},        // The head runs and has let us in; port 22 is still open.
+    {"client.down.before_head"},      // Nothing was asked to end.
+    {"client.down.before_machines"},  // The head has ended the workers, and itself.
+    {"client.down.before_role"},      // All machines have ended.
+    {"client.down.before_group"},     // The role is gone.
+    {"client.down.before_key"},       // So is the group.
+    {"client.down.before_forget"},    // Nothing is left in the cloud; it is still noted here.
 };
 
 // The name of a point, checked when it is compiled.
@@ -140,9 +154,9 @@ inline absl::Status FailAt(FailpointName<true> name) {
   return failpoints::Reach(name.index());
 }
 
-// Arms what `text` (of RT_FAILPOINTS) says of `daemon`, "head" or "worker"; what it says of the
-// other one is left to that. Replaces what was armed before. InvalidArgument, with the names that
-// there are, when it says something wrong; nothing changes then.
+// Arms what `text` (of RT_FAILPOINTS) says of `daemon`, "head", "worker" or "client" (the command);
+// what it says of the others is left to them. Replaces what was armed before. InvalidArgument, with
+// the names that there are, when it says something wrong; nothing changes then.
 absl::Status ArmFailpoints(std::string_view text, std::string_view daemon);
 // The same from the environment of this process.
 absl::Status ArmFailpointsFromEnvironment(std::string_view daemon);

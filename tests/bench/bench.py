@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import checkpoints
+import cloud
 import data_sets
 import digits
 import hosts
@@ -42,6 +43,7 @@ BENCHES = {
     "submit": start.submit,
     "idle": start.idle,
     "hosts": hosts.hosts,
+    "cloud": cloud.cloud,
     "dispatch": light.dispatch,
     "many_nodes": light.many_nodes,
     "fleet": light.fleet,

@@ -176,6 +176,8 @@ class Ec2Layer:
         there = ec2_backends[ACCOUNT][REGION].get_instance(instance)
         return {"user_data": form.get("UserData", ""), "address": there.public_ip,
                 "private_address": there.private_ip, "role": tag_of(form, "ray-node-type"),
+                "cluster": tag_of(form, "ray-cluster-name"), "made_at": str(time.time()),
+                "machine": tag_of(form, "rt-machine"),
                 "public_key": self.keys.get(form.get("KeyName", ""), ""),
                 "profile": form.get("IamInstanceProfile.Name", "")}
 

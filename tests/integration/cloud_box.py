@@ -73,7 +73,8 @@ class Instance:
         # The account of the image; it has the rights of the test, which is root.
         (root / "passwd").write_text(users + "ubuntu:*:0:0::/home/ubuntu:/bin/bash\n")
         self.tool("shutdown", f"touch {root}/ended")
-        self.tool("pip", 'echo "pip $*" >>/home/ubuntu/pip-ran')
+        self.tool("pip", 'echo "pip $*" >>/home/ubuntu/pip-ran\n'
+                         "cp /home/ubuntu/files/note /home/ubuntu/note-at-setup")
         (root / "tools/rt-worker").symlink_to(BIN / "rt-worker")
         path = f"{root}/tools:{pathlib.Path(driver_python()).parent}:{os.environ['PATH']}"
         (self.home / ".profile").write_text(
@@ -132,6 +133,30 @@ class Instance:
         self.process.wait()  # Its cable goes with it.
 
 
+def left(environment: dict[str, str]) -> dict[str, list[str]]:
+    """Of everything that rt may make: what is there, by name, and the ports open to everybody."""
+    script = """
+import boto3, json
+ec2 = boto3.client("ec2", region_name="us-west-2")
+iam = boto3.client("iam", region_name="us-west-2")
+groups = [one for one in ec2.describe_security_groups()["SecurityGroups"]
+          if one["GroupName"] != "default"]
+print(json.dumps({
+    "instances": [one["InstanceId"] for group in ec2.describe_instances()["Reservations"]
+                  for one in group["Instances"] if one["State"]["Name"] != "terminated"],
+    "keys": [one["KeyName"] for one in ec2.describe_key_pairs()["KeyPairs"]],
+    "groups": [one["GroupName"] for one in groups],
+    "ports": [rule["FromPort"] for one in groups for rule in one["IpPermissions"]
+              if rule["IpRanges"]],
+    "roles": [one["RoleName"] for one in iam.list_roles()["Roles"]],
+    "profiles": [one["InstanceProfileName"]
+                 for one in iam.list_instance_profiles()["InstanceProfiles"]]}))
+"""
+    done = subprocess.run([VENV, "-c", script], env={**os.environ, **environment}, text=True,
+                          capture_output=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
 class Cloud:
     """The API, and the instances that follow it until close()."""
 
@@ -182,24 +207,7 @@ class Cloud:
         return [one for one in list(self.booted.values()) if one.facts["role"] == role]
 
     def left(self) -> dict[str, list[str]]:
-        """Of everything that rt may make: what is there, by name."""
-        script = """
-import boto3, json
-ec2 = boto3.client("ec2", region_name="us-west-2")
-iam = boto3.client("iam", region_name="us-west-2")
-print(json.dumps({
-    "instances": [one["InstanceId"] for group in ec2.describe_instances()["Reservations"]
-                  for one in group["Instances"] if one["State"]["Name"] != "terminated"],
-    "keys": [one["KeyName"] for one in ec2.describe_key_pairs()["KeyPairs"]],
-    "groups": [one["GroupName"] for one in ec2.describe_security_groups()["SecurityGroups"]
-               if one["GroupName"] != "default"],
-    "roles": [one["RoleName"] for one in iam.list_roles()["Roles"]],
-    "profiles": [one["InstanceProfileName"]
-                 for one in iam.list_instance_profiles()["InstanceProfiles"]]}))
-"""
-        done = subprocess.run([VENV, "-c", script], env={**os.environ, **self.environment},
-                              text=True, capture_output=True, check=True)
-        return dict(json.loads(done.stdout))
+        return left(self.environment)
 
     def logs(self) -> str:
         out = [f"the follower of the API ended: {self.fault!r}"] if self.fault else []

@@ -10,31 +10,16 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from typing import Any
 
 from cloud_box import Cloud, enter_network_of_its_own
-from harness import BIN, driver_python, wait_until
+from harness import BIN, ROOT, driver_python, wait_until
+from ssh_hosts import make_key
 
 # The listing of "Large-Scale Distributed Training with Ray Tune" (BAIR, 2020), byte for byte.
-ARTICLE = """cluster_name: tune-default
-provider: {type: aws, region: us-west-2}
-auth: {ssh_user: ubuntu}
-min_workers: 0
-max_workers: 2
-# Deep Learning AMI (Ubuntu) Version 21.0
-head_node: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-worker_nodes: {
-    InstanceType: c4.2xlarge,
-    ImageId: ami-0b294f219d14e6a82}
-setup_commands: # Set up each node.
-    - pip install ray numpy pandas
-file_mounts: {
-    '/home/ubuntu/files': 'my_files/',
-}
-"""
+ARTICLE = (ROOT / "tests/data/article_cluster.yaml").read_text()
 # As the article's, with a model that needs no PyTorch. Each trial takes all cpus of the head.
 EXPERIMENT = """
 import os, sys, time
@@ -45,6 +30,7 @@ assert open("/home/ubuntu/files/note").read() == "for the nodes"
 
 class TrainLine(tune.Trainable):
     def _setup(self, config):
+        assert open("/home/ubuntu/files/note").read() == "for the nodes"
         self.x, self.lr = 4.0, config["lr"]
 
     def _train(self):
@@ -145,6 +131,8 @@ class CloudTest(unittest.TestCase):
         for machine in [head, workers[0]]:
             self.assertEqual((machine.home / "pip-ran").read_text(),
                              "pip install ray numpy pandas\n")
+            # The mounts are there before the setup commands run.
+            self.assertEqual((machine.home / "note-at-setup").read_text(), "for the nodes")
         self.assertEqual(list((self.root / "home/clusters").glob("*")), [])
         self.assert_nothing_is_left()
 
@@ -161,12 +149,55 @@ class CloudTest(unittest.TestCase):
             return ""
 
         trial = wait_until("a trial runs on a worker", trial_on_a_worker, 120)
-        self.cloud.of_role("worker")[0].give_notice(100)
+        workers = [one for one in self.cloud.of_role("worker") if one.root.name in self.made()]
+        workers[0].give_notice(100)
 
         def preemptions() -> int:
             found = [one for one in self.items("trial", "list") if one["id"] == trial]
             return int(found[0]["preemptions"]) if found else 0
         return wait_until("the trial was moved", preemptions, 60)
+
+    def test_a_cluster_whose_client_vanished_ends_itself(self) -> None:
+        short = EXPERIMENT.replace('"training_iteration": 30', '"training_iteration": 12')
+        (self.root / "tune_experiment.py").write_text(short)
+        submit = subprocess.Popen(
+            [BIN / "rt", "submit", "CLUSTER.yaml", "--start", "--stop", "--keep", "5s",
+             "tune_experiment.py", "--args=--address=auto"], env=self.env, cwd=self.root,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until("a trial has reported", lambda: any(
+                one["reports"] for one in self.items("trial", "list")), 120)
+            watcher = self.watcher_of(submit.pid)
+        finally:  # The machine of the client is off.
+            submit.kill()
+            submit.wait()
+        os.kill(watcher, signal.SIGKILL)
+        wait_until("all machines have ended", lambda: not any(
+            one["there"] for one in self.cloud.instances()[self.before:]), 120)
+        head = self.cloud.booted[self.made()[0]]
+        self.assertTrue(head.has_ended_itself, self.cloud.logs())
+        # The work went on to its end before.
+        results = list(head.home.glob(".rt-node/**/lines*/*/result.json"))
+        self.assertEqual([len(one.read_text().splitlines()) for one in results], [12] * 3,
+                         self.cloud.logs())
+        # Somebody with the credentials alone finds what is left by its tags.
+        left = self.cloud.left()
+        self.assertEqual([len(left[kind]) for kind in ("keys", "groups", "roles")], [1, 1, 1], left)
+        down = self.rt("down", "CLUSTER.yaml", env=self.client("other"))
+        self.assertIn("is gone", down.stderr)
+        self.assert_nothing_is_left()
+
+    def watcher_of(self, client: int) -> int:
+        """The process that takes a cluster down for a client that was killed."""
+        for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+            try:
+                parent = int(stat.read_text().rsplit(") ", 1)[1].split()[1])
+                words = (stat.parent / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if parent == client and b"__teardown" in words:
+                return int(stat.parent.name)
+        raise AssertionError("the client has no watcher")
 
     def items(self, *args: str) -> list[Any]:
         """Of a list; none while there is no cluster to ask."""
@@ -187,9 +218,24 @@ class CloudTest(unittest.TestCase):
         wait_until("EC2 has made an instance", self.made)
         os.killpg(up.pid, signal.SIGKILL)
         up.wait()
+        self.rt("up", "CLUSTER.yaml", expect=-signal.SIGKILL,
+                env=self.env | {"RT_FAILPOINTS": "client.up.after_setup=kill"})
+        self.assertEqual(sorted(self.cloud.left()["ports"]), [22, 6379])
+        # A key that opens nothing is said at once, and not tried until the machine should be up.
+        key = self.root / "home/clusters/tune-default/ssh_key"
+        key.rename(self.root / "kept")
+        make_key(self.root / "wrong_key")
+        shutil.copy(self.root / "wrong_key", key)
+        before = time.monotonic()
+        denied = self.rt("up", "CLUSTER.yaml", expect=4)
+        self.assertIn("Permission denied", denied.stderr)
+        self.assertLess(time.monotonic() - before, 60)
+        (self.root / "kept").rename(key)
         again = self.rt("up", "CLUSTER.yaml")
         self.assertIn("up to 3 by demand", again.stderr)
         self.assertEqual(len(self.made()), 1)
+        # Nothing but the head's one port is open to everybody.
+        self.assertEqual(self.cloud.left()["ports"], [6379])
         # One that changes nothing, and one whose head was killed.
         self.rt("up", "CLUSTER.yaml")
         # Somebody with the credentials alone can end it, but is told what would be lost.

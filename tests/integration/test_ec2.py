@@ -155,7 +155,9 @@ class Ec2Test(unittest.TestCase):
         self.assertEqual(submitted.returncode, 0, submitted.stderr)
 
     def test_machines_come_with_the_work_and_go_after_it(self) -> None:
-        self.start_head(["echo \"$FROM_PROFILE\" >>set-up", "test -s set-up"])
+        # The token is spent before: setup commands may take longer than it lives.
+        self.start_head(["echo \"$FROM_PROFILE\" >>set-up", "test -s set-up",
+                         "test -s ~/../var/lib/rt-worker/credentials/cert.pem"])
         self.assertEqual(self.instances(), [])
         self.submit()
 

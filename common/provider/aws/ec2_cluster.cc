@@ -12,6 +12,7 @@
 #include "common/provider/aws/ec2_provider.h"
 #include "common/provider/aws/head_access.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 
 namespace rt {
 namespace {
@@ -45,7 +46,7 @@ class Ec2ClusterOfName final : public Ec2Cluster {
     return found.front();
   }
   absl::Status ImportKey(const std::string& cluster_id, const std::string& public_key) override {
-    return ImportHeadKey(ec2_, cluster_id, public_key);
+    return ImportHeadKey(ec2_, cluster_id, public_key, TagsOf(cluster_id));
   }
   absl::Status MakeRole(const std::string& cluster_id, bool passes_roles) override {
     return MakeHeadRole(iam_, cluster_id, passes_roles);
@@ -54,12 +55,18 @@ class Ec2ClusterOfName final : public Ec2Cluster {
       const std::vector<std::string>& names) override {
     return DescribeInstanceTypes(ec2_, names);
   }
+  absl::StatusOr<std::set<std::string>> ClusterIds() override;
+  absl::Status OpenSsh() override { return OpenSshPort(ec2_, options_.network); }
+  absl::Status CloseSsh() override { return CloseSshPort(ec2_, options_.network); }
   absl::StatusOr<std::string> CreateHead(const std::string& cluster_id,
                                          const Ec2Pool& pool) override;
   std::vector<std::string> Remove(const Removal& removal) override;
 
  private:
   absl::Status EndMachines(const Removal& removal, Millis until);
+  std::map<std::string, std::string> TagsOf(const std::string& cluster_id) const {
+    return {{kEc2NameTag, options_.cluster_name}, {kEc2ClusterTag, cluster_id}};
+  }
 
   const Ec2ProviderOptions options_;
   HttpClient http_;
@@ -74,13 +81,31 @@ bool LacksProfile(const absl::Status& status) {
          message.find("nstanceProfile") != std::string::npos;
 }
 
+absl::StatusOr<std::set<std::string>> Ec2ClusterOfName::ClusterIds() {
+  std::set<std::string> ids;
+  RT_ASSIGN_OR_RETURN(const auto machines, InstancesCalled(ec2_, options_.cluster_name));
+  for (const Ec2Instance& one : machines)
+    if (one.is_there()) ids.insert(one.cluster_id);
+  Ec2Parameters parameters;
+  AddEc2Filter(parameters, std::string("tag:") + kEc2NameTag, {options_.cluster_name});
+  for (const auto& [action, list] : {std::pair("DescribeSecurityGroups", "securityGroupInfo"),
+                                     std::pair("DescribeKeyPairs", "keySet")}) {
+    RT_ASSIGN_OR_RETURN(const auto items, ec2_.Pages(action, list, parameters));
+    for (const XmlNode& item : items)
+      for (const XmlNode& tag : item.Items("tagSet"))
+        if (tag.Text("key") == kEc2ClusterTag) ids.insert(tag.Text("value"));
+  }
+  ids.erase("");  // What Ray has made.
+  return ids;
+}
+
 absl::StatusOr<std::string> Ec2ClusterOfName::CreateHead(const std::string& cluster_id,
                                                          const Ec2Pool& pool) {
   Ec2ProviderOptions options = options_;
   options.role = Ec2Role::kHead;
   options.pools = {pool};
   options.context.cluster_id = cluster_id;
-  options.network.tags = {{kEc2NameTag, options.cluster_name}, {kEc2ClusterTag, cluster_id}};
+  options.network.tags = TagsOf(cluster_id);
   const std::unique_ptr<NodeProvider> provider = MakeEc2Provider(std::move(options));
   const CreateCall call{.pool = pool.name, .each = {}, .machines = {{0, kEc2HeadRole}}};
   const Millis until = SteadyClock() + limits::kEc2ProfileMax;
@@ -119,6 +144,9 @@ std::vector<std::string> Ec2ClusterOfName::Remove(const Removal& removal) {
   auto note = [&left](const char* what, const absl::Status& status) {
     if (!status.ok()) left.push_back(std::string(what) + ": " + MessageOf(status));
   };
+  ReachFailpoint("client.down.before_role");
+  if (removal.has_role) note("role of the head", RemoveHeadRole(iam_, removal.cluster_id));
+  ReachFailpoint("client.down.before_group");
   // The network interfaces of a machine outlive it by moments.
   absl::Status groups = RemoveSecurityGroups(ec2_, removal.cluster_id);
   while (ended.ok() && Ec2CodeOf(groups) == "DependencyViolation" && SteadyClock() < until) {
@@ -126,8 +154,8 @@ std::vector<std::string> Ec2ClusterOfName::Remove(const Removal& removal) {
     groups = RemoveSecurityGroups(ec2_, removal.cluster_id);
   }
   note("security group", groups);
+  ReachFailpoint("client.down.before_key");
   note("key pair", RemoveHeadKey(ec2_, removal.cluster_id));
-  if (removal.has_role) note("role of the head", RemoveHeadRole(iam_, removal.cluster_id));
   return left;
 }
 

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ class Ec2Cluster {
 
   // The living machines of heads of clusters of this name, the oldest first.
   virtual absl::StatusOr<std::vector<Ec2Instance>> Heads() = 0;
+  // The ids of the clusters of this name of which anything is there: a machine that has not ended,
+  // a security group or a key pair.
+  virtual absl::StatusOr<std::set<std::string>> ClusterIds() = 0;
   // NotFound: EC2 does not know it.
   virtual absl::StatusOr<Ec2Instance> Find(const std::string& id) = 0;
 
@@ -38,13 +42,19 @@ class Ec2Cluster {
   virtual absl::StatusOr<std::map<std::string, Ec2InstanceType>> Types(
       const std::vector<std::string>& names) = 0;
 
+  // Whether the machine of the head can be reached with ssh. Without it nothing but the head's port
+  // is open to everybody.
+  virtual absl::Status OpenSsh() = 0;
+  virtual absl::Status CloseSsh() = 0;
+
   struct Removal {
     std::string cluster_id;
     Millis listed_from = 0;  // On the wall clock: from then on lists show all that was made.
     bool has_role = true;    // Made by MakeRole.
   };
-  // Ends all machines of the cluster and waits until the lists show none, then removes its groups,
-  // its key pair and its role. What could not be removed, and why: a line each.
+  // Ends all machines of the cluster and waits until the lists show none, then removes its role,
+  // its groups and its key pair, by whose tags any client finds the rest. What could not be
+  // removed, and why: a line each.
   virtual std::vector<std::string> Remove(const Removal& removal) = 0;
 };
 

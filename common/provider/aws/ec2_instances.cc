@@ -66,15 +66,19 @@ absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(Ec2Client& client,
   return Describe(client, parameters);
 }
 
-absl::StatusOr<std::vector<Ec2Instance>> HeadsOfClusters(Ec2Client& client,
+absl::StatusOr<std::vector<Ec2Instance>> InstancesCalled(Ec2Client& client,
                                                          const std::string& cluster_name) {
   Ec2Parameters parameters;
   AddEc2Filter(parameters, std::string("tag:") + kEc2NameTag, {cluster_name});
-  AddEc2Filter(parameters, std::string("tag:") + kEc2RoleTag, {kEc2HeadRole});
-  RT_ASSIGN_OR_RETURN(std::vector<Ec2Instance> heads, Describe(client, parameters));
-  // One that Ray has made has no cluster id.
-  std::erase_if(heads,
-                [](const Ec2Instance& one) { return !one.is_there() || one.cluster_id.empty(); });
+  return Describe(client, parameters);
+}
+
+absl::StatusOr<std::vector<Ec2Instance>> HeadsOfClusters(Ec2Client& client,
+                                                         const std::string& cluster_name) {
+  RT_ASSIGN_OR_RETURN(std::vector<Ec2Instance> heads, InstancesCalled(client, cluster_name));
+  std::erase_if(heads, [](const Ec2Instance& one) {
+    return !one.is_there() || one.role != kEc2HeadRole || one.cluster_id.empty();
+  });
   std::sort(heads.begin(), heads.end(), [](const Ec2Instance& a, const Ec2Instance& b) {
     return std::pair(a.launched_at, a.id) < std::pair(b.launched_at, b.id);
   });

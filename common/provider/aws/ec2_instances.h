@@ -24,6 +24,9 @@ struct Ec2Instance {
 absl::StatusOr<std::vector<Ec2Instance>> InstancesOfCluster(Ec2Client& client,
                                                             const std::string& cluster_id,
                                                             const std::vector<uint64_t>& machines);
+// All of clusters with this name, also those that have ended and those that Ray has made.
+absl::StatusOr<std::vector<Ec2Instance>> InstancesCalled(Ec2Client& client,
+                                                         const std::string& cluster_name);
 // The living machines of heads of clusters with this name, the oldest first.
 absl::StatusOr<std::vector<Ec2Instance>> HeadsOfClusters(Ec2Client& client,
                                                          const std::string& cluster_name);

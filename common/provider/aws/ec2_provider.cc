@@ -14,6 +14,7 @@
 #include "common/provider/aws/run_instance.h"
 #include "common/provider/aws/user_data.h"
 #include "common/run/clock.h"
+#include "common/run/failpoint.h"
 
 namespace rt {
 namespace {
@@ -280,6 +281,7 @@ absl::StatusOr<std::vector<MadeMachine>> Ec2Provider::Create(const CreateCall& c
   for (const WantedMachine& machine : call.machines) numbers.push_back(machine.number);
   RT_ASSIGN_OR_RETURN(const auto living, Living(numbers));
   RT_ASSIGN_OR_RETURN(const Place place, PlaceOf(*pool));
+  if (options_.role == Ec2Role::kHead) ReachFailpoint("client.up.after_group");
 
   Launch launch{.pool = *pool, .place = place};
   std::vector<absl::StatusOr<std::string>> ids(call.machines.size(), absl::UnknownError(""));

@@ -72,14 +72,18 @@ std::string HeadKeyName(const std::string& cluster_id) { return "rt-" + cluster_
 std::string HeadRoleName(const std::string& cluster_id) { return "rt-head-" + cluster_id; }
 
 absl::Status ImportHeadKey(Ec2Client& ec2, const std::string& cluster_id,
-                           const std::string& public_key) {
-  return CallUnless(ec2, "ImportKeyPair",
-                    {{"KeyName", HeadKeyName(cluster_id)},
-                     {"PublicKeyMaterial", Base64Encode(public_key)},
-                     {"TagSpecification.1.ResourceType", "key-pair"},
-                     {"TagSpecification.1.Tag.1.Key", kEc2ClusterTag},
-                     {"TagSpecification.1.Tag.1.Value", cluster_id}},
-                    {"InvalidKeyPair.Duplicate"});
+                           const std::string& public_key,
+                           const std::map<std::string, std::string>& tags) {
+  Ec2Parameters parameters = {{"KeyName", HeadKeyName(cluster_id)},
+                              {"PublicKeyMaterial", Base64Encode(public_key)},
+                              {"TagSpecification.1.ResourceType", "key-pair"}};
+  int number = 0;
+  for (const auto& [key, value] : tags) {
+    const std::string tag = "TagSpecification.1.Tag." + std::to_string(++number) + ".";
+    parameters.emplace_back(tag + "Key", key);
+    parameters.emplace_back(tag + "Value", value);
+  }
+  return CallUnless(ec2, "ImportKeyPair", parameters, {"InvalidKeyPair.Duplicate"});
 }
 
 absl::Status RemoveHeadKey(Ec2Client& ec2, const std::string& cluster_id) {

@@ -4,6 +4,7 @@
 // IamInstanceProfile. Names are made of the cluster's id. Blocks.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,8 +17,10 @@ std::string HeadKeyName(const std::string& cluster_id);
 std::string HeadRoleName(const std::string& cluster_id);
 
 // `public_key`: a line as in authorized_keys. OK when a key pair of that name is there.
+// `tags`: those of the cluster.
 absl::Status ImportHeadKey(Ec2Client& ec2, const std::string& cluster_id,
-                           const std::string& public_key);
+                           const std::string& public_key,
+                           const std::map<std::string, std::string>& tags);
 absl::Status RemoveHeadKey(Ec2Client& ec2, const std::string& cluster_id);
 
 // The API of IAM, for Ec2Client.

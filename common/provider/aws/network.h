@@ -32,6 +32,10 @@ absl::StatusOr<std::vector<Ec2Subnet>> FindSubnets(Ec2Client& client, const Ec2P
 // cluster send each other, the open ports, and what the file adds; a rule that is there stays.
 absl::StatusOr<std::string> EnsureSecurityGroup(Ec2Client& client, const std::string& vpc,
                                                 const Ec2NetworkSpec& spec);
+// Lets ssh (TCP port 22) into the cluster's security groups from everywhere, or no longer; both are
+// OK when it is so already. Other rules stay, and what the file itself opens is not closed.
+absl::Status OpenSshPort(Ec2Client& client, const Ec2NetworkSpec& spec);
+absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec);
 // Removes the groups that were made for this cluster, in every network of the region; OK when there
 // is none. An error while a machine is still in one.
 absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id);

@@ -146,13 +146,21 @@ finish "the worker has ended"
 
 }  // namespace
 
-// A client that vanished before it had started the head leaves a machine that nobody asks for
-// anything. Setup commands may take an hour; the agent is there before they run.
+// The head says with the file end-machine that its machine is to end. A client that vanished before
+// it had started the head leaves a machine that nobody asks for anything; it ends after an hour.
+// Setup commands may take longer, but the agent is there before they run.
 const char kHeadUserData[] = R"script(#!/bin/sh
 # The machine of the head of an rt cluster. Its client starts everything over ssh.
 (
-  sleep 3600
-  ls -d /home/*/.rt-node /root/.rt-node >/dev/null 2>&1 || shutdown -h now
+  left=1800
+  while sleep 2; do
+    for place in /home/*/.rt-node /root/.rt-node; do
+      [ ! -e "$place/end-machine" ] || shutdown -h now
+      [ ! -e "$place" ] || left=0
+    done
+    [ "$left" -ne 1 ] || shutdown -h now
+    left=$((left - 1))
+  done
 ) </dev/null >/dev/null 2>&1 &
 )script";
 

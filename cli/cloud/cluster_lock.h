@@ -1,0 +1,25 @@
+// Held by a client that changes a cluster in a cloud, so that two commands under one RT_HOME do not
+// start, change or end it at once. The second one says which process it waits for. A process that
+// dies releases it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/client/home.h"
+
+namespace rt {
+
+class ClusterLock {
+ public:
+  static absl::StatusOr<ClusterLock> Acquire(const Home& home, const std::string& cluster);
+  ClusterLock(ClusterLock&& other) noexcept;
+  ClusterLock& operator=(ClusterLock&& other) noexcept;
+  ~ClusterLock();
+
+ private:
+  explicit ClusterLock(int fd) : fd_(fd) {}
+  int fd_;
+};
+
+}  // namespace rt

@@ -1,0 +1,121 @@
+"""`rt up` and `rt down` of a cluster on EC2 are killed at every step that they have. Whatever was
+done, the next `rt up` finds one machine or makes one, and `rt down` leaves nothing. moto is the
+cloud; no machine is booted, so `rt up` is always killed before it would wait for ssh
+(test_cloud.py does the rest)."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+import urllib.request
+from typing import Any
+
+from cloud_box import VENV, left
+from harness import BIN, ROOT
+
+ARTICLE = (ROOT / "tests/data/article_cluster.yaml").read_text()
+POINTS = re.findall(r'{"(client\.[a-z_.]+)"}', (ROOT / "common/run/failpoint.h").read_text())
+BOOTED = "client.up.before_setup"  # The machine is there, and ssh would be next.
+IN_THE_BOX = ["client.up.after_setup"]  # test_cloud.py reaches it.
+AT_ONCE = 4
+
+
+class StepsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.api = subprocess.Popen([VENV, ROOT / "tests/contract/ec2.py", "--serve"], text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        cls.addClassCleanup(cls.end_api)
+        assert cls.api.stdout is not None
+        cls.told = json.loads(cls.api.stdout.readline())
+
+    @classmethod
+    def end_api(cls) -> None:
+        assert cls.api.stdin is not None and cls.api.stdout is not None
+        cls.api.stdin.close()
+        cls.api.wait(timeout=30)
+        cls.api.stdout.close()
+
+    def setUp(self) -> None:
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="rt-it-"))
+        self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
+        (self.root / "my_files").mkdir()
+
+    def rt(self, cluster: str, *args: str, home: str = "", point: str = "") -> str:
+        """What it said on standard error. Killed at the point, or done."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith("RT_")}
+        env |= self.told["environment"] | {
+            "NO_COLOR": "1", "RT_EC2_LIST_LAG_MS": "500",
+            "RT_HOME": str(self.root / (home or "home-" + cluster)),
+            "RT_FAILPOINTS": f"{point}=kill" if point else ""}
+        done = subprocess.run([BIN / "rt", *args], env=env, cwd=self.root, text=True,
+                              capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, -9 if point else 0,
+                         f"{cluster}: rt {args} at {point or 'none'}: {done.stdout}{done.stderr}")
+        return done.stderr
+
+    def up(self, cluster: str, point: str) -> None:
+        self.rt(cluster, "up", self.file(cluster), point=point)
+
+    def down(self, cluster: str, point: str = "", home: str = "") -> str:
+        return self.rt(cluster, "down", self.file(cluster), "--no-download", point=point, home=home)
+
+    def file(self, cluster: str) -> str:
+        path = self.root / f"{cluster}.yaml"
+        path.write_text(ARTICLE.replace("tune-default", cluster))
+        return path.name
+
+    def living(self, cluster: str) -> list[Any]:
+        with urllib.request.urlopen(self.told["endpoint"] + "/instances") as answer:
+            return [one["id"] for one in json.load(answer)
+                    if one["there"] and one["cluster"] == cluster]
+
+    def play(self, number: int, up: str, down: str) -> None:
+        """An up that is killed, then another one, and a down that is killed, then another one."""
+        cluster = f"again-{number}"
+        self.up(cluster, up)
+        self.assertLessEqual(len(self.living(cluster)), 1, up)
+        self.up(cluster, BOOTED)
+        self.assertEqual(len(self.living(cluster)), 1, up)
+        self.down(cluster, down)
+        if number % 2 == 0:
+            self.up(cluster, BOOTED)
+            self.assertEqual(len(self.living(cluster)), 1, down)
+        self.down(cluster)
+        self.assertEqual(self.living(cluster), [], down)
+
+    def play_at_once(self, number: int, up: str) -> None:
+        """An up that is killed, and a down: by the same client, or by one that knows only tags."""
+        cluster = f"once-{number}"
+        self.up(cluster, up)
+        # What has no tag yet is known to the client alone that asked for it.
+        is_tagged = up not in ("client.up.before_key", "client.up.before_role")
+        if number % 2 == 1 and is_tagged:
+            self.down(cluster, home="other")
+        self.down(cluster)
+        self.assertEqual(self.living(cluster), [], up)
+
+    def test_a_kill_at_any_step_leaves_one_machine_or_none(self) -> None:
+        ups = [one for one in POINTS if ".up." in one and one not in IN_THE_BOX]
+        downs = [one for one in POINTS if ".down." in one]
+        self.assertGreaterEqual(min(len(ups), len(downs)), 6)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            plays = [pool.submit(self.play, number, ups[number % len(ups)],
+                                 downs[number % len(downs)])
+                     for number in range(max(len(ups), len(downs)))]
+            plays += [pool.submit(self.play_at_once, number, up) for number, up in enumerate(ups)]
+            for one in plays:
+                one.result()
+        self.assertEqual({kind: names for kind, names in
+                          left(self.told["environment"]).items() if names}, {})
+
+
+if __name__ == "__main__":
+    unittest.main()
