@@ -26,7 +26,8 @@ bool IsServed(const std::string& file, const Json& listing);
 class ServedMounts {
  public:
   explicit ServedMounts(std::vector<std::string> files) : files_(std::move(files)) {}
-  // The listing of each, as JSON, and the digest of its archive. What was never written is left out.
+  // The listing of each, as JSON, and the digest of its archive. What was never written is left
+  // out.
   std::vector<std::pair<std::string, std::string>> List() const;
   // In memory once for all who read it. NotFound when no mount has this digest.
   absl::StatusOr<std::shared_ptr<const std::string>> Bytes(const std::string& digest);

@@ -1,8 +1,8 @@
-"""A cluster on EC2 in a box (tests/integration/cloud_box.py: moto, and namespaces that boot): from a
-trial that waits to RunInstances, from the first instruction of an instance to its READY node, what
-follows a notice of interruption, and when an idle machine is gone. Setup commands and the cloud's
-own part are left out: an instance begins as soon as it was asked for. Needs root and build/venv, and
-runs in a process of its own, because the box has its own network."""
+"""A cluster on EC2 in a box (tests/integration/cloud_box.py: moto, and namespaces that boot): from
+a trial that waits to RunInstances, from the first instruction of an instance to its READY node,
+what follows a notice of interruption, and when an idle machine is gone. Setup commands and the
+cloud's own part are left out: an instance begins as soon as it was asked for. Needs root and
+build/venv, and runs in a process of its own, because the box has its own network."""
 
 from __future__ import annotations
 
