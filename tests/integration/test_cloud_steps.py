@@ -18,7 +18,7 @@ import urllib.request
 from typing import Any
 
 from cloud_box import VENV, left
-from harness import BIN, ROOT
+from harness import BIN, ROOT, wait_until
 
 ARTICLE = (ROOT / "tests/data/article_cluster.yaml").read_text()
 POINTS = re.findall(r'{"(client\.[a-z_.]+)"}', (ROOT / "common/run/failpoint.h").read_text())
@@ -55,6 +55,8 @@ class StepsTest(unittest.TestCase):
             "NO_COLOR": "1", "RT_EC2_LIST_LAG_MS": "500",
             "RT_HOME": str(self.root / (home or "home-" + cluster)),
             "RT_FAILPOINTS": f"{point}=kill" if point else ""}
+        if point and ":" in point:  # Stands still somewhere first.
+            env["RT_FAILPOINTS"] = f"{point},{BOOTED}=kill"
         done = subprocess.run([BIN / "rt", *args], env=env, cwd=self.root, text=True,
                               capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, -9 if point else 0,
@@ -115,6 +117,18 @@ class StepsTest(unittest.TestCase):
                 one.result()
         self.assertEqual({kind: names for kind, names in
                           left(self.told["environment"]).items() if names}, {})
+
+    def test_a_second_up_waits_for_the_first_and_says_so(self) -> None:
+        lock = self.root / "home-two/locks/two"
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            first = pool.submit(self.up, "two", "client.up.before_create=stop:2000")
+            wait_until("the first has the lock", lambda: lock.exists() and lock.read_text(), 30)
+            pid = lock.read_text().strip()
+            said = self.rt("two", "up", "two.yaml", point=BOOTED)
+            first.result()
+        self.assertIn(f"process {pid} is starting, changing or ending 'two': waiting", said)
+        self.assertEqual(len(self.living("two")), 1)
+        self.down("two")
 
 
 if __name__ == "__main__":
