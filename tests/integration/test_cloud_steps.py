@@ -130,6 +130,16 @@ class StepsTest(unittest.TestCase):
         self.assertEqual(len(self.living("two")), 1)
         self.down("two")
 
+    def test_keep_is_a_time_and_for_clouds(self) -> None:
+        (self.root / "local.yaml").write_text("cluster_name: here\nprovider: {type: local}\n")
+        for words, said in ((("up", self.file("three"), "--keep", "soon"), "not a time between"),
+                            (("up", "local.yaml", "--keep", "1h"), "for a cluster in a cloud")):
+            done = subprocess.run([BIN / "rt", *words], cwd=self.root, text=True,
+                                  env={**os.environ, "RT_HOME": str(self.root / "home")},
+                                  capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(said, done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

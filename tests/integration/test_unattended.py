@@ -1,0 +1,83 @@
+"""A head whose configuration says how long it waits for its client (docs/adr/0032)."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import unittest
+from typing import Any
+
+from harness import BIN, wait_until
+
+MISSED = "the work is over, and no client has called"
+
+
+class UnattendedTest(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="rt-it-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        self.state, self.end_file = self.root / "head", self.root / "end-machine"
+
+    def start(self, unattended: dict[str, Any]) -> subprocess.Popen[bytes]:
+        (self.root / "head.json").write_text(json.dumps({"unattended": unattended}))
+        with open(self.root / "log", "ab") as log:
+            head = subprocess.Popen([BIN / "rt-head", "--state-dir", self.state, "--config",
+                                     self.root / "head.json"], stdout=log, stderr=log)
+        self.addCleanup(head.wait)
+        self.addCleanup(head.kill)
+        return head
+
+    def log(self) -> str:
+        return (self.root / "log").read_text()
+
+    def missed_at(self) -> int:
+        try:
+            return int((self.state / "unattended").read_text())
+        except FileNotFoundError:
+            return 0
+
+    def test_a_head_that_starts_anew_does_not_begin_to_count_again(self) -> None:
+        rules = {"lease_s": 1, "keep_s": 4, "end_file": str(self.end_file)}
+        head = self.start(rules)
+        missed_at = wait_until("the client is missed", self.missed_at)
+        os.kill(head.pid, signal.SIGKILL)
+        head.wait()
+        head = self.start(rules)
+        wait_until("it is missed again", lambda: self.log().count(MISSED) == 2)
+        self.assertLess(abs(self.missed_at() - missed_at), 500)
+        self.assertEqual(head.wait(timeout=60), 0, self.log())
+        self.assertTrue(self.end_file.exists(), self.log())
+
+    def test_a_client_that_calls_again_is_not_missed(self) -> None:
+        self.start({"lease_s": 1, "keep_s": 3600})
+        wait_until("the client is missed", self.missed_at)
+        env = {**os.environ, "RT_HOME": str(self.root / "home")}
+        subprocess.run([BIN / "rt", "context", "add", "far", "--from", self.state / "admin"],
+                       env=env, check=True, capture_output=True)
+        # The process that ends a cluster for its client renews, when it knows a cloud of that name.
+        (self.root / "home/clusters/far/cloud.json").write_text("{}")
+        reading, writing = os.pipe()
+        self.addCleanup(os.close, writing)
+        watcher = subprocess.Popen(["sh", "-c", f'exec "$0" __teardown cluster far 3<&{reading}',
+                                    BIN / "rt"], env=env, pass_fds=[reading])
+        try:
+            os.close(reading)
+            wait_until("the client is there", lambda: not self.missed_at())
+        finally:
+            watcher.kill()
+            watcher.wait()
+        wait_until("the client is missed again", self.missed_at)
+
+    def test_what_is_wrong_is_said(self) -> None:
+        head = self.start({"lease_s": 0, "keep_s": 4})
+        self.assertEqual(head.wait(timeout=60), 1)
+        self.assertIn("unattended: lease_s is 1 s or more", self.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
