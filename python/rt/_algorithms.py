@@ -6,9 +6,11 @@ ranges. The tables come from the program, so an algorithm that it has can be use
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import subprocess
+from collections.abc import Iterable
 from typing import Any, Optional, cast
 
 from rt._driver import find_binary
@@ -44,6 +46,12 @@ def find(kind: str, name: str) -> Optional[Table]:
     return max(known, key=lambda table: int(table["version"]), default=None)
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """A question that names the known word which `word` probably means, or ""."""
+    near = difflib.get_close_matches(word.lower(), list(known), 1, 0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
 def check(table: Table, options: dict[str, Any]) -> None:
     """Raises ValueError for an option that the table does not have, or out of its range."""
     known = {option["name"]: option for option in table["options"]}
@@ -51,7 +59,9 @@ def check(table: Table, options: dict[str, Any]) -> None:
         option = known.get(name)
         if option is None:
             listed = ", ".join(sorted(known)) or "none"
-            raise ValueError(f"{table['name']} has no option {name!r}; its options: {listed}")
+            raise ValueError(
+                f"{table['name']} has no option {name!r}{meant(name, known)}; its options: {listed}"
+            )
         if option["type"] not in ("number", "integer"):
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -12,7 +12,7 @@ from rt._slips import refuse_class, suggests_arguments, whole
 @suggests_arguments
 @dataclass
 class FailureConfig:
-    """max_failures: restarts per trial (-1: without end). fail_fast: True, False or "raise".
+    """max_failures: restarts per trial (-1: unlimited). fail_fast: True, False or "raise".
 
     retry, breaker, watchdog: as in an experiment's YAML (docs/policies.md), e.g.
     retry=[{"exit_code": 137, "then": "retry"}], breaker=False, watchdog={"factor": 10}.
@@ -28,7 +28,7 @@ class FailureConfig:
         if self.fail_fast not in (True, False, "raise"):
             raise ValueError(f"fail_fast must be True, False or 'raise', not {self.fail_fast!r}")
         if whole("max_failures", self.max_failures) < -1:
-            raise ValueError("max_failures must be -1 (without end) or more")
+            raise ValueError("max_failures must be -1 (unlimited) or more")
         if self.fail_fast and self.max_failures != 0:
             raise ValueError("max_failures must be 0 when fail_fast is set")
 

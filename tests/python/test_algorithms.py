@@ -54,16 +54,19 @@ def test_a_search_algorithm_of_the_head_is_used_by_its_name() -> None:
 
 
 def test_mistakes_name_what_is_known() -> None:
-    with pytest.raises(ValueError, match="sweep has no option 'step'; its options: steps"):
+    said = r"sweep has no option 'step' \(did you mean 'steps'\?\); its options: steps"
+    with pytest.raises(ValueError, match=said):
         tune.create_searcher("sweep", step=5)
     with pytest.raises(ValueError, match="steps must be between 1 and 9, not 10"):
         tune.create_searcher("sweep", steps=10)
     with pytest.raises(ValueError, match="at must be above 0, not 0"):
         tune.create_scheduler("patience", at=0)
-    with pytest.raises(ValueError, match=r"known: .*asha.*fifo, patience"):
+    with pytest.raises(ValueError, match=r"did you mean 'patience'\?\); known: .*asha"):
         tune.create_scheduler("patient")
-    with pytest.raises(ValueError, match="known: grid, random, sweep"):
+    with pytest.raises(ValueError, match=r"did you mean 'sweep'\?\); known: grid, random, sweep"):
         tune.create_searcher("swep")
+    with pytest.raises(ValueError, match="points_to_evaluate must be a list of dicts"):
+        tune.create_searcher("basic", points_to_evaluate=3)
 
 
 def test_a_limiter_passes_on_the_algorithm_that_it_limits() -> None:

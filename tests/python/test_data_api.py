@@ -66,9 +66,9 @@ def test_results_that_ray_gives() -> None:
     assert dataset.take_batch(3)["id"].tolist() == [0, 1, 2]
     assert dataset.take_batch(2, batch_format="pandas").equals(pd.DataFrame({"id": [0, 1]}))
     assert dataset.take_batch(2, batch_format="pyarrow") == pa.table({"id": [0, 1]})
-    with pytest.raises(ValueError, match=r"The dataset is empty\."):
+    with pytest.raises(ValueError, match="the data set has no rows"):
         dataset.limit(0).take_batch()
-    with pytest.raises(ValueError, match="has more than the given limit of 3 records"):
+    with pytest.raises(ValueError, match="has more than 3 rows"):
         dataset.take_all(3)
     assert dataset.schema().names == dataset.columns() == ["id"]  # type: ignore[union-attr]
     assert repr(dataset.schema()) == "Column  Type\n------  ----\nid      int64"
@@ -156,10 +156,12 @@ def test_arrays_of_a_batch_are_copies_when_asked_for() -> None:
         (lambda d: d.map_batches(dict, batch_size=0), "batch_size must be 1 or more"),
         (lambda d: d.map_batches(dict, batch_format="x"), "batch_format must be one of"),
         (lambda d: d.add_column("y", lambda f: [1]), "AddColumn(y): 1 values for 5 rows"),
-        (lambda d: d.split(0)[0], "The number of splits 0 is not positive."),
-        (lambda d: d.train_test_split(1.5)[0], "bigger than 0 and smaller than 1. Got 1.5."),
-        (lambda d: d.train_test_split(20)[0], "smaller than the size of the dataset (5). Got 20."),
+        (lambda d: d.split(0)[0], "n must be at least 1, not 0"),
+        (lambda d: d.train_test_split(1.5)[0], "above 0 and below 1, not 1.5"),
+        (lambda d: d.train_test_split(20)[0], "below the number of rows (5), not 20"),
         (lambda d: d.random_shuffle(seed="x"), "must be a whole number"),
+        (lambda d: data.from_items(3), "from_items() takes a list of items, not int"),
+        (lambda d: data.from_pandas(3), "from_pandas() takes DataFrames, not int"),
     ],
 )
 def test_mistakes_in_functions_and_arguments_are_named(change: Any, text: str) -> None:
@@ -189,6 +191,9 @@ def test_what_is_left_out_says_so_by_name() -> None:
         assert not hasattr(dataset, name)
         with pytest.raises(AttributeError, match=rf"rt has no rt.data.Dataset.{name} yet .*What"):
             getattr(dataset, name)
+    said = r"'Dataset' object has no attribute 'random_shufle'; did you mean 'random_shuffle'\?"
+    with pytest.raises(AttributeError, match=said):
+        data.range(3).random_shufle()
     with pytest.raises(AttributeError, match="'Dataset' object has no attribute 'nothing'"):
         dataset.nothing  # noqa: B018
     with pytest.raises(NotImplementedError, match=r"num_gpus of map_batches\(\) yet"):
@@ -197,6 +202,8 @@ def test_what_is_left_out_says_so_by_name() -> None:
         dataset.filter(expr="id > 1")
     with pytest.raises(NotImplementedError, match=r"stratify of train_test_split\(\)"):
         dataset.train_test_split(1, stratify="id")
+    with pytest.raises(TypeError, match=r"argument 'batch_fmt'; did you mean 'batch_format'\?"):
+        data.range(3).map_batches(dict, batch_fmt="pandas")
     with pytest.raises(TypeError, match=r"argument 'num_cpu'; did you mean 'num_cpus'\?"):
         dataset.map_batches(dict, num_cpu=1)
     with pytest.raises(AttributeError, match=r"rt has no rt\.data\.read_images yet"):

@@ -62,7 +62,7 @@ class Dataset:
         raise AttributeError("a Dataset has no length; count() gives the number of its rows")
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse(type(self).__name__, name)
+        refuse(type(self).__name__, name, dir(type(self)))
 
     def _with(self, operator: Operator) -> Dataset:
         if isinstance(self._plan, Apply):
@@ -194,7 +194,7 @@ class Dataset:
         """
         check_options("split", options)
         if not isinstance(n, int) or n <= 0:
-            raise ValueError(f"The number of splits {n} is not positive.")
+            raise ValueError(f"n must be at least 1, not {n}")
         rows = self.count()
         if equal:
             return self._parts([at * (rows // n) for at in range(n + 1)])
@@ -218,15 +218,14 @@ class Dataset:
         if isinstance(test_size, float):
             if not 0 < test_size < 1:
                 raise ValueError(
-                    "If `test_size` is a float, it must be bigger than 0 and smaller than 1. "
-                    f"Got {test_size}."
+                    f"test_size must be a fraction above 0 and below 1, not {test_size}"
                 )
             train = int(rows * (1 - test_size))
         else:
             if not 0 < test_size < rows:
                 raise ValueError(
-                    "If `test_size` is an int, it must be bigger than 0 and smaller than the size "
-                    f"of the dataset ({rows}). Got {test_size}."
+                    f"test_size must be at least 1 and below the number of rows ({rows}), "
+                    f"not {test_size}"
                 )
             train = rows - test_size
         first, second = whole._parts([0, train, rows])
@@ -239,7 +238,7 @@ class Dataset:
         """
         check_options("streaming_split", options)
         if not isinstance(n, int) or n <= 0:
-            raise ValueError(f"The number of splits {n} is not positive.")
+            raise ValueError(f"n must be at least 1, not {n}")
         return [DataIterator(self._plan, rank, n) for rank in range(n)]
 
     # ---- results
@@ -267,7 +266,7 @@ class Dataset:
         for table in self._tables():
             rows += rows_of(table)
             if limit is not None and len(rows) > limit:
-                raise ValueError(f"The dataset has more than the given limit of {limit} records.")
+                raise ValueError(f"the data set has more than {limit} rows, the given limit")
         return rows
 
     def take_batch(self, batch_size: int = 20, *, batch_format: Optional[str] = "default") -> Batch:
@@ -275,7 +274,7 @@ class Dataset:
         make = format_of(batch_format)
         tables = list(self.limit(batch_size)._tables())
         if not tables:
-            raise ValueError("The dataset is empty.")
+            raise ValueError("the data set has no rows")
         return make(contiguous(concat(tables)))
 
     def show(self, limit: int = 20) -> None:
@@ -317,7 +316,7 @@ class Dataset:
             tables.append(table)
             rows += table.num_rows
             if limit is not None and rows > limit:
-                raise ValueError(f"The dataset has more than the given limit of {limit} records.")
+                raise ValueError(f"the data set has more than {limit} rows, the given limit")
         return contiguous(concat(tables)) if tables else pa.table({})
 
     def materialize(self) -> MaterializedDataset:

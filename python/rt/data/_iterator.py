@@ -56,7 +56,7 @@ class Passes:
         return f"DataIterator({self._plan.title()}, rank {self._rank} of {self._world_size})"
 
     def __getattr__(self, name: str) -> NoReturn:
-        refuse(type(self).__name__, name)
+        refuse(type(self).__name__, name, dir(type(self)))
 
     # ---- positions
 

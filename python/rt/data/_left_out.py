@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import NoReturn
 
 _OPERATIONS = (
@@ -38,11 +39,13 @@ _METHODS = [
 ]
 
 
-def refuse(kind: str, name: str) -> NoReturn:
+def refuse(kind: str, name: str, known: list[str]) -> NoReturn:
     """Raises AttributeError for an attribute of a class; for a name of Ray with what works."""
     for instead, names in _METHODS:
         if name in names.split():
             raise AttributeError(
                 f"rt has no rt.data.{kind}.{name} yet (in Ray: a method). What works now: {instead}"
             )
-    raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+    near = difflib.get_close_matches(name, known, 1, 0.75)
+    text = f"; did you mean {near[0]!r}?" if near and not name.startswith("_") else ""
+    raise AttributeError(f"{kind!r} object has no attribute {name!r}{text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from typing import Any
 
 # They change how soon a result is there, never what it is. Functions run in the consumer's process.
@@ -42,6 +43,8 @@ def check_options(method: str, options: dict[str, Any]) -> None:
                 f"rt has no {name} of {method}() yet (in Ray: an option). What works now: "
                 f"{_REFUSED[name]}"
             )
-        near = difflib.get_close_matches(name, [*_WHERE, *_REFUSED], 1, 0.8)
+        caller = sys._getframe(1).f_code
+        own = caller.co_varnames[: caller.co_argcount + caller.co_kwonlyargcount]
+        near = difflib.get_close_matches(name, [*own, *_WHERE, *_REFUSED], 1, 0.75)
         text = f"; did you mean {near[0]!r}?" if near else ""
         raise TypeError(f"{method}() got an unexpected keyword argument {name!r}{text}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
 from rt.data._arrow import Table, np, pa
@@ -19,6 +19,8 @@ from rt.data._tensors import column_of_array
 def from_items(items: Sequence[Any], **options: Any) -> MaterializedDataset:
     """A row per item. A dict gives its keys as columns; any other value is the column `item`."""
     check_options("from_items", options)
+    if not isinstance(items, Iterable) or isinstance(items, (str, bytes)):
+        raise ValueError(f"from_items() takes a list of items, not {type(items).__name__}")
     rows = [each if isinstance(each, dict) else {"item": each} for each in items]
     return materialized([table_of_rows(rows)] if rows else [], "FromItems")
 
@@ -44,7 +46,8 @@ def from_numpy(ndarrays: Any) -> MaterializedDataset:
 def from_pandas(dfs: Any, **options: Any) -> MaterializedDataset:
     """The rows of a DataFrame, or of several. Their indexes are left out."""
     check_options("from_pandas", options)
-    frames = [dfs] if isinstance(dfs, pandas().DataFrame) else list(dfs)
+    is_one = isinstance(dfs, pandas().DataFrame) or not isinstance(dfs, Iterable)
+    frames = [dfs] if is_one else list(dfs)
     for each in frames:
         if not isinstance(each, pandas().DataFrame):
             raise ValueError(f"from_pandas() takes DataFrames, not {type(each).__name__}")

@@ -33,7 +33,7 @@ from rt.tune.stopper import MaximumIterationStopper, TimeoutStopper, parts
 class TuneConfig:
     """The settings of the search.
 
-    num_samples repeats the whole space (-1: without end). max_concurrent_trials None or 0: no
+    num_samples repeats the whole space (-1: unlimited). max_concurrent_trials None or 0: no
     limit. time_budget_s: seconds or a timedelta, for the whole search. reuse_actors is accepted and
     changes nothing.
     """

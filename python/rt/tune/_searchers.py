@@ -6,6 +6,7 @@ import math
 import os
 import pickle
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Optional, Union
 
 from rt import _algorithms
@@ -17,6 +18,13 @@ from rt._slips import refuse_class, suggests_arguments
 from rt._space import grid_search
 
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
+
+
+def _as_points(given: Optional[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    points = list(given or []) if isinstance(given, Iterable) else [given] if given else []
+    if not all(isinstance(point, dict) for point in points):
+        raise ValueError("points_to_evaluate must be a list of dicts")
+    return points
 
 
 class SearchAlgorithm:
@@ -50,9 +58,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     ) -> None:
         if max_concurrent < 0:
             raise ValueError("max_concurrent must be 0 (no limit) or more")
-        self.points = list(points_to_evaluate or [])
-        if not all(isinstance(point, dict) for point in self.points):
-            raise ValueError("points_to_evaluate must be a list of dicts")
+        self.points = _as_points(points_to_evaluate)
         self.constant_grid_search = bool(constant_grid_search)
         self.max_concurrent = int(max_concurrent)
         self.seed = as_seed(random_state)
@@ -339,7 +345,7 @@ class HeadSearch(SearchAlgorithm):
         random_state: Any = None,
         **options: Any,
     ) -> None:
-        self.points = list(points_to_evaluate or [])
+        self.points = _as_points(points_to_evaluate)
         if self.points:
             options = {**options, "points": [json_config(point) for point in self.points]}
         _algorithms.check(table, options)
@@ -416,7 +422,9 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     table = _algorithms.find("search", name)
     if table is None:
         known = sorted({"random", "grid", *_algorithms.names("search")})
-        raise ValueError(f"unknown search algorithm {search_alg!r}; known: {', '.join(known)}")
+        near = _algorithms.meant(name, known)
+        listed = ", ".join(known)
+        raise ValueError(f"unknown search algorithm {search_alg!r}{near}; known: {listed}")
     return HeadSearch(table, **arguments)
 
 

@@ -192,7 +192,8 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
     table = _algorithms.find("scheduler", name)
     if table is None:
         known = sorted({*_CLASSES, *_algorithms.names("scheduler")})
-        raise ValueError(f"unknown scheduler {scheduler!r}; known: {', '.join(known)}")
+        near = _algorithms.meant(name, known)
+        raise ValueError(f"unknown scheduler {scheduler!r}{near}; known: {', '.join(known)}")
     return HeadScheduler(table, **arguments)
 
 

@@ -56,6 +56,8 @@ def prepare_model(
             f"parallel_strategy {parallel_strategy!r}: 'ddp' or None; for FSDP call "
             "torch.distributed.fsdp in the training function"
         )
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"prepare_model() takes a torch.nn.Module, not {type(model).__name__}")
     device = get_device()
     if move_to_device:
         model = model.to(device)
