@@ -106,11 +106,13 @@ std::string BestTrials::Render(const std::string& metric) const {
 
 std::string RenderRungs(const Json& rungs) {
   if (!rungs.is_array() || rungs.array().empty()) return "";
-  Table table({"BRACKET", "MILESTONE", "REACHED", "STOPPED", "CONTINUED"});
+  Table table({"BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED"});
   for (const Json& rung : rungs.array()) {
-    Json on(rung.GetInt("recorded") - rung.GetInt("stopped"));
+    const Json paused(rung.GetInt("paused"));  // A head of an earlier release does not say it.
+    const Json on(rung.GetInt("recorded") - rung.GetInt("stopped") - paused.AsInt());
     table.Add({CellText(rung.Find("bracket")), CellText(rung.Find("milestone")),
-               CellText(rung.Find("recorded")), CellText(rung.Find("stopped")), CellText(&on)});
+               CellText(rung.Find("recorded")), CellText(rung.Find("stopped")), CellText(&paused),
+               CellText(&on)});
   }
   return table.Render();
 }

@@ -2,6 +2,7 @@
 #include "common/algorithms/registry.h"
 
 #include "common/decide/asha.h"
+#include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
 #include "common/search/basic.h"
 #include "common/search/cma_search.h"
@@ -22,6 +23,7 @@ const std::vector<const Scheduler*>& Schedulers() {
   static const std::vector<const Scheduler*> all = {
       &Fifo(),
       &Asha(),
+      &AshaPromotion(),
   };
   return all;
 }

@@ -63,13 +63,35 @@ absl::Status CheckLadder(const Json& options, std::string_view path) {
   return absl::OkStatus();
 }
 
-AlgorithmTable MakeTable() {
+class AshaScheduler final : public RungScheduler {
+ public:
+  const AlgorithmTable& table() const override {
+    static const AlgorithmTable table = RungTable(
+        "asha", "Asynchronous successive halving: at each rung the worst trials are stopped");
+    return table;
+  }
+  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
+                           double value) const override {
+    if (!AshaStops(ReductionFactor(spec), spec.mode, rung.values, value)) return {};
+    return {TrialVerdict::Action::kStop,
+            "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
+  }
+
+ protected:
+  std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const override {
+    return AshaMilestone(trial.limits.milestones, t, trial.recorded);
+  }
+};
+
+}  // namespace
+
+AlgorithmTable RungTable(std::string name, std::string meaning) {
   using Type = AlgorithmOption::Type;
   const AshaOptions defaults;
   return {.kind = AlgorithmKind::kScheduler,
-          .name = "asha",
+          .name = std::move(name),
           .version = 1,
-          .meaning = "Asynchronous successive halving: at each rung the worst trials are stopped",
+          .meaning = std::move(meaning),
           .options = {{.name = "time_attr",
                        .type = Type::kMetricName,
                        .default_value = defaults.time_attr,
@@ -105,65 +127,58 @@ AlgorithmTable MakeTable() {
           .check = CheckLadder};
 }
 
-class AshaScheduler final : public Scheduler {
- public:
-  const AlgorithmTable& table() const override {
-    static const AlgorithmTable table = MakeTable();
-    return table;
-  }
-  uint32_t BracketOf(const ExperimentSpec& spec, uint64_t seed, uint64_t number) const override {
-    Rng rng(seed ^ kBracketStream, number);
-    return AshaBracket(AshaOptions::From(spec.scheduler), rng);
-  }
-  uint32_t BracketCount(const ExperimentSpec& spec) const override {
-    return static_cast<uint32_t>(AshaOptions::From(spec.scheduler).brackets);
-  }
-  TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t bracket) const override {
-    const AshaOptions options = AshaOptions::From(spec.scheduler);
-    return {.time_attr = options.time_attr,
-            .milestones = MilestonesOf(options.ladder, static_cast<int>(bracket)),
-            .max_t = options.ladder.max_t,
-            .ends_at_max_t = options.stop_last_trials};
-  }
-  RowVerdict OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
-                   const RowView& row) const override {
-    const TrialLimits& limits = trial.limits;
-    const std::optional<double> t = RowValue(row, limits.time_attr);
-    const std::optional<double> value = RowValue(row, spec.metric);
-    if (!t || !value) return {};
-    if (limits.ends_at_max_t && *t >= *limits.max_t)
-      return {.verdict = {TrialVerdict::Action::kComplete,
-                          limits.time_attr + " reached max_t " + FormatDouble(*limits.max_t)}};
-    return {.milestone = AshaMilestone(limits.milestones, *t, trial.recorded), .value = *value};
-  }
-  TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
-                           double value) const override {
-    const double reduction_factor =
-        spec.scheduler.options.GetDouble("reduction_factor", RungLadder{}.reduction_factor);
-    if (!AshaStops(reduction_factor, spec.mode, rung.values, value)) return {};
-    return {TrialVerdict::Action::kStop,
-            "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
-  }
-  SchedulePlan PlanOf(const ExperimentSpec& spec, std::optional<uint64_t> trials) const override {
-    const AshaOptions asha = AshaOptions::From(spec.scheduler);
-    SchedulePlan plan{.brackets = Json::MakeArray()};
-    std::vector<double> shares = WeightsOf(asha);
-    double sum = 0, work = 0;
-    for (double share : shares) sum += share;
-    for (int bracket = 0; bracket < asha.brackets; ++bracket) {
-      const double share = shares[static_cast<size_t>(bracket)] / sum;
-      const double begin = share * static_cast<double>(trials.value_or(0));
-      Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, work);
-      plan.brackets.Append(Json::MakeObject(
-          {{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
-    }
-    if (trials.value_or(0) > 0)
-      plan.share_of_full = Json(work / (static_cast<double>(*trials) * asha.ladder.max_t));
-    return plan;
-  }
-};
+uint32_t RungScheduler::BracketOf(const ExperimentSpec& spec, uint64_t seed,
+                                  uint64_t number) const {
+  Rng rng(seed ^ kBracketStream, number);
+  return AshaBracket(AshaOptions::From(spec.scheduler), rng);
+}
 
-}  // namespace
+uint32_t RungScheduler::BracketCount(const ExperimentSpec& spec) const {
+  return static_cast<uint32_t>(AshaOptions::From(spec.scheduler).brackets);
+}
+
+TrialLimits RungScheduler::LimitsOf(const ExperimentSpec& spec, uint32_t bracket) const {
+  const AshaOptions options = AshaOptions::From(spec.scheduler);
+  return {.time_attr = options.time_attr,
+          .milestones = MilestonesOf(options.ladder, static_cast<int>(bracket)),
+          .max_t = options.ladder.max_t,
+          .ends_at_max_t = options.stop_last_trials};
+}
+
+RowVerdict RungScheduler::OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
+                                const RowView& row) const {
+  const TrialLimits& limits = trial.limits;
+  const std::optional<double> t = RowValue(row, limits.time_attr);
+  const std::optional<double> value = RowValue(row, spec.metric);
+  if (!t || !value) return {};
+  if (limits.ends_at_max_t && *t >= *limits.max_t)
+    return {.verdict = {TrialVerdict::Action::kComplete,
+                        limits.time_attr + " reached max_t " + FormatDouble(*limits.max_t)}};
+  return {.milestone = MilestoneAt(trial, *t), .value = *value};
+}
+
+double RungScheduler::ReductionFactor(const ExperimentSpec& spec) {
+  return spec.scheduler.options.GetDouble("reduction_factor", RungLadder{}.reduction_factor);
+}
+
+SchedulePlan RungScheduler::PlanOf(const ExperimentSpec& spec,
+                                   std::optional<uint64_t> trials) const {
+  const AshaOptions asha = AshaOptions::From(spec.scheduler);
+  SchedulePlan plan{.brackets = Json::MakeArray()};
+  std::vector<double> shares = WeightsOf(asha);
+  double sum = 0, work = 0;
+  for (double share : shares) sum += share;
+  for (int bracket = 0; bracket < asha.brackets; ++bracket) {
+    const double share = shares[static_cast<size_t>(bracket)] / sum;
+    const double begin = share * static_cast<double>(trials.value_or(0));
+    Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, work);
+    plan.brackets.Append(Json::MakeObject(
+        {{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
+  }
+  if (trials.value_or(0) > 0)
+    plan.share_of_full = Json(work / (static_cast<double>(*trials) * asha.ladder.max_t));
+  return plan;
+}
 
 const Scheduler& Asha() {
   static const AshaScheduler scheduler;

@@ -26,6 +26,25 @@ struct AshaOptions {
   static AshaOptions From(const AlgorithmSpec& spec);
 };
 
+// What ASHA's variants have in common: brackets, rungs, the end at max_t and the plan.
+class RungScheduler : public Scheduler {
+ public:
+  uint32_t BracketOf(const ExperimentSpec& spec, uint64_t seed, uint64_t number) const override;
+  uint32_t BracketCount(const ExperimentSpec& spec) const override;
+  TrialLimits LimitsOf(const ExperimentSpec& spec, uint32_t bracket) const override;
+  RowVerdict OnRow(const ExperimentSpec& spec, const ScheduledTrial& trial,
+                   const RowView& row) const override;
+  SchedulePlan PlanOf(const ExperimentSpec& spec, std::optional<uint64_t> trials) const override;
+
+ protected:
+  // The milestone at which a row at time `t` is recorded.
+  virtual std::optional<double> MilestoneAt(const ScheduledTrial& trial, double t) const = 0;
+  static double ReductionFactor(const ExperimentSpec& spec);
+};
+
+// The table of a variant: all have the same options.
+AlgorithmTable RungTable(std::string name, std::string meaning);
+
 // A trial's bracket: softmax over the brackets' rung counts.
 uint32_t AshaBracket(const AshaOptions& options, Rng& rng);
 

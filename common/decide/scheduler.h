@@ -4,8 +4,8 @@
 // a search are the rungs that the head keeps for it. Pure.
 //
 // The head asks in this order: the bracket of a new trial; for each row of rank 0 OnRow; if that
-// names a milestone, AtMilestone, before the trial's own value is recorded there; and at the end of
-// each trial OnTrialEnd. The defaults are those of FIFO: every trial runs to its own end.
+// names a milestone, AtMilestone, before the trial's own value is recorded there, and Review after
+// it; and at the end of each trial OnTrialEnd. The defaults are those of FIFO: every trial runs to its own end.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,41 @@ struct RungValues {
   uint32_t bracket = 0;
   double milestone = 0;
   const std::vector<double>& values;  // Ascending, without NaN.
+  uint64_t recorded = 0;              // NaNs included.
+  bool may_save = true;  // False: the trial has no checkpoint, and trials of its search save none.
+};
+
+// The trials that were recorded at a rung, in that order.
+struct RungMember {
+  uint32_t trial = 0;
+  double value = 0;  // May be NaN.
+};
+struct RungMembers {
+  uint32_t bracket = 0;
+  double milestone = 0;
+  std::vector<RungMember> members;
+};
+// A trial that the scheduler has paused, at the highest rung at which it was recorded.
+struct PausedTrial {
+  uint32_t number = 0;
+  uint32_t bracket = 0;
+  double milestone = 0;
+  bool is_unsaved = false;  // It was suspended and has no checkpoint: it would begin again.
+};
+// What a scheduler looks at to resume paused trials.
+struct SearchReview {
+  std::vector<RungMembers> rungs;   // Those at which a trial is paused.
+  std::vector<PausedTrial> paused;  // By number.
+  bool is_idle = false;        // No trial runs or waits for nodes, and the search has no more.
+  bool has_completed = false;  // A trial of the search was COMPLETED.
+};
+struct ReviewStop {
+  uint32_t trial = 0;
+  std::string reason;
+};
+struct ReviewVerdict {
+  std::vector<uint32_t> resumed;  // Those that should run first come first.
+  std::vector<ReviewStop> stopped;
 };
 
 // What the trial's own side must know to report and to end exactly where the scheduler decides.
@@ -97,6 +132,11 @@ class Scheduler {
                                            const std::vector<uint32_t>& /*paused*/) const {
     return {};
   }
+  // Whether Review is to be asked: after each row that was recorded at a rung, after the end of each
+  // attempt, and when nothing else of the search can run.
+  virtual bool reviews_trials() const { return false; }
+  // Resumes or stops trials that this scheduler has paused.
+  virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }
   virtual SchedulePlan PlanOf(const ExperimentSpec&, std::optional<uint64_t> /*trials*/) const {
     return {};
   }

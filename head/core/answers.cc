@@ -60,11 +60,51 @@ size_t WantedTrials(const ExperimentIndex& index) {
   auto bound = [&](size_t most, size_t taken) {
     count = std::min(count, most > taken ? most - taken : 0);
   };
+  const size_t waiting = index.pending.size() - index.paused.size();
   if (index.spec.max_concurrent > 0)
-    bound(static_cast<size_t>(index.spec.max_concurrent),
-          index.pending.size() + index.live.size());
-  bound(limits::kPendingTrialsMax, index.pending.size());
+    bound(static_cast<size_t>(index.spec.max_concurrent), waiting + index.live.size());
+  bound(limits::kPendingTrialsMax, waiting);
   return count;
+}
+
+const Rung* FindRung(const Experiment& experiment, uint32_t bracket, double milestone) {
+  for (const Rung& rung : experiment.rungs)
+    if (rung.bracket == bracket && rung.milestone == milestone) return &rung;
+  return nullptr;
+}
+
+// It has a checkpoint, has reported one that is not committed yet, or is asked for one.
+bool MaySave(const Trial& trial) {
+  const Attempt* live = trial.runs.live();
+  if (trial.pause_cause != PauseCause::kNone) return true;
+  return !trial.runs.checkpoints.empty() || (live != nullptr && !live->checkpoint_rows.empty());
+}
+
+// Only trials that its scheduler has paused are left, and no others will come.
+bool IsIdle(const World& world, ExperimentId id) {
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  if (!index.live.empty() || index.pending.size() != index.paused.size()) return false;
+  return world.state.experiments.at(id).search.over || IsExhausted(world, id);
+}
+
+// Of these trials those that the scheduler has paused, with their rungs.
+void AddPaused(const Experiment& experiment, const std::set<uint32_t>& numbers,
+               SearchReview& review) {
+  for (uint32_t number : numbers) {
+    const Trial& trial = experiment.trials[number];
+    if (trial.pause_cause != PauseCause::kScheduler || trial.stop_cause != StopCause::kNone)
+      continue;
+    const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
+    review.paused.push_back({number, trial.bracket, milestone, trial.is_unsaved()});
+    const bool is_known = std::any_of(
+        review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
+          return rung.bracket == trial.bracket && rung.milestone == milestone;
+        });
+    const Rung* rung = is_known ? nullptr : FindRung(experiment, trial.bracket, milestone);
+    if (rung == nullptr) continue;
+    RungMembers& members = review.rungs.emplace_back(RungMembers{trial.bracket, milestone, {}});
+    for (const RungEntry& entry : rung->entries) members.members.push_back({entry.trial, entry.value});
+  }
 }
 
 }  // namespace
@@ -141,14 +181,40 @@ RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row) {
   return index.chosen.scheduler->OnRow(index.spec, scheduled, row);
 }
 
-TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value) {
+TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value,
+                      bool with_checkpoint) {
   const Trial& trial = *FindTrial(world.state, id);
   const ExperimentSpec& spec = SpecOf(world, id.experiment);
-  static const std::vector<double> none;
-  const std::vector<double>* values = &none;
-  for (const Rung& rung : world.state.experiments.at(id.experiment).rungs)
-    if (rung.bracket == trial.bracket && rung.milestone == milestone) values = &rung.values;
-  return SchedulerOf(spec).AtMilestone(spec, {trial.bracket, milestone, *values}, value);
+  const Experiment& experiment = world.state.experiments.at(id.experiment);
+  static const Rung none;
+  const Rung* known = FindRung(experiment, trial.bracket, milestone);
+  const Rung& rung = known == nullptr ? none : *known;
+  const RungValues before{.bracket = trial.bracket,
+                          .milestone = milestone,
+                          .values = rung.values,
+                          .recorded = rung.recorded,
+                          .may_save = with_checkpoint || experiment.unsaved_pauses == 0 ||
+                                      MaySave(trial)};
+  return SchedulerOf(spec).AtMilestone(spec, before, value);
+}
+
+event::Answered ReviewOf(const World& world, ExperimentId id) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  const ExperimentIndex& index = world.index.experiments.at(id);
+  event::Answered answer = AnswerOf(world, id, index.chosen.scheduler->table());
+  if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
+    return answer;
+  SearchReview review{.is_idle = IsIdle(world, id), .has_completed = index.completed > 0};
+  AddPaused(experiment, index.paused, review);
+  AddPaused(experiment, index.live, review);
+  if (review.paused.empty()) return answer;
+  ReviewVerdict verdict = index.chosen.scheduler->Review(index.spec, review);
+  answer.resumed = std::move(verdict.resumed);
+  for (ReviewStop& stop : verdict.stopped) {
+    if (answer.stopped.size() == limits::kTrialsPerStepMax) break;
+    answer.stopped.push_back({stop.trial, StopCause::kEarly, std::move(stop.reason)});
+  }
+  return answer;
 }
 
 void EmitAnswer(Draft& draft, event::Answered answer) {
@@ -170,6 +236,11 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   if (index.spec.driver.searches || index.chosen.has_model) return;
   if (index.closed || !experiment.is_searching()) return;
   EmitAnswer(draft, ProposalOf(draft.core.world, id, WantedTrials(index)));
+}
+
+void ReviewPaused(Draft& draft, ExperimentId id) {
+  if (draft.index().experiments.at(id).chosen.reviews)
+    EmitAnswer(draft, ReviewOf(draft.core.world, id));
 }
 
 void ScheduleAfterEnd(Draft& draft, TrialId ended) {

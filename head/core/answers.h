@@ -30,8 +30,12 @@ event::Answered AnswerToEnd(const World& world, TrialId ended);
 
 // What its scheduler says of a row of rank 0.
 RowVerdict OnRow(const World& world, const Trial& trial, const RowView& row);
+// What its scheduler makes of the trials that it has paused.
+event::Answered ReviewOf(const World& world, ExperimentId id);
 // The milestone's values as they are before the trial's own is recorded.
-TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value);
+// `with_checkpoint`: the row that has the value came with one.
+TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double value,
+                      bool with_checkpoint);
 
 // Emits the answer, and the ends of stopped trials that do not run. Nothing when it is empty.
 void EmitAnswer(Draft& draft, event::Answered answer);

@@ -262,6 +262,7 @@ struct Applier {
     trial.pause_cause = e.cause;
     trial.pause_reason = e.reason;
     if (Attempt* live = trial.runs.live()) live->suspending = true;
+    NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     RemoveReady(world, Owner::Of(e.trial));
     ReleaseThrottled(world, e.trial.experiment);
   }
@@ -269,6 +270,7 @@ struct Applier {
     Trial& trial = TrialOf(e.trial);
     trial.pause_cause = PauseCause::kNone;
     trial.pause_reason.clear();
+    NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     AddIfWanted(state().experiments.at(e.trial.experiment), trial);
   }
   void operator()(const event::TrialRetried& e) {
@@ -315,6 +317,7 @@ struct Applier {
     Trial& trial = TrialOf(e.trial);
     trial.stop_cause = e.cause;
     trial.stop_reason = e.reason;
+    NotePaused(world.index.experiments.at(e.trial.experiment), trial);
     RemoveReady(world, Owner::Of(e.trial));
     ReleaseThrottled(world, e.trial.experiment);
   }
@@ -327,6 +330,7 @@ struct Applier {
     trial.ended_at = at;
     ExperimentIndex& index = world.index.experiments.at(e.trial.experiment);
     index.pending.erase(e.trial.number);
+    NotePaused(index, trial);
     CountEnd(index, e.end);
     RemoveReady(world, Owner::Of(e.trial));
     ReleaseThrottled(world, e.trial.experiment);

@@ -14,6 +14,7 @@ struct ChosenAlgorithms {
   const Searcher* searcher = nullptr;
   const Scheduler* scheduler = nullptr;
   bool has_model = false;  // Its configurations come from a model on the compute lane (lane.h).
+  bool reviews = false;    // Its scheduler is asked to resume the trials that it has paused.
   std::vector<TrialLimits> limits;             // By bracket; never empty.
   std::vector<NamedMetric> scheduler_metrics;  // Reported values that the scheduler reads.
 

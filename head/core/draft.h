@@ -70,11 +70,14 @@ absl::Status OnStopExperiment(Draft& draft, const input::StopExperiment& input);
 void OnSinksFlushed(Draft& draft, const input::SinksFlushed& input);
 void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::string& reason);
 void MaybeFinish(Draft& draft, ExperimentId id);
+// Whether its search algorithm creates no more trials.
+bool IsExhausted(const World& world, ExperimentId id);
 void CheckBudgets(Draft& draft);
 
 // answers.cc
 void ProposeTrials(Draft& draft, ExperimentId id);
 void ScheduleAfterEnd(Draft& draft, TrialId ended);  // Asks its scheduler.
+void ReviewPaused(Draft& draft, ExperimentId id);    // Asks it about trials that it has paused.
 
 // lane.cc
 absl::Status OnLaneAnswered(Draft& draft, const input::LaneAnswered& input);

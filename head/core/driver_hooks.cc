@@ -221,7 +221,7 @@ std::vector<uint32_t> AskedNumbers(const World& world, ExperimentId id) {
   // A searcher learns from trials that ended: it is not asked ahead of the free capacity.
   const size_t ahead = spec.driver.search.empty() ? limits::kAskedMax : 1;
   const size_t waiting = WaitingTrials(world, id);
-  const size_t open = index.pending.size() + index.live.size();
+  const size_t open = index.pending.size() - index.paused.size() + index.live.size();
   size_t count = ahead > waiting ? ahead - waiting : 0;
   if (spec.max_concurrent > 0) {
     const size_t most = static_cast<size_t>(spec.max_concurrent);

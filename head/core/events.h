@@ -305,7 +305,9 @@ struct RungRecorded {
   uint32_t attempt = 0;
   uint64_t row = 0;
   uint32_t resizes = 0;  // Of that attempt: its generation less one.
-  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row, resizes);
+  bool with_checkpoint = false;  // That row came with a checkpoint.
+  RT_FIELDS(RungRecorded, trial, bracket, milestone, value, stopped, attempt, row, resizes,
+            with_checkpoint);
 };
 
 // The shard of one rank of a gang is durable; those of the other ranks follow. No attempt starts

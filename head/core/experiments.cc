@@ -50,7 +50,11 @@ SearchEnd SearchEndOf(const Experiment& experiment) {
   RT_CHECK_BECAUSE(false, "the cause ends trials, not searches");
 }
 
-bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
+}  // namespace
+
+bool IsExhausted(const World& world, ExperimentId id) {
+  const Experiment& experiment = world.state.experiments.at(id);
+  const ExperimentIndex& index = world.index.experiments.at(id);
   if (experiment.search_finished) return true;
   if (index.closed && !index.spec.driver.searches) return true;
   const uint64_t made = experiment.trials.size();
@@ -59,8 +63,6 @@ bool Exhausted(const Experiment& experiment, const ExperimentIndex& index) {
   if (index.spec.driver.searches) return false;
   return !SearcherOf(index.spec).Propose(index.spec, experiment.seed, made).has_value();
 }
-
-}  // namespace
 
 absl::Status OnCreateExperiment(Draft& draft, const input::CreateExperiment& input) {
   const State& state = draft.state();
@@ -129,9 +131,10 @@ void StopExperiment(Draft& draft, ExperimentId id, StopCause cause, const std::s
 void MaybeFinish(Draft& draft, ExperimentId id) {
   const Experiment& experiment = draft.state().experiments.at(id);
   const ExperimentIndex& index = draft.index().experiments.at(id);
-  if (experiment.finishing || !index.pending.empty() || !index.live.empty()) return;
+  if (experiment.finishing || !index.live.empty()) return;
+  if (!index.pending.empty()) return ReviewPaused(draft, id);
   const bool stopping = experiment.stop_cause != StopCause::kNone;
-  if (!stopping && !experiment.search.over && !Exhausted(experiment, index)) return;
+  if (!stopping && !experiment.search.over && !IsExhausted(draft.core.world, id)) return;
   const SearchEnd search = SearchEndOf(experiment);
   const uint64_t total = experiment.trials.size();
   ExperimentEnd end = search.end;

@@ -228,6 +228,14 @@ void RefreshBest(World& world, TrialId changed) {
   }
 }
 
+void NotePaused(ExperimentIndex& index, const Trial& trial) {
+  const bool is_paused = index.chosen.reviews && trial.pause_cause == PauseCause::kScheduler &&
+                         trial.stop_cause == StopCause::kNone && trial.end == TrialEnd::kNone &&
+                         trial.runs.live() == nullptr;
+  if (is_paused) index.paused.insert(trial.id.number);
+  else index.paused.erase(trial.id.number);
+}
+
 void CountEnd(ExperimentIndex& index, TrialEnd end) {
   switch (end) {
     case TrialEnd::kCompleted:
@@ -324,6 +332,7 @@ void ReindexExperiment(World& world, const Experiment& experiment) {
     for (const Checkpoint& one : trial.runs.checkpoints) CountReplicas(world, one.replicas, 1);
     const bool live = trial.runs.live() != nullptr;
     if (!live && trial.end == TrialEnd::kNone) index.pending.insert(trial.id.number);
+    NotePaused(index, trial);
     ReindexRuns(world, Owner::Of(trial.id));
   }
   FindBest(index, experiment);

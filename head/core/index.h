@@ -42,6 +42,8 @@ void IndexJob(World& world, const Job& job);
 void UncountEnd(ExperimentIndex& index, TrialEnd end);
 // Applies ExperimentExtended to the spec.
 void ExtendSpec(const Experiment& experiment, ExperimentSpec& spec);
+// Brings `paused` up to date after its trial was paused, resumed, stopped or ended.
+void NotePaused(ExperimentIndex& index, const Trial& trial);
 void CountEnd(ExperimentIndex& index, TrialEnd end);
 
 }  // namespace rt

@@ -312,6 +312,7 @@ struct ReportVerdict {
   bool stop = false;   // The trial was asked to stop.
   uint64_t stop_seq = 0;  // The last row that was kept, when a row of this rank decided.
   std::string reason;
+  bool suspend = false;  // The attempt was asked to save and end.
 };
 
 // The answer of Step to the sender of the input.

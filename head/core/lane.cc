@@ -80,7 +80,7 @@ size_t WantedOfModel(const Core& core, ExperimentId id, Millis now) {
   if (!may_propose || index.ready > 0) return 0;
   size_t most = limits::kLaneBatchMax;
   if (index.spec.max_concurrent > 0) {
-    const size_t open = index.pending.size() + index.live.size();
+    const size_t open = index.pending.size() - index.paused.size() + index.live.size();
     const auto allowed = static_cast<size_t>(index.spec.max_concurrent);
     most = std::min(most, allowed > open ? allowed - open : 0);
   }

@@ -17,6 +17,7 @@ namespace {
 struct Position {
   AttemptId attempt;
   uint64_t seq = 0;
+  bool with_checkpoint = false;
 };
 
 // What a row decides about its trial: a rule of the experiment stops it, or its scheduler decides.
@@ -24,6 +25,7 @@ struct Decision {
   StopCause cause = StopCause::kNone;
   std::string reason;
   TrialVerdict verdict = {};
+  bool lifts_pause = false;  // A later rung than that which paused the trial lets it continue.
 
   bool stops() const {
     return cause != StopCause::kNone || verdict.action == TrialVerdict::Action::kStop ||
@@ -33,16 +35,18 @@ struct Decision {
 };
 
 // What its scheduler decides about a row, with the rung at which it was recorded.
-TrialVerdict Schedule(Draft& draft, const Trial& trial, const RowView& view,
-                      const Position& position) {
+Decision Schedule(Draft& draft, const Trial& trial, const RowView& view,
+                  const Position& position) {
   RowVerdict row = OnRow(draft.core.world, trial, view);
-  if (!row.milestone) return std::move(row.verdict);
-  TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value);
+  if (!row.milestone) return {.verdict = std::move(row.verdict)};
+  TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value,
+                                  position.with_checkpoint);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
                                  position.attempt.number, position.seq,
-                                 position.attempt.generation - 1});
-  return verdict;
+                                 position.attempt.generation - 1, position.with_checkpoint});
+  const bool lifts_pause = draft.index().experiments.at(trial.id.experiment).chosen.reviews;
+  return {.verdict = std::move(verdict), .lifts_pause = lifts_pause};
 }
 
 // The keys without which a stop rule or the scheduler sees nothing in a row.
@@ -76,7 +80,7 @@ Decision DecideRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec,
                    const RowView& view, const Position& position) {
   if (const StopRule* rule = MetRule(spec.stop, view))
     return {StopCause::kRule, "met the stop rule on " + rule->key};
-  return {.verdict = Schedule(draft, trial, view, position)};
+  return Schedule(draft, trial, view, position);
 }
 
 void NoteBest(const ExperimentSpec& spec, const RowView& view, event::ReportsAccepted& accepted) {
@@ -113,18 +117,18 @@ struct Acceptance {
 };
 
 void ConsiderRow(Draft& draft, const Trial& trial, const ExperimentSpec& spec, const Row& row,
-                 Acceptance& acceptance) {
+                 bool with_checkpoint, Acceptance& acceptance) {
   auto metrics = Json::Parse(row.metrics);
   Json empty = Json::MakeObject();
   RowView view{metrics.ok() ? *metrics : empty, row.iteration, row.time_total_s};
   NoteBest(spec, view, acceptance.event);
   NoteStopKeys(draft, trial, spec, view);
   std::optional<std::string> problem = StrictProblem(trial, spec, view, acceptance.event);
-  Decision decision = problem
-                          ? Decision{StopCause::kMetric, *std::move(problem)}
-                          : DecideRow(draft, trial, spec, view, {acceptance.kept.attempt, row.seq});
+  const Position position{acceptance.kept.attempt, row.seq, with_checkpoint};
+  Decision decision = problem ? Decision{StopCause::kMetric, *std::move(problem)}
+                              : DecideRow(draft, trial, spec, view, position);
   // A pause outlives the rows that come after it in the batch.
-  if (decision.is_made()) acceptance.decision = std::move(decision);
+  if (decision.is_made() || decision.lifts_pause) acceptance.decision = std::move(decision);
 }
 
 // After the rows were accepted.
@@ -159,6 +163,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     acceptance.event.best = trial->best;
     acceptance.event.best_iteration = trial->best_iteration;
   }
+  const size_t rungs = trial == nullptr ? 0 : trial->milestones.size();
   bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone;
   for (const Row& row : batch.rows) {
     if (row.seq <= settled) continue;   // Sent again: its answer was lost.
@@ -166,7 +171,8 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     settled = row.seq;
     if (stopping) continue;
     acceptance.Keep(row);
-    if (batch.rank == 0) ConsiderRow(draft, *trial, *spec, row, acceptance);
+    const bool is_saved = with_checkpoint && row.seq == batch.rows.back().seq;
+    if (batch.rank == 0) ConsiderRow(draft, *trial, *spec, row, is_saved, acceptance);
     if (!acceptance.decision.stops()) continue;
     stopping = true;
     verdict.stop_seq = row.seq;
@@ -180,11 +186,16 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     Follow(draft, trial, acceptance.decision);
+    if (trial != nullptr && trial->milestones.size() > rungs)
+      ReviewPaused(draft, trial->id.experiment);
+    trial = ReportingTrial(draft.state(), owner);  // Others may have been created.
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;
     verdict.reason = trial->stop_reason;
   }
+  live = FindLive(draft.state(), batch.attempt);
+  verdict.suspend = live != nullptr && live->suspending;
   return verdict;
 }
 

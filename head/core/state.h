@@ -65,6 +65,11 @@ struct Trial {
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
             spec_format);
 
+  // Whether it was suspended without a checkpoint: it would begin again.
+  bool is_unsaved() const {
+    return runs.live() == nullptr && runs.checkpoints.empty() && !runs.attempts.empty() &&
+           runs.attempts.back().outcome == AttemptOutcome::kSuspended;
+  }
   // Whether the row of rank 0 counts: no restart and no resize has superseded it.
   bool Counts(const AttemptId& run, uint64_t seq) const;
 };
@@ -116,12 +121,13 @@ struct Experiment {
   std::vector<std::string> keys_reported;  // Of stop rules and the time attribute, ascending.
   uint32_t fallback_trials = 0;            // That got no proposal of the search model,
   std::string fallback_reason;             // and why the newest of them did not.
+  uint32_t unsaved_pauses = 0;  // Of its scheduler: so often a trial ended without a checkpoint.
   RT_FIELDS(Experiment, id, owner, job, spec_text, request_key, seed, results_dir, trials, rungs,
             stop_cause, stop_reason, end, finishing, finished, finishing_seq, reason, created_at,
             started_at, ended_at, paused, pause_reason, budget_paused_at, budget_paused_total,
             extended, num_samples, time_budget, created_seq, drivers, answered_seq, search_finished,
             trainable, normal_spec, spec_format, search, keys_reported, fallback_trials,
-            fallback_reason);
+            fallback_reason, unsaved_pauses);
 
   // It may create trials: the search was not ended, nor stopped, nor paused.
   bool is_searching() const {
@@ -193,6 +199,7 @@ struct ExperimentIndex {
   ChosenAlgorithms chosen;
   std::set<uint32_t> pending;               // Trials without a live attempt that are not over.
   std::set<uint32_t> live;                  // Trials with a live attempt.
+  std::set<uint32_t> paused;  // Of the pending ones, those that its scheduler may resume itself.
   std::map<uint32_t, ResourceRequest> requests;  // Of the trials that ask for something else.
   std::set<std::string> names;              // Names and directories that its driver gave trials.
   uint64_t ready = 0;                       // Trials in Index::ready.

@@ -99,6 +99,10 @@ void ApplyEnded(World& world, const Owner& owner) {
   ExperimentIndex& index = *ExperimentOfTrial(world, owner);
   index.live.erase(owner.number);
   index.pending.insert(owner.number);
+  const Trial& trial = TrialOf(world.state, owner);
+  NotePaused(index, trial);
+  if (index.paused.contains(owner.number) && trial.is_unsaved())
+    ++world.state.experiments.at(trial.id.experiment).unsaved_pauses;
 }
 
 void ApplyRowsOfTrial(World& world, const event::ReportsAccepted& event, Attempt& live) {

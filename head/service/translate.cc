@@ -309,6 +309,7 @@ void FillReply(const std::vector<ReportVerdict>& from, v1::ReportReply* reply) {
     added->set_stop(verdict.stop);
     added->set_stop_seq(verdict.stop_seq);
     added->set_reason(verdict.reason);
+    added->set_pause(verdict.suspend);
   }
 }
 

@@ -336,6 +336,29 @@ Json ExperimentListView(const Core& core, const HeadFacts& facts) {
                 [&](const Experiment& item) { return ExperimentItem(core, facts, item); });
 }
 
+// What early stopping did at each rung. A trial that was paused is at the highest that it reached.
+static Json RungsOf(const Experiment& experiment, bool pauses) {
+  std::map<std::pair<uint32_t, double>, std::pair<int64_t, int64_t>> counts;  // Paused, stopped.
+  for (const Trial& trial : experiment.trials) {
+    if (!pauses || trial.milestones.empty()) continue;
+    auto& [paused, stopped] = counts[{trial.bracket, *trial.milestones.rbegin()}];
+    const bool is_over = trial.end != TrialEnd::kNone;
+    paused += !is_over && trial.pause_cause == PauseCause::kScheduler ? 1 : 0;
+    stopped += trial.stop_cause == StopCause::kEarly ? 1 : 0;
+  }
+  Json rungs = Json::MakeArray();
+  for (const Rung& rung : experiment.rungs) {
+    const auto& [paused, stopped] = counts[{rung.bracket, rung.milestone}];
+    rungs.Append(Json::MakeObject(
+        {{"bracket", Json(rung.bracket)},
+         {"milestone", NumberOrInt(rung.milestone)},
+         {"recorded", Json(rung.recorded)},
+         {"stopped", Json(std::max<int64_t>(stopped, static_cast<int64_t>(rung.stopped)))},
+         {"paused", Json(paused)}}));
+  }
+  return rungs;
+}
+
 absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, ExperimentId id) {
   auto found = core.world.state.experiments.find(id);
   if (found == core.world.state.experiments.end())
@@ -361,13 +384,7 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   for (const Trial& trial : experiment.trials)
     lost_gpu_s += LostGpuSeconds(RequestOf(core.world, Owner::Of(trial.id)), trial);
   item.Set("lost_gpu_s", lost_gpu_s);
-  Json rungs = Json::MakeArray();
-  for (const Rung& rung : experiment.rungs)
-    rungs.Append(Json::MakeObject({{"bracket", Json(rung.bracket)},
-                                   {"milestone", NumberOrInt(rung.milestone)},
-                                   {"recorded", Json(rung.recorded)},
-                                   {"stopped", Json(rung.stopped)}}));
-  item.Set("rungs", std::move(rungs));
+  item.Set("rungs", RungsOf(experiment, core.world.index.experiments.at(id).chosen.reviews));
   item.Set("last_error", LastErrorOf(core, experiment));
   item.Set("trials_never_started", NeverStarted(core, experiment));
   item.Set("warnings", TextsJson(WarningsOf(core.world, experiment)));

@@ -39,6 +39,13 @@ std::string FallbackText(const Experiment& experiment, const ExperimentSpec& spe
          experiment.fallback_reason;
 }
 
+std::string UnsavedText(const Experiment& experiment, const ExperimentSpec& spec) {
+  return "scheduler: " + std::to_string(experiment.unsaved_pauses) +
+         " trials that were paused had saved no checkpoint, so that " + spec.scheduler.name +
+         " stops trials without one instead of pausing them; report a checkpoint with the row of "
+         "each rung";
+}
+
 std::string SilenceText(const ExperimentSpec& spec) {
   std::string text = "no trial has reported anything";
   if (!spec.metric.empty()) text += ", so that nothing is compared by '" + spec.metric + "'";
@@ -52,6 +59,7 @@ std::vector<std::string> WarningsOf(const World& world, const Experiment& experi
   const ExperimentIndex& index = world.index.experiments.at(experiment.id);
   std::vector<std::string> warnings = index.warnings;
   if (experiment.fallback_trials > 0) warnings.push_back(FallbackText(experiment, index.spec));
+  if (experiment.unsaved_pauses > 0) warnings.push_back(UnsavedText(experiment, index.spec));
   if (experiment.spec_format == 0) return warnings;  // Its keys were not noted.
   const ExperimentSpec& spec = index.spec;
   const bool reads_rows = !spec.metric.empty() || !spec.stop.empty();

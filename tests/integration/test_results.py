@@ -74,8 +74,8 @@ class ResultsTest(ClusterTest):
         text = self.cluster.rt("exp", "show", str(self.halving)).stdout
         rungs = text[text.index("early stopping by rung"):].splitlines()
         self.assertEqual(rungs[1].split(),
-                         ["BRACKET", "MILESTONE", "REACHED", "STOPPED", "CONTINUED"])
-        self.assertEqual(rungs[2].split(), ["0", "1", "6", "5", "1"])
+                         ["BRACKET", "MILESTONE", "REACHED", "STOPPED", "PAUSED", "CONTINUED"])
+        self.assertEqual(rungs[2].split(), ["0", "1", "6", "5", "0", "1"])
 
     def test_best(self) -> None:
         best = self.cluster.json("exp", "best", str(self.sweep))

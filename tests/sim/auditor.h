@@ -42,6 +42,7 @@ struct AuditedSpec {
   bool fail_fast = false;
   bool maximise = false;
   bool asha = false;
+  bool promotes = false;  // By the promotion variant of asha.
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
@@ -211,6 +212,8 @@ class Auditor {
     bool discarded = false;                // A row was settled and not kept.
     bool reached_end = false;              // A kept row met max_t or the stop rule.
     bool lacks_metric = false;             // A kept row has no loss, which is an error.
+    bool held = false;                     // Paused by the scheduler, at its highest rung.
+    std::set<double> promoted;             // The rungs that it may continue from.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -228,6 +231,9 @@ class Auditor {
     std::set<std::string> keys_reported;  // Of stop_keys.
     int live = 0;
     uint64_t failed_trials = 0;
+    uint64_t unsaved_pauses = 0;
+    // By bracket and milestone: the trials there in their order, with their values.
+    std::map<std::pair<uint32_t, double>, std::vector<std::pair<uint32_t, double>>> members;
   };
   struct JobBook {
     OwnerBook runs;
@@ -335,6 +341,14 @@ class Auditor {
   void DropBackfill(const AttemptId& attempt, const Member& member);
   void Inherit(const AttemptId& attempt);
   void CheckWithdrawn(const event::AttemptEnded& e, const OwnerBook& owner) const;
+  static bool IsInTop(const ExperimentBook& experiment, uint32_t number);
+  static bool HasNoCheckpoint(const OwnerBook& runs);
+  static bool IsIdle(const ExperimentBook& experiment);
+  void NoteMember(const event::RungRecorded& e, ExperimentBook& experiment, TrialBook& trial);
+  void CheckHeld(TrialId id);
+  void CheckPromotion(TrialId id);
+  void CheckUnpromoted(const event::Answered& e);
+  void CheckPromotions(const ExperimentBook& experiment) const;
   TrialBook& Touch(TrialId id);
   void CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, TrialBook* trial);
   void DecideRows(ExperimentBook& experiment, uint64_t through);

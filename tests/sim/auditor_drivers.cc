@@ -43,10 +43,14 @@ void Auditor::On(const event::Answered& e) {
   } else {
     Must(e.observed_through + 1 == record_->seq, "an algorithm of the head has read everything");
     const bool searches = !e.created.empty();
-    Must(e.algorithm == (searches ? "basic" : "asha") && e.version == 1, "it is the spec's");
-    Must(searches || (spec.asha && !e.stopped.empty()), "an answer says something");
-    Must(!searches || e.stopped.empty(), "a search algorithm stops nothing");
-    Must(!e.finished && e.resumed.empty(), "only a driver finishes a search or resumes trials");
+    const char* scheduler = spec.promotes ? "asha_promotion" : "asha";
+    Must(e.algorithm == (searches ? "basic" : scheduler) && e.version == 1, "it is the spec's");
+    const bool holds = spec.promotes && !(e.paused.empty() && e.resumed.empty());
+    Must(searches || (spec.asha && (holds || !e.stopped.empty())), "an answer says something");
+    Must(!searches || (e.stopped.empty() && !holds), "a search algorithm stops nothing");
+    Must(!e.finished && (holds || e.resumed.empty()),
+         "only a driver finishes a search or resumes trials");
+    if (spec.promotes) CheckUnpromoted(e);
   }
   Must(e.created.empty() || (e.session != 0) == spec.searches, "one of them searches");
   for (const CreatedTrial& c : e.created)
@@ -56,7 +60,10 @@ void Auditor::On(const event::Answered& e) {
     On(event::TrialStopRequested{{e.experiment, stopped.number}, stopped.cause, stopped.reason});
   for (const SuspendedTrial& paused : e.paused)
     On(event::TrialPaused{{e.experiment, paused.number}, PauseCause::kScheduler, paused.reason});
-  for (uint32_t number : e.resumed) On(event::TrialResumed{{e.experiment, number}});
+  for (uint32_t number : e.resumed) {
+    if (spec.promotes && e.session == 0) CheckPromotion({e.experiment, number});
+    On(event::TrialResumed{{e.experiment, number}});
+  }
   if (e.finished) On(event::SearchFinished{e.experiment});
 }
 

@@ -71,6 +71,8 @@ void Auditor::On(const event::TrialRetried& e) {
   trial.runs.must_fail = false;
   trial.end = TrialEnd::kNone;
   trial.cause = StopCause::kNone;
+  trial.held = false;
+  if (!trial.rungs.empty()) trial.promoted.insert(trial.rungs.rbegin()->first);
   trial.must_stop = trial.may_stop = trial.discarded = trial.lacks_metric = false;
   if (Asked("restart", ToString(e.trial))) {
     const auto& all = trial.runs.checkpoints;
@@ -83,7 +85,7 @@ std::vector<TrialId> Auditor::PausedTrials() const {
   for (const auto& [id, experiment] : experiments_) {
     for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
       const OwnerBook& runs = experiment.trials[number].runs;
-      if (runs.paused && !runs.over) paused.push_back({id, number});
+      if (runs.paused && !runs.over && !experiment.trials[number].held) paused.push_back({id, number});
     }
   }
   return paused;

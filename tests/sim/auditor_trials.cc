@@ -56,7 +56,10 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
   spec.fail_fast = json->GetBool("fail_fast");
   spec.maximise = json->GetString("mode") == "max";
   if (const Json* scheduler = json->Find("scheduler")) {
-    if (const Json* asha = scheduler->Find("asha")) {
+    const Json* asha = scheduler->Find("asha");
+    spec.promotes = asha == nullptr && scheduler->Find("asha_promotion") != nullptr;
+    if (spec.promotes) asha = scheduler->Find("asha_promotion");
+    if (asha != nullptr) {
       spec.asha = true;
       spec.max_t = asha->GetDouble("max_t", 100);
       spec.grace = asha->GetDouble("grace_period", 1);
@@ -187,16 +190,21 @@ void Auditor::On(const event::TrialEnded& e) {
 void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
-  const bool is_selectable = ExperimentOf(e.trial.experiment).spec.selects_next && runs.number == 0;
-  Must(is_selectable || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  const AuditedSpec& spec = ExperimentOf(e.trial.experiment).spec;
+  const bool is_held = spec.promotes && e.cause == PauseCause::kScheduler;
+  if (is_held) CheckHeld(e.trial);
+  const bool is_selectable = spec.selects_next && runs.number == 0;
+  Must(is_held || is_selectable || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
   runs.paused = true;
   runs.suspending |= runs.live;
 }
 void Auditor::On(const event::TrialResumed& e) {
-  OwnerBook& runs = TrialOf(e.trial).runs;
+  TrialBook& trial = TrialOf(e.trial);
+  OwnerBook& runs = trial.runs;
   Must(runs.paused && !runs.over, "a paused trial is resumed");
-  Must(Asked("resume", ToString(e.trial)), "somebody asked it to go on");
-  runs.paused = false;
+  Must(trial.held || Asked("resume", ToString(e.trial)), "somebody asked it to go on");
+  runs.paused = trial.held = false;
+  if (!trial.rungs.empty()) trial.promoted.insert(trial.rungs.rbegin()->first);
 }
 
 void Auditor::On(const event::ReportsAccepted& e) {
@@ -280,7 +288,8 @@ void Auditor::On(const event::RungRecorded& e) {
        "the milestone exists");
   Must(trial.rungs.emplace(e.milestone, e.value).second, "once per trial and milestone");
   std::vector<double>& values = experiment.rungs[{e.bracket, e.milestone}];
-  if (!values.empty() && !std::isnan(e.value)) {
+  if (spec.promotes) NoteMember(e, experiment, trial);
+  if ((!spec.promotes || e.stopped) && !values.empty() && !std::isnan(e.value)) {
     // Larger is better from here on.
     std::vector<double> sorted = values;
     for (double& value : sorted) value = spec.maximise ? value : -value;
@@ -310,6 +319,7 @@ void Auditor::EndTransaction() {
     TrialBook& trial = TrialOf(id);
     CheckTrial(ExperimentOf(id.experiment), trial);
     CheckKeys(id.experiment, trial);
+    CheckPromotions(ExperimentOf(id.experiment));
     trial.batch_rows.clear();
     trial.batch_rungs.clear();
   }
@@ -360,7 +370,10 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
     const std::optional<double> loss = LossOf(row);
     if (row.iteration >= experiment.spec.max_t || !loss) continue;
     for (double milestone : experiment.spec.Milestones(trial.bracket)) {
-      if (row.iteration < milestone || recorded.contains(milestone)) continue;
+      if (row.iteration < milestone) continue;
+      const bool is_passed = !recorded.empty() && *recorded.rbegin() >= milestone;
+      if (experiment.spec.promotes && is_passed) break;
+      if (recorded.contains(milestone)) continue;
       recorded.insert(milestone);
       Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&
                Same(trial.batch_rungs[next].second, *loss),

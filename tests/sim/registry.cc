@@ -3,6 +3,7 @@
 #include "common/algorithms/registry.h"
 
 #include "common/decide/asha.h"
+#include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
 #include "common/search/basic.h"
 #include "common/search/tpe_search.h"
@@ -16,7 +17,7 @@ const std::vector<const Searcher*>& Searchers() {
 }
 
 const std::vector<const Scheduler*>& Schedulers() {
-  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha()};
+  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha(), &AshaPromotion()};
   return all;
 }
 

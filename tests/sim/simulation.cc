@@ -3,6 +3,7 @@
 namespace rt::sim {
 namespace {
 
+constexpr uint64_t kSchedulerStream = 0x7363686564756c65;
 constexpr Millis kFaultsLast = 45'000;
 // What the circuit breaker holds back (limits::kFreezeMax) is lost by then.
 constexpr Millis kCalmSettles = 55'000;
@@ -13,7 +14,7 @@ constexpr Millis kCleanupLimit = 30'000;
 }  // namespace
 
 Simulation::Simulation(uint64_t seed)
-    : sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed),
+    : seed_(seed), sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed),
       resizer_(sim_, head_, auditor_, seed) {
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
@@ -226,7 +227,17 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return text;
+  return WithOtherScheduler(std::move(text));
+}
+
+// In every fourth run asha is its promotion variant. The share follows from the seed and not from
+// the run's generator, so that other runs keep their course.
+std::string Simulation::WithOtherScheduler(std::string text) const {
+  const size_t at = text.find("\"asha\"");
+  const bool is_judged = text.find("\"judges\"") != std::string::npos;
+  if (at == std::string::npos || is_judged || Rng(seed_, kSchedulerStream).Below(4) != 0)
+    return text;
+  return text.replace(at, 6, "\"asha_promotion\"");
 }
 
 void Simulation::Submit() {

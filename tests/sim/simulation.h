@@ -64,7 +64,9 @@ class Simulation {
   void ExpectNothingLeft();
   std::string Unanswered() const;
   std::string DrawExperiment(bool may_ask);
+  std::string WithOtherScheduler(std::string text) const;
 
+  const uint64_t seed_;
   Sim sim_;
   Auditor auditor_;
   HeadHost head_;

@@ -135,7 +135,8 @@ bool ReportLoop::SendOne() {
                         .stop = verdict.stop(),
                         .stop_seq = verdict.stop_seq(),
                         .reason = verdict.reason(),
-                        .stale = verdict.stale()});
+                        .stale = verdict.stale(),
+                        .suspend = verdict.pause()});
     if (attempt->spool().HasPending()) OnRow(false);
   }
   on_verdicts_();

@@ -164,6 +164,7 @@ void LiveAttempt::OnVerdict(const Standing& verdict) {
   std::lock_guard lock(mutex_);
   standing_.acked_seq = std::max(standing_.acked_seq, verdict.acked_seq);
   standing_.stale = standing_.stale || verdict.stale;
+  standing_.suspend = standing_.suspend || verdict.suspend;
   if (verdict.stop && !standing_.stop) {
     standing_.stop = true;
     standing_.stop_seq = verdict.stop_seq;
