@@ -28,9 +28,12 @@ cluster_name: bench
 provider: {{type: aws, region: us-west-2}}
 head_node_type: head
 available_node_types:
-  head: {{node_config: {{InstanceType: c4.large}}, resources: {{CPU: 1}}, max_workers: 0}}
+  head:
+    node_config: {{InstanceType: c4.large, ImageId: @IMAGE@}}
+    resources: {{CPU: 1}}
+    max_workers: 0
   worker:
-    node_config: {{InstanceType: c4.large}}
+    node_config: {{InstanceType: c4.large, ImageId: @IMAGE@}}
     resources: {{CPU: 2}}
     min_workers: @LEAST@
     max_workers: 3
@@ -43,6 +46,31 @@ space: {x: 1}
 resources: {cpu: 2}
 """
 
+SEARCH = """
+import os, time
+from rt import tune
+
+class Count(tune.Trainable):
+    def _setup(self, config):
+        self.count = 0
+
+    def _train(self):
+        time.sleep(0.05)
+        self.count += 1
+        return {"count": self.count}
+
+    def _save(self, folder):
+        path = os.path.join(folder, "count")
+        open(path, "w").write(str(self.count))
+        return path
+
+    def _restore(self, path):
+        self.count = int(open(path).read())
+
+tune.run(Count, name="count", config={"x": 1}, resources_per_trial={"cpu": 2},
+         stop={"training_iteration": 1000000})
+"""
+
 
 class Bench:
     def __init__(self, cloud: Cloud, home: pathlib.Path) -> None:
@@ -53,11 +81,15 @@ class Bench:
         (home / "work").mkdir()
 
     def rt(self, *args: str) -> str:
-        return subprocess.run([str(BIN / "rt"), *args], env=self.env, cwd=self.home / "work",
-                              check=True, capture_output=True, text=True).stdout
+        done = subprocess.run([str(BIN / "rt"), *args], env=self.env, cwd=self.home / "work",
+                              capture_output=True, text=True)
+        if done.returncode != 0:
+            raise AssertionError(f"rt {args}: {done.stderr}")
+        return done.stdout
 
     def up(self, least: int) -> None:
-        (self.home / "cluster.yaml").write_text(CLUSTER.replace("@LEAST@", str(least)))
+        text = CLUSTER.replace("@LEAST@", str(least)).replace("@IMAGE@", self.cloud.image)
+        (self.home / "cluster.yaml").write_text(text)
         self.rt("up", f"{self.home}/cluster.yaml")
 
     def submit(self, seconds: float) -> float:
@@ -65,6 +97,11 @@ class Bench:
         (self.home / "trial.yaml").write_text(TRIAL.replace("@SECONDS@", str(seconds)))
         self.rt("submit", "--detach", f"{self.home}/trial.yaml")
         return time.time()
+
+    def search(self) -> None:
+        """A trial that saves when it is asked to leave."""
+        (self.home / "work/search.py").write_text(SEARCH)
+        self.rt("submit", "--detach", "search.py")
 
     def items(self, noun: str) -> list[Any]:
         return list(json.loads(self.rt(noun, "list", "-o", "json"))["items"])
@@ -80,6 +117,21 @@ class Bench:
         nodes = {one["id"]: one["name"] for one in self.items("node")}
         running = [one for one in self.items("trial") if one["state"] == "RUNNING"]
         return str(nodes.get(running[0]["node_ids"][0], "")) if running else ""
+
+    def has_reported(self) -> bool:
+        return any(one["state"] == "RUNNING" and one["reports"] for one in self.items("trial"))
+
+    def give_notice(self, node: str) -> None:
+        self.booted(node).give_notice(100)
+
+    def end(self, node: str) -> None:
+        """What the cloud does after the notice."""
+        (self.booted(node).root / "ended").touch()
+
+    def booted(self, node: str) -> Any:
+        number = node.removeprefix("worker-")
+        return next(self.cloud.booted[one["id"]] for one in self.workers()
+                    if one["machine"] == number)
 
     def when(self, what: str, condition: Callable[[], Any]) -> float:
         wait_until(what, condition, 120)
@@ -102,24 +154,34 @@ def machines(bench: Bench, ordered: list[float], ready: list[float], gone: list[
         gone.append(bench.when("the machine is gone", lambda: bench.living() == 0) - over - IDLE_S)
 
 
-def notices(bench: Bench, replaced: list[float], moved: list[float]) -> None:
+def replacement(bench: Bench, replaced: list[float]) -> None:
+    """Of the only worker, whose trial must leave."""
     for _ in range(ROUNDS):
-        wait_until("two workers", lambda: sum(
-            one["state"] == "READY" for one in bench.items("node")) == 3, 120)
+        wait_until("no worker is left", lambda: bench.living() == 0, 120)
+        bench.search()
+        wait_until("the trial runs", lambda: bench.place() and bench.has_reported(), 60)
         before = len(bench.workers())
-        bench.submit(600)
-        wait_until("the trial runs", bench.place, 60)
-        where = bench.place()
-        number = where.removeprefix("worker-")
-        instance = [one for one in bench.workers() if one["machine"] == number][0]
         begun = time.time()
-        bench.cloud.booted[instance["id"]].give_notice(100)
-        moved.append(bench.when("the trial runs elsewhere",
-                                lambda: bench.place() not in ("", where)) - begun)
+        bench.give_notice(bench.place())
         wait_until("a replacement", lambda: len(bench.workers()) > before, 60)
         replaced.append(float(bench.workers()[before]["made_at"]) - begun)
         bench.rt("exp", "stop", "last")
-        wait_until("it has left", lambda: bench.living() == 2, 120)
+
+
+def move(bench: Bench, moved: list[float]) -> None:
+    """To the other worker, which is idle."""
+    for _ in range(ROUNDS):
+        wait_until("two workers", lambda: sum(
+            one["state"] == "READY" for one in bench.items("node")) == 3, 120)
+        bench.search()
+        wait_until("the trial runs", lambda: bench.place() and bench.has_reported(), 60)
+        where = bench.place()
+        begun = time.time()
+        bench.give_notice(where)
+        moved.append(bench.when("the trial runs elsewhere",
+                                lambda: bench.place() not in ("", where)) - begun)
+        bench.rt("exp", "stop", "last")
+        bench.end(where)
 
 
 def main() -> None:
@@ -135,8 +197,9 @@ def main() -> None:
             bench = Bench(cloud, pathlib.Path(folder))
             bench.up(0)
             machines(bench, *list(figures.values())[:3])
+            replacement(bench, figures["cloud_notice_to_replacement"])
             bench.up(2)
-            notices(bench, *list(figures.values())[3:])
+            move(bench, figures["cloud_notice_to_running"])
             bench.rt("down", "bench", "--no-download")
     except BaseException:
         print(cloud.logs(), file=sys.stderr)
