@@ -114,7 +114,7 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   if (!json.ok()) return Annotate(json.status(), file);
   absl::Status status = CheckKeys(*json,
                                   {"cluster_name", "results_root", "results_roots", "provider",
-                                   "pools", "autoscaling", "journal", "checkpoint_store"},
+                                   "pools", "max_workers", "autoscaling", "journal", "checkpoint_store"},
                                   "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);

@@ -122,9 +122,10 @@ static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec
   if (!report.ok()) return report.status();
   SayLines("", report->faults);
   result.workers = report->ready;
-  result.workers_max = 1;  // Of the head's machine.
-  for (const NodePool& pool : spec.pools)
-    result.workers_max += static_cast<size_t>(std::min(pool.max_workers, spec.max_workers));
+  int most = 0;
+  for (const NodePool& pool : spec.pools) most += pool.max_workers;
+  // The worker of the head's machine is one more.
+  result.workers_max = 1 + static_cast<size_t>(std::min(most, spec.max_workers));
   return result;
 }
 

@@ -29,6 +29,7 @@ struct Scaled {
   World shadow;
   Millis now = 1'000'000;
   PoolSpec pool;
+  std::optional<uint32_t> max_workers = {};  // Of all pools together.
   std::map<NodeId, uint64_t> syncs;
   std::map<NodeId, std::map<Fence, Observed>> running;
 
@@ -40,7 +41,12 @@ struct Scaled {
     REQUIRE(CanonicalDump(core.world.state) == CanonicalDump(shadow.state));
     return outcome;
   }
-  void Start() { Do(input::StartHead{.cluster_id = "c", .cluster_name = "t", .pools = {pool}}); }
+  void Start() {
+    Do(input::StartHead{.cluster_id = "c",
+                        .cluster_name = "t",
+                        .pools = {pool},
+                        .max_workers = max_workers});
+  }
   void Restart() {
     core = Core{};
     core.world.state = shadow.state;
@@ -140,6 +146,21 @@ TEST_CASE("pools: no more than max_workers are asked for, and why says so") {
   head.Wait(1'000);
   CHECK(head.Live() == 1);
   CHECK(head.Why(1).find("pool cpu: at max_workers 1") != std::string::npos);
+}
+
+TEST_CASE("pools: max_workers of the cluster bounds all pools, and why says so") {
+  Scaled head(0, 5);
+  head.max_workers = 2;
+  head.Restart();
+  head.Search(4);
+  CHECK(head.Live() == 2);
+  head.Create({1, 2});
+  head.Join(1, "t1");
+  head.Join(2, "t2");
+  head.Wait(1'000);
+  CHECK(head.Live() == 2);
+  CHECK(head.Why(3).find("pool cpu: max_workers 2 of the cluster is reached") !=
+        std::string::npos);
 }
 
 TEST_CASE("pools: an idle node is released after the timeout, but min_workers stay") {
