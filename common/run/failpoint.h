@@ -58,7 +58,7 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"head.provider.after_created"},     // The journal has what the provider has made.
     {"head.provider.before_terminate"},  // They are released in the journal.
     {"head.provider.after_terminate"},
-    {"head.provider.after_terminated"},  // The journal has forgotten them.
+    {"head.provider.after_terminated"},         // The journal has forgotten them.
     {"head.sweep.after_mark", kCanFail},        // What lives is known.
     {"head.sweep.before_unlink"},               // A file of the store in the state directory.
     {"head.sweep.before_tombstone", kCanFail},  // Of an object that nothing names.

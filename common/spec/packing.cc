@@ -80,8 +80,8 @@ size_t Packing::Run(std::vector<FreeCapacity>& capacities) {
 }
 
 bool Packing::Put(FreeCapacity& capacity, size_t bundle) {
-  auto gpus = TakeBundle(capacity, without_gpu_[bundle], wanted_.bundles[bundle].gpu,
-                         wanted_.spread_gpus);
+  auto gpus =
+      TakeBundle(capacity, without_gpu_[bundle], wanted_.bundles[bundle].gpu, wanted_.spread_gpus);
   if (!gpus.has_value()) return false;
   places_[bundle] = {capacity.id, *std::move(gpus)};
   return true;

@@ -178,9 +178,10 @@ class Reader {
     int least = 0;
     for (const NodePool& pool : spec.pools) least += pool.min_workers;
     if (least > spec.max_workers)
-      return Wrong("max_workers", "max_workers " + std::to_string(spec.max_workers) +
-                                      " is below the min_workers of all node types together (" +
-                                      std::to_string(least) + ")",
+      return Wrong("max_workers",
+                   "max_workers " + std::to_string(spec.max_workers) +
+                       " is below the min_workers of all node types together (" +
+                       std::to_string(least) + ")",
                    "max_workers: " + std::to_string(least));
     for (const NodePool& pool : spec.pools)
       if (pool.instance_type.empty())

@@ -48,9 +48,8 @@ std::vector<PoolNow> PoolsOf(const Core& core, Millis now) {
   std::map<std::string_view, size_t> by_name;
   for (const auto& [name, spec] : core.soft.pools) {
     by_name[name] = pools.size();
-    pools.push_back({.spec = spec,
-                     .each = spec.each,
-                     .may_request = !IsHeldBack(state, name, now)});
+    pools.push_back(
+        {.spec = spec, .each = spec.each, .may_request = !IsHeldBack(state, name, now)});
   }
   for (const auto& [number, machine] : state.machines) {
     const auto found = by_name.find(machine.pool);
@@ -76,23 +75,11 @@ std::vector<Demand> DemandOf(const Index& index) {
   return demands;
 }
 
-// What will be free without a new request: machines that are on their way, and nodes that are only
-// silent for a moment, as all are after the head has started.
-std::vector<FreeCapacity> CapacitySoon(const Core& core, Millis now) {
-  const State& state = core.world.state;
-  std::vector<FreeCapacity> soon = CapacitiesSoon(core, now);
-  for (const auto& [number, machine] : state.machines) {
-    const auto pool = core.soft.pools.find(machine.pool);
-    if (pool != core.soft.pools.end() && IsPending(state, machine))
-      soon.push_back(EmptyNode(pool->second.each));
-  }
-  return soon;
-}
-
 void RequestMachines(Draft& draft) {
   const std::vector<PoolNow> pools = PoolsOf(draft.core, draft.now);
   const std::vector<size_t> wanted =
-      PlanNewNodes(pools, CapacitySoon(draft.core, draft.now), DemandOf(draft.index()),
+      // Nodes that are only silent for a moment, as all are after the head has started, come back.
+      PlanNewNodes(pools, CapacitiesSoon(draft.core, draft.now), DemandOf(draft.index()),
                    draft.soft().max_workers);
   for (size_t i = 0; i < pools.size(); ++i) {
     if (wanted[i] == 0) continue;

@@ -71,9 +71,11 @@ class Story {
 
  private:
   void StartHead() {
-    Give(input::StartHead{
-        .cluster_id = "cluster-1", .cluster_name = "story", .version = "0.1.0", .pools = pools_,
-        .max_workers = max_workers_});
+    Give(input::StartHead{.cluster_id = "cluster-1",
+                          .cluster_name = "story",
+                          .version = "0.1.0",
+                          .pools = pools_,
+                          .max_workers = max_workers_});
   }
   Answer Give(const Input& input) {
     Outcome outcome = Step(core_, input, now_);

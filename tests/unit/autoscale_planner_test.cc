@@ -61,8 +61,10 @@ TEST_CASE("planner: what waits is packed into as few nodes as hold it") {
 TEST_CASE("planner: what will be free soon is used first") {
   std::vector<PoolNow> pools = {Make("cpu", Cpus(4), 0, 10)};
   pools[0].live = pools[0].pending = 1;
-  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 4)}) == Counts{0});
-  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 5)}) == Counts{1});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 4)}) == Counts{0});  // The pending machine.
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 5)}) == Counts{1});
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 8)}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 9)}) == Counts{1});
 }
 
 TEST_CASE("planner: min_workers are asked for without demand, max_workers never exceeded") {

@@ -42,10 +42,8 @@ struct Scaled {
     return outcome;
   }
   void Start() {
-    Do(input::StartHead{.cluster_id = "c",
-                        .cluster_name = "t",
-                        .pools = {pool},
-                        .max_workers = max_workers});
+    Do(input::StartHead{
+        .cluster_id = "c", .cluster_name = "t", .pools = {pool}, .max_workers = max_workers});
   }
   void Restart() {
     core = Core{};
@@ -159,8 +157,7 @@ TEST_CASE("pools: max_workers of the cluster bounds all pools, and why says so")
   head.Join(2, "t2");
   head.Wait(1'000);
   CHECK(head.Live() == 2);
-  CHECK(head.Why(3).find("pool cpu: max_workers 2 of the cluster is reached") !=
-        std::string::npos);
+  CHECK(head.Why(3).find("pool cpu: max_workers 2 of the cluster is reached") != std::string::npos);
 }
 
 TEST_CASE("pools: an idle node is released after the timeout, but min_workers stay") {
@@ -190,6 +187,26 @@ TEST_CASE("pools: an idle node is released after the timeout, but min_workers st
   CHECK(head.state().machines.size() == 1);
   CHECK(head.Wishes().terminate.empty());
   CHECK(head.state().last_machine == 2);
+}
+
+TEST_CASE("pools: an attempt that begins and ends between two ticks counts as work") {
+  Scaled head;
+  head.Search(1);
+  head.Create({1});
+  const NodeId node = head.Join(1, "t1");
+  head.ExitAll(node);
+  head.Wait(kIdle - 2'000);
+  REQUIRE(head.Live() == 1);
+  head.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"f","command":["x"]})", .request_key = "f", .results_root = "/r"});
+  head.Sync(node);
+  REQUIRE(!head.core.world.index.nodes.at(node).attempts.empty());
+  head.ExitAll(node);
+  REQUIRE(head.core.world.index.nodes.at(node).attempts.empty());
+  head.Wait(kIdle - 2'000);
+  CHECK(head.Live() == 1);
+  head.Wait(4'000);
+  CHECK(head.Live() == 0);
 }
 
 TEST_CASE("pools: a node with the only copy of a checkpoint is not idle") {
