@@ -129,7 +129,8 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   absl::Status status =
       CheckKeys(*json,
                 {"cluster_name", "results_root", "results_roots", "provider", "pools",
-                 "autoscaling", "journal", "checkpoint_store", "mounts", "unattended"},
+                  "max_workers", "autoscaling", "journal", "checkpoint_store", "mounts",
+                  "unattended"},
                 "the file");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);

@@ -142,6 +142,7 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
     pool.each = config.provider->SizeOf(pool);
     start.pools.push_back(std::move(pool));
   }
+  start.max_workers = config.scaling.max_workers;
   HeadLoop::Options loop;
   loop.on_fatal = end;
   loop.snapshot_every_events = config.journal.snapshot_every;

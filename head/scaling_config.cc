@@ -67,6 +67,12 @@ absl::Status ReadScaling(const Json& json, ScalingConfig& config) {
       config.pools.push_back(std::move(pool));
     }
   }
+  if (const Json* most = json.Find("max_workers"); most != nullptr && !most->is_null()) {
+    const int64_t count = json.GetInt("max_workers", -1);
+    if (count < 0 || count > kWorkersMax)
+      return Invalid("max_workers must be a whole number from 0 to " + std::to_string(kWorkersMax));
+    config.max_workers = static_cast<uint32_t>(count);
+  }
   const Json* autoscaling = json.Find("autoscaling");
   if (autoscaling == nullptr || autoscaling->is_null()) return absl::OkStatus();
   return ReadHooks(*autoscaling, config.hooks);

@@ -223,6 +223,7 @@ absl::StatusOr<Json> CloudCluster::HeadConfig(const ClusterSpec& spec, const Aws
                           {"upscaling_speed", spec.upscaling_speed}}));
   return Json::MakeObject({{"provider", file.provider},
                            {"pools", std::move(pools)},
+                           {"max_workers", spec.max_workers},
                            {"autoscaling", spec.autoscaling}});
 }
 

@@ -135,9 +135,10 @@ static absl::StatusOr<UpResult> BringUpCloud(const Home& home, const ClusterSpec
   RT_ASSIGN_OR_RETURN(UpResult result, UpOrUndo(home, spec.cluster_name, options, cluster, [&] {
                         return cluster.Up(spec, UnattendedOf(options));
                       }));
-  result.workers_max = 1;  // Of the head's machine.
-  for (const NodePool& pool : spec.pools)
-    result.workers_max += static_cast<size_t>(std::min(pool.max_workers, spec.max_workers));
+  int most = 0;
+  for (const NodePool& pool : spec.pools) most += pool.max_workers;
+  // The worker of the head's machine is one more.
+  result.workers_max = 1 + static_cast<size_t>(std::min(most, spec.max_workers));
   return result;
 }
 

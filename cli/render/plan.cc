@@ -133,7 +133,12 @@ std::string TextOfCluster(const Json& plan) {
   for (const Json& node : nodes->array())
     table.Add({node.GetString("name"), CellText(node.Find("type")), node.GetString("resources")});
   text += nodes->array().empty() ? "" : table.Render();
-  text += TextOfPools(*plan.Find("pools")) + TextOfSetup(plan);
+  const Json& pools = *plan.Find("pools");
+  text += TextOfPools(pools);
+  if (!pools.array().empty())
+    text += "max_workers   " + CellText(plan.Find("max_workers")) +
+            " of all pools together, beside the head\n";
+  text += TextOfSetup(plan);
   if (plan.GetBool("by_demand"))
     text += "by demand     " + CellText(plan.Find("min_workers")) + " to " +
             std::to_string(nodes->array().size()) + " of these run; an idle one ends after " +

@@ -52,10 +52,13 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"head.checkpoint.after_commit"},   // Durable; the worker was not told.
     {"head.outputs.before_kept"},  // What an attempt wrote is in the store; the core has not heard.
     {"head.outputs.after_kept"},   // Durable; the worker was not told.
+    {"head.provider.before_append"},     // Records about machines; the journal has not seen them.
     {"head.provider.before_create"},     // Machines are requested in the journal.
     {"head.provider.after_create"},      // The provider has made them; the core has not heard.
+    {"head.provider.after_created"},     // The journal has what the provider has made.
     {"head.provider.before_terminate"},  // They are released in the journal.
     {"head.provider.after_terminate"},
+    {"head.provider.after_terminated"},         // The journal has forgotten them.
     {"head.sweep.after_mark", kCanFail},        // What lives is known.
     {"head.sweep.before_unlink"},               // A file of the store in the state directory.
     {"head.sweep.before_tombstone", kCanFail},  // Of an object that nothing names.

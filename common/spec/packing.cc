@@ -44,8 +44,21 @@ std::optional<std::vector<uint32_t>> TakeDevices(std::vector<FreeDevice>& device
   return chosen;
 }
 
+std::optional<std::vector<uint32_t>> TakeBundle(FreeCapacity& capacity,
+                                                const Resources& without_gpu, int64_t gpu,
+                                                bool spread_gpus) {
+  if (!without_gpu.Fits(capacity.free)) return std::nullopt;
+  auto gpus = TakeDevices(capacity.devices, gpu, spread_gpus);
+  if (!gpus.has_value()) return std::nullopt;
+  capacity.free.Subtract(without_gpu);
+  ++capacity.taken;
+  return gpus;
+}
+
 Packing::Packing(const ResourceRequest& wanted)
-    : wanted_(wanted), order_(wanted.bundles.size()), places_(wanted.bundles.size()) {
+    : wanted_(wanted), order_(wanted.bundles.size()), without_gpu_(wanted.bundles),
+      places_(wanted.bundles.size()) {
+  for (Resources& bundle : without_gpu_) bundle.gpu = 0;
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
     const Resources& left = wanted_.bundles[a];
@@ -67,14 +80,9 @@ size_t Packing::Run(std::vector<FreeCapacity>& capacities) {
 }
 
 bool Packing::Put(FreeCapacity& capacity, size_t bundle) {
-  const Resources& resources = wanted_.bundles[bundle];
-  Resources without_gpu = resources;
-  without_gpu.gpu = 0;
-  if (!without_gpu.Fits(capacity.free)) return false;
-  auto gpus = TakeDevices(capacity.devices, resources.gpu, wanted_.spread_gpus);
+  auto gpus =
+      TakeBundle(capacity, without_gpu_[bundle], wanted_.bundles[bundle].gpu, wanted_.spread_gpus);
   if (!gpus.has_value()) return false;
-  capacity.free.Subtract(without_gpu);
-  ++capacity.taken;
   places_[bundle] = {capacity.id, *std::move(gpus)};
   return true;
 }
@@ -100,6 +108,7 @@ size_t Packing::Pack(std::vector<FreeCapacity>& capacities) {
       if (count > most) {
         most = count;
         best = &capacity;
+        if (count == left.size()) break;  // None takes more.
       }
     }
     if (best == nullptr) break;

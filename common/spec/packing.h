@@ -43,6 +43,12 @@ struct FreeCapacity {
   size_t taken = 0;  // Bundles of the request that is tried now.
 };
 
+// Takes one bundle, given as its gpus and the rest, out of a node and says on which devices;
+// nullopt, with nothing taken, when it does not fit.
+std::optional<std::vector<uint32_t>> TakeBundle(FreeCapacity& capacity,
+                                                const Resources& without_gpu, int64_t gpu,
+                                                bool spread_gpus);
+
 // Where one bundle went.
 struct BundlePlace {
   NodeId node;
@@ -68,6 +74,7 @@ class Packing {
 
   const ResourceRequest& wanted_;
   std::vector<size_t> order_;  // Of the bundles: the biggest first.
+  std::vector<Resources> without_gpu_;  // By bundle.
   std::vector<BundlePlace> places_;
 };
 

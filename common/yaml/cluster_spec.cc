@@ -175,6 +175,14 @@ class Reader {
                        (spec.pools.empty() ? "head" : spec.pools[0].name));
     if (spec.pools.empty()) spec.pools.push_back(UsualPool(spec, false));
     if (!has_head) spec.pools.insert(spec.pools.begin(), UsualPool(spec, true));
+    int least = 0;
+    for (const NodePool& pool : spec.pools) least += pool.min_workers;
+    if (least > spec.max_workers)
+      return Wrong("max_workers",
+                   "max_workers " + std::to_string(spec.max_workers) +
+                       " is below the min_workers of all node types together (" +
+                       std::to_string(least) + ")",
+                   "max_workers: " + std::to_string(least));
     for (const NodePool& pool : spec.pools)
       if (pool.instance_type.empty())
         return Wrong(PathOfPool(pool), "'" + pool.name + "' does not say its InstanceType",

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/spec/packing.h"
@@ -26,10 +28,13 @@ struct PoolNow {
 };
 
 // New nodes for each pool, in the order of `pools`: at least what min_workers lacks, at most what
-// max_workers and the upscaling speed allow. `soon`: what will be free without new nodes, that of
-// pending machines included.
+// max_workers and the upscaling speed allow. `soon`: what will be free without new nodes, beside
+// the pending machines. `max_workers`: live machines of all pools together; it holds for
+// min_workers as well. The time grows with the shapes and the pools: nodes with the same capacity
+// are looked at once.
 std::vector<size_t> PlanNewNodes(const std::vector<PoolNow>& pools, std::vector<FreeCapacity> soon,
-                                 const std::vector<Demand>& demands);
+                                 const std::vector<Demand>& demands,
+                                 std::optional<uint32_t> max_workers = std::nullopt);
 
 // An empty node of this size.
 FreeCapacity EmptyNode(const Resources& each);

@@ -34,6 +34,7 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
   soft.node_types = input.node_types;
   soft.try_place = true;
   for (const PoolSpec& pool : input.pools) soft.pools[pool.name] = pool;
+  soft.max_workers = input.max_workers;
 }
 
 absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch) {

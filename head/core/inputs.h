@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,7 @@ struct StartHead {
   bool restored = false;  // The journal is an older copy: later heads than the last one in it led.
   // Of which nodes are made by demand; with the sizes that are to be counted on.
   std::vector<PoolSpec> pools = {};
+  std::optional<uint32_t> max_workers = {};  // Machines of all pools together; none: no bound.
 };
 struct CreateToken {
   std::string token;

@@ -125,6 +125,8 @@ void PlaceOn(Draft& draft, const Owner& owner, std::vector<Member> members,
   const AttemptId id{owner, runs.next_attempt};
   const uint32_t ranks = RequestOf(draft.core.world, owner).ranks;
   const bool is_sized = ranks != 1 || runs.ranks != 0;
+  // It may end before the next look at idle nodes.
+  for (const Member& member : members) draft.soft().idle_since.erase(member.node);
   draft.Emit(
       event::AttemptPlaced{id, std::move(members), checkpoint, start_after, is_sized ? ranks : 0});
   NotePlaced(draft, id);

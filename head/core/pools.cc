@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "common/base/limits.h"
 #include "common/base/limits_hosts.h"
@@ -36,28 +37,30 @@ Millis RetryAfter(ProviderError error, uint32_t failures) {
   return std::min(span, most);
 }
 
-bool IsOpen(const State& state, const std::string& pool) {
-  return std::any_of(state.machines.begin(), state.machines.end(), [&](const auto& item) {
-    const Machine& machine = item.second;
-    return machine.pool == pool && machine.is_live() && !IsConfirmed(machine);
-  });
-}
-
 bool IsHeldBack(const State& state, const std::string& pool, Millis now) {
   const auto found = state.pools.find(pool);
   return found != state.pools.end() && now < found->second.retry_at;
 }
 
-PoolNow PoolOf(const Core& core, const PoolSpec& spec, Millis now) {
+// All pools of the configuration, by name; in one pass over the machines.
+std::vector<PoolNow> PoolsOf(const Core& core, Millis now) {
   const State& state = core.world.state;
-  PoolNow pool{.spec = spec, .each = spec.each};
+  std::vector<PoolNow> pools;
+  std::map<std::string_view, size_t> by_name;
+  for (const auto& [name, spec] : core.soft.pools) {
+    by_name[name] = pools.size();
+    pools.push_back(
+        {.spec = spec, .each = spec.each, .may_request = !IsHeldBack(state, name, now)});
+  }
   for (const auto& [number, machine] : state.machines) {
-    if (machine.pool != spec.name || !machine.is_live()) continue;
+    const auto found = by_name.find(machine.pool);
+    if (found == by_name.end() || !machine.is_live()) continue;
+    PoolNow& pool = pools[found->second];
     ++pool.live;
     pool.pending += IsPending(state, machine) ? 1 : 0;
+    if (!IsConfirmed(machine)) pool.may_request = false;  // A request is open.
   }
-  pool.may_request = !IsOpen(state, spec.name) && !IsHeldBack(state, spec.name, now);
-  return pool;
+  return pools;
 }
 
 // Who waits, in the order in which the queues are looked at.
@@ -73,25 +76,12 @@ std::vector<Demand> DemandOf(const Index& index) {
   return demands;
 }
 
-// What will be free without a new request: machines that are on their way, and nodes that are only
-// silent for a moment, as all are after the head has started.
-std::vector<FreeCapacity> CapacitySoon(const Core& core, Millis now) {
-  const State& state = core.world.state;
-  std::vector<FreeCapacity> soon = CapacitiesSoon(core, now);
-  for (const auto& [number, machine] : state.machines) {
-    const auto pool = core.soft.pools.find(machine.pool);
-    if (pool != core.soft.pools.end() && IsPending(state, machine))
-      soon.push_back(EmptyNode(pool->second.each));
-  }
-  return soon;
-}
-
 void RequestMachines(Draft& draft) {
-  std::vector<PoolNow> pools;
-  for (const auto& [name, spec] : draft.soft().pools)
-    pools.push_back(PoolOf(draft.core, spec, draft.now));
+  const std::vector<PoolNow> pools = PoolsOf(draft.core, draft.now);
   const std::vector<size_t> wanted =
-      PlanNewNodes(pools, CapacitySoon(draft.core, draft.now), DemandOf(draft.index()));
+      // Nodes that are only silent for a moment, as all are after the head has started, come back.
+      PlanNewNodes(pools, CapacitiesSoon(draft.core, draft.now), DemandOf(draft.index()),
+                   draft.soft().max_workers);
   for (size_t i = 0; i < pools.size(); ++i) {
     if (wanted[i] == 0) continue;
     const auto count =
@@ -271,12 +261,16 @@ void ReviewPools(Draft& draft) {
 }
 
 std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now) {
-  std::vector<PoolNow> pools;
-  for (const auto& [name, spec] : core.soft.pools) {
-    PoolNow pool = PoolOf(core, spec, now);
-    if (PoolCouldHold(pool, wanted)) pools.push_back(std::move(pool));
-  }
+  std::vector<PoolNow> pools = PoolsOf(core, now);
+  std::erase_if(pools, [&](const PoolNow& pool) { return !PoolCouldHold(pool, wanted); });
   return pools;
+}
+
+bool IsAtMaxWorkers(const Core& core) {
+  const auto& machines = core.world.state.machines;
+  const auto live = std::count_if(machines.begin(), machines.end(),
+                                  [](const auto& item) { return item.second.is_live(); });
+  return core.soft.max_workers && static_cast<size_t>(live) >= *core.soft.max_workers;
 }
 
 }  // namespace rt

@@ -41,4 +41,7 @@ absl::Status CheckMayJoin(const State& state, uint64_t machine);
 // The pools of which a node could hold the request.
 std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now);
 
+// Whether the pools have as many machines together as the configuration allows.
+bool IsAtMaxWorkers(const Core& core);
+
 }  // namespace rt

@@ -332,6 +332,7 @@ struct Soft {
   std::map<ExperimentId, std::string> results_problems;  // The newest SinksFlushed's.
   bool try_place = false;  // Something changed since the last placement round.
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
+  std::optional<uint32_t> max_workers;    // Of all pools together, as it said.
   std::map<NodeId, Millis> idle_since;    // Of nodes by demand that have nothing to do.
 };
 

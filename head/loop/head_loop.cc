@@ -1,5 +1,6 @@
 #include "head/loop/head_loop.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -63,6 +64,13 @@ struct Effect {
 std::function<Millis()> SteadyWallClock() {
   const Millis ahead = WallClock() - SteadyClock();
   return [ahead] { return ahead + SteadyClock(); };
+}
+
+bool IsAboutMachines(const Record& record) {
+  return std::holds_alternative<event::MachinesRequested>(record.event) ||
+         std::holds_alternative<event::MachinesCreated>(record.event) ||
+         std::holds_alternative<event::MachineReleased>(record.event) ||
+         std::holds_alternative<event::MachineDeleted>(record.event);
 }
 
 absl::Status Stopping() { return absl::UnavailableError("the head is stopping"); }
@@ -407,6 +415,9 @@ void Loop::Submit() {
     in_flight_.push_back(Now());
   }
   ReachFailpoint("head.loop.before_append");
+  const auto& records = batch_.records;
+  if (failpoints::any_armed && std::any_of(records.begin(), records.end(), IsAboutMachines))
+    ReachFailpoint("head.provider.before_append");
   journal_.Append(std::exchange(batch_, {}),
                   [this](absl::Status status) { OnAppended(std::move(status)); });
 }

@@ -154,7 +154,11 @@ void NodeReconciler::Create(const CreateWish& wish) {
     for (const MadeMachine& machine : *made)
       created.machines.push_back({machine.number, machine.id});
     const bool is_whole = made->size() >= call.machines.size();
-    if (is_whole) return Post(std::move(created), settled);
+    if (is_whole)
+      return Post(std::move(created), [settled](bool taken) {
+        ReachFailpoint("head.provider.after_created");
+        settled(taken);
+      });
     parts_.loop.Post(std::move(created), [](const absl::Status&, const Answer&) {});
     Post(input::MachinesFailed{request, ProviderError::kCapacity,
                                "only " + std::to_string(made->size()) + " of " +
@@ -175,7 +179,11 @@ void NodeReconciler::Terminate(const std::vector<TerminateWish>& wishes) {
     ReachFailpoint("head.provider.before_terminate");
     const absl::Status status = parts_.provider.Terminate(ids);
     ReachFailpoint("head.provider.after_terminate");
-    if (status.ok()) return Post(std::move(terminated), [this](bool) { is_terminating_ = false; });
+    if (status.ok())
+      return Post(std::move(terminated), [this](bool) {
+        ReachFailpoint("head.provider.after_terminated");
+        is_terminating_ = false;
+      });
     RT_LOG(kWarning) << "the provider cannot remove machines: " << MessageOf(status);
     Settle([this] {
       is_terminating_ = false;

@@ -203,6 +203,8 @@ std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis 
              " requested";
     } else if (pool.live >= pool.spec.max_workers) {
       what = "at max_workers " + std::to_string(pool.spec.max_workers);
+    } else if (IsAtMaxWorkers(core)) {
+      what = "max_workers " + std::to_string(*core.soft.max_workers) + " of the cluster is reached";
     } else {
       what = "a machine is about to be requested";
     }

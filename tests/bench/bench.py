@@ -58,7 +58,8 @@ BENCHES = {
     "data_map": data_sets.data_map,
 }
 PROGRAMS = {"core": "bench_core", "restart": "bench_restart", "status": "bench_status",
-            "store": "bench_store", "next_trial": "bench_next_trial"}  # They print their own lines.
+            "store": "bench_store", "next_trial": "bench_next_trial",
+            "planner": "bench_planner"}  # They print their own lines.
 
 
 def fsync_us() -> float:

@@ -30,11 +30,16 @@ class FakeCloud final : public NodeProvider {
   void FailNextCreate(ProviderError error) { create_errors_.push_back(error); }
   void LoseNextAnswer(Loss loss) { losses_.push_back(loss); }  // Of the next Create or Terminate.
   void LimitTo(size_t machines) { most_ = machines; }
+  // What all zones together have of a pool's kind of machine.
+  void LimitPool(const std::string& pool, size_t machines) { most_of_[pool] = machines; }
   void Heal() {  // What was told to fail and has not yet will not.
     create_errors_.clear();
     losses_.clear();
     most_ = 1'000'000;
+    most_of_.clear();
   }
+  // A token that is known is answered with its machine before anything can fail, as EC2 does.
+  void AnswerTokensFirst() { tokens_first_ = true; }
   // Somebody else's, in the same account.
   void AddForeign(const std::string& id) { all_[id] = {.id = id, .cluster = "other"}; }
   // Without a call: as a spot market or a person with a console does.
@@ -45,7 +50,8 @@ class FakeCloud final : public NodeProvider {
     const bool is_lost = !losses_.empty();
     const Loss loss = is_lost ? Take(losses_) : Loss::kBeforeEffect;
     if (is_lost && loss == Loss::kBeforeEffect) return NoAnswer();
-    if (!create_errors_.empty())
+    const bool is_known = tokens_first_ && KnowsAll(call);
+    if (!create_errors_.empty() && !is_known)
       return MakeProviderError(Take(create_errors_), "as the test asked");
     std::vector<MadeMachine> made;
     for (const WantedMachine& wanted : call.machines) {
@@ -54,7 +60,7 @@ class FakeCloud final : public NodeProvider {
         made.push_back({wanted.number, known->second, call.pool});
         continue;
       }
-      if (CountThere() >= most_) break;
+      if (CountThere() >= most_ || IsFull(call.pool)) break;
       const std::string id = "i-" + std::to_string(++last_);
       by_number_[wanted.number] = id;
       all_[id] = {.id = id, .cluster = cluster_, .pool = call.pool, .created_at = now_()};
@@ -103,6 +109,7 @@ class FakeCloud final : public NodeProvider {
     return ids;
   }
   const std::map<uint64_t, std::string>& made() const { return by_number_; }  // Ids by number.
+  const std::string& PoolOf(const std::string& id) const { return all_.at(id).pool; }
   bool IsThere(const std::string& id) const {
     return all_.contains(id) && all_.at(id).gone_at == 0;
   }
@@ -116,12 +123,27 @@ class FakeCloud final : public NodeProvider {
     return first;
   }
   static absl::Status NoAnswer() { return absl::DeadlineExceededError("no answer"); }
+  bool KnowsAll(const CreateCall& call) const {
+    for (const WantedMachine& wanted : call.machines)
+      if (!by_number_.contains(wanted.number)) return false;
+    return true;
+  }
   size_t CountThere() const { return There().size(); }
+  bool IsFull(const std::string& pool) const {
+    const auto most = most_of_.find(pool);
+    if (most == most_of_.end()) return false;
+    size_t count = 0;
+    for (const auto& [id, one] : all_)
+      count += one.pool == pool && one.cluster == cluster_ && one.gone_at == 0 ? 1 : 0;
+    return count >= most->second;
+  }
 
   const std::string cluster_;
   const std::function<Millis()> now_;
   const Millis lag_;
   size_t most_ = 1'000'000;
+  std::map<std::string, size_t> most_of_;
+  bool tokens_first_ = false;
   uint64_t last_ = 0;
   std::map<uint64_t, std::string> by_number_;
   std::map<std::string, Instance> all_;

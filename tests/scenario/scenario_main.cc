@@ -28,7 +28,7 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
-//   pool | wishes | created | failed | listed | terminated   see provider_commands.h
+//   pool | max_workers | wishes | created | failed | listed | terminated   see provider_commands.h
 //   ask | propose                    see lane_commands.h
 #include <cstdio>
 #include <cstdlib>
@@ -71,8 +71,11 @@ class Story {
 
  private:
   void StartHead() {
-    Give(input::StartHead{
-        .cluster_id = "cluster-1", .cluster_name = "story", .version = "0.1.0", .pools = pools_});
+    Give(input::StartHead{.cluster_id = "cluster-1",
+                          .cluster_name = "story",
+                          .version = "0.1.0",
+                          .pools = pools_,
+                          .max_workers = max_workers_});
   }
   Answer Give(const Input& input) {
     Outcome outcome = Step(core_, input, now_);
@@ -123,6 +126,7 @@ class Story {
   std::vector<Record> log_;
   std::vector<std::string> out_;
   std::vector<PoolSpec> pools_;
+  std::optional<uint32_t> max_workers_;  // Of all pools together.
   StoryLane lane_;
   std::map<std::string, NodeSide> nodes_;
   uint64_t answered_from_ = 0, answered_through_ = 0;  // The span of the last answer.
@@ -323,7 +327,12 @@ bool Story::Drain(const std::string& verb, std::istream& words) {
 
 bool Story::Provide(const std::string& verb, std::istream& words) {
   if (verb == "pool") {
-    pools_ = {ReadPool(words)};
+    PoolSpec pool = ReadPool(words);
+    std::erase_if(pools_, [&](const PoolSpec& one) { return one.name == pool.name; });
+    pools_.push_back(std::move(pool));
+    StartHead();
+  } else if (verb == "max_workers") {
+    max_workers_ = Next<uint32_t>(words);
     StartHead();
   } else if (verb == "wishes") {
     out_.push_back(PrintWishes(core_, now_));

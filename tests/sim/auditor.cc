@@ -114,7 +114,7 @@ void Auditor::On(const event::NodeReady& e) {
   Must(!node.gone, "a node that is gone stays gone");
   Must(e.inventory.incarnation >= node.inventory.incarnation,
        "a daemon that has a successor is not heard any more");
-  node.ready = true;
+  node.ready = node.was_ready = true;
   node.lost = false;
   node.away_until = 0;
   node.inventory = e.inventory;

@@ -118,6 +118,9 @@ class Auditor {
     return machines_.contains(machine) && !machines_.at(machine).released;
   }
   size_t LiveMachines() const;
+  size_t LiveMachines(const std::string& pool) const;
+  size_t PendingMachines(const std::string& pool) const;  // Live, and its node was never ready.
+  bool AwaitsNodeOf(const PoolSpec& pool) const;  // Something waits that one node of it holds.
   // At the end.
   void ExpectOutputs(const State& state) const;
   std::string Unfinished() const;  // For the message when a run is stuck.
@@ -127,6 +130,7 @@ class Auditor {
   struct NodeBook {
     NodeInventory inventory;
     bool ready = false, lost = false, gone = false, draining = false;
+    bool was_ready = false;  // Once.
     bool by_hand = false;    // A person drained it.
     Millis away_until = 0;   // Its daemon announced to be back by then.
     Millis drain_until = 0;  // What such a node runs after this is ended; 0: nothing.
@@ -364,6 +368,7 @@ class Auditor {
 
   bool MayLeave(NodeId id, const NodeBook& node) const;
   void CheckIdle(const MachineBook& machine) const;
+  size_t WaitingBundles() const;
   bool HasOnlyCopy(NodeId id) const;
   NodeBook& NodeOf(NodeId id);
   ExperimentBook& ExperimentOf(ExperimentId id);

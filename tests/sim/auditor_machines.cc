@@ -11,11 +11,60 @@ size_t Auditor::LiveMachines() const {
                                            [](const auto& one) { return !one.second.released; }));
 }
 
+size_t Auditor::LiveMachines(const std::string& pool) const {
+  return static_cast<size_t>(std::count_if(
+      machines_.begin(), machines_.end(),
+      [&](const auto& one) { return !one.second.released && one.second.pool == pool; }));
+}
+
+size_t Auditor::PendingMachines(const std::string& pool) const {
+  return static_cast<size_t>(
+      std::count_if(machines_.begin(), machines_.end(), [&](const auto& one) {
+        const MachineBook& machine = one.second;
+        const auto node = nodes_.find(machine.node);
+        const bool was_ready = node != nodes_.end() && !node->second.gone && node->second.was_ready;
+        return !machine.released && machine.pool == pool && !was_ready;
+      }));
+}
+
+// What may be waiting for a place: more than the core counts, never less.
+size_t Auditor::WaitingBundles() const {
+  size_t bundles = 0;
+  const auto add = [&](const OwnerBook& runs) {
+    if (!runs.over && !runs.live) bundles += runs.asks.bundles.size();
+  };
+  for (const auto& [id, job] : jobs_) add(job.runs);
+  for (const auto& [id, experiment] : experiments_)
+    for (const TrialBook& trial : experiment.trials) add(trial.runs);
+  return bundles;
+}
+
+bool Auditor::AwaitsNodeOf(const PoolSpec& pool) const {
+  const auto awaits = [&](const OwnerBook& runs) {
+    if (runs.over || runs.live || runs.paused || runs.stop_requested) return false;
+    const std::vector<Resources>& bundles = runs.asks.bundles;
+    return bundles.size() == 1 && bundles.front().Fits(pool.each);
+  };
+  for (const auto& [id, job] : jobs_)
+    if (awaits(job.runs)) return true;
+  for (const auto& [id, experiment] : experiments_)
+    for (const TrialBook& trial : experiment.trials)
+      if (!experiment.finished && awaits(trial.runs)) return true;
+  return false;
+}
+
 void Auditor::On(const event::MachinesRequested& e) {
   Must(e.request > newest_machine_ && e.count > 0, "a machine number is used once");
   for (const auto& [number, machine] : machines_)
-    Must(machine.released || !machine.id.empty(), "one request of a pool is open at a time");
-  Must(LiveMachines() + e.count <= truth_->machines_max, "max_workers is never exceeded");
+    Must(machine.pool != e.pool || machine.released || !machine.id.empty(),
+         "one request of a pool is open at a time");
+  const PoolSpec& pool = truth_->pools.at(e.pool);
+  Must(LiveMachines(e.pool) + e.count <= pool.max_workers, "max_workers is never exceeded");
+  Must(!truth_->max_workers || LiveMachines() + e.count <= *truth_->max_workers,
+       "max_workers of the cluster is never exceeded");
+  // Each node that is on its way is for min_workers, or for something that waits.
+  Must(PendingMachines(e.pool) + e.count <= pool.min_workers + WaitingBundles(),
+       "no machine is asked for twice for the same demand");
   for (uint64_t number = e.request; number < e.request + e.count; ++number)
     machines_[number] = {.pool = e.pool, .request = e.request};
   newest_machine_ = e.request + e.count - 1;
@@ -46,8 +95,9 @@ void Auditor::CheckIdle(const MachineBook& machine) const {
   const NodeBook& node = nodes_.at(machine.node);
   Must(node.live.empty(), "a node with an attempt is not idle");
   Must(!HasOnlyCopy(machine.node), "a node with the only copy of a checkpoint is not idle");
-  Must(at_ - node.busy_at >= truth_->machines_idle, "a node is released after the idle timeout");
-  Must(LiveMachines() > truth_->machines_min, "min_workers stay");
+  const PoolSpec& pool = truth_->pools.at(machine.pool);
+  Must(at_ - node.busy_at >= pool.idle_timeout, "a node is released after the idle timeout");
+  Must(LiveMachines(machine.pool) > pool.min_workers, "min_workers stay");
 }
 
 bool Auditor::HasOnlyCopy(NodeId id) const {

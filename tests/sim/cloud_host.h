@@ -1,8 +1,10 @@
-// A cloud of one pool, in every third simulation: the fake cloud, the edge between it and the head
-// (which derives calls from what is durable, as NodeReconciler does), and the machines, whose
-// workers boot some time after they were made. Calls fail by class, answers are lost before and
-// after their effect, lists lag, and machines vanish. It draws from a stream of its own, so that a
-// seed without a cloud runs as it always did.
+// A cloud: the fake cloud, the edge between it and the head (which derives calls from what is
+// durable, as NodeReconciler does), and the machines, whose workers boot some time after they were
+// made. Calls fail by class, answers are lost before and after their effect, lists lag, and
+// machines vanish. In every third simulation it has one pool. In the mode of the cloud (`sim
+// --cloud`) it is always there, with three pools and more faults: zones run out, lists fail,
+// machines never boot or boot late, and are taken away with notice. It draws from a stream of its
+// own, so that a seed without a cloud runs as it always did.
 #pragma once
 
 #include <map>
@@ -23,8 +25,10 @@ class CloudHost {
  public:
   // From the last end until idle machines are gone.
   static constexpr Millis kSettles = 400'000;
+  // With machines that never boot, which are given up after 15 minutes.
+  static constexpr Millis kSettlesWithNeverBooted = 1'300'000;
 
-  CloudHost(Sim& sim, HeadHost& head, const Auditor& auditor, uint64_t seed);
+  CloudHost(Sim& sim, HeadHost& head, const Auditor& auditor, uint64_t seed, bool is_cloud);
   void Start();
   void Strike();
   // What is there is what the pool keeps, and the head knows it.
@@ -39,7 +43,13 @@ class CloudHost {
   void LookLater();
   void Look();
   void ReadLog();
+  void DrawPools();
   void DrawFaults();
+  void DrawZones();
+  void BootLater(WorkerHost& worker, const std::string& id);
+  void Vanish(const std::string& id);
+  void GiveNotice(WorkerHost& worker, const std::string& id);
+  void CheckDemand();
   // A call to the cloud and back: the answer is lost when the head dies meanwhile.
   void Call(std::function<std::function<void()>()> call);
   void Post(Input input, std::function<void(bool)> settled);
@@ -52,8 +62,9 @@ class CloudHost {
   HeadHost& head_;
   const Auditor& auditor_;
   Rng rng_;
+  const bool is_cloud_;  // The simulation is about the cloud.
   bool is_on_ = false;
-  PoolSpec pool_;
+  std::map<std::string, PoolSpec> pools_;
   fakes::FakeCloud cloud_;
   std::map<uint64_t, std::unique_ptr<WorkerHost>>
       workers_;  // By machine; all that there ever were.
@@ -62,9 +73,11 @@ class CloudHost {
   uint64_t epoch_ = 0;
   uint64_t life_ = 0;
   Millis awake_since_ = 0;  // By the head's time.
-  bool is_listing_ = false, is_creating_ = false, is_terminating_ = false, is_unclear_ = false;
+  bool is_listing_ = false, is_terminating_ = false;
+  std::set<std::string> creating_, unclear_;  // Pools.
   bool has_listed_ = false;
   Millis listed_at_ = 0;
+  std::map<std::string, Millis> unmet_since_;  // By pool, of what CheckDemand looks at.
 };
 
 }  // namespace rt::sim

@@ -47,6 +47,11 @@ const char* FaultName(Fault fault) {
     case Fault::kDrainRequested: return "person drained a node";
     case Fault::kForgetRequested: return "person asked to forget a node";
     case Fault::kResizeRequested: return "person resized a trial";
+    case Fault::kCloudRefused: return "cloud refused a call";
+    case Fault::kCloudAnswerLost: return "cloud's answer lost";
+    case Fault::kMachineVanished: return "machine vanished";
+    case Fault::kMachineNeverBoots: return "machine never booted";
+    case Fault::kMachineBootsLate: return "machine booted late";
     case Fault::kCount: break;
   }
   return "?";
@@ -88,6 +93,25 @@ FaultPlan FaultPlan::Draw(Rng& rng) {
   plan.model_slow = upto(0.30);
   plan.model_silent = upto(0.10);
   if (rng.Chance(0.5)) plan.disconnect_stop = 1'000 + static_cast<int64_t>(rng.Below(7'000));
+  return plan;
+}
+
+FaultPlan FaultPlan::DrawForCloud(Rng& rng) {
+  auto upto = [&](double most) { return rng.Chance(0.5) ? rng.Uniform() * most : 0.0; };
+  FaultPlan plan;
+  plan.lost_before = upto(0.2);
+  plan.lost_during = upto(0.1);
+  plan.lost_after = upto(0.2);
+  plan.duplicated = upto(0.2);
+  plan.daemon_killed = upto(0.05);
+  plan.node_frozen = upto(0.05);
+  plan.head_stopped = upto(0.15);
+  plan.head_crashed = upto(0.40);
+  plan.taken_over = upto(0.15);
+  plan.clock_jumped = upto(0.50);
+  plan.trial_failed = upto(0.05);
+  plan.launch_failed = upto(0.05);
+  plan.stop_requested = upto(0.10);
   return plan;
 }
 

@@ -54,6 +54,12 @@ enum class Fault : size_t {
   kDrainRequested,    // A person drained a node.
   kForgetRequested,   // A person asked to forget a node, whatever its state.
   kResizeRequested,   // A person asked for another number of ranks.
+  // Of the cloud, in its own mode (cloud_host.h).
+  kCloudRefused,       // A call failed: no capacity, a quota, throttling, an error of the service.
+  kCloudAnswerLost,    // A call was lost before or after its effect.
+  kMachineVanished,    // Without notice, or after one.
+  kMachineNeverBoots,  // It is there, and its worker never comes.
+  kMachineBootsLate,   // So late that the head may have given it up.
   kCount,
 };
 inline constexpr size_t kFaultCount = static_cast<size_t>(Fault::kCount);
@@ -93,6 +99,8 @@ struct FaultPlan {
   int64_t disconnect_stop = 0;  // Milliseconds; 0: workers wait for a head for ever.
 
   static FaultPlan Draw(Rng& rng);
+  // For the mode of the cloud: the network, the head, daemons and machines.
+  static FaultPlan DrawForCloud(Rng& rng);
 };
 
 }  // namespace rt::sim

@@ -24,6 +24,8 @@ void HeadHost::Start() {
   versions_.clear();
   input::StartHead start{"cluster-1", "sim", "0.1.0"};
   start.pools = pools_;
+  start.max_workers = max_workers_;
+  start.node_types = node_types_;
   Enqueue({std::move(start), [](const auto&, const auto&) {}, {}});
   TickLater();
   FlushSinksLater();

@@ -40,7 +40,12 @@ class HeadHost {
         lane_(sim, [this](input::LaneAnswered answered) { Post(std::move(answered), {}); }) {}
 
   void Start();
-  void SetPools(std::vector<PoolSpec> pools) { pools_ = std::move(pools); }
+  void SetPools(std::vector<PoolSpec> pools, std::optional<uint32_t> max_workers) {
+    pools_ = std::move(pools);
+    max_workers_ = max_workers;
+  }
+  // What the configuration can bring; without it, work that no node could hold yet is refused.
+  void SetNodeTypes(std::vector<Resources> types) { node_types_ = std::move(types); }
   // Dropped when the head is down.
   void Post(Input input, AnswerFn done);
   // `seen`: the version of the last reply that the worker took.
@@ -114,6 +119,8 @@ class HeadHost {
   LaneHost lane_;
   Core core_;
   std::vector<PoolSpec> pools_;
+  std::optional<uint32_t> max_workers_;  // Of all pools together.
+  std::vector<Resources> node_types_;
   bool up_ = false;
   uint64_t life_ = 0;
   Millis started_at_ = 0;

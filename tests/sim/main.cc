@@ -1,7 +1,11 @@
 // sim SEED COUNT [THREADS]: runs COUNT seeds from SEED on and prints which faults took effect.
 // Ends with status 1 and the seed at the first thing that is not legal.
+// sim --cloud SEED COUNT [THREADS]: the same in the mode of the cloud, whose seeds are others.
 // sim --record SEED DIR: keeps the journal of one seed in DIR, for tests of later releases.
-// sim --story SEED: one seed, and each record as the disk gets it, as in tests/scenario.
+// sim --story SEED, sim --cloud --story SEED: one seed, and each record as the disk gets it, as in
+// tests/scenario.
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -10,7 +14,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 #include "common/base/log.h"
@@ -22,11 +25,13 @@ namespace rt::sim {
 namespace {
 
 thread_local uint64_t current_seed = 0;
+bool is_cloud = false;  // Set before any seed runs.
+const char* Kind() { return is_cloud ? "cloud seed" : "seed"; }
 
 // RT_CHECK aborts: say which seed it was.
 void OnAbort(int) {
   char text[64];
-  int size = std::snprintf(text, sizeof text, "sim: seed %llu aborted\n",
+  int size = std::snprintf(text, sizeof text, "sim: %s %llu aborted\n", Kind(),
                            static_cast<unsigned long long>(current_seed));
   if (size > 0) (void)!write(2, text, static_cast<size_t>(size));
   _exit(1);
@@ -35,7 +40,7 @@ void OnAbort(int) {
 }  // namespace
 
 void Fail(const std::string& what) {
-  std::fprintf(stderr, "sim: seed %llu: %s\n", static_cast<unsigned long long>(current_seed),
+  std::fprintf(stderr, "sim: %s %llu: %s\n", Kind(), static_cast<unsigned long long>(current_seed),
                what.c_str());
   std::fflush(stderr);
   _exit(1);
@@ -51,15 +56,16 @@ struct Totals {
 // One seed; every 50th twice, which must come out the same.
 void RunSeed(uint64_t seed, Totals& totals) {
   current_seed = seed;
-  Simulation simulation(seed);
+  Simulation simulation(seed, is_cloud);
   const std::string state = simulation.Run();
   if (seed % 50 == 0) {
-    Simulation again(seed);
+    Simulation again(seed, is_cloud);
     if (again.Run() != state) Fail("not deterministic");
   }
   const uint64_t inputs = simulation.sim().inputs;
   const uint64_t faults = simulation.sim().faults.Total();
-  if (inputs < kInputsLeast || faults == 0) Fail("too little happened for a test");
+  if (inputs < (is_cloud ? kCloudInputsLeast : kInputsLeast) || faults == 0)
+    Fail("too little happened for a test");
   std::lock_guard lock(totals.mutex);
   totals.inputs_least = std::min(totals.inputs_least, inputs);
   totals.faults_least = std::min(totals.faults_least, faults);
@@ -71,7 +77,7 @@ void RunSeed(uint64_t seed, Totals& totals) {
 
 void TellStory(uint64_t seed) {
   current_seed = seed;
-  Simulation simulation(seed);
+  Simulation simulation(seed, is_cloud);
   Millis from = 0;
   simulation.OnKept([&](const std::vector<Record>& records, const std::vector<RowBatch>&) {
     for (const Record& record : records) {
@@ -94,6 +100,11 @@ int main(int argc, char** argv) {
     return 0;
   }
   std::signal(SIGABRT, OnAbort);
+  if (argc > 1 && std::string_view(argv[1]) == "--cloud") {
+    is_cloud = true;
+    --argc;
+    ++argv;
+  }
   if (argc == 3 && std::string_view(argv[1]) == "--story") {
     rt::SetLogLevel(rt::LogLevel::kError);
     TellStory(std::strtoull(argv[2], nullptr, 10));

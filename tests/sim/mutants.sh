@@ -8,7 +8,7 @@
 #   mutants.sh --apply      only whether each patch applies, and has its row in docs/simulator.md
 #   mutants.sh --refresh    rewrites those that apply at another place now, and the table
 # A bug is a patch of one file. Its first line says what is wrong, its second one which seed noticed
-# it last: that seed is tried first. The bug must be caught by the auditor, or by what follows the
+# it last: that seed is tried first; "seed cloud 17" is one of the mode of the cloud. The bug must be caught by the auditor, or by what follows the
 # faults (everything ends, nothing is left): one that the core's own RT_CHECK ends proves nothing
 # about the simulator, and does not pass. The seed must be legal without the bug.
 set -euo pipefail
@@ -111,14 +111,20 @@ compile_of() {
     s# -c [^ ]*# -c $2 -w#"
 }
 
-# notices SIMULATOR SEED COUNT LOG: whether it ends at a seed that is not legal.
-notices() { ! timeout 300 "$1" "$2" "$3" 1 >"$4" 2>&1; }
+# notices WORLD SIMULATOR SEED COUNT LOG: whether it ends at a seed that is not legal. WORLD is
+# "cloud", or empty.
+notices() { ! timeout 300 "$2" ${1:+"--$1"} "$3" "$4" 1 >"$5" 2>&1; }
 
 # try PATCH AT: prints one line.
 try() {
-  local at=$2 name source object said seed
+  local at=$2 name source object said seed world=
   name=$(title_of "$1")
   seed=$(seed_of "$1")
+  if [[ "$seed" == cloud* ]]; then
+    world=cloud
+    seed=${seed#cloud}
+    seed=${seed# }
+  fi
   plant "$1" "$at" || return 1
   object=$(object_of "$source")
   # The mutant's object stands in for its own, or before the archive, so that its member is not
@@ -131,8 +137,8 @@ try() {
     echo "$name: does not build"
     return 1
   fi
-  if [ -z "$seed" ] || ! notices "$at/sim" "$seed" 1 "$at/log"; then
-    if ! notices "$at/sim" 1 "$seeds_max" "$at/log"; then
+  if [ -z "$seed" ] || ! notices "$world" "$at/sim" "$seed" 1 "$at/log"; then
+    if ! notices "$world" "$at/sim" 1 "$seeds_max" "$at/log"; then
       echo "$name: SURVIVED $seeds_max seeds"
       return 1
     fi
@@ -142,14 +148,14 @@ try() {
   case "$said" in *aborted* | "") echo "  but not by the auditor"; return 1 ;; esac
   local found
   found=$(sed 's/^seed \([0-9]*\).*/\1/' <<<"$said")
-  if notices bin/sim "$found" 1 "$at/log"; then
+  if notices "$world" bin/sim "$found" 1 "$at/log"; then
     cat "$at/log"
     echo "  but the cores fail at seed $found without it as well: nothing can be said"
     return 1
   fi
   if [ "$found" != "$seed" ]; then
     echo "  not by seed ${seed:-?}: mutants.sh --record writes the new one down"
-    if [ -n "$record" ]; then sed -i "2s/.*/seed $found/" "$1"; fi
+    if [ -n "$record" ]; then sed -i "2s/.*/seed ${world:+$world }$found/" "$1"; fi
   fi
   rm -rf "$at"
 }

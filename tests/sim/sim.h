@@ -15,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/rng.h"
 #include "common/base/time.h"
+#include "common/spec/pool.h"
 #include "head/core/events.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/shard.h"
@@ -82,9 +83,9 @@ struct Truth {
   std::map<TrialId, std::set<std::pair<std::string, bool>>> proposed;
   std::set<TrialId> advised_stops;
   std::set<ExperimentId> advised_ends, finished_searches;
-  // Of the cloud: how its one pool is configured, and what was ever made, by machine.
-  uint32_t machines_min = 0, machines_max = 0;
-  Millis machines_idle = 0;
+  // Of the cloud: how its pools are configured, and what was ever made, by machine.
+  std::map<std::string, PoolSpec> pools;
+  std::optional<uint32_t> max_workers;  // Of all pools together.
   std::map<uint64_t, std::string> machine_ids;
   std::set<std::string> machines_gone;  // Ids of what is not there any more.
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.
@@ -104,7 +105,9 @@ class WorkerHost;
 
 class Sim {
  public:
-  explicit Sim(uint64_t seed) : rng(seed, 1), plan(FaultPlan::Draw(rng)) {}
+  explicit Sim(uint64_t seed, bool is_cloud = false)
+      : rng(seed, is_cloud ? 4 : 1),
+        plan(is_cloud ? FaultPlan::DrawForCloud(rng) : FaultPlan::Draw(rng)) {}
 
   using Effect = std::function<void()>;
   using Reply = std::function<void(Effect)>;

@@ -5,20 +5,29 @@ namespace {
 
 constexpr uint64_t kSchedulerStream = 0x7363686564756c65;
 constexpr Millis kFaultsLast = 45'000;
+constexpr Millis kCloudFaultsLast = 15'000;
 // What the circuit breaker holds back (limits::kFreezeMax) is lost by then.
 constexpr Millis kCalmSettles = 55'000;
 constexpr Millis kLivenessLimit = 600'000;
+// With machines that never boot, which are given up after 15 minutes.
+constexpr Millis kCloudLivenessLimit = 2'400'000;
 // From the last end until the last program and run directory are gone.
 constexpr Millis kCleanupLimit = 30'000;
 
 }  // namespace
 
-Simulation::Simulation(uint64_t seed)
-    : seed_(seed), sim_(seed), head_(sim_, auditor_), cloud_(sim_, head_, auditor_, seed),
-      resizer_(sim_, head_, auditor_, seed) {
+Simulation::Simulation(uint64_t seed, bool is_cloud)
+    : seed_(seed), is_cloud_(is_cloud), sim_(seed, is_cloud), head_(sim_, auditor_),
+      cloud_(sim_, head_, auditor_, seed, is_cloud), resizer_(sim_, head_, auditor_, seed) {
   sim_.on_driver_step = [this](JobId job, double step, std::function<bool()> lives) {
     Drive(job, step, std::move(lives));
   };
+  if (is_cloud_) {  // The worker of the head's machine.
+    hosts_.push_back(
+        std::make_unique<WorkerHost>(sim_, head_, auditor_, "head", Resources{.cpu = kUnit}));
+    sim_.hosts.push_back(hosts_.back().get());
+    return;
+  }
   const size_t nodes = 2 + sim_.rng.Below(3);
   two_stay_ = sim_.rng.Chance(0.5);
   for (size_t i = 0; i < nodes; ++i) {
@@ -32,10 +41,12 @@ Simulation::Simulation(uint64_t seed)
   }
 }
 
+Millis Simulation::FaultsLast() const { return is_cloud_ ? kCloudFaultsLast : kFaultsLast; }
+
 std::string Simulation::Run() {
   const Millis started = sim_.now;
   cloud_.Start();
-  resizer_.Start();
+  if (!is_cloud_) resizer_.Start();
   head_.Start();
   for (auto& host : hosts_) {
     sim_.At(sim_.Between(1, 2'000), [&host] {
@@ -45,17 +56,17 @@ std::string Simulation::Run() {
   const uint64_t first = 1 + sim_.rng.Below(3);
   for (uint64_t i = 0; i < first; ++i) sim_.At(sim_.Between(1, 4'000), [this] { Submit(); });
   CalamitiesLater();
-  sim_.At(kFaultsLast, [this] { BecomeCalm(); });
+  sim_.At(FaultsLast(), [this] { BecomeCalm(); });
+  const Millis limit = is_cloud_ ? kCloudLivenessLimit : kLivenessLimit;
   Millis next_look = started + 5'000;
   while (true) {
     Require(sim_.RunNext(), "nothing is left to do");
     if (sim_.now < next_look) continue;
     next_look = sim_.now + 200;
     if (Finished()) break;
-    if (sim_.now > started + kFaultsLast + kLivenessLimit) {
-      Fail("stuck: no end " + std::to_string(kLivenessLimit / 1'000) +
-           " s after the faults stopped" + auditor_.Unfinished() + auditor_.Awaited(sim_.truth) +
-           Unanswered());
+    if (sim_.now > started + FaultsLast() + limit) {
+      Fail("stuck: no end " + std::to_string(limit / 1'000) + " s after the faults stopped" +
+           auditor_.Unfinished() + auditor_.Awaited(sim_.truth) + Unanswered());
     }
   }
   auditor_.ExpectAllOver();
@@ -72,7 +83,8 @@ void Simulation::ExpectNothingLeft() {
     Require(sim_.RunNext(), "nothing is left to do");
     if (sim_.now > until) Fail("programs are left after the end" + Unanswered());
   }
-  const Millis gone_by = sim_.now + CloudHost::kSettles;
+  const Millis gone_by =
+      sim_.now + (is_cloud_ ? CloudHost::kSettlesWithNeverBooted : CloudHost::kSettles);
   while (!cloud_.IsSettled()) {
     Require(sim_.RunNext(), "nothing is left to do");
     if (sim_.now > gone_by) Fail("machines are left after the end" + cloud_.Describe());
@@ -84,8 +96,8 @@ bool Simulation::Finished() {
   for (const auto& request : requests_) {
     if (IsOpen(*request)) return false;
   }
-  if (sim_.inputs >= kInputsLeast && sim_.faults.Total() > 0) return true;
-  if (sim_.faults.Total() == 0 && sim_.inputs >= kInputsLeast) head_.Crash();
+  if (sim_.inputs >= InputsLeast() && sim_.faults.Total() > 0) return true;
+  if (sim_.faults.Total() == 0 && sim_.inputs >= InputsLeast()) head_.Crash();
   Submit();
   return false;
 }
@@ -167,6 +179,7 @@ std::string Simulation::Unanswered() const {
 // --- people -------------------------------------------------------------------------------------
 
 std::string Simulation::DrawExperiment(bool may_ask) {
+  if (is_cloud_) return DrawCloudExperiment();
   auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
   auto number = [](uint64_t value) { return std::to_string(value); };
   const bool is_quick = below(5) == 0;  // Its trials are over in a moment.
@@ -238,6 +251,23 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
   if (at == std::string::npos || is_judged || Rng(seed_, kSchedulerStream).Below(4) != 0)
     return text;
   return text.replace(at, 6, "\"asha_promotion\"");
+}
+
+// Short work of shapes that only some of the pools can hold.
+std::string Simulation::DrawCloudExperiment() {
+  auto below = [&](uint64_t bound) { return sim_.rng.Below(bound); };
+  const char* resources[] = {
+      R"({"cpu":1})",           R"({"cpu":2})",
+      R"({"cpu":4})",           R"({"cpu":3})",
+      R"({"cpu":1,"gpu":1})",   R"({"cpu":0.5,"gpu":0.5})",
+      R"({"cpu":1,"ranks":2})", R"({"cpu":2,"ranks":2,"strategy":"STRICT_SPREAD"})"};
+  const char* durable_after[] = {"store", "store", "peer", "local"};
+  return R"({"experiment":"e","command":["train","${lr}"],"metric":"loss","mode":"min",)"
+         R"("space":{"lr":{"uniform":[0,1]}},"strict_metric":false,"num_samples":)" +
+         std::to_string(1 + below(3)) + R"(,"stop":{"training_iteration":)" +
+         std::to_string(1 + below(8)) + R"(},"checkpoints":{"durable_after":")" +
+         durable_after[below(4)] + R"("},"resources":)" + resources[below(8)] +
+         R"(,"max_failures":)" + std::to_string(static_cast<int>(below(3)) - 1) + "}";
 }
 
 void Simulation::Submit() {

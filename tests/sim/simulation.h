@@ -18,10 +18,12 @@ namespace rt::sim {
 
 // No run is shorter than this, and none is without a fault that took effect.
 inline constexpr uint64_t kInputsLeast = 500;
+inline constexpr uint64_t kCloudInputsLeast = 100;
 
 class Simulation {
  public:
-  explicit Simulation(uint64_t seed);
+  // `is_cloud`: a smaller world whose nodes are machines of a cloud, but one (docs/simulator.md).
+  explicit Simulation(uint64_t seed, bool is_cloud = false);
   // Ends the process when something is not legal. Returns the final state's canonical bytes.
   std::string Run();
   const Sim& sim() const { return sim_; }
@@ -65,8 +67,12 @@ class Simulation {
   std::string Unanswered() const;
   std::string DrawExperiment(bool may_ask);
   std::string WithOtherScheduler(std::string text) const;
+  std::string DrawCloudExperiment();
+  Millis FaultsLast() const;
+  uint64_t InputsLeast() const { return is_cloud_ ? kCloudInputsLeast : kInputsLeast; }
 
   const uint64_t seed_;
+  const bool is_cloud_;
   Sim sim_;
   Auditor auditor_;
   HeadHost head_;

@@ -14,6 +14,42 @@ PoolNow Make(const std::string& name, Resources each, uint32_t least, uint32_t m
 }
 using Counts = std::vector<size_t>;
 
+TEST_CASE("planner: max_workers of the cluster holds for all pools together") {
+  const std::vector<PoolNow> pools = {Make("small", Cpus(1), 1, 4), Make("big", Cpus(4), 1, 4)};
+  const std::vector<Demand> demands = {Want(Cpus(4), 3), Want(Cpus(1), 3)};
+  CHECK(PlanNewNodes(pools, {}, demands) == Counts{3, 3});
+  CHECK(PlanNewNodes(pools, {}, demands, 3) == Counts{1, 2});
+  CHECK(PlanNewNodes(pools, {}, demands, 1) == Counts{1, 0});  // Of min_workers as well.
+  CHECK(PlanNewNodes(pools, {}, demands, 0) == Counts{0, 0});
+  std::vector<PoolNow> grown = pools;
+  grown[0].live = 3;
+  CHECK(PlanNewNodes(grown, {}, demands, 4) == Counts{0, 1});
+  CHECK(PlanNewNodes(grown, {}, demands, 2) == Counts{0, 0});  // It was lowered.
+}
+
+TEST_CASE("planner: a gang grows within max_workers of the cluster, or not at all") {
+  const std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 0, 4)};
+  const ResourceRequest pair = {.bundles = {Cpus(1), Cpus(1)}, .ranks = 2};
+  CHECK(PlanNewNodes(pools, {}, {{pair, 2}}, 3) == Counts{2});
+  CHECK(PlanNewNodes(pools, {}, {{pair, 2}}, 1) == Counts{0});
+  CHECK(PlanNewNodes(pools, {}, {{pair, 2}, Want(Cpus(1), 5)}, 3) == Counts{3});
+}
+
+TEST_CASE("planner: a shape that one pool cannot hold goes to the next one") {
+  const std::vector<PoolNow> pools = {Make("small", Cpus(1), 0, 2), Make("big", Cpus(4), 0, 2)};
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(2), 3)}) == Counts{0, 2});
+  const ResourceRequest pair = {.bundles = {Cpus(3), Cpus(3)}, .ranks = 2};
+  CHECK(PlanNewNodes(pools, {}, {{pair, 1}, Want(Cpus(1), 3)}) == Counts{1, 2});
+}
+
+TEST_CASE("planner: singles and gangs share what is free") {
+  const std::vector<PoolNow> pools = {Make("cpu", Cpus(2), 0, 9)};
+  const ResourceRequest pair = {.bundles = {Cpus(1), Cpus(1)}, .ranks = 2};
+  const FreeCapacity four = EmptyNode(Cpus(4));
+  CHECK(PlanNewNodes(pools, {four}, {Want(Cpus(1), 2), {pair, 1}}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {four}, {Want(Cpus(1), 3), {pair, 1}, Want(Cpus(1), 1)}) == Counts{1});
+}
+
 TEST_CASE("planner: what waits is packed into as few nodes as hold it") {
   const std::vector<PoolNow> pools = {Make("cpu", Cpus(4), 0, 10)};
   CHECK(PlanNewNodes(pools, {}, {}) == Counts{0});
@@ -25,8 +61,10 @@ TEST_CASE("planner: what waits is packed into as few nodes as hold it") {
 TEST_CASE("planner: what will be free soon is used first") {
   std::vector<PoolNow> pools = {Make("cpu", Cpus(4), 0, 10)};
   pools[0].live = pools[0].pending = 1;
-  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 4)}) == Counts{0});
-  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 5)}) == Counts{1});
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 4)}) == Counts{0});  // The pending machine.
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 5)}) == Counts{1});
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 8)}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {EmptyNode(Cpus(4))}, {Want(Cpus(1), 9)}) == Counts{1});
 }
 
 TEST_CASE("planner: min_workers are asked for without demand, max_workers never exceeded") {

@@ -30,6 +30,7 @@ struct Scaled {
   World shadow;
   Millis now = 1'000'000;
   PoolSpec pool;
+  std::optional<uint32_t> max_workers = {};  // Of all pools together.
   std::map<NodeId, uint64_t> syncs;
   std::map<NodeId, std::map<Fence, Observed>> running;
 
@@ -41,7 +42,10 @@ struct Scaled {
     REQUIRE(CanonicalDump(core.world.state) == CanonicalDump(shadow.state));
     return outcome;
   }
-  void Start() { Do(input::StartHead{.cluster_id = "c", .cluster_name = "t", .pools = {pool}}); }
+  void Start() {
+    Do(input::StartHead{
+        .cluster_id = "c", .cluster_name = "t", .pools = {pool}, .max_workers = max_workers});
+  }
   void Restart() {
     core = Core{};
     core.world.state = shadow.state;
@@ -143,6 +147,20 @@ TEST_CASE("pools: no more than max_workers are asked for, and why says so") {
   CHECK(head.Why(1).find("pool cpu: at max_workers 1") != std::string::npos);
 }
 
+TEST_CASE("pools: max_workers of the cluster bounds all pools, and why says so") {
+  Scaled head(0, 5);
+  head.max_workers = 2;
+  head.Restart();
+  head.Search(4);
+  CHECK(head.Live() == 2);
+  head.Create({1, 2});
+  head.Join(1, "t1");
+  head.Join(2, "t2");
+  head.Wait(1'000);
+  CHECK(head.Live() == 2);
+  CHECK(head.Why(3).find("pool cpu: max_workers 2 of the cluster is reached") != std::string::npos);
+}
+
 TEST_CASE("pools: an idle node is released after the timeout, but min_workers stay") {
   Scaled head(1, 3);
   head.Tick();
@@ -170,6 +188,26 @@ TEST_CASE("pools: an idle node is released after the timeout, but min_workers st
   CHECK(head.state().machines.size() == 1);
   CHECK(head.Wishes().terminate.empty());
   CHECK(head.state().last_machine == 2);
+}
+
+TEST_CASE("pools: an attempt that begins and ends between two ticks counts as work") {
+  Scaled head;
+  head.Search(1);
+  head.Create({1});
+  const NodeId node = head.Join(1, "t1");
+  head.ExitAll(node);
+  head.Wait(kIdle - 2'000);
+  REQUIRE(head.Live() == 1);
+  head.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"f","command":["x"]})", .request_key = "f", .results_root = "/r"});
+  head.Sync(node);
+  REQUIRE(!head.core.world.index.nodes.at(node).attempts.empty());
+  head.ExitAll(node);
+  REQUIRE(head.core.world.index.nodes.at(node).attempts.empty());
+  head.Wait(kIdle - 2'000);
+  CHECK(head.Live() == 1);
+  head.Wait(4'000);
+  CHECK(head.Live() == 0);
 }
 
 TEST_CASE("pools: a node with the only copy of a checkpoint is not idle") {

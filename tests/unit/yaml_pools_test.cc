@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "common/base/status.h"
 #include "common/run/files.h"
 #include "common/yaml/cluster_spec.h"
 
@@ -31,6 +32,19 @@ TEST_CASE("pools: the article's file has a head and up to two workers of its kin
   CHECK(!spec->pools[1].is_spot);
   CHECK(spec->setup.common == std::vector<std::string>{"pip install ray numpy pandas"});
   CHECK(spec->setup.file_mounts[0].second == "my_files/");
+}
+
+TEST_CASE("pools: min_workers of all node types fit within max_workers of the cluster") {
+  const std::string types = R"(head_node_type: m
+available_node_types:
+  m: {node_config: {InstanceType: m5.large}, resources: {}}
+  a: {node_config: {InstanceType: c5.large}, min_workers: 2, max_workers: 2}
+  b: {node_config: {InstanceType: c5.large}, min_workers: 1, max_workers: 2}
+)";
+  CHECK(LoadCloud(kAws + "max_workers: 3\n" + types).ok());
+  const absl::Status status = LoadCloud(kAws + "max_workers: 2\n" + types).status();
+  CHECK(MessageOf(status) ==
+        "max_workers 2 is below the min_workers of all node types together (3)");
 }
 
 TEST_CASE("pools: the new form has a pool per node type, the head's first") {
