@@ -81,19 +81,17 @@ Finding Disk(const std::string& path) {
 Finding Cgroup() {
   if (!Exists("/sys/fs/cgroup/cgroup.controllers"))
     return {"cgroup", Grade::kWarn, "cgroup v2 is not mounted",
-            "trials are kept together by process groups instead, memory is looked at five times a "
-            "second, and limit_cpu limits nothing; boot "
-            "with systemd.unified_cgroup_hierarchy=1"};
+            "rt uses process groups instead, checks the memory of trials five times a second, and "
+            "ignores limit_cpu; boot with systemd.unified_cgroup_hierarchy=1"};
   std::ifstream file("/proc/self/cgroup");
   std::string line, own = "/";
   while (std::getline(file, line))
     if (line.starts_with("0::")) own = line.substr(3);
   std::string path = "/sys/fs/cgroup" + (own == "/" ? "" : own);
   if (::access((path + "/cgroup.procs").c_str(), W_OK) != 0)
-    return {"cgroup", Grade::kWarn, path + " is not ours to write",
-            "the memory of trials is looked at five times a second instead, and limit_cpu limits "
-            "nothing; run the worker as a systemd unit with "
-            "Delegate=yes"};
+    return {"cgroup", Grade::kWarn, path + " is not writable",
+            "rt checks the memory of trials five times a second instead, and ignores limit_cpu; "
+            "run the worker as a systemd unit with Delegate=yes"};
   return {"cgroup", Grade::kOk, "cgroup v2, writable at " + path, ""};
 }
 

@@ -78,7 +78,8 @@ int Report(const ReportRequest& request) {
   extra.numbered = false;
   std::optional<double> step = NumberOf(request.step);
   if (!request.step.empty() && !(step && *step >= 0 && *step < 1e15))
-    return Fail(request, 2, usage, "--step: '" + request.step + "' is no step", example);
+    return Fail(request, 2, usage, "--step: '" + request.step + "' is not a number from 0",
+                example);
   if (step) extra.step = *step;
   if (!request.checkpoint.empty()) {
     extra.checkpoint = AbsoluteOf(request.checkpoint);
@@ -88,8 +89,9 @@ int Report(const ReportRequest& request) {
   }
   for (const char* name : {"RT_SOCKET", "RT_TOKEN"})
     if (std::getenv(name) == nullptr)
-      return Fail(request, 2, usage, "rt report is for programs of a trial",
-                  std::string(name) + " is set there");
+      return Fail(request, 2, usage,
+                  "rt report works only in a trial: " + std::string(name) + " is not set",
+                  "call it in the program of an experiment that rt submit runs");
   std::optional<TrialClient> client;
   try {
     client.emplace(kPatienceSeconds);

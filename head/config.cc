@@ -129,9 +129,9 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   absl::Status status =
       CheckKeys(*json,
                 {"cluster_name", "results_root", "results_roots", "provider", "pools",
-                  "max_workers", "autoscaling", "journal", "checkpoint_store", "mounts",
-                  "unattended"},
-                "the file");
+                 "max_workers", "autoscaling", "journal", "checkpoint_store", "mounts",
+                 "unattended"},
+                "");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);

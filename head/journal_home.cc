@@ -37,8 +37,9 @@ class LocalHome final : public JournalHome {
   explicit LocalHome(std::string state_dir) : state_dir_(std::move(state_dir)) {}
   absl::StatusOr<ClusterCa> LoadCa(bool) override { return LoadOrCreateCa(state_dir_); }
   absl::StatusOr<World> StandBy(const GoOn&) override {
-    return WithHint(absl::FailedPreconditionError("--standby: nobody else can read this journal"),
-                    "configure a journal that is shipped, or lies in PostgreSQL");
+    return WithHint(
+        absl::FailedPreconditionError("--standby: a second head cannot read this journal"),
+        "configure a shipped journal, or one in PostgreSQL");
   }
   absl::StatusOr<std::unique_ptr<Journal>> Open(std::function<void(absl::Status)>) override {
     return OpenSqliteJournal(DatabaseIn(state_dir_));

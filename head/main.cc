@@ -456,7 +456,7 @@ int main(int argc, char** argv) {
   if (!options.ok()) {
     std::string hint = rt::HintOf(options.status());
     if (!hint.empty()) hint += "; ";
-    std::fprintf(stderr, "rt-head: %s\n%ssee rt-head --help\n",
+    std::fprintf(stderr, "rt-head: %s\nhint: %ssee rt-head --help\n",
                  rt::MessageOf(options.status()).c_str(), hint.c_str());
     return 2;
   }
@@ -472,7 +472,7 @@ int main(int argc, char** argv) {
   if (status.ok()) status = rt::AdviseOnDamage(rt::Run(*options, manager), options->state_dir);
   if (status.ok()) return 0;
   std::string hint = rt::HintOf(status);
-  std::fprintf(stderr, "rt-head: %s\n%s%s", rt::MessageOf(status).c_str(), hint.c_str(),
-               hint.empty() ? "" : "\n");
+  std::fprintf(stderr, "rt-head: %s\n%s%s%s", rt::MessageOf(status).c_str(),
+               hint.empty() ? "" : "hint: ", hint.c_str(), hint.empty() ? "" : "\n");
   return 1;
 }

@@ -10,30 +10,31 @@
 namespace rt {
 
 const char* const kHeadHelp =
-    R"(rt-head: the daemon that holds the experiments of a cluster, decides, and remembers.
+    R"(rt-head: the daemon that holds the state of all experiments of a cluster.
 
 Usage: rt-head --state-dir DIR [options]
 
-  --state-dir DIR        everything it keeps: journal, blobs, CA, admin/, pid, address
-  --listen ADDR:PORT     default 127.0.0.1 at the port of the last run, or any free one
-  --advertise ADDR:PORT  what workers and clients are told; default: where it listens
-  --metrics ADDR:PORT    https page for Prometheus (/metrics); asks for a viewer's certificate
-  --config FILE          JSON: cluster_name, results_root, results_roots, provider, journal,
-                         checkpoint_store
-  --results-roots DIR,…  where results_dir of an experiment may be, besides results_root (default:
-                         DIR/results); a head that starts workers itself allows every directory
-  --standby              follows the head that leads, and takes over when that ends; the journal
-                         is shipped or in PostgreSQL, and the configuration is the leader's
-  --peers ADDR:PORT,…    where the cluster's other heads are; people and workers are told all
-  --restore-from URL     makes DIR from the journal that was shipped to s3://bucket/prefix or /dir,
-                         and ends; DIR must be new
-  --key-file FILE        with --restore-from: the journal's key_file
-  --restored             notes that DIR was restored from an older copy (a backup, a snapshot of the
-                         disk), and ends: the next start takes an epoch above all that workers know
-  --lifeline FD          stops everything when this descriptor reaches its end of file
-  --failpoints           lists where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,
-                         kill:MS), stand still (stop:MS) or fail (error), for tests
-  --help
+  --state-dir DIR        directory of the journal, the blobs, the CA, admin/, pid and address
+  --listen ADDR:PORT     where to listen (default: 127.0.0.1 at the previous port, or any free one)
+  --advertise ADDR:PORT  address that workers and clients use (default: where it listens)
+  --metrics ADDR:PORT    serve metrics to Prometheus at https://ADDR:PORT/metrics; the scraper
+                         needs a certificate of role viewer
+  --config FILE          JSON: cluster_name, results_root, results_roots, provider, pools,
+                         autoscaling, journal, checkpoint_store
+  --results-roots DIR,…  directories that results_dir of an experiment may name, besides
+                         results_root (default: DIR/results); a head that starts workers itself
+                         accepts every directory
+  --standby              follow the leading head, and take over when it ends; needs a shipped
+                         journal, or one in PostgreSQL, and the leader's configuration
+  --peers ADDR:PORT,…    addresses of the cluster's other heads, for workers and clients
+  --restore-from URL     create DIR from the journal that was shipped to s3://bucket/prefix or
+                         /dir, and exit; DIR must be new
+  --key-file FILE        key_file of that journal, with --restore-from
+  --restored             record that DIR was restored from an older copy (a backup, a snapshot of
+                         the disk), and exit: the next start uses an epoch above all known ones
+  --lifeline FD          stop when this file descriptor reaches its end of file
+  --failpoints           list the failpoints for RT_FAILPOINTS=NAME=ACTION[@K],… (tests)
+  --help                 print this help
 
 Example:
   rt-head --state-dir ~/.rt/clusters/demo/head --listen 0.0.0.0:7070 --advertise head.lan:7070
@@ -49,7 +50,7 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& text) {
     auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
     split = error == std::errc() && stop == end && address.port >= 0 && address.port <= 65'535;
   }
-  if (!split) return Invalid("'" + text + "' is not ADDR:PORT");
+  if (!split) return Invalid("'" + text + "' is not ADDR:PORT", "such as 0.0.0.0:7070");
   return address;
 }
 
@@ -63,7 +64,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
   for (const std::string& root : options.results_roots)
     if (!root.starts_with('/')) return Invalid("--results-roots: '" + root + "' is not absolute");
   if (options.help || options.failpoints) return absl::OkStatus();
-  if (options.state_dir.empty()) return Invalid("--state-dir is needed");
+  if (options.state_dir.empty()) return Invalid("missing --state-dir");
   options.state_dir = std::filesystem::absolute(options.state_dir).lexically_normal().string();
   while (options.state_dir.size() > 1 && options.state_dir.back() == '/')
     options.state_dir.pop_back();
@@ -75,7 +76,7 @@ absl::Status CheckOptions(HeadOptions& options, const std::string& lifeline) {
       RT_RETURN_IF_ERROR(Annotate(ParseHostPort(peer).status(), "--peers"));
   }
   if (options.restore_from.empty() != options.key_file.empty())
-    return Invalid("--restore-from and --key-file belong together");
+    return Invalid("--restore-from and --key-file must be given together");
   if (lifeline.empty()) return absl::OkStatus();
   const char* end = lifeline.data() + lifeline.size();
   auto [stop, error] = std::from_chars(lifeline.data(), end, options.lifeline);

@@ -14,28 +14,46 @@
 namespace rt::worker {
 
 const char kUsage[] =
-    "usage: rt-worker --head ADDR:PORT[,…] --state-dir DIR [--token-file FILE] [--name N]\n"
-    "                 [--resources cpu=2,gpu=1,memory=8GiB,fpga=1] [--labels k=v,…]\n"
-    "                 [--gpu-share 1/2]  the first half of this machine's gpus\n"
-    "                 [--disconnect-stop 15m]  without a head for so long, what runs is asked to\n"
-    "                 save and ended; 0: never\n"
-    "                 [--dead-man 30m]  without a head for so long, it also ends itself, with\n"
-    "                     status 3: for whoever then turns the machine off; never by default\n"
-    "                 [--away 10s]  stopped by SIGTERM, it announces to be back within this,\n"
-    "                     and its trials keep their place; 0: it announces nothing\n"
-    "                 [--loop-hang 30s]  a daemon whose loop does not move for so long starts\n"
-    "                     anew, without the attempt that it hung in; 0: never\n"
-    "                 [--notices auto|none|NAME,…]  where notices for this machine come from:\n"
-    "                     aws, aws-interruption, gcp, azure, slurm, kubernetes, sigterm\n"
-    "                 [--peer-port N|off]  where other workers fetch checkpoints; any free one\n"
-    "                 [--peer-bandwidth 1GiB]  a second, to other workers\n"
-    "                 [--keep-checkpoints 10GiB]  on this disk, for the next restore; at most a\n"
-    "                     tenth of it unless this is said; 0: none\n"
-    "                 [--keep-outputs 1GiB]  of what a trial or job wrote in its directories;\n"
-    "                     0: nothing\n"
-    "                 [--notice-file PATH] [--notice-url URL] [--notice-grace 30s]\n"
-    "       rt-worker --failpoints  where RT_FAILPOINTS=NAME=ACTION[@K],… can make it die (kill,\n"
-    "                 kill:MS), stand still (stop:MS) or fail (error), for tests\n";
+    R"(rt-worker: the daemon of one node, which runs the programs of trials and jobs.
+
+Usage: rt-worker --head ADDR:PORT[,...] --state-dir DIR [options]
+
+  --head ADDR:PORT[,...]     address of the head, or of each head of the cluster
+  --state-dir DIR            directory of everything that the worker keeps
+  --token-file FILE          join token of 'rt token create --role worker'; needed once
+  --name NAME                name of the node (default: chosen by the head)
+  --resources K=V,...        what the node offers, such as cpu=2,gpu=1,memory=8GiB,fpga=1
+                             (default: all cpus, memory and gpus of the machine)
+  --labels K=V,...           labels of the node
+  --gpu-share K/N            offer the K-th of N equal parts of the machine's gpus
+  --disconnect-stop TIME     ask the programs to save, and end them, after this time without
+                             a head (default: 15m; 0: never)
+  --dead-man TIME            exit with status 3 after this time without a head, so that the
+                             machine can be switched off (default: never)
+  --away TIME                announced absence after SIGTERM, during which trials keep
+                             running and their place (default: 10s; at most 5m; 0: none)
+  --loop-hang TIME           restart a daemon whose loop hangs for this time, without the
+                             attempt that it hung in (default: 30s; 0: never)
+  --notices auto|none|NAME,...
+                             sources of the notice that the machine will be taken away: aws,
+                             aws-interruption, gcp, azure, slurm, kubernetes, sigterm
+  --notice-file PATH         drain the node while this file exists
+  --notice-url URL           metadata server to ask for notices (for tests)
+  --notice-grace TIME        longest wait for the trials after SIGTERM, with the sources
+                             kubernetes and sigterm (default: 30s)
+  --peer-port PORT|off       port at which other workers fetch checkpoints (default: any)
+  --peer-bandwidth SIZE      limit in bytes per second for other workers (default: none)
+  --keep-checkpoints SIZE    disk space for checkpoints that the next restore may need
+                             (default: 10GiB, at most a tenth of the disk; 0: none)
+  --keep-outputs SIZE        limit for the files of one trial or job that are kept
+                             (default: 1GiB; 0: none)
+  --failpoints               list the failpoints for RT_FAILPOINTS=NAME=ACTION[@K],... (tests)
+  --version                  print the version
+  --help                     print this help
+
+Example:
+  rt-worker --head head.lan:7070 --state-dir /var/lib/rt-worker --token-file token
+)";
 
 namespace {
 
@@ -61,7 +79,8 @@ absl::StatusOr<std::map<std::string, std::string>> ParseLabels(const std::string
   if (text.empty()) return labels;
   for (const std::string& part : Split(text, ',')) {
     size_t equals = part.find('=');
-    if (equals == 0 || equals == std::string::npos) return Invalid("--labels: not k=v: " + part);
+    if (equals == 0 || equals == std::string::npos)
+      return Invalid("--labels: '" + part + "' is not NAME=VALUE");
     labels[part.substr(0, equals)] = part.substr(equals + 1);
   }
   return labels;
@@ -71,8 +90,9 @@ absl::Status ReadSpan(const std::string& flag, const std::string& text, Millis m
   if (text.empty()) return absl::OkStatus();
   const std::optional<double> seconds = ParseDurationSeconds(text);
   if (!seconds.has_value() || *seconds < 0 || *seconds > ToSeconds(most))
-    return Invalid(flag + ": not a duration: " + text, flag + " " + FormatDouble(ToSeconds(span)) +
-                                                           "s");
+    return Invalid(flag + ": '" + text + "' is not a duration of at most " +
+                       FormatDouble(ToSeconds(most)) + " s",
+                   flag + " " + FormatDouble(ToSeconds(span)) + "s");
   span = static_cast<Millis>(*seconds * 1'000);
   return absl::OkStatus();
 }
@@ -84,7 +104,7 @@ absl::Status ReadShare(const std::string& text, Flags& flags) {
   char end = 0;
   if (std::sscanf(text.c_str(), "%u/%u%c", &part, &parts, &end) != 2 || part < 1 ||
       part > parts || parts > 1'024)
-    return Invalid("--gpu-share: not of the form 1/2: " + text);
+    return Invalid("--gpu-share: must be K/N with K from 1 to N, not '" + text + "'");
   flags.gpu_share = part - 1;
   flags.gpu_shares = parts;
   return absl::OkStatus();
@@ -97,17 +117,17 @@ absl::Status ReadPeers(const std::string& port, const std::string& bandwidth,
     flags.peer_port = -1;
   } else if (!port.empty() && (std::sscanf(port.c_str(), "%d%c", &flags.peer_port, &end) != 1 ||
                                flags.peer_port < 0 || flags.peer_port > 65'535)) {
-    return Invalid("--peer-port: neither a port nor 'off': " + port, "--peer-port 7071");
+    return Invalid("--peer-port: must be a port or 'off', not '" + port + "'", "--peer-port 7071");
   }
   const std::optional<int64_t> rate = ParseBytes(bandwidth.empty() ? "0" : bandwidth);
   if (!rate || *rate < 0 || (!bandwidth.empty() && *rate < 65'536))
-    return Invalid("--peer-bandwidth: not bytes a second: " + bandwidth, "--peer-bandwidth 1GiB");
+    return Invalid("--peer-bandwidth: must be at least 64KiB, not '" + bandwidth + "'",
+                   "--peer-bandwidth 1GiB");
   flags.peer_bandwidth = *rate;
   if (keep.empty()) return absl::OkStatus();
   const std::optional<int64_t> kept = ParseBytes(keep);
   if (!kept || *kept < 0)
-    return Invalid("--keep-checkpoints: not a number of bytes: " + keep,
-                   "--keep-checkpoints 10GiB");
+    return Invalid("--keep-checkpoints: '" + keep + "' is not a size", "--keep-checkpoints 10GiB");
   flags.keep_checkpoints = *kept;
   return absl::OkStatus();
 }
@@ -116,7 +136,7 @@ absl::Status ReadKeepOutputs(const std::string& text, Flags& flags) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<int64_t> bytes = ParseBytes(text);
   if (!bytes || *bytes < 0)
-    return Invalid("--keep-outputs: not a number of bytes: " + text, "--keep-outputs 1GiB");
+    return Invalid("--keep-outputs: '" + text + "' is not a size", "--keep-outputs 1GiB");
   flags.keep_outputs = *bytes;
   return absl::OkStatus();
 }
@@ -125,7 +145,8 @@ absl::Status ReadGrace(const std::string& text, Flags& flags) {
   if (text.empty()) return absl::OkStatus();
   const std::optional<double> seconds = ParseDurationSeconds(text);
   if (!seconds || *seconds <= 0 || *seconds > ToSeconds(limits::kDrainMax))
-    return Invalid("--notice-grace: not a duration: " + text, "--notice-grace 30s");
+    return Invalid("--notice-grace: '" + text + "' is not a duration of at most 30 days",
+                   "--notice-grace 30s");
   flags.notice_grace = static_cast<Millis>(*seconds * 1'000);
   return absl::OkStatus();
 }
@@ -171,13 +192,13 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
       for (const auto& [name, value] : known) names.push_back(name);
       const std::string near = DidYouMean(word.substr(0, equals), names);
       return Invalid("unknown flag '" + word.substr(0, equals) + "'" +
-                     (near.empty() ? "" : ": " + near));
+                     (near.empty() ? "" : "; " + near));
     }
     if (equals == std::string::npos && i + 1 >= argc) return Invalid(word + " needs a value");
     *found->second = equals == std::string::npos ? argv[++i] : word.substr(equals + 1);
   }
   if (flags.head.empty() || flags.state_dir.empty()) {
-    return Invalid("--head and --state-dir are needed");
+    return Invalid(flags.head.empty() ? "missing --head" : "missing --state-dir");
   }
   if (!resources.empty()) {
     absl::StatusOr<Resources> parsed = ParseResourcesFlag(resources);
@@ -193,7 +214,7 @@ absl::StatusOr<Flags> ParseFlags(int argc, char** argv) {
   RT_RETURN_IF_ERROR(ReadSpan("--away", away, limits::kAwayMost, flags.away));
   RT_RETURN_IF_ERROR(ReadSpan("--loop-hang", loop_hang, limits::kDrainMax, flags.loop_hang));
   if (flags.loop_hang != 0 && flags.loop_hang < 1'000)
-    return Invalid("--loop-hang: a loop may wait for half a second: at least 1s");
+    return Invalid("--loop-hang: must be 0 (never) or at least 1s");
   RT_ASSIGN_OR_RETURN(flags.notices, NoticeNames(notices, ThisMachine()));
   RT_RETURN_IF_ERROR(ReadGrace(grace, flags));
   RT_RETURN_IF_ERROR(ReadKeepOutputs(keep_outputs, flags));

@@ -422,7 +422,7 @@ int Main(int argc, char** argv) {
   if (!flags.ok()) {
     std::string hint = HintOf(flags.status());
     if (!hint.empty()) hint += "; ";
-    std::fprintf(stderr, "rt-worker: %s\n%ssee rt-worker --help\n",
+    std::fprintf(stderr, "rt-worker: %s\nhint: %ssee rt-worker --help\n",
                  MessageOf(flags.status()).c_str(), hint.c_str());
     return 2;
   }

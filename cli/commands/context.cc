@@ -71,12 +71,15 @@ ExitCode RunContextList(const Invocation& invocation) {
 }
 
 ExitCode RunContextUse(const Invocation& invocation) {
-  if (invocation.words.empty()) return Invalid("which context?", "rt context use demo");
+  if (invocation.words.empty()) return Invalid("name a context", "rt context list shows them");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   std::vector<std::string> names = home.ClusterNames();
   std::string name = FirstWord(invocation);
-  if (std::find(names.begin(), names.end(), name) == names.end())
-    return NotFound("unknown context '" + name + "'", DidYouMean(name, names));
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    const std::string near = DidYouMean(name, names);
+    return NotFound("no context matches '" + name + "'",
+                    near.empty() ? "rt context list shows them" : near);
+  }
   RT_RETURN_IF_ERROR(home.SetCurrent(name));
   return PrintContext(invocation, home, name);
 }
@@ -84,9 +87,13 @@ ExitCode RunContextUse(const Invocation& invocation) {
 ExitCode RunContextAdd(const Invocation& invocation) {
   bool copy = !invocation.from.empty();
   bool redeem = !invocation.token_file.empty() && !invocation.head.empty();
-  if (invocation.words.size() != 1 || copy == redeem)
-    return Invalid("a context needs a name, and a directory or a token with its head's address",
+  if (invocation.words.size() != 1)
+    return Invalid("name the new context, once",
                    "rt context add lab --from /var/lib/rt-head/admin");
+  if (copy == redeem)
+    return Invalid("give either --from, or --head together with --token-file",
+                   "rt context add lab --from /var/lib/rt-head/admin, or rt context add lab "
+                   "--head lab.lan:7070 --token-file token");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   if (copy) {
     RT_RETURN_IF_ERROR(home.Add(FirstWord(invocation), AbsolutePath(invocation.from)));

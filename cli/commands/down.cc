@@ -49,7 +49,10 @@ absl::StatusOr<std::string> ClusterToEnd(const Home& home, const Invocation& inv
   if (name.empty()) return home.Current();
   if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
   const bool known = Exists(home.ClusterDirectory(name)) || Exists(ArchiveDirectory(home, name));
-  return known ? absl::StatusOr<std::string>(name) : UnknownCluster(home, name);
+  if (known) return name;
+  const absl::Status unknown = UnknownCluster(home, name);
+  return home.ClusterNames().empty() ? WithHint(unknown, "rt context list shows the known clusters")
+                                     : unknown;
 }
 
 }  // namespace
@@ -58,7 +61,10 @@ ExitCode RunDown(const Invocation& invocation) {
   if (invocation.words.size() > 1) return Invalid("down takes one cluster", "rt down demo");
   RT_ASSIGN_OR_RETURN(Home home, Home::Open());
   RT_ASSIGN_OR_RETURN(const std::string name, ClusterToEnd(home, invocation));
-  if (name.empty()) return kExitOk;  // Nothing runs.
+  if (name.empty()) {
+    if (invocation.output == Output::kTable) std::fputs("rt: no cluster is up\n", stderr);
+    return kExitOk;
+  }
   if (!Home::IsName(name)) return Invalid("'" + name + "' is not the name of a cluster");
   if (Exists(home.ClusterDirectory(name) + "/context") && !HostCluster::IsKnown(home, name))
     return Invalid("'" + name + "' is the context of a cluster elsewhere",

@@ -91,7 +91,7 @@ absl::StatusOr<Json> ChooseCheckpoint(HeadClient& client, const Invocation& invo
 absl::Status MakeTarget(const std::string& directory) {
   const absl::Status made = EnsureDirectory(directory, 0755);
   if (!absl::IsNotFound(made)) return made;
-  return absl::FailedPreconditionError(ToAbsl("cannot make a directory: " + MessageOf(made)));
+  return absl::FailedPreconditionError(ToAbsl("cannot " + MessageOf(made)));
 }
 
 absl::Status FetchInto(HeadClient& client, const Json& checkpoint, const std::string& target) {

@@ -33,7 +33,7 @@ ExitCode RunLogs(const Invocation& invocation) {
   if (kind == 't') return RunTrialLogs(chosen);
   if (kind == 'j') return RunJobLogs(chosen);
   if (kind == 'n') return RunNodeLogs(chosen);
-  if (kind != '\0') return Invalid("'" + words[0] + "' has no logs", "trial, job or node");
+  if (kind != '\0') return Invalid("'" + words[0] + "' has no logs", "write trial, job or node");
   // A number is a job before it is a trial; another word is a name.
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(chosen));
   absl::Status job = ChooseJobs(*client, word).status();

@@ -57,7 +57,8 @@ ExitCode RunNodeDrain(const Invocation& invocation) {
   if (!invocation.deadline.empty()) {
     std::optional<double> seconds = ParseDurationSeconds(invocation.deadline);
     if (!seconds || *seconds <= 0)
-      return Invalid("--deadline: not a duration: " + invocation.deadline, "--deadline 2m");
+      return Invalid("--deadline: '" + invocation.deadline + "' is not a duration",
+                     "--deadline 2m");
     deadline = static_cast<Millis>(std::ceil(*seconds * 1'000));
   }
   const Action drain{"drain", "rt node drain worker-1",

@@ -23,7 +23,8 @@ absl::StatusOr<Json> TokenOf(HeadClient& client, const std::string& id) {
 
 ExitCode RunTokenCreate(const Invocation& invocation) {
   std::optional<double> seconds = ParseDurationSeconds(invocation.ttl);
-  if (!seconds.has_value() || *seconds <= 0) return Invalid("--ttl: not a duration", "--ttl 90m");
+  if (!seconds.has_value() || *seconds <= 0)
+    return Invalid("--ttl: '" + invocation.ttl + "' is not a duration", "--ttl 90m");
   const std::vector<std::string> roles = {"worker", "user", "viewer", "admin"};
   if (std::find(roles.begin(), roles.end(), invocation.role) == roles.end()) {
     const std::string near = DidYouMean(invocation.role, roles);
@@ -75,7 +76,7 @@ ExitCode RunTokenList(const Invocation& invocation) {
 }
 
 ExitCode RunTokenRevoke(const Invocation& invocation) {
-  if (invocation.words.empty()) return Invalid("which token?", "rt token revoke ID");
+  if (invocation.words.empty()) return Invalid("name a token", "rt token list shows their ids");
   RT_ASSIGN_OR_RETURN(auto client, ClientFor(invocation));
   v1::RevokeTokenRequest request;
   request.set_id(FirstWord(invocation));

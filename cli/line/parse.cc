@@ -37,6 +37,14 @@ absl::Status NoSelector(const CLI::App* list, const std::string& word) {
   return Invalid(what, "rt " + noun + " show " + word);
 }
 
+// A flag that the verb needs, or else a subcommand.
+absl::Status WhatIsMissing(const CLI::App& level) {
+  for (const CLI::Option* option : level.get_options())
+    if (option->get_required() && option->count() == 0)
+      return Invalid("missing " + option->get_name(), HelpOf(&level));
+  return Invalid("missing subcommand", HelpOf(&level));
+}
+
 std::string Or(std::string text, const std::string& otherwise) {
   return text.empty() ? otherwise : text;
 }
@@ -163,8 +171,14 @@ absl::Status CommandLine::Explain(const CLI::ParseError& error,
   RT_RETURN_IF_ERROR(CheckCommand(words));
   const std::vector<std::string> extra = ExtraOf(app_);
   if (level->get_name() == "list" && !extra.empty()) return NoSelector(level, extra.front());
-  if (error.get_name() == "RequiredError") return Invalid("missing subcommand", HelpOf(level));
+  if (error.get_name() == "RequiredError") return WhatIsMissing(*level);
+  if (!extra.empty()) return Invalid("unexpected argument '" + extra.front() + "'", HelpOf(level));
   std::string text = error.what();
+  // CLI11 says "Could not convert: --cpus = x".
+  const std::string unread = "Could not convert: ";
+  if (const size_t equals = text.find(" = "); text.starts_with(unread) && equals != text.npos)
+    text = text.substr(unread.size(), equals - unread.size()) + " must be a whole number, not '" +
+           text.substr(equals + 3) + "'";
   if (const size_t colon = text.find(": must be "); colon != std::string::npos)
     text.erase(colon, 1);
   return Invalid(text, HelpOf(level));

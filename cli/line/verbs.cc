@@ -20,7 +20,7 @@ const CLI::Validator& CountRange() {
       [](std::string& text) -> std::string {
         const CLI::Range counts(1, 1'000'000'000);
         if (counts(text).empty()) return "";
-        return "must be at least 1 and at most 1000000000, not " + text;
+        return "must be a whole number from 1 to 1000000000, not '" + text + "'";
       },
       "", "count");
   return range;

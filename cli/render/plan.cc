@@ -81,7 +81,7 @@ std::string TextOfAlgorithm(const Json& plan, AlgorithmKind kind) {
 std::string TextOfExperiment(const Json& plan) {
   std::string text = "experiment    " + plan.GetString("name") + "\n";
   const Json* trials = plan.Find("trials");
-  text += "trials        " + (trials->is_null() ? std::string("without end") : trials->Dump()) +
+  text += "trials        " + (trials->is_null() ? std::string("unlimited") : trials->Dump()) +
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
@@ -229,9 +229,8 @@ Json PlanCluster(const ClusterSpec& spec, int cpus) {
   const std::string overcommit = local ? OvercommitWarning(spec, cpus) : "";
   if (!overcommit.empty()) warnings.Append(overcommit);
   if (has_pools && spec.provider_type != "aws")
-    warnings.Append(
-        "this release starts clusters on this machine, on hosts with ssh and on EC2; '" +
-        spec.provider_type + "' is read and checked");
+    warnings.Append("rt up does not support the provider '" + spec.provider_type +
+                    "' yet, only local, ssh and aws; the file was checked");
   return Json::MakeObject({{"kind", "cluster"},
                            {"cluster_name", spec.cluster_name},
                            {"provider", spec.provider_type},

@@ -43,10 +43,10 @@ std::string EncodeJoinToken(const JoinToken& token) {
 
 absl::StatusOr<JoinToken> DecodeJoinToken(const std::string& text) {
   // The text is a secret: no message repeats a part of it.
-  constexpr std::string_view kHint = "make one with `rt token create`, and copy it whole";
+  constexpr std::string_view kHint = "make one with `rt token create`, and copy all of it";
   std::string_view encoded = Trim(text);
   if (!encoded.starts_with(kTokenPrefix) || encoded.size() > kTokenBytesMax)
-    return Invalid("this is not a join token (it begins with rtj1.)", kHint);
+    return Invalid("this is not a join token; a join token begins with rtj1.", kHint);
   auto decoded = Base64Decode(encoded.substr(kTokenPrefix.size()));
   if (!decoded.has_value()) return Invalid("the join token is damaged", kHint);
   auto json = Json::Parse(*decoded);

@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   const Json* command = json.Find("command");
   const Json* script = json.Find("script");
   if (command != nullptr && script != nullptr)
-    return SpecError("script", "stands beside 'command'", "give one of the two");
+    return SpecError("script", "cannot be given together with 'command'", "give one of the two");
   if (script != nullptr) {
     if (!script->is_string() || script->AsString().empty())
       return SpecError("script", "must be the path of a program");
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<std::string>> ReadCommand(const Json& json) {
   if (command == nullptr)
     return SpecError("command", "is missing", "add command: [program, argument] or script: path");
   if (!command->is_array() || command->array().empty())
-    return SpecError("command", "must be a list: [program, argument, …]",
+    return SpecError("command", "must be a list that is not empty: [program, argument, …]",
                      "a shell string is never split or run; write each argument as an item");
   std::vector<std::string> argv;
   size_t total = 0;
@@ -238,7 +238,7 @@ absl::Status ReadScalars(const Json& json, ExperimentSpec& spec) {
   RT_RETURN_IF_ERROR(ReadMode(json, "", "mode", spec.mode));
   RT_RETURN_IF_ERROR(ReadInt(json, "num_samples", -1, limits::kSamplesMax, spec.num_samples));
   if (spec.num_samples == 0)
-    return SpecError("num_samples", "must not be 0", "-1 continues without end");
+    return SpecError("num_samples", "must not be 0", "write -1 for an unlimited number");
   int64_t concurrent = 0, failures = 0, priority = 0;
   RT_RETURN_IF_ERROR(ReadInt(json, "max_concurrent", 0, 1'000'000, concurrent));
   RT_RETURN_IF_ERROR(ReadInt(json, "max_failures", -1, 1'000'000, failures));

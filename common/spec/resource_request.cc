@@ -148,13 +148,18 @@ absl::StatusOr<ResourceRequest> ParseResourceRequest(const Json& json, std::stri
     request.bundles.assign(count, each);
   } else if (!plain.object().empty()) {
     const std::string& key = plain.object().front().first;
-    return SpecError(below + key, "stands beside 'bundles'", "put it into the bundles");
+    return SpecError(below + key, "cannot be given together with 'bundles'",
+                     "put it into the bundles");
   } else {
     RT_ASSIGN_OR_RETURN(request.bundles, ReadBundles(*bundles, below + "bundles"));
   }
   request.ranks = static_cast<uint32_t>(request.bundles.size());
   if (bundles != nullptr && ranks != nullptr) {
-    RT_ASSIGN_OR_RETURN(size_t some, ReadRanks(*ranks, request.ranks, below + "ranks"));
+    const size_t bundle_count = request.ranks;
+    if (ranks->is_int() && ranks->AsInt() > static_cast<int64_t>(bundle_count))
+      return SpecError(below + "ranks", "must not be above the number of bundles, which is " +
+                                            std::to_string(bundle_count));
+    RT_ASSIGN_OR_RETURN(size_t some, ReadRanks(*ranks, bundle_count, below + "ranks"));
     request.ranks = static_cast<uint32_t>(some);
   }
   if (per_node != nullptr) {

@@ -47,7 +47,7 @@ absl::Status SetOne(Resources& out, const std::string& key, const Json& value,
     out.cpu = units;
   } else if (name == "gpu") {
     if (units > kUnit && units % kUnit != 0)
-      return SpecError(path, "more than one gpu must be a whole number of them");
+      return SpecError(path, "must be a whole number if it is above 1");
     out.gpu = units;
   } else if (units > 0) {
     if (key.empty() || key.size() > 64) return SpecError(path, "has a bad resource name");

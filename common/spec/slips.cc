@@ -67,8 +67,10 @@ struct SpaceWalk {
 
 absl::Status Misspelt(const std::string& path, const std::string& name, const std::string& near) {
   return SpecError(path + "/" + name, "unknown distribution '" + EscapeControl(name) + "'",
-                   "did you mean '" + near + "'? A map that is meant as it stands is written "
-                   "{constant: {" + EscapeControl(name) + ": [...]}}");
+                   "did you mean '" + near +
+                       "'? To give the trials this map itself, write "
+                       "{constant: {" +
+                       EscapeControl(name) + ": [...]}}");
 }
 
 absl::Status CheckName(const std::string& path, const Json& value) {

@@ -115,7 +115,7 @@ class Reader {
       return Wrong("", "cluster_name is required", "add a line such as 'cluster_name: demo'");
     if (!name->is_string() || !IsClusterName(name->AsString()))
       return Wrong("cluster_name",
-                   "cluster_name must be letters, digits, '-', '_' and '.', at most 64");
+                   "cluster_name must be at most 64 letters, digits, '-', '_' and '.'");
     spec.cluster_name = name->AsString();
     return absl::OkStatus();
   }
@@ -364,8 +364,8 @@ class Reader {
     if (quota == nullptr || quota->is_null()) return absl::OkStatus();
     const std::optional<Bytes> bytes = BytesOf(*quota);
     if (bytes.has_value() && *bytes >= limits::kStoreQuotaMin) return absl::OkStatus();
-    return Wrong("checkpoint_store/quota", "the quota must be bytes, 1 MiB or more",
-                 "write it as in 500GiB; without it the disk or the bucket is the bound");
+    return Wrong("checkpoint_store/quota", "the quota must be a size of at least 1 MiB",
+                 "write 500GiB, for example; without a quota only the disk limits the store");
   }
   static bool IsOwnStore(const Json& store) {
     const Keys known = {"keep_garbage", "quota"};
@@ -388,7 +388,7 @@ class Reader {
     if (url.starts_with("s3://") || url.starts_with("/")) return absl::OkStatus();
     // The head's own store has neither endpoint nor region nor line.
     if (IsOwnStore(spec.checkpoint_store)) return absl::OkStatus();
-    return Wrong("checkpoint_store", "'" + url + "' is no place for checkpoints",
+    return Wrong("checkpoint_store", "checkpoints cannot be stored in '" + url + "'",
                  "write an absolute directory, or s3://bucket/prefix");
   }
 

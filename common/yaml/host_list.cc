@@ -213,7 +213,7 @@ class HostReader {
       std::rotate(list.hosts.begin(), at, at + 1);
       return absl::OkStatus();
     }
-    return WrongHost("provider/head", "'" + Excerpt(head) + "' is none of the hosts",
+    return WrongHost("provider/head", "head '" + Excerpt(head) + "' is not in the list of hosts",
                      DidYouMean(head, names));
   }
 

@@ -318,7 +318,9 @@ absl::StatusOr<YamlDocument> ParseYaml(std::string_view text, const std::string&
                             error.msg.find("EOF in scalar") != std::string::npos;
     if (const std::optional<Unclosed> open = breaks_off ? FindUnclosed(text) : std::nullopt)
       return NotClosed(filename, *open);
-    return Refused(filename, error.mark, error.msg);
+    return WithHint(Refused(filename, error.mark, error.msg),
+                    "check the indentation, and quote texts that contain ': ' or begin with a "
+                    "special character");
   }
   return document;
 }

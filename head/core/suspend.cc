@@ -32,9 +32,9 @@ absl::Status Refuse(const std::string& what, const std::string& hint) {
 
 absl::Status CheckOpen(const Experiment& experiment) {
   const std::string name = "experiment " + std::to_string(experiment.id.value);
-  if (experiment.finishing) return Refuse(name + " is over", "resume or extend it");
+  if (experiment.finishing) return Refuse(name + " has ended", "resume or extend it");
   if (experiment.stop_cause != StopCause::kNone)
-    return Refuse(name + " is stopping", "wait until it is over");
+    return Refuse(name + " is stopping", "wait until it has ended");
   return absl::OkStatus();
 }
 
@@ -42,7 +42,7 @@ absl::Status CheckOpen(const Experiment& experiment) {
 absl::Status CheckNoRetries(const Experiment& experiment) {
   if (!experiment.search.over || experiment.finishing) return absl::OkStatus();
   const std::string id = std::to_string(experiment.id.value);
-  return Refuse("the search of experiment " + id + " is over, and only retried trials run",
+  return Refuse("the search of experiment " + id + " has ended, and only retried trials run",
                 "wait until they have ended, or end them with rt exp stop " + id);
 }
 
@@ -151,9 +151,9 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
                        " samples; this one has " + std::to_string(spec.num_samples),
                    "add fewer");
   if (input.add_samples > 0 && spec.num_samples < 0)
-    return Invalid("its number of trials has no bound already", "add time instead");
+    return Invalid("its number of trials is already unlimited", "add time instead");
   if (input.add_time > 0 && spec.time_budget == 0 && input.add_samples == 0)
-    return Invalid("its time has no bound already", "add trials instead");
+    return Invalid("it has no time budget that could be extended", "add trials instead");
   event::ExperimentExtended extended{input.experiment, spec.num_samples, spec.time_budget};
   if (spec.num_samples >= 0) extended.num_samples += input.add_samples;
   // A finished search may have overrun its budget: the new time counts from there.
@@ -180,7 +180,7 @@ absl::Status OnExtendExperiment(Draft& draft, const input::ExtendExperiment& inp
 absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
   RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
   if (trial->end != TrialEnd::kNone || trial->stop_cause != StopCause::kNone)
-    return Refuse("trial " + ToString(input.trial) + " is over or stopping", "");
+    return Refuse("trial " + ToString(input.trial) + " has ended or is stopping", "");
   if (trial->pause_cause != PauseCause::kNone) return absl::OkStatus();
   draft.Emit(event::TrialPaused{input.trial, input.cause, input.reason});
   CancelBackfill(draft, Owner::Of(input.trial), "it was paused");
@@ -190,8 +190,9 @@ absl::Status OnPauseTrial(Draft& draft, const input::PauseTrial& input) {
 absl::Status OnResumeTrial(Draft& draft, const input::ResumeTrial& input) {
   RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
   if (trial->end != TrialEnd::kNone)
-    return Refuse("trial " + ToString(input.trial) + " is over",
-                  "rt trial retry " + ToString(input.trial));
+    return Refuse(
+        "trial " + ToString(input.trial) + " has ended",
+        trial->end == TrialEnd::kCompleted ? "" : "rt trial retry " + ToString(input.trial));
   if (trial->pause_cause == PauseCause::kNone) {
     if (draft.state().experiments.at(input.trial.experiment).paused)
       return Refuse("its experiment is paused",
@@ -206,7 +207,7 @@ absl::Status OnRetryTrial(Draft& draft, const input::RetryTrial& input) {
   RT_ASSIGN_OR_RETURN(const Trial* trial, Find(draft, input.trial));
   const Experiment& experiment = draft.state().experiments.at(input.trial.experiment);
   if (trial->end == TrialEnd::kNone)
-    return Refuse("trial " + ToString(input.trial) + " is not over", "");
+    return Refuse("trial " + ToString(input.trial) + " has not ended", "");
   if (trial->end == TrialEnd::kCompleted)
     return Refuse("trial " + ToString(input.trial) + " is COMPLETED: there is nothing to retry",
                   "");

@@ -71,7 +71,8 @@ absl::Status OnCreateToken(Draft& draft, const input::CreateToken& input) {
 }
 
 absl::Status OnRevokeToken(Draft& draft, const input::RevokeToken& input) {
-  if (!draft.state().tokens.contains(input.token)) return NotFound("no such token");
+  if (!draft.state().tokens.contains(input.token))
+    return NotFound("no token matches '" + input.token + "'", "rt token list shows their ids");
   draft.Emit(event::TokenRevoked{input.token});
   return absl::OkStatus();
 }

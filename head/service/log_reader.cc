@@ -66,7 +66,7 @@ absl::StatusOr<Target> FindTarget(const Core& core, const Owner& owner, uint32_t
   if (rank >= ranks)
     return NotFound(
         Describe(owner) + " has no rank " + std::to_string(rank),
-        ranks == 1 ? "it has rank 0 alone" : "its ranks are 0 to " + std::to_string(ranks - 1));
+        ranks == 1 ? "its only rank is 0" : "its ranks are 0 to " + std::to_string(ranks - 1));
   Target target;
   target.terminal = IsOver(core.world.state, owner);
   for (const Attempt& attempt : runs->attempts) {

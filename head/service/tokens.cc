@@ -44,7 +44,7 @@ absl::Status CheckName(const std::string& name) {
   for (char c : name) {
     bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                  c == '-' || c == '_' || c == '.' || c == '@';
-    if (!plain) return Invalid("a name is made of letters, digits and '-_.@'");
+    if (!plain) return Invalid("a name may contain only letters, digits and '-_.@'");
   }
   return absl::OkStatus();
 }
@@ -70,7 +70,7 @@ void CreateToken(HeadLoop& loop, const Io& io, const Settings& settings,
   if (auto size = CheckSize("pool", request.pool.size(), limits::kNameBytesMax); !size.ok())
     return done(size);
   if (request.ttl < 0 || request.ttl > kTtlMax)
-    return done(Invalid("a token lives for at most 30 days"));
+    return done(Invalid("a token is valid for at most 30 days", "give a shorter --ttl"));
   if (absl::Status named = CheckNewName(request.role, request.name); !named.ok())
     return done(named);
   Millis ttl = request.ttl == 0 ? kTtlDefault : request.ttl;

@@ -48,8 +48,8 @@ std::string UnsavedText(const Experiment& experiment, const ExperimentSpec& spec
 
 std::string SilenceText(const ExperimentSpec& spec) {
   std::string text = "no trial has reported anything";
-  if (!spec.metric.empty()) text += ", so that nothing is compared by '" + spec.metric + "'";
-  else text += ", so that no stop rule applies";
+  if (!spec.metric.empty()) text += ", so no trials can be compared by '" + spec.metric + "'";
+  else text += ", so no stop rule applies";
   return text + "; report metrics with rt.tune.report, `rt report` or RT_REPORT lines";
 }
 

@@ -72,7 +72,7 @@ echo 'RT_REPORT [3]'
         self.assertEqual([row["loss"] for row in rows], [2])
         (attempt,) = self.cluster.json("trial", "show", f"{number}/0")["attempts"]
         self.assertEqual(attempt["outcome"], "SUCCEEDED")
-        self.assertIn("2 lines with reports were not taken: ", attempt["reason"])
+        self.assertIn("2 report lines were rejected: ", attempt["reason"])
         self.assertIn(attempt["reason"], self.cluster.rt("trial", "why", f"{number}/0").stdout)
 
     def test_a_script_can_count_to_max_t(self) -> None:
@@ -146,11 +146,11 @@ echo not stopped
         for args, env, wanted in (((), {}, "nothing to report"),
                                   (("loss",), {}, "'loss' is not NAME=VALUE"),
                                   (("=3",), {}, "'=3' is not NAME=VALUE"),
-                                  (("a=1", "--step", "x"), {}, "--step: 'x' is no step"),
+                                  (("a=1", "--step", "x"), {}, "'x' is not a number from 0"),
                                   (("a=1", "--stepp", "3"), {}, "did you mean '--step'?"),
                                   (("a=1", "--checkpoint", "gone"), socket,
                                    "--checkpoint: gone: No such file or directory"),
-                                  (("a=1",), {}, "rt report is for programs of a trial")):
+                                  (("a=1",), {}, "rt report works only in a trial")):
             done = fails(*args, **env)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(wanted, done.stderr)

@@ -84,12 +84,12 @@ TEST_CASE("plan: trials of several ranks are counted as the head places them") {
   CHECK(plan(R"({"cpu":0.1,"gpu":0.4})").GetInt("side_by_side") == 4);
 }
 
-TEST_CASE("plan: a search without end or early stopping has no rungs") {
+TEST_CASE("plan: an unlimited search without early stopping has no rungs") {
   ExperimentSpec spec = SpecOf(R"({"experiment":"e","command":["x"],"num_samples":-1})");
   Json plan = PlanExperiment(spec, Json::MakeArray());
   CHECK(plan.Find("trials")->is_null());
   CHECK(plan.Find("brackets")->is_null());
-  CHECK(Has(RenderPlan(plan), "without end"));
+  CHECK(Has(RenderPlan(plan), "unlimited"));
   CHECK(Has(RenderPlan(plan), "no node of the cluster is ready"));
 }
 

@@ -155,8 +155,8 @@ TEST_CASE("warnings: a search whose trials report nothing is said") {
   CHECK(story.StateOf(0) == "COMPLETED");
   CHECK(WarningsOf(story) ==
         std::vector<std::string>{
-            "no trial has reported anything, so that nothing is compared by 'loss'; report metrics "
-            "with rt.tune.report, `rt report` or RT_REPORT lines"});
+            "no trial has reported anything, so no trials can be compared by 'loss'; report "
+            "metrics with rt.tune.report, `rt report` or RT_REPORT lines"});
   Story silent;
   silent.Create("");
   silent.SyncTwice();

@@ -134,7 +134,8 @@ TEST_CASE("while retried trials run, the search itself is neither resumed nor ex
            input::ResumeExperiment{.experiment = ExperimentId{1}},
            input::ExtendExperiment{.experiment = ExperimentId{1}, .add_samples = 1}}) {
     const absl::Status refused = search.Do(input).verdict;
-    CHECK(MessageOf(refused) == "the search of experiment 1 is over, and only retried trials run");
+    CHECK(MessageOf(refused) ==
+          "the search of experiment 1 has ended, and only retried trials run");
     CHECK(HintOf(refused) ==
           "wait until they have ended, or end them with rt exp stop 1");
   }

@@ -203,7 +203,8 @@ TEST_CASE("auto takes what fits the machine, without asking the network") {
   CHECK(*NoticeNames("azure,slurm,azure", machine) == Names{"azure", "slurm"});
   auto wrong = NoticeNames("awss", machine);
   REQUIRE_FALSE(wrong.ok());
-  CHECK(MessageOf(wrong.status()).find("aws") != std::string::npos);
+  CHECK(MessageOf(wrong.status()) == "--notices: unknown source 'awss'");
+  CHECK(HintOf(wrong.status()) == "did you mean 'aws'?");
 }
 
 TEST_CASE("signals reach the source that was asked for") {

@@ -68,9 +68,9 @@ TEST_CASE("spec: mistakes name their path and say what to do") {
   check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[{"cpu":-1}]}})",
         "resources/bundles/0/cpu", "between 0");
   check(R"({"experiment":"e","command":["x"],"resources":{"cpu":1,"bundles":[{"cpu":1}]}})",
-        "resources/cpu", "stands beside 'bundles'", "into the bundles");
+        "resources/cpu", "cannot be given together with 'bundles'", "into the bundles");
   check(R"({"experiment":"e","command":["x"],"resources":{"bundles":[{"cpu":1}],"ranks":2}})",
-        "resources/ranks", "between 1 and 1");
+        "resources/ranks", "the number of bundles, which is 1");
   check(R"({"experiment":"e","command":["x"],"resources":{"cpu":1,"strategy":"HEAP"}})",
         "resources/strategy", "STRICT_SPREAD");
   check(R"({"experiment":"e","command":["x"],"resources":{"gpu":1,"gpu_sharing":"x"}})",

@@ -56,9 +56,11 @@ absl::StatusOr<std::vector<std::string>> NoticeNames(const std::string& text,
   if (text == "none") return names;
   const std::vector<std::string>& known = KnownNames();
   for (const std::string& name : Split(text, ',')) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return Invalid("--notices: unknown source '" + name + "'" + DidYouMean(name, known),
-                     "auto, none, or some of " + Join(known, ", "));
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string near = DidYouMean(name, known);
+      return Invalid("--notices: unknown source '" + name + "'",
+                     near.empty() ? "auto, none, or some of " + Join(known, ", ") : near);
+    }
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;

@@ -351,8 +351,9 @@ void LiveAttempt::TakeLine(std::string_view line, uint64_t end_offset) {
 void LiveAttempt::Refuse(const absl::Status& why) {
   if (const uint64_t count = line_refusals_.Note(SteadyClock()); count > 0) {
     RT_LOG(kWarning) << rt::ToString(fence()) << ": "
-                     << (count == 1 ? "a line with a report"
-                                    : std::to_string(count) + " lines with reports, the last one")
+                     << (count == 1
+                             ? "a report line was rejected"
+                             : std::to_string(count) + " report lines were rejected, the last one")
                      << ": " << MessageOf(why);
   }
   if (lines_refused_++ == 0) first_refused_ = MessageOf(why);
@@ -368,13 +369,13 @@ std::string LiveAttempt::WhatWasRefused() const {
     return count == 1 ? one : std::to_string(count) + many;
   };
   if (lines_refused_ > 0) {
-    return counted(lines_refused_, "a line with a report was", " lines with reports were") +
-           " not taken: " + first_refused_;
+    return counted(lines_refused_, "a report line was", " report lines were") +
+           " rejected: " + first_refused_;
   }
   std::lock_guard lock(mutex_);
   if (reports_refused_ == 0) return regex_refused_;
   return counted(reports_refused_, "a report was", " reports were") +
-         " not taken: " + first_report_refused_;
+         " rejected: " + first_report_refused_;
 }
 
 std::shared_ptr<LiveAttempt> AttemptTable::Find(const Fence& fence) const {

@@ -125,10 +125,9 @@ int ShimMain(const std::string& directory, const std::string& group_socket) {
 int main(int argc, char** argv) {
   const bool group = argc == 4 && std::strcmp(argv[1], "--group") == 0;
   const bool forker = argc == 4 && std::strcmp(argv[1], "--nursery") == 0;
-  if (argc != 2 && !group && !forker) {
+  if ((argc != 2 || argv[1][0] == '-') && !group && !forker) {
     std::fprintf(stderr,
-                 "usage: rt-shim RUN_DIR | --group RUN_DIR SOCKET | --nursery STATE_DIR ROOM\n"
-                 "(started by rt-worker)\n");
+                 "rt-shim is the parent of one program of a trial or job. rt-worker starts it.\n");
     return 2;
   }
   rt::GiveBackOpenFiles();
