@@ -73,8 +73,7 @@ class AshaScheduler final : public RungScheduler {
   TrialVerdict AtMilestone(const ExperimentSpec& spec, const RungValues& rung,
                            double value) const override {
     if (!AshaStops(ReductionFactor(spec), spec.mode, rung.values, value)) return {};
-    return {TrialVerdict::Action::kStop,
-            "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
+    return {TrialVerdict::Action::kStop, "stopped by ASHA at rung " + FormatDouble(rung.milestone)};
   }
 
  protected:
@@ -172,8 +171,8 @@ SchedulePlan RungScheduler::PlanOf(const ExperimentSpec& spec,
     const double share = shares[static_cast<size_t>(bracket)] / sum;
     const double begin = share * static_cast<double>(trials.value_or(0));
     Json rungs = PlannedRungs(asha.ladder, bracket, trials.has_value(), begin, work);
-    plan.brackets.Append(Json::MakeObject(
-        {{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
+    plan.brackets.Append(
+        Json::MakeObject({{"bracket", bracket}, {"share", share}, {"rungs", std::move(rungs)}}));
   }
   if (trials.value_or(0) > 0)
     plan.share_of_full = Json(work / (static_cast<double>(*trials) * asha.ladder.max_t));

@@ -116,9 +116,9 @@ class AshaPromotionScheduler final : public RungScheduler {
             return verdict.resumed.push_back(number);
     }
     for (const PausedTrial& trial : review.paused)
-      verdict.stopped.push_back({trial.number, "stopped by ASHA at rung " +
-                                                   FormatDouble(trial.milestone) +
-                                                   ": it was not promoted"});
+      verdict.stopped.push_back(
+          {trial.number,
+           "stopped by ASHA at rung " + FormatDouble(trial.milestone) + ": it was not promoted"});
   }
 };
 
@@ -138,8 +138,7 @@ bool IsPromoted(double factor, Mode mode, const std::vector<double>& values, uin
   return static_cast<size_t>(better) < PlacesAt(factor, recorded + 1);
 }
 
-std::vector<uint32_t> PromotedOf(double factor, Mode mode,
-                                 const std::vector<RungMember>& members) {
+std::vector<uint32_t> PromotedOf(double factor, Mode mode, const std::vector<RungMember>& members) {
   struct Ranked {
     double cost;  // Less is better.
     size_t order;

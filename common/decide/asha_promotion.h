@@ -19,7 +19,6 @@ const Scheduler& AshaPromotion();
 bool IsPromoted(double factor, Mode mode, const std::vector<double>& values, uint64_t recorded,
                 double value);
 // Those best floor(n / factor) trials of a rung, the best first.
-std::vector<uint32_t> PromotedOf(double factor, Mode mode,
-                                 const std::vector<RungMember>& members);
+std::vector<uint32_t> PromotedOf(double factor, Mode mode, const std::vector<RungMember>& members);
 
 }  // namespace rt

@@ -5,7 +5,8 @@
 //
 // The head asks in this order: the bracket of a new trial; for each row of rank 0 OnRow; if that
 // names a milestone, AtMilestone, before the trial's own value is recorded there, and Review after
-// it; and at the end of each trial OnTrialEnd. The defaults are those of FIFO: every trial runs to its own end.
+// it; and at the end of each trial OnTrialEnd. The defaults are those of FIFO: every trial runs to
+// its own end.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +68,8 @@ struct PausedTrial {
 struct SearchReview {
   std::vector<RungMembers> rungs;   // Those at which a trial is paused.
   std::vector<PausedTrial> paused;  // By number.
-  bool is_idle = false;        // No trial runs or waits for nodes, and the search has no more.
-  bool has_completed = false;  // A trial of the search was COMPLETED.
+  bool is_idle = false;             // No trial runs or waits for nodes, and the search has no more.
+  bool has_completed = false;       // A trial of the search was COMPLETED.
 };
 struct ReviewStop {
   uint32_t trial = 0;
@@ -132,8 +133,8 @@ class Scheduler {
                                            const std::vector<uint32_t>& /*paused*/) const {
     return {};
   }
-  // Whether Review is to be asked: after each row that was recorded at a rung, after the end of each
-  // attempt, and when nothing else of the search can run.
+  // Whether Review is to be asked: after each row that was recorded at a rung, after the end of
+  // each attempt, and when nothing else of the search can run.
   virtual bool reviews_trials() const { return false; }
   // Resumes or stops trials that this scheduler has paused.
   virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }

@@ -40,12 +40,13 @@ absl::Status AnswerChecker::See(const Record& record) {
 }
 
 absl::Status AnswerChecker::CheckRung(const event::RungRecorded& rung) {
-  TrialVerdict verdict = DecideAt(world_, rung.trial, rung.milestone, rung.value,
-                                  rung.with_checkpoint);
+  TrialVerdict verdict =
+      DecideAt(world_, rung.trial, rung.milestone, rung.value, rung.with_checkpoint);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
   // A pause outlives the rungs that the trial reaches before the answer, unless one lifts it.
   const bool lifts_pause = world_.index.experiments.at(rung.trial.experiment).chosen.reviews;
-  if (verdict.action != TrialVerdict::Action::kContinue || lifts_pause) at_rung_[rung.trial] = std::move(verdict);
+  if (verdict.action != TrialVerdict::Action::kContinue || lifts_pause)
+    at_rung_[rung.trial] = std::move(verdict);
   if (stops == rung.stopped) return absl::OkStatus();
   return Differs(world_.state.seq + 1,
                  std::string("a rung ") + (stops ? "did not stop" : "stopped") + " the trial");

@@ -96,14 +96,15 @@ void AddPaused(const Experiment& experiment, const std::set<uint32_t>& numbers,
       continue;
     const double milestone = trial.milestones.empty() ? 0 : *trial.milestones.rbegin();
     review.paused.push_back({number, trial.bracket, milestone, trial.is_unsaved()});
-    const bool is_known = std::any_of(
-        review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
+    const bool is_known =
+        std::any_of(review.rungs.begin(), review.rungs.end(), [&](const RungMembers& rung) {
           return rung.bracket == trial.bracket && rung.milestone == milestone;
         });
     const Rung* rung = is_known ? nullptr : FindRung(experiment, trial.bracket, milestone);
     if (rung == nullptr) continue;
     RungMembers& members = review.rungs.emplace_back(RungMembers{trial.bracket, milestone, {}});
-    for (const RungEntry& entry : rung->entries) members.members.push_back({entry.trial, entry.value});
+    for (const RungEntry& entry : rung->entries)
+      members.members.push_back({entry.trial, entry.value});
   }
 }
 
@@ -189,12 +190,12 @@ TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double v
   static const Rung none;
   const Rung* known = FindRung(experiment, trial.bracket, milestone);
   const Rung& rung = known == nullptr ? none : *known;
-  const RungValues before{.bracket = trial.bracket,
-                          .milestone = milestone,
-                          .values = rung.values,
-                          .recorded = rung.recorded,
-                          .may_save = with_checkpoint || experiment.unsaved_pauses == 0 ||
-                                      MaySave(trial)};
+  const RungValues before{
+      .bracket = trial.bracket,
+      .milestone = milestone,
+      .values = rung.values,
+      .recorded = rung.recorded,
+      .may_save = with_checkpoint || experiment.unsaved_pauses == 0 || MaySave(trial)};
   return SchedulerOf(spec).AtMilestone(spec, before, value);
 }
 

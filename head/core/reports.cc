@@ -35,12 +35,11 @@ struct Decision {
 };
 
 // What its scheduler decides about a row, with the rung at which it was recorded.
-Decision Schedule(Draft& draft, const Trial& trial, const RowView& view,
-                  const Position& position) {
+Decision Schedule(Draft& draft, const Trial& trial, const RowView& view, const Position& position) {
   RowVerdict row = OnRow(draft.core.world, trial, view);
   if (!row.milestone) return {.verdict = std::move(row.verdict)};
-  TrialVerdict verdict = DecideAt(draft.core.world, trial.id, *row.milestone, row.value,
-                                  position.with_checkpoint);
+  TrialVerdict verdict =
+      DecideAt(draft.core.world, trial.id, *row.milestone, row.value, position.with_checkpoint);
   const bool stops = verdict.action == TrialVerdict::Action::kStop;
   draft.Emit(event::RungRecorded{trial.id, trial.bracket, *row.milestone, row.value, stops,
                                  position.attempt.number, position.seq,

@@ -358,8 +358,7 @@ void Auditor::On(const event::AttemptEnded& e) {
   owner.live = false;
   if (owner.asks.ranks > 1 && e.attempt.owner.is_trial()) committed_.insert(e.attempt.owner);
   owner.last_outcome = e.outcome;
-  if (e.attempt.owner.is_trial() && TrialOf(e.attempt.owner.trial()).held &&
-      HasNoCheckpoint(owner))
+  if (e.attempt.owner.is_trial() && TrialOf(e.attempt.owner.trial()).held && HasNoCheckpoint(owner))
     ++ExperimentOf(e.attempt.owner.trial().experiment).unsaved_pauses;
   const bool own_fault =
       e.outcome == AttemptOutcome::kFailed || e.outcome == AttemptOutcome::kLaunchFailed;

@@ -85,7 +85,8 @@ std::vector<TrialId> Auditor::PausedTrials() const {
   for (const auto& [id, experiment] : experiments_) {
     for (uint32_t number = 0; number < experiment.trials.size(); ++number) {
       const OwnerBook& runs = experiment.trials[number].runs;
-      if (runs.paused && !runs.over && !experiment.trials[number].held) paused.push_back({id, number});
+      const bool is_held = experiment.trials[number].held;
+      if (runs.paused && !runs.over && !is_held) paused.push_back({id, number});
     }
   }
   return paused;

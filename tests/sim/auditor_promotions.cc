@@ -48,8 +48,8 @@ void Auditor::NoteMember(const event::RungRecorded& e, ExperimentBook& experimen
   const bool has_none =
       std::all_of(all.begin(), all.end(), [](const CheckpointBook& c) { return c.retired; });
   // While it is paused it is still asked to save.
-  const bool may_fall_back = experiment.unsaved_pauses > 0 && has_none && !trial.runs.paused &&
-                             !e.with_checkpoint;
+  const bool may_fall_back =
+      experiment.unsaved_pauses > 0 && has_none && !trial.runs.paused && !e.with_checkpoint;
   Must(!e.stopped || may_fall_back, "only a trial that does not save is stopped where it arrives");
   if (may_fall_back || IsInTop(experiment, e.trial.number)) trial.promoted.insert(e.milestone);
 }

@@ -194,7 +194,8 @@ void Auditor::On(const event::TrialPaused& e) {
   const bool is_held = spec.promotes && e.cause == PauseCause::kScheduler;
   if (is_held) CheckHeld(e.trial);
   const bool is_selectable = spec.selects_next && runs.number == 0;
-  Must(is_held || is_selectable || Asked("pause", ToString(e.trial)), "somebody asked for the pause");
+  const bool is_asked = Asked("pause", ToString(e.trial));
+  Must(is_held || is_selectable || is_asked, "somebody asked for the pause");
   runs.paused = true;
   runs.suspending |= runs.live;
 }

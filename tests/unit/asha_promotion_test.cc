@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
+#include "common/decide/asha_promotion.h"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "common/algorithms/registry.h"
-#include "common/decide/asha_promotion.h"
 
 using namespace rt;
 
@@ -17,9 +17,9 @@ std::vector<uint32_t> Promoted(double factor, std::vector<double> values, Mode m
 }
 
 std::optional<double> MilestoneOf(double t, std::set<double> recorded) {
-  const auto json = Json::Parse(
-      R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min",)"
-      R"("scheduler":{"asha_promotion":{"max_t":81,"reduction_factor":3}}})");
+  const auto json =
+      Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min",)"
+                  R"("scheduler":{"asha_promotion":{"max_t":81,"reduction_factor":3}}})");
   const ExperimentSpec spec = *ParseExperimentSpec(*json);
   const Scheduler& scheduler = SchedulerOf(spec);
   const TrialLimits limits = scheduler.LimitsOf(spec, 0);
@@ -53,7 +53,7 @@ TEST_CASE("asha promotion: the decision on arrival is the one by rank") {
   }
 }
 
-TEST_CASE("asha promotion: a row is recorded at the highest rung that it reached, and never below") {
+TEST_CASE("asha promotion: a row is recorded at the highest rung that it reached, never below") {
   CHECK(MilestoneOf(1, {}) == 1.0);
   CHECK(MilestoneOf(0.5, {}) == std::nullopt);
   CHECK(MilestoneOf(10, {1}) == 9.0);

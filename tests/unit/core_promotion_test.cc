@@ -4,9 +4,8 @@
 namespace rt {
 namespace {
 
-constexpr char kPromotion[] =
-    R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min",)"
-    R"("scheduler":{"asha_promotion":{"max_t":9,"reduction_factor":3}})";
+constexpr char kPromotion[] = R"(,"space":{"x":{"uniform":[0,1]}},"metric":"loss","mode":"min",)"
+                              R"("scheduler":{"asha_promotion":{"max_t":9,"reduction_factor":3}})";
 
 std::string LossRow(double loss) { return R"({"loss":)" + std::to_string(loss) + "}"; }
 
@@ -109,7 +108,7 @@ TEST_CASE("asha promotion: when nothing else can run, the best is trained to its
 TEST_CASE("asha promotion: trials that do not save fall back to the stopping variant") {
   PromotionSearch search(R"(,"num_samples":3)");
   search.RowAt(0, 1, 1, 0.2);
-  search.End(0, 1);  // It was asked to save, and did not.
+  search.End(0, 1);                         // It was asked to save, and did not.
   REQUIRE(search.StateOf(0) == "RUNNING");  // The first of a rung: it begins again.
   CHECK(search.experiment().unsaved_pauses == 1);
   search.RowAt(0, 1, 1, 0.2);
