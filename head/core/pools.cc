@@ -260,6 +260,13 @@ void ReviewPools(Draft& draft) {
   RequestMachines(draft);
 }
 
+bool IsAboutMachines(const Record& record) {
+  return std::holds_alternative<event::MachinesRequested>(record.event) ||
+         std::holds_alternative<event::MachinesCreated>(record.event) ||
+         std::holds_alternative<event::MachineReleased>(record.event) ||
+         std::holds_alternative<event::MachineDeleted>(record.event);
+}
+
 std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now) {
   std::vector<PoolNow> pools = PoolsOf(core, now);
   std::erase_if(pools, [&](const PoolNow& pool) { return !PoolCouldHold(pool, wanted); });

@@ -38,6 +38,9 @@ ProviderWishes WishesOf(const Core& core, Millis now);
 // Whether the machine may join: it was asked for and is not released.
 absl::Status CheckMayJoin(const State& state, uint64_t machine);
 
+// Whether it changes what is known of machines; for a failpoint.
+bool IsAboutMachines(const Record& record);
+
 // The pools of which a node could hold the request.
 std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, Millis now);
 

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/run/clock.h"
 #include "common/run/failpoint.h"
+#include "head/core/pools.h"
 #include "head/journal/replay.h"
 #include "head/loop/compute_lane.h"
 #include "head/loop/parked_syncs.h"
@@ -64,13 +65,6 @@ struct Effect {
 std::function<Millis()> SteadyWallClock() {
   const Millis ahead = WallClock() - SteadyClock();
   return [ahead] { return ahead + SteadyClock(); };
-}
-
-bool IsAboutMachines(const Record& record) {
-  return std::holds_alternative<event::MachinesRequested>(record.event) ||
-         std::holds_alternative<event::MachinesCreated>(record.event) ||
-         std::holds_alternative<event::MachineReleased>(record.event) ||
-         std::holds_alternative<event::MachineDeleted>(record.event);
 }
 
 absl::Status Stopping() { return absl::UnavailableError("the head is stopping"); }

@@ -1,6 +1,6 @@
-"""A cluster whose machines come from EC2, for tests: moto behind tests/contract/ec2.py is the cloud, and
-each instance is booted here: its user data runs as on a machine, below a directory of its own. A
-machine has a shell and curl, and gets its programs from the head."""
+"""A cluster whose machines come from EC2, for tests: moto behind tests/contract/ec2.py is the
+cloud, and each instance is booted here: its user data runs as on a machine, below a directory of
+its own. A machine has a shell and curl, and gets its programs from the head."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""kill -9 of the head at every step of a scale-up and of a scale-down on EC2: no machine is left, none
-is missing, and none is made twice. The steps are the failpoints head.provider.* (failpoint.h)."""
+"""kill -9 of the head at every step of a scale-up and of a scale-down on EC2: no machine is left,
+none is missing, and none is made twice. The steps are the failpoints head.provider.*"""
 
 from __future__ import annotations
 
