@@ -126,12 +126,11 @@ absl::StatusOr<HeadConfig> ReadHeadConfig(const std::string& file, const std::st
   RT_ASSIGN_OR_RETURN(std::string text, ReadFile(file, Bytes{limits::kYamlBytesMax}));
   absl::StatusOr<Json> json = Json::Parse(text);
   if (!json.ok()) return Annotate(json.status(), file);
-  absl::Status status =
-      CheckKeys(*json,
-                {"cluster_name", "results_root", "results_roots", "provider", "pools",
-                 "max_workers", "autoscaling", "journal", "checkpoint_store", "mounts",
-                 "unattended"},
-                "");
+  absl::Status status = CheckKeys(
+      *json,
+      {"cluster_name", "results_root", "results_roots", "provider", "pools", "max_workers",
+       "autoscaling", "journal", "checkpoint_store", "mounts", "unattended"},
+      "");
   if (status.ok()) {
     config.cluster_name = json->GetString("cluster_name", config.cluster_name);
     config.results_root = json->GetString("results_root", config.results_root);
