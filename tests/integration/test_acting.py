@@ -140,7 +140,7 @@ class ActingTest(ClusterTest):
         self.cluster.wait_experiment(number)
         done = self.cluster.rt("exp", "download", str(number), "/proc/x", check=False)
         self.assertEqual(done.returncode, 1, done.stderr)
-        self.assertIn("cannot make a directory", done.stderr)
+        self.assertIn("cannot make directory", done.stderr)
 
 
 if __name__ == "__main__":

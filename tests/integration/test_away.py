@@ -176,7 +176,7 @@ class AwayTest(unittest.TestCase):
 
     def test_a_misspelt_flag_of_a_daemon(self) -> None:
         error = self.timed(2, [str(BIN / "rt-worker"), "--hed", "x"]).stderr
-        self.assertIn("unknown flag '--hed': did you mean '--head'?", error)
+        self.assertIn("unknown flag '--hed'; did you mean '--head'?", error)
 
 
 if __name__ == "__main__":
