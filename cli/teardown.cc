@@ -453,8 +453,8 @@ int RunWatcher(const std::string& verb, const std::string& argument) {
   for (int signal_number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(signal_number, SIG_IGN);
   // As long as this process lives somebody waits for the cluster.
   std::optional<LeaseRenewer> lease;
-  if (absl::StatusOr<Home> home = Home::Open(); verb == "cluster" && home.ok())
-    lease.emplace(*home, argument);
+  if (verb == "cluster")
+    if (const absl::StatusOr<Home> home = Home::Open(); home.ok()) lease.emplace(*home, argument);
   std::string said = ReadToEnd(3);
   absl::Status status = absl::OkStatus();
   if (verb == "cluster") {
