@@ -34,7 +34,7 @@ struct Invocation {
   std::string state;  // Of a private cluster that is continued.
   int64_t limit = 0, tail = 0, samples = 0;
   std::string time, deadline;
-  std::string keep;  // How long a cluster in a cloud stays when nobody needs it.
+  std::string keep;  // When a cluster in a cloud that is not used ends itself (--keep).
   bool failed = false, from_scratch = false;
   bool no_download = false;  // What exists on the cluster only stays there.
   bool purge = false;        // Of `rt down`: the history is deleted.

@@ -451,7 +451,7 @@ absl::Status Watcher::Finish(Millis wait_for) {
 
 int RunWatcher(const std::string& verb, const std::string& argument) {
   for (int signal_number : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) signal(signal_number, SIG_IGN);
-  // As long as this process lives somebody waits for the cluster.
+  // The head counts this process as the client that waits for the cluster.
   std::optional<LeaseRenewer> lease;
   if (verb == "cluster")
     if (const absl::StatusOr<Home> home = Home::Open(); home.ok()) lease.emplace(*home, argument);

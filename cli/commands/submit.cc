@@ -25,7 +25,7 @@ namespace {
 
 // When a driver leaves experiments running, the watcher downloads their results as well.
 constexpr Millis kTearDownMax = 600'000;
-// Of --keep: a night and a day, in which somebody finds that the client was lost.
+// The default of --keep: long enough for a person to notice that the client was lost.
 constexpr Millis kKeepDefault = 24 * 3'600'000;
 
 struct Parsed {

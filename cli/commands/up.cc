@@ -96,8 +96,8 @@ int CpuCount() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-// Of a cluster elsewhere. `up` returns a report; nothing half started stays behind when it fails,
-// and a cluster that lacks workers is not half started.
+// Starts a cluster on hosts or in a cloud with `up`, which returns a report. A start that failed is
+// undone, unless the head runs: a cluster that only lacks workers stays up.
 template <class Cluster, class Up>
 static absl::StatusOr<UpResult> UpOrUndo(const Home& home, const std::string& name,
                                          const UpOptions& options, Cluster& cluster, const Up& up) {

@@ -21,12 +21,12 @@ struct UpResult {
 };
 struct UpOptions {
   bool make_current = true;  // Makes the cluster the current one.
-  // Of a cluster in a cloud: ends itself when it has had no work for so long, or, when the client
-  // waits for it (`is_attended`), so long after the work is over and the client has vanished.
+  // A cluster in a cloud ends itself after this time without work. If the client waits for it
+  // (`is_attended`), the time begins once the work is over and the client has vanished.
   std::optional<Millis> keep = {};
   bool is_attended = false;
 };
-// `--keep` of an invocation. InvalidArgument when it is no time.
+// The value of `--keep`; nullopt: not given. InvalidArgument for text that is not a duration.
 absl::StatusOr<std::optional<Millis>> ReadKeep(const Invocation& invocation);
 // Idempotent: what runs is left alone. Returns when every worker is READY (of workers by demand:
 // min_workers), or with DeadlineExceeded.

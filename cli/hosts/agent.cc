@@ -214,7 +214,7 @@ absl::StatusOr<Json> Agent::Look(const Place& place) const {
 absl::StatusOr<Json> Agent::Mount(const Place& place, const Json& request) const {
   const std::string record = RecordOf(place.directory, request);
   std::vector<std::string> paths = MissingFiles(request, record);
-  // What the head serves is one archive with all files.
+  // The head serves one archive with all files: a change of one file needs all of them again.
   if (request.GetBool("serve") && request.Find("files") != nullptr &&
       (!paths.empty() || !IsServed(ServedOf(record), ListingOf(request)))) {
     paths.clear();

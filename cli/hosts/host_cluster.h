@@ -60,7 +60,8 @@ class HostCluster {
   };
   HostCluster(const Home& home, std::string name, HostList list);
 
-  // Its only host is the head's machine; the head makes the others, and gives them what they need.
+  // A cluster in a cloud has one host here, the head's machine. The head creates the other machines
+  // and sets them up.
   bool IsInCloud() const { return !list_.cluster_id.empty(); }
   absl::Status OpenPrograms();
   void ForEach(const std::function<absl::Status(Host&)>& act);

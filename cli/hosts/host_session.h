@@ -26,7 +26,7 @@ class HostSession {
   HostSession& operator=(HostSession&& other) noexcept;
   ~HostSession();
 
-  // Whether Open failed because the host accepts none of the keys.
+  // Open failed because the host accepts none of the keys.
   static bool IsDenied(const absl::Status& status);
 
   // `bytes` follow the request, which says how many they are. The answer of the agent, or the error

@@ -82,7 +82,7 @@ absl::StatusOr<std::string> FetchMount(v1::BootService::Stub& stub, const std::s
   return bytes;
 }
 
-// What is here already is not fetched again.
+// Fetches the mounts that this machine does not have yet.
 absl::Status TakeMounts(v1::BootService::Stub& stub, const v1::SetupReply& reply,
                         const std::string& directory) {
   for (const v1::SetupMount& mount : reply.mounts()) {

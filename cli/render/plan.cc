@@ -137,7 +137,7 @@ std::string TextOfCluster(const Json& plan) {
   text += TextOfPools(pools);
   if (!pools.array().empty())
     text += "max_workers   " + CellText(plan.Find("max_workers")) +
-            " of all pools together, beside the head\n";
+            " workers in all pools together, not counting the head\n";
   text += TextOfSetup(plan);
   if (plan.GetBool("by_demand"))
     text += "by demand     " + CellText(plan.Find("min_workers")) + " to " +

@@ -1,5 +1,5 @@
-// A search model whose host survives whatever the model does: it may refuse, throw, or answer with
-// what is no configuration. Each of these is an error with a reason, and the host takes what the
+// Calls a search model and turns its failures into errors with a reason: a model may refuse, throw,
+// or return a value that is not a configuration. The caller then uses the configuration that the
 // search algorithm proposes without results (common/search/model.h). Used by one thread at a time.
 #pragma once
 
