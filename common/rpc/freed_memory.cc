@@ -99,11 +99,14 @@ void FreedMemory::Look(Millis now) {
   if (!keeps_little_) ::mallopt(M_TRIM_THRESHOLD, kKeptAfterAttack);
   keeps_little_ = true;
   if (now - since < (trimmed_ ? kTrimAgainAfter : kTrimAfter)) return;
-  ::malloc_trim(0);
   trimmed_ = !trimmed_;
-  if (trimmed_ || !disturbed_at_.compare_exchange_strong(since, 0)) return;
-  KeepFreedMemory();
+  if (trimmed_) {
+    ::malloc_trim(0);
+    return;
+  }
+  GiveBack();  // All calls have ended: now the ends of the arenas are free as well.
   keeps_little_ = false;
+  disturbed_at_.compare_exchange_strong(since, 0);  // Attacked again: it begins anew.
 }
 
 }  // namespace rt

@@ -2,13 +2,15 @@
 
 A process plays all ranks of a training in turn, step by step. The rows of each step are appended
 to a log. Every few steps the log and the positions of the ranks are committed together, by rename,
-as a checkpoint is. The process is killed from outside.
+as a checkpoint is. The process is killed from outside; after the checkpoint `waits_at`, if that is
+given, it waits until it is killed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -62,6 +64,8 @@ def main(spec: dict[str, Any]) -> None:
         kept = {"epoch": epoch + after, "log": log}
         (path / "state.json").write_text(json.dumps(kept))
         path.rename(folder / f"checkpoint-{number:06}")
+        while number == spec["waits_at"]:
+            signal.pause()
 
     number = 0 if before is None else int(before.name.split("-")[1])
     while epoch < spec["epochs"]:
