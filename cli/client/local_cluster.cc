@@ -17,6 +17,7 @@
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/find_program.h"
+#include "common/run/owned_fd.h"
 #include "common/run/runtime_dir.h"
 
 namespace rt {
@@ -24,20 +25,6 @@ namespace {
 
 constexpr Millis kHeadStartMax = 20'000;  // A loaded machine and a journal to replay.
 constexpr Millis kPoll = 20;
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::string LastLines(const std::string& path) {
   absl::StatusOr<std::string> text = ReadFile(path);

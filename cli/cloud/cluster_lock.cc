@@ -29,31 +29,20 @@ absl::StatusOr<ClusterLock> ClusterLock::Acquire(const Home& home, const std::st
   // Not in the directory of the cluster, which is removed while the lock is held.
   const std::string directory = home.root() + "/locks", path = directory + "/" + cluster;
   RT_RETURN_IF_ERROR(EnsureDirectory(directory));
-  ClusterLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock.fd_ < 0) return ErrnoStatus(errno, "open " + path);
-  if (::flock(lock.fd_, LOCK_EX | LOCK_NB) != 0) {
+  OwnedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (file.get() < 0) return ErrnoStatus(errno, "open " + path);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     std::fprintf(stderr, "rt: %s is starting, changing or ending '%s': waiting for it\n",
-                 Holder(lock.fd_).c_str(), cluster.c_str());
-    while (::flock(lock.fd_, LOCK_EX) != 0)
+                 Holder(file.get()).c_str(), cluster.c_str());
+    while (::flock(file.get(), LOCK_EX) != 0)
       if (errno != EINTR) return ErrnoStatus(errno, "lock " + path);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
   const bool is_noted =
-      ::ftruncate(lock.fd_, 0) == 0 &&
-      ::pwrite(lock.fd_, pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
+      ::ftruncate(file.get(), 0) == 0 &&
+      ::pwrite(file.get(), pid.data(), pid.size(), 0) == static_cast<ssize_t>(pid.size());
   if (!is_noted) return ErrnoStatus(errno, "write " + path);
-  return lock;
-}
-
-ClusterLock::ClusterLock(ClusterLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-ClusterLock& ClusterLock::operator=(ClusterLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-ClusterLock::~ClusterLock() {
-  if (fd_ >= 0) ::close(fd_);
+  return ClusterLock(std::move(file));
 }
 
 }  // namespace rt

@@ -4,22 +4,21 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "cli/client/home.h"
+#include "common/run/owned_fd.h"
 
 namespace rt {
 
 class ClusterLock {
  public:
   static absl::StatusOr<ClusterLock> Acquire(const Home& home, const std::string& cluster);
-  ClusterLock(ClusterLock&& other) noexcept;
-  ClusterLock& operator=(ClusterLock&& other) noexcept;
-  ~ClusterLock();
 
  private:
-  explicit ClusterLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit ClusterLock(OwnedFd fd) : fd_(std::move(fd)) {}
+  OwnedFd fd_;
 };
 
 }  // namespace rt

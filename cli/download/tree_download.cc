@@ -15,6 +15,7 @@
 #include "common/cas/manifest.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "common/run/owned_fd.h"
 
 namespace rt {
 namespace {
@@ -23,20 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr char kPart[] = ".rt-part";        // A tree that is not whole yet.
 constexpr char kSalvage[] = ".rt-salvage";  // The file of it that a killed call was writing.
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd) : fd_(fd) {}
-  ~OwnedFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Empty when so much cannot be read.
 std::string ReadAt(int fd, Bytes offset, Bytes bytes) {

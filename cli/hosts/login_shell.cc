@@ -15,6 +15,7 @@
 #include "common/run/clock.h"
 #include "common/run/files.h"
 #include "common/run/find_program.h"
+#include "common/run/owned_fd.h"
 #include "common/run/subprocess.h"
 
 namespace rt {
@@ -26,20 +27,6 @@ constexpr int kTriesOfCommand = 2;
 constexpr Bytes kEnvironmentMax = 8 << 20;
 // An interactive shell reads ~/.bashrc only when it is no login shell.
 constexpr char kReadRc[] = "if [ -r ~/.bashrc ]; then . ~/.bashrc; fi\n";
-
-class OwnFd {
- public:
-  explicit OwnFd(int fd) : fd_(fd) {}
-  ~OwnFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OwnFd(const OwnFd&) = delete;
-  OwnFd& operator=(const OwnFd&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Interactive, because the files of most people end early for other shells.
 std::vector<std::string> ShellArgv(const std::string& command) {
@@ -80,7 +67,7 @@ std::string EndOf(const std::string& file) {
 // Empty when it succeeded.
 absl::StatusOr<std::string> RunCommand(const std::string& command, int log, Millis until,
                                        const std::function<bool()>& is_cancelled) {
-  const OwnFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const OwnedFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   SpawnOptions options{.argv = ShellArgv(command),
                        .cwd = HomeDirectory(),
                        .fds = {{null.get(), 0}, {log, 1}, {log, 2}},
@@ -96,8 +83,8 @@ absl::StatusOr<std::string> RunCommand(const std::string& command, int log, Mill
 void TakeLoginEnvironment() {
   for (const char* name : {"SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"})
     ::unsetenv(name);
-  const OwnFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  const OwnFd said(::memfd_create("environment", MFD_CLOEXEC));
+  const OwnedFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const OwnedFd said(::memfd_create("environment", MFD_CLOEXEC));
   SpawnOptions options{.argv = ShellArgv("exec env -0 >&3"),
                        .cwd = HomeDirectory(),
                        .fds = {{null.get(), 0}, {null.get(), 1}, {null.get(), 2}, {said.get(), 3}},
@@ -120,7 +107,7 @@ void TakeLoginEnvironment() {
 absl::StatusOr<SetupOutcome> RunSetup(const std::vector<std::string>& commands,
                                       const std::string& log_file,
                                       const std::function<bool()>& is_cancelled, Millis most) {
-  const OwnFd log(
+  const OwnedFd log(
       ::open(log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (log.get() < 0) return ErrnoStatus(errno, "open " + log_file);
   const Millis until = SteadyClock() + most;

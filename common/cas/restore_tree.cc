@@ -9,6 +9,7 @@
 #include "common/cas/read_ahead.h"
 #include "common/cas/tree.h"
 #include "common/run/files.h"
+#include "common/run/owned_fd.h"
 
 namespace rt {
 namespace {
@@ -16,23 +17,6 @@ namespace {
 // Enough to keep a line busy while chunks are verified and written; 32 MiB of memory.
 constexpr size_t kFetchesAtOnce = 8;
 constexpr Bytes kAheadBytes = Bytes{32} << 20;
-
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 // Writes below one directory. Each component is opened relative to the one before it and never
 // through a link, so that nothing that lies in the target already can lead outside.

@@ -171,10 +171,9 @@ bool LockSoon(int fd, const std::string& path) {
 
 absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& directory) {
   std::string path = directory + "/LOCK";
-  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return ErrnoStatus(errno, "open " + path);
-  DirectoryLock lock(fd);
-  if (!LockSoon(fd, path)) {
+  OwnedFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (file.get() < 0) return ErrnoStatus(errno, "open " + path);
+  if (!LockSoon(file.get(), path)) {
     if (errno != EWOULDBLOCK) return ErrnoStatus(errno, "lock " + path);
     auto holder = ReadFile(path, 4'096);
     std::string name(Trim(holder.ok() ? *holder : ""));
@@ -185,18 +184,9 @@ absl::StatusOr<DirectoryLock> DirectoryLock::Acquire(const std::string& director
   auto command = ReadFile("/proc/self/comm", 4'096);
   std::string text = "process " + std::to_string(::getpid()) + " (" +
                      std::string(Trim(command.ok() ? *command : "?")) + ")\n";
-  if (::ftruncate(fd, 0) != 0) return ErrnoStatus(errno, "truncate " + path);
-  RT_RETURN_IF_ERROR(WriteAll(fd, text, path));
-  return lock;
-}
-
-DirectoryLock& DirectoryLock::operator=(DirectoryLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-DirectoryLock::~DirectoryLock() {
-  if (fd_ >= 0) ::close(fd_);
+  if (::ftruncate(file.get(), 0) != 0) return ErrnoStatus(errno, "truncate " + path);
+  RT_RETURN_IF_ERROR(WriteAll(file.get(), text, path));
+  return DirectoryLock(std::move(file));
 }
 
 }  // namespace rt

@@ -6,9 +6,11 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/base/time.h"
+#include "common/run/owned_fd.h"
 
 namespace rt {
 
@@ -44,13 +46,10 @@ bool Exists(const std::string& path);  // Of the name itself: a dangling link ex
 class DirectoryLock {
  public:
   static absl::StatusOr<DirectoryLock> Acquire(const std::string& directory);
-  DirectoryLock(DirectoryLock&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  DirectoryLock& operator=(DirectoryLock&& other) noexcept;
-  ~DirectoryLock();
 
  private:
-  explicit DirectoryLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit DirectoryLock(OwnedFd fd) : fd_(std::move(fd)) {}
+  OwnedFd fd_;
 };
 
 }  // namespace rt

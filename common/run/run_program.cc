@@ -8,6 +8,8 @@
 #include <csignal>
 
 #include "common/base/status.h"
+#include "common/run/files.h"
+#include "common/run/owned_fd.h"
 #include "common/run/subprocess.h"
 
 namespace rt {
@@ -15,27 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct OwnedFd {
-  int fd = -1;
-  OwnedFd() = default;
-  explicit OwnedFd(int value) : fd(value) {}
-  OwnedFd(const OwnedFd&) = delete;
-  OwnedFd& operator=(const OwnedFd&) = delete;
-  ~OwnedFd() { Close(); }
-  void Close() {
-    if (fd >= 0) ::close(fd);
-    fd = -1;
-  }
-};
-
 // The program's standard input, whole: no pipe that could block or break.
 absl::Status FillInput(int fd, std::string_view input) {
-  while (!input.empty()) {
-    ssize_t written = ::write(fd, input.data(), input.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return ErrnoStatus(errno, "write a program's input");
-    input.remove_prefix(static_cast<size_t>(written));
-  }
+  RT_RETURN_IF_ERROR(WriteAll(fd, input, "a program's input"));
   return ::lseek(fd, 0, SEEK_SET) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "rewind input");
 }
 
@@ -55,16 +39,17 @@ bool ReadSome(int fd, std::string& output, size_t output_max) {
 absl::StatusOr<ProgramResult> RunProgram(const SpawnOptions& options, std::string_view input,
                                          Millis wait_for, size_t output_max) {
   OwnedFd stdin_file(::memfd_create("input", MFD_CLOEXEC));
-  if (stdin_file.fd < 0) return ErrnoStatus(errno, "memfd_create");
-  RT_RETURN_IF_ERROR(FillInput(stdin_file.fd, input));
+  if (stdin_file.get() < 0) return ErrnoStatus(errno, "memfd_create");
+  RT_RETURN_IF_ERROR(FillInput(stdin_file.get(), input));
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "pipe");
   OwnedFd read_end(ends[0]), write_end(ends[1]);
-  ::fcntl(read_end.fd, F_SETFL, O_NONBLOCK);
+  ::fcntl(read_end.get(), F_SETFL, O_NONBLOCK);
   SpawnOptions spawn = options;
-  spawn.fds.insert(spawn.fds.end(), {{stdin_file.fd, 0}, {write_end.fd, 1}, {write_end.fd, 2}});
+  spawn.fds.insert(spawn.fds.end(),
+                   {{stdin_file.get(), 0}, {write_end.get(), 1}, {write_end.get(), 2}});
   RT_ASSIGN_OR_RETURN(Subprocess process, Subprocess::Spawn(spawn));
-  write_end.Close();
+  write_end.Reset();
 
   const auto deadline = Clock::now() + std::chrono::milliseconds(wait_for);
   auto left = [&] {
@@ -75,9 +60,9 @@ absl::StatusOr<ProgramResult> RunProgram(const SpawnOptions& options, std::strin
   constexpr int64_t kLookEvery = 20;
   std::optional<ExitStatus> exit;
   while (!exit.has_value() && left() > 0) {
-    pollfd poll_fd{.fd = read_end.fd, .events = POLLIN, .revents = 0};
+    pollfd poll_fd{.fd = read_end.get(), .events = POLLIN, .revents = 0};
     ::poll(&poll_fd, 1, static_cast<int>(std::min<int64_t>(left(), kLookEvery)));
-    bool more = ReadSome(read_end.fd, result.output, output_max);
+    bool more = ReadSome(read_end.get(), result.output, output_max);
     exit = process.Wait(more ? 0 : std::max<int64_t>(left(), 0));
   }
   if (!exit.has_value()) {
@@ -86,7 +71,7 @@ absl::StatusOr<ProgramResult> RunProgram(const SpawnOptions& options, std::strin
     return absl::DeadlineExceededError(ToAbsl(options.argv[0] + " did not end within " +
                                               std::to_string(wait_for) + " ms"));
   }
-  ReadSome(read_end.fd, result.output, output_max);
+  ReadSome(read_end.get(), result.output, output_max);
   result.exit = *exit;
   return result;
 }

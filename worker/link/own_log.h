@@ -5,22 +5,21 @@
 #include <cstdint>
 #include <string>
 
+#include "common/run/owned_fd.h"
+
 namespace rt::worker {
 
 class OwnLog {
  public:
   OwnLog();
-  ~OwnLog();
-  OwnLog(const OwnLog&) = delete;
-  OwnLog& operator=(const OwnLog&) = delete;
 
-  bool is_file() const { return fd_ >= 0; }
+  bool is_file() const { return file_.get() >= 0; }
   std::string Read(uint64_t offset, size_t bytes_max) const;
   // Where the last `lines` lines begin, looking back at most 1 MiB.
   uint64_t OffsetOfTail(int64_t lines) const;
 
  private:
-  int fd_ = -1;
+  OwnedFd file_;
 };
 
 }  // namespace rt::worker

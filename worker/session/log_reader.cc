@@ -29,20 +29,16 @@ std::map<uint64_t, uint64_t> Segments(const std::string& directory, const std::s
 
 }  // namespace
 
-LogReader::~LogReader() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 bool LogReader::Open() {
-  if (fd_ >= 0) return true;
+  if (file_.get() >= 0) return true;
   auto segments = Segments(directory_, stream_);
   if (segments.empty()) return false;
   auto after = segments.upper_bound(offset_);
   start_ = after == segments.begin() ? after->first : std::prev(after)->first;
   if (offset_ < start_) offset_ = start_;
-  fd_ = ::open((directory_ + "/" + SegmentName(stream_.c_str(), start_)).c_str(),
-               O_RDONLY | O_CLOEXEC);
-  return fd_ >= 0;
+  file_.Reset(::open((directory_ + "/" + SegmentName(stream_.c_str(), start_)).c_str(),
+                     O_RDONLY | O_CLOEXEC));
+  return file_.get() >= 0;
 }
 
 // At the end of a segment: whether there is a later one, to whose first byte it goes. What came
@@ -51,7 +47,7 @@ bool LogReader::GoToNextSegment() {
   const std::string next = directory_ + "/" + SegmentName(stream_.c_str(), offset_);
   const bool follows = offset_ != start_ && ::access(next.c_str(), F_OK) == 0;
   struct stat now {};
-  const bool dropped = ::fstat(fd_, &now) == 0 && now.st_nlink == 0;
+  const bool dropped = ::fstat(file_.get(), &now) == 0 && now.st_nlink == 0;
   if (!follows && !dropped && start_ != 0) return false;
   if (!follows) {
     auto segments = Segments(directory_, stream_);
@@ -59,19 +55,19 @@ bool LogReader::GoToNextSegment() {
     if (after == segments.end()) return false;
     // It was complete before the later one began: what this reader has not seen comes first.
     const bool more =
-        ::fstat(fd_, &now) == 0 && offset_ - start_ < static_cast<uint64_t>(now.st_size);
+        ::fstat(file_.get(), &now) == 0 && offset_ - start_ < static_cast<uint64_t>(now.st_size);
     if (more) return true;
     offset_ = std::max(offset_, after->first);
   }
-  ::close(fd_);
-  fd_ = -1;
+  file_.Reset();
   return true;
 }
 
 std::string LogReader::Read(size_t bytes_max) {
   while (Open()) {
     std::string bytes(bytes_max, '\0');
-    ssize_t count = ::pread(fd_, bytes.data(), bytes_max, static_cast<off_t>(offset_ - start_));
+    ssize_t count =
+        ::pread(file_.get(), bytes.data(), bytes_max, static_cast<off_t>(offset_ - start_));
     if (count > 0) {
       bytes.resize(static_cast<size_t>(count));
       offset_ += static_cast<uint64_t>(count);
@@ -83,8 +79,7 @@ std::string LogReader::Read(size_t bytes_max) {
 }
 
 void LogReader::Seek(uint64_t offset) {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
+  file_.Reset();
   offset_ = offset;
 }
 

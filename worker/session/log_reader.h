@@ -5,15 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "common/run/owned_fd.h"
+
 namespace rt::worker {
 
 class LogReader {
  public:
   LogReader(std::string directory, std::string stream)
       : directory_(std::move(directory)), stream_(std::move(stream)) {}
-  ~LogReader();
-  LogReader(const LogReader&) = delete;
-  LogReader& operator=(const LogReader&) = delete;
 
   // The next bytes, at most `bytes_max`; empty at the end, for now. What was rotated away is
   // skipped.
@@ -32,7 +31,7 @@ class LogReader {
 
   std::string directory_;
   const std::string stream_;
-  int fd_ = -1;
+  OwnedFd file_;
   uint64_t start_ = 0;
   uint64_t offset_ = 0;
 };
