@@ -20,7 +20,9 @@ inline constexpr size_t kTrialUngreetedMax = 16;
 // hellos of a burst are read before the rest of the burst is accepted.
 inline constexpr size_t kTrialAcceptsPerTurn = 8;
 // Lines of one connection that are handled in one turn; then the other connections have theirs.
-inline constexpr size_t kTrialLinesPerTurn = 64;
+// Rows of one turn travel to the head together: with 64 lines the same rows took a quarter more
+// records.
+inline constexpr size_t kTrialLinesPerTurn = 256;
 // Answers that a connection has not read: above it no line of it is handled.
 inline constexpr size_t kTrialUnreadMax = 1u << 20;
 // A driver's answer above this size is not kept for a connection that has kTrialUnreadMax unread:
