@@ -115,9 +115,11 @@ function(rt_library name)
 endfunction()
 
 # rt_singly(TARGET): its sources are compiled one by one, because tests/sim/mutants.sh compiles changed
-# copies of them.
+# copies of them; not in a build with sanitizers, where it does not.
 function(rt_singly target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  if(NOT RT_SANITIZE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  endif()
 endfunction()
 
 # rt_binary(NAME SOURCES … DEPS …): a program people run; it is installed.

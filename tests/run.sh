@@ -78,6 +78,16 @@ if [ -n "$quick" ]; then
   echo "left out: the sanitizers and what is labelled slow"
   arguments+=(-LE '^(slow|sanitizers)$')
 fi
+# What only computes begins now, in the order of tests/CMakeLists.txt: the longest first.
+mapfile -t beside < <(ctest --test-dir build/release -N "${arguments[@]}" |
+  sed -n 's/^ *Test *#[0-9]*: //p' | while read -r name; do
+    if [ -e "build/release/beside/$name.json" ]; then echo "$name"; fi
+  done)
+if [ "${#beside[@]}" -gt 0 ]; then
+  coproc python3 tests/beside.py start build/release/beside "${beside[@]}"
+  read -r RT_BESIDE <&"${COPROC[0]}"
+  export RT_BESIDE
+fi
 status=0
 run_tests ctest.xml "${arguments[@]}" | tee "$log" || status=$?
 printf '== build %d s, tests %d s\n' "$((tests_began - build_began))" "$((SECONDS - tests_began))"

@@ -198,6 +198,7 @@ def main() -> None:
             bench.up(0)
             machines(bench, *list(figures.values())[:3])
             replacement(bench, figures["cloud_notice_to_replacement"])
+            wait_until("no worker is left", lambda: bench.living() == 0, 120)
             bench.up(2)
             move(bench, figures["cloud_notice_to_running"])
             bench.rt("down", "bench", "--no-download")
