@@ -91,13 +91,17 @@ endif()
 target_compile_definitions(rt_flags INTERFACE RT_VERSION="${PROJECT_VERSION}")
 target_link_libraries(rt_flags INTERFACE Threads::Threads)
 
-add_library(rt_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
-target_link_libraries(rt_pch PRIVATE rt_flags absl::status absl::statusor absl::strings)
-if(RT_PCH)
-  target_precompile_headers(rt_pch PRIVATE
-      <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view>
-      <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>)
-endif()
+# rt_precompiled(NAME): the library whose precompiled header other targets with the same flags reuse.
+function(rt_precompiled name)
+  add_library(${name} STATIC ${CMAKE_SOURCE_DIR}/cmake/pch.cc)
+  target_link_libraries(${name} PRIVATE rt_flags absl::status absl::statusor absl::strings)
+  if(RT_PCH)
+    target_precompile_headers(${name} PRIVATE
+        <algorithm> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view>
+        <tuple> <utility> <variant> <vector> <absl/status/status.h> <absl/status/statusor.h>)
+  endif()
+endfunction()
+rt_precompiled(rt_pch)
 
 function(rt_use_pch target)
   if(RT_PCH)
