@@ -17,15 +17,19 @@ class Gap(NamedTuple):
     modules: dict[str, str]
 
 
-_SEARCHERS = "optuna hyperopt bayesopt bohb ax nevergrad zoopt hebo flaml skopt dragonfly sigopt"
+_SEARCHERS = "flaml skopt dragonfly sigopt"  # Of older releases of Ray.
 
 GAPS = [
     Gap(
         "a search algorithm",
-        "TPESearch, which learns from results in the head as Optuna's default sampler does, or "
-        "BasicVariantGenerator (random and grid search), with ASHAScheduler for stopping early; or "
-        "a subclass of tune.search.Searcher, which runs in the script and may ask the library",
-        {"tune.search": _SEARCHERS, "tune.suggest": _SEARCHERS},
+        "TPESearch or CMAESSearch, which learn from results in the head, with ASHAScheduler for "
+        "stopping early; or a subclass of tune.search.Searcher, which runs in the script and may "
+        "ask the library",
+        {
+            "tune.search": _SEARCHERS,
+            "tune.suggest": _SEARCHERS,
+            "tune.search.bohb": "BOHB",
+        },
     ),
     Gap(
         "a scheduler",
@@ -39,17 +43,18 @@ GAPS = [
     Gap(
         "a callback for another library",
         "a callback of that library which calls tune.report(metrics, checkpoint=...)",
-        {"tune.integration": "pytorch_lightning keras mxnet torch ray_train"},
+        {"tune.integration": "mxnet torch ray_train"},
     ),
     Gap(
         "a callback for another library",
-        "the library's own calls in the trainable; or a subclass of tune.Callback, which runs in "
-        "the script and sees every result. TensorBoard's files are always written",
+        "the callbacks of rt.air.integrations.mlflow and rt.air.integrations.wandb; for Comet and "
+        "Aim their own calls in the trainable, or a subclass of tune.Callback, which runs in the "
+        "script and sees every result. TensorBoard's files are always written",
         {
             "tune.integration": "wandb mlflow comet",
-            "air": "integrations",
+            "air.integrations": "comet",
             "train": "MLflowLoggerCallback",
-            "tune.logger": "aim comet mlflow wandb AimLoggerCallback CometLoggerCallback "
+            "tune.logger": "aim comet AimLoggerCallback CometLoggerCallback "
             "MLflowLoggerCallback WandbLoggerCallback",
         },
     ),
@@ -58,8 +63,11 @@ GAPS = [
         "train.torch.TorchTrainer for PyTorch; or train.DataParallelTrainer, which runs a function "
         "on N ranks with the variables of torchrun",
         {
-            "train": "lightning huggingface tensorflow horovod backend trainer collective "
-            "BackendConfig TrainingIterator v2 jax",
+            "train": "horovod backend trainer collective BackendConfig TrainingIterator v2 jax",
+            "train.huggingface": "accelerate TransformersTrainer",
+            "train.tensorflow": "TensorflowCheckpoint TensorflowConfig TensorflowTrainer "
+            "prepare_dataset_shard config tensorflow_checkpoint tensorflow_trainer "
+            "train_loop_utils",
             "train.base_trainer": "BaseTrainer format_datasets_for_repr",
         },
     ),
@@ -67,7 +75,14 @@ GAPS = [
         "a trainer",
         "xgboost.train or lightgbm.train in the trainable, with TuneReportCheckpointCallback of "
         "rt.tune.integration.xgboost or rt.tune.integration.lightgbm",
-        {"train": "xgboost lightgbm gbdt_trainer sklearn"},
+        {
+            "train": "gbdt_trainer sklearn",
+            "train.xgboost": "XGBoostCheckpoint XGBoostConfig XGBoostTrainer config "
+            "xgboost_checkpoint xgboost_trainer v2",
+            "train.lightgbm": "LightGBMCheckpoint LightGBMConfig LightGBMTrainer config "
+            "lightgbm_checkpoint lightgbm_trainer v2 get_network_params "
+            "normalize_pandas_for_lightgbm",
+        },
     ),
     Gap(
         "a part of Ray Data",
@@ -141,9 +156,13 @@ GAPS = [
     Gap("a library of its own", "rt up, rt down and a cluster.yaml", {"": "autoscaler"}),
     Gap(
         "helpers",
-        "nvidia-smi, asked in the trainable, in place of wait_for_gpu; json and copy of Python in "
-        "place of flatten_dict and merge_dicts",
-        {"tune": "utils", "train": "utils"},
+        "rt.tune.utils, which has the helpers for dicts, wait_for_gpu and validate_save_restore; "
+        "verbose=0, 1 or 2 of RunConfig; rt watch, which shows the use of cpus and gpus",
+        {
+            "train": "utils",
+            "tune.utils": "UtilMonitor log callback",
+            "tune.utils.util": "UtilMonitor Tee retry_fn",
+        },
     ),
     Gap(
         "the older loggers",
@@ -174,29 +193,15 @@ GAPS = [
         "the function itself, which is a trainable; or a subclass of tune.Trainable",
         {
             "tune": "DurableTrainable durable durable_trainable function_runner",
-            "tune.trainable": "FunctionTrainable wrap_function function_trainable metadata",
-            "tune.registry": "validate_trainable is_function_trainable",
-        },
-    ),
-    Gap(
-        "a part of the search space",
-        "tune.uniform, tune.choice and the like, whose sample() draws one value; the head resolves "
-        "the space of a search, and rt plan FILE prints its grid",
-        {
-            "tune.search.sample": "Sampler BaseSampler Uniform LogUniform Normal Grid Quantized "
-            "RandomState",
-            "tune.search.variant_generator": "generate_variants format_vars parse_spec_vars "
-            "assign_value RecursiveDependencyError flatten_resolved_vars",
-            "tune.suggest": "variant_generator",
+            "tune.trainable": "metadata",
         },
     ),
     Gap(
         "an internal part of searchers",
         "a subclass of tune.search.Searcher; tune.search.ConcurrencyLimiter around it",
         {
-            "tune.search": "SearchGenerator UNRESOLVED_SEARCH_SPACE UNDEFINED_SEARCH_SPACE "
-            "UNDEFINED_METRIC_MODE search_generator util",
-            "tune.suggest": "search_generator util SearchGenerator",
+            "tune.search": "util",
+            "tune.suggest": "util",
             "tune.schedulers": "util pb2_utils",
         },
     ),
@@ -291,11 +296,15 @@ GAPS = [
     Gap(
         "an internal part of Ray Train",
         "train.report, train.get_context and train.get_checkpoint",
-        {"train": "constants session", "air": "constants"},
+        {
+            "train": "constants session",
+            "air": "constants",
+            "train.torch.config": "TorchConfigContextManager",
+        },
     ),
 ]
 
-_SAMPLERS = "tune.uniform, tune.loguniform and the like: a domain is made with its distribution"
+_SAMPLERS = "get_sampler(), which is Uniform() where none was chosen"
 _CONTROLS = "get_trials(), get_live_trials(), stop_trial() and pause_trial()"
 _ANALYSIS = "trial_dataframes, results and get_all_configs()"
 
@@ -326,12 +335,7 @@ METHODS = {
         "runner": "tune.get_context() in the trainable",
     },
     "rt.tune.search.sample.Domain": {
-        "sampler": _SAMPLERS,
-        "get_sampler": _SAMPLERS,
-        "set_sampler": _SAMPLERS,
-        "cast": _SAMPLERS,
-        "domain_str": "repr(domain)",
-        "is_grid": "grid_search(values), which is a dict",
+        "default_sampler_cls": _SAMPLERS,
     },
     "rt.tune.execution.tune_controller.TuneController": {
         "trial_executor": _CONTROLS,

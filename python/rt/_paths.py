@@ -8,6 +8,7 @@ importing `rt.tune` comes first and creates the aliases.
 from __future__ import annotations
 
 import difflib
+import importlib
 import sys
 from collections.abc import Iterable, Mapping
 from types import ModuleType
@@ -27,6 +28,31 @@ def alias(sources: Iterable[ModuleType], table: Mapping[str, Iterable[str]]) -> 
         sys.modules[path] = module
         parent, _, last = path.rpartition(".")
         setattr(sys.modules[parent], last, module)
+
+
+def alias_lazily(source: str, table: Mapping[str, Iterable[str]]) -> None:
+    """The same, with names of a module that is imported when one of them is used.
+
+    A module that `alias` made keeps its names.
+    """
+    for path, names in table.items():
+        if path not in sys.modules:
+            alias([], {path: []})
+        module, more = sys.modules[path], list(names)
+        known = [name for name in vars(module) if not name.startswith("_")]
+        vars(module)["__all__"] = [*known, *more]
+        vars(module)["__getattr__"] = _getattr_from(source, module, more)
+
+
+def _getattr_from(source: str, module: ModuleType, names: list[str]) -> Any:
+    def load(name: str) -> Any:
+        if name not in names:
+            no_attribute(module.__name__, name)
+        value = getattr(importlib.import_module(source), name)
+        setattr(module, name, value)
+        return value
+
+    return load
 
 
 def no_attribute(module: str, name: str) -> NoReturn:
@@ -60,7 +86,8 @@ def _nearest(module: str, name: str) -> Optional[str]:
     """The public name of the module that `name` is a slip for, or None."""
     if name.startswith("_"):  # Also asked for while the package itself is being imported.
         return None
-    known = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+    found = vars(sys.modules[module])
+    known = [each for each in [*found, *found.get("__all__", ())] if not each.startswith("_")]
     return next(iter(difflib.get_close_matches(name, known, 1, 0.8)), None)
 
 

@@ -10,6 +10,8 @@ from typing import Any, Callable, TypeVar
 
 from rt._json import INT_MAX, is_finite, is_number, shown, unboxed
 from rt._paths import Explained
+from rt._samplers import LogUniform, Normal, Quantized, Sampler, Uniform
+from rt._seeds import as_seed
 
 
 class Domain(Explained):
@@ -19,6 +21,7 @@ class Domain(Explained):
     """
 
     _ray_name = "rt.tune.search.sample.Domain"
+    _sampler_names: dict[type, str] = {}
 
     def __init__(self, name: str, arguments: Sequence[Any]) -> None:
         self.name = name
@@ -30,9 +33,72 @@ class Domain(Explained):
         """Whether a function computes the value: False, because sample_from is no Domain."""
         return False
 
-    def sample(self, spec: Any = None, size: int = 1) -> Any:
-        """One draw, or a list of `size` draws, for experiments by hand; a search draws others."""
-        draws = [self.draw(random) for _ in range(size)]
+    def is_grid(self) -> bool:
+        """Whether all values are tried: False, because a grid is a dict (grid_search)."""
+        return False
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value could be drawn."""
+        raise NotImplementedError(type(self).__name__)
+
+    def cast(self, value: Any) -> Any:
+        """The value in the type of the domain."""
+        return value
+
+    @property
+    def domain_str(self) -> str:
+        """The range or the values, without the distribution: "(0, 1)"."""
+        return f"({shown(self.arguments[0])}, {shown(self.arguments[1])})"
+
+    @property
+    def sampler(self) -> Sampler:
+        """The distribution: an object of rt._samplers, such as LogUniform()."""
+        plain = self.name.lstrip("q")
+        made: Sampler
+        if plain == "randn":
+            made = Normal(*self.arguments[:2])
+        else:
+            made = LogUniform() if "log" in plain else Uniform()
+        return Quantized(made, self.arguments[2]) if self.name.startswith("q") else made
+
+    def get_sampler(self) -> Sampler:
+        """The same as `sampler`."""
+        return self.sampler
+
+    def set_sampler(self, sampler: Any, allow_override: bool = False) -> None:
+        """Replaces the distribution. ValueError: one was chosen before, and allow_override is
+        False; or the domain has no such distribution."""
+        if not allow_override and type(self.sampler) is not Uniform:
+            raise ValueError(f"{self!r} has a distribution; allow_override=True replaces it")
+        changed = self.with_sampler(sampler)
+        self.name, self.arguments = changed.name, changed.arguments
+
+    def with_sampler(self, sampler: Sampler) -> Domain:
+        """A copy with another distribution. Raises ValueError where there is none."""
+        q: Any = None
+        if isinstance(sampler, Quantized):
+            q, sampler = sampler.q, sampler.sampler
+        name = self._sampler_names.get(type(sampler))
+        if name is None or (name == "choice" and q is not None):
+            kind = type(sampler).__name__
+            raise ValueError(f"{self!r} has no distribution {kind}; for a grid: grid_search")
+        arguments = self.arguments
+        if isinstance(sampler, Normal):
+            arguments = [sampler.mean, sampler.sd]
+        elif isinstance(self, (Float, Integer)):
+            arguments = [self.lower, self.upper]
+        if q is None:
+            return _domain(type(self), name, arguments)
+        return _domain(type(self), f"q{name}", [*arguments, q])
+
+    def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
+        """One draw, or a list of `size` draws, for experiments by hand; a search draws others.
+
+        random_state: a seed, or a generator of NumPy, from which a seed is drawn.
+        """
+        seed = as_seed(random_state)
+        source: Any = random if seed is None else random.Random(seed)
+        draws = [self.draw(source) for _ in range(size)]
         return draws[0] if size == 1 else draws
 
     def draw(self, source: Any) -> Any:
@@ -45,6 +111,8 @@ class Domain(Explained):
 
 class Float(Domain):
     """A float of a range: Float(1e-4, 1e-1).loguniform() is tune.loguniform(1e-4, 1e-1)."""
+
+    _sampler_names = {Uniform: "uniform", LogUniform: "loguniform", Normal: "randn"}
 
     def __init__(self, lower: float, upper: float) -> None:
         super().__init__("uniform", [lower, upper])
@@ -75,6 +143,15 @@ class Float(Domain):
         """The same distribution in multiples of q."""
         return _domain(Float, f"q{self.name.lstrip('q')}", [*self.arguments[:2], q])
 
+    def cast(self, value: Any) -> float:
+        """float(value)."""
+        return float(value)
+
+    @property
+    def domain_str(self) -> str:
+        """The range: "(0.0, 1.0)"."""
+        return f"({self.lower}, {self.upper})"
+
     def is_valid(self, value: Any) -> bool:
         """Whether the value could be drawn."""
         return is_number(value) and self.lower <= value <= self.upper
@@ -82,6 +159,8 @@ class Float(Domain):
 
 class Integer(Domain):
     """An integer of a range: Integer(1, 9).uniform() is tune.randint(1, 9)."""
+
+    _sampler_names = {Uniform: "randint", LogUniform: "lograndint"}
 
     def __init__(self, lower: int, upper: int) -> None:
         super().__init__("randint", [lower, upper])
@@ -108,6 +187,10 @@ class Integer(Domain):
         """The same distribution in multiples of q."""
         return _domain(Integer, f"q{self.name.lstrip('q')}", [*self.arguments[:2], q])
 
+    def cast(self, value: Any) -> int:
+        """int(value)."""
+        return int(value)
+
     def is_valid(self, value: Any) -> bool:
         """Whether the value could be drawn."""
         is_whole = isinstance(value, int) and not isinstance(value, bool)
@@ -116,6 +199,8 @@ class Integer(Domain):
 
 class Categorical(Domain):
     """One of several values: Categorical(values).uniform() is tune.choice(values)."""
+
+    _sampler_names = {Uniform: "choice"}
 
     def __init__(self, categories: Sequence[Any]) -> None:
         super().__init__("choice", _listed("choice", categories))
@@ -128,6 +213,11 @@ class Categorical(Domain):
     def uniform(self) -> Categorical:
         """tune.choice of the values."""
         return self
+
+    @property
+    def domain_str(self) -> str:
+        """The values: "['a', 'b']"."""
+        return shown(self.arguments)
 
     def grid(self) -> dict[str, list[Any]]:
         """tune.grid_search of the values."""
@@ -312,9 +402,30 @@ class SampleFrom:
             raise ValueError(f"sample_from takes a function, not {type(func).__name__}")
         self.func = func
 
-    def sample(self, spec: Any = None, size: int = 1) -> Any:
+    def is_function(self) -> bool:
+        """Whether a function computes the value: True."""
+        return True
+
+    def is_grid(self) -> bool:
+        """Whether all values are tried: False."""
+        return False
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value could come of it; nothing is known of the function, so True."""
+        return True
+
+    def cast(self, value: Any) -> Any:
+        """The value."""
+        return value
+
+    @property
+    def domain_str(self) -> str:
+        """The function."""
+        return f"{shown(self.func)}()"
+
+    def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """One value, or a list of `size` values, for experiments by hand."""
-        values = [self.compute(dict(spec or {})) for _ in range(size)]
+        values = [self.compute(dict(config or {})) for _ in range(size)]
         return values[0] if size == 1 else values
 
     def compute(self, config: dict[str, Any]) -> Any:

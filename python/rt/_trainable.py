@@ -24,7 +24,12 @@ _NOTES_FILE = ".rt_trainable.json"
 class Trainable:
     """A trainable that runs step by step. Subclasses get `self.config` and need no __init__."""
 
-    def __init__(self, config: Optional[dict[str, Any]] = None, logger_creator: Any = None) -> None:
+    def __init__(
+        self,
+        config: Optional[dict[str, Any]] = None,
+        logger_creator: Any = None,
+        storage: Any = None,
+    ) -> None:
         self.config: dict[str, Any] = config or {}
         self._iteration = 0
         self.setup(self.config)
@@ -59,7 +64,11 @@ class Trainable:
         self._stop()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Accepted for scripts written for Ray: rt starts a new process for every trial."""
+        """Takes another configuration in place of the one of setup(); returns whether it could.
+
+        With reuse_actors a node calls setup() once. Each trial begins in a process of its own with
+        a copy of that object, and resets it; where the result is False, it calls setup() itself.
+        """
         return False
 
     def log_result(self, result: dict[str, Any]) -> None:

@@ -60,8 +60,9 @@ class AlgorithmsTest(unittest.TestCase):
         self.assertEqual(create_searcher("cmaes").to_spec(), {"cmaes": {}})
         with self.assertRaisesRegex(ValueError, "sigma0"):
             CMAESSearch(sigma0=2)
-        with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.optuna yet .*TPESearch"):
-            create_searcher("optuna")
+        self.assertEqual(create_searcher("optuna").chosen().to_spec(), {"tpe": {}})
+        with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.flaml yet .*TPESearch"):
+            create_searcher("flaml")
 
 
 if __name__ == "__main__":

@@ -173,16 +173,16 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt import rllib",
         "from rt import get, put",
         "from rt.util.multiprocessing import Pool",
-        "from rt.tune.search.optuna import OptunaSearch",
-        "import rt.tune.suggest.hyperopt",
+        "from rt.tune.search.flaml import CFO",
+        "import rt.tune.suggest.skopt",
         "from rt.tune.schedulers import PopulationBasedTraining",
         "from rt.tune.schedulers.pb2 import PB2",
-        "from rt.tune.integration.pytorch_lightning import TuneReportCallback",
-        "from rt.air.integrations.wandb import WandbLoggerCallback",
-        "from rt.train.lightning import prepare_trainer",
+        "from rt.tune.integration.ray_train import TuneReportCallback",
+        "from rt.air.integrations.comet import CometLoggerCallback",
+        "from rt.train.horovod import HorovodTrainer",
         "from rt.train import DataConfig",
-        "from rt.train.xgboost import XGBoostTrainer",
-        "from rt.tune.utils import wait_for_gpu",
+        "from rt.train.tensorflow import TensorflowTrainer",
+        "from rt.tune.utils import UtilMonitor",
     ],
 )
 def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
@@ -194,9 +194,9 @@ def test_an_import_of_what_is_not_there_yet_says_what_works(code: str) -> None:
 def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
-    for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "lightning"), (tune, "utils"),
+    for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "horovod"), (tune, "automl"),
                          (tune.schedulers, "PopulationBasedTraining"),
-                         (tune.search, "optuna"), (rt.air, "integrations")]:  # fmt: skip
+                         (tune.search, "flaml"), (rt.air, "execution")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None
         with pytest.raises(AttributeError, match=rf"rt has no {module.__name__}\.{name} yet"):
             getattr(module, name)
@@ -205,8 +205,8 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
 def test_an_algorithm_that_is_not_there_yet_says_what_works() -> None:
     with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pbt yet .*ASHA"):
         tune.run(print, scheduler="pbt")
-    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.optuna yet .*Searcher"):
-        tune.run(print, search_alg="optuna")
+    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.flaml yet .*Searcher"):
+        tune.run(print, search_alg="flaml")
 
 
 def test_names_that_ray_has_not_fail_in_pythons_own_words() -> None:
@@ -238,7 +238,7 @@ def test_a_slip_in_a_name_or_an_argument_gets_a_suggestion() -> None:
 def test_whether_a_module_is_there_can_be_asked() -> None:
     from importlib.util import find_spec
 
-    assert find_spec("rt.serve") is None and find_spec("rt.tune.search.optuna") is None
+    assert find_spec("rt.serve") is None and find_spec("rt.tune.search.flaml") is None
     assert find_spec("rt.tune") is not None
 
 

@@ -2,33 +2,73 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import importlib
 import importlib.util
+import inspect
+import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_world import World
 from fake_world import trial as world_trial
-from ray_names import NAMES
+from ray_page import PAGE, page
 from rt import train, tune
 from rt._encode import encode_space
+from rt._missing import explain_argument
 from rt.tune._live import Controller, LiveTrial
 from rt.tune.search.sample import Categorical, Domain, Float, Function, Integer
 
-_MODULES = [
-    each
-    for each in NAMES
-    if not each.startswith("train.torch") or importlib.util.find_spec("torch") is not None
-]
+_RECORD = json.loads((Path(__file__).parents[1] / "data" / "ray_names.json").read_text())
+_NAMES: dict[str, dict[str, Any]] = _RECORD["modules"]
+# Modules of rt that import a library, as Ray's do.
+_NEEDS = {
+    "air.integrations.keras": "keras",
+    "train.huggingface.transformers": "transformers",
+    "train.lightgbm": "lightgbm",
+    "train.lightning": "pytorch_lightning",
+    "train.tensorflow.keras": "keras",
+    "train.torch": "torch",
+    "train.xgboost": "xgboost",
+    "tune.integration.keras": "keras",
+    "tune.integration.lightgbm": "lightgbm",
+    "tune.integration.pytorch_lightning": "pytorch_lightning",
+    "tune.integration.xgboost": "xgboost",
+}
+
+
+def _is_usable(module: str) -> bool:
+    needed = [
+        library
+        for name, library in _NEEDS.items()
+        if module == name or module.startswith(f"{name}.")
+    ]
+    return all(importlib.util.find_spec(each) is not None for each in needed)
+
+
+_MODULES = [each for each in _NAMES if _is_usable(each)]
+# Modules whose classes and functions take what Ray's take.
+_WITH_ARGUMENTS = (
+    "air.integrations",
+    "tune.callback",
+    "tune.integration",
+    "tune.logger",
+    "tune.search",
+    "tune.stopper",
+    "tune.trainable",
+    "tune.tune",
+    "tune.utils",
+)
 
 
 @pytest.mark.parametrize("module", _MODULES)
 def test_a_public_name_of_ray_is_there_or_says_what_works(module: str) -> None:
     bare = []
     path = f"rt.{module}".rstrip(".")
-    names = NAMES[module].split()
-    for code in [f"import {path}", *(f"from {path} import {name}" for name in names)]:
+    for code in [f"import {path}", *(f"from {path} import {name}" for name in _NAMES[module])]:
         try:
             exec(code, {})
         except ImportError as error:
@@ -47,6 +87,10 @@ def test_a_public_name_of_ray_is_there_or_says_what_works(module: str) -> None:
         "from rt.tune.trainable.session import report, get_trial_id",
         "from rt.tune.stopper.timeout import TimeoutStopper",
         "from rt.tune.logger.json import JsonLoggerCallback",
+        "from rt.tune.logger.mlflow import MLflowLoggerCallback",
+        "from rt.tune.logger.wandb import WandbLoggerCallback",
+        "from rt.tune.suggest.optuna import OptunaSearch",
+        "from rt.tune.utils import *; flatten_dict",
         "from rt.tune.search import grid_search",
         "from rt.train import TRAIN_DATASET_KEY",
     ],
@@ -61,7 +105,7 @@ def test_a_name_that_costs_nothing_is_there(code: str) -> None:
         (train.get_context(), "get_storage"),
         (train.get_context(), "get_metadata"),
         (tune.get_context(), "get_metadata"),
-        (tune.uniform(0, 1), "sampler"),
+        (tune.uniform(0, 1), "default_sampler_cls"),
         (LiveTrial("1/0", 0, {}, "t"), "node_ip"),
         (Controller(None, None), "trial_executor"),
     ],
@@ -131,3 +175,46 @@ def test_the_bounds_and_values_of_a_domain_can_be_read() -> None:
     }
     assert isinstance(tune.sample_from(lambda: 3), Function)
     assert tune.sample_from(lambda: 3).sample() == 3
+
+
+def test_the_page_about_ray_is_what_the_tables_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run tests/python/ray_page.py"
+
+
+# Arguments of Ray that rt does not name, because they say how Ray runs what runs in the head.
+_OTHER_ARGUMENTS = {
+    "tune.Experiment": "all: they are those of tune.run",
+}
+
+
+@pytest.mark.parametrize("module", [each for each in _MODULES if each.startswith(_WITH_ARGUMENTS)])
+def test_a_class_of_ray_has_its_arguments_and_defaults(module: str) -> None:
+    try:
+        found = importlib.import_module(f"rt.{module}")
+    except ModuleNotFoundError:  # The test above reads what it says.
+        return
+    wrong = []
+    for name, recorded in _NAMES[module].items():
+        theirs = recorded and {each: default for each, default in recorded if each[0] != "*"}
+        ours = getattr(found, name, None)
+        if not theirs or ours is None or f"{module}.{name}" in _OTHER_ARGUMENTS:
+            continue
+        parameters = inspect.signature(ours).parameters
+        takes_all = any(each.kind == each.VAR_KEYWORD for each in parameters.values())
+        for argument, default in theirs.items():
+            parameter = parameters.get(argument)
+            if parameter is None:
+                if not takes_all and not explain_argument(name, argument):
+                    wrong.append(f"{name}({argument})")
+            elif not _is_default(parameter.default, default):
+                wrong.append(f"{name}({argument}={default}), not {parameter.default!r}")
+    assert wrong == []
+
+
+def _is_default(ours: Any, recorded: str) -> bool:
+    if recorded == "":
+        return True  # Ours may have a default where Ray's has none.
+    try:
+        return bool(ours == ast.literal_eval(recorded))
+    except ValueError:
+        return True  # The text of an expression, such as a name.

@@ -14,7 +14,7 @@ from rt._api import (
 from rt._checkpoint import Checkpoint
 from rt._config import CheckpointConfig, FailureConfig, RunConfig, SyncConfig
 from rt._errors import TrialError, TuneError
-from rt._paths import alias, announce_missing
+from rt._paths import alias, alias_lazily, announce_missing
 from rt._resources import PlacementGroupFactory
 from rt._space import (
     Categorical,
@@ -37,15 +37,34 @@ from rt._space import (
     uniform,
 )
 from rt._trainable import Trainable
-from rt.tune import callback, error, logger, progress_reporter, schedulers, search, stopper
+from rt.tune import (
+    callback,
+    error,
+    logger,
+    progress_reporter,
+    result,
+    schedulers,
+    search,
+    stopper,
+)
 from rt.tune._analysis import ExperimentAnalysis
 from rt.tune._experiment import TuneConfig
 from rt.tune._experiments import Experiment
 from rt.tune._restore import ResumeConfig
 from rt.tune._results import Result, ResultGrid
+from rt.tune._searchers import LIBRARIES
 from rt.tune._trial_base import AnyTrial as Trial
 from rt.tune._tuner import Tuner, run, run_experiments
-from rt.tune._wrap import lookup, register_trainable, with_parameters, with_resources
+from rt.tune._wrap import (
+    FunctionTrainable,
+    is_function_trainable,
+    lookup,
+    register_trainable,
+    validate_trainable,
+    with_parameters,
+    with_resources,
+    wrap_function,
+)
 from rt.tune.callback import Callback
 from rt.tune.progress_reporter import CLIReporter, JupyterNotebookReporter, ProgressReporter
 from rt.tune.schedulers import create_scheduler
@@ -109,6 +128,7 @@ __all__ = [
     "randn",
     "register_trainable",
     "report",
+    "result",
     "run",
     "run_experiments",
     "sample_from",
@@ -125,6 +145,26 @@ _PRIMITIVES = [
     "qrandn", "quniform", "randint", "randn", "sample_from", "uniform",
 ]  # fmt: skip
 _DOMAINS = ["Categorical", "Domain", "Float", "Function", "Integer"]
+_SAMPLERS = ["BaseSampler", "Grid", "LogUniform", "Normal", "Quantized", "Sampler", "Uniform"]
+_VARIANTS = [
+    "RecursiveDependencyError", "assign_value", "flatten_resolved_vars", "format_vars",
+    "generate_variants", "parse_spec_vars",
+]  # fmt: skip
+_UTILS = [
+    "date_str", "deep_update", "diagnose_serialization", "flatten_dict", "merge_dicts",
+    "unflatten_dict", "unflatten_list_dict", "unflattened_lookup", "validate_save_restore",
+    "validate_warmstart", "wait_for_gpu", "warn_if_slow",
+]  # fmt: skip
+_FUNCTIONS = ["FunctionTrainable", "wrap_function"]
+_LIBRARY_PATHS = {
+    path: [name]
+    for parent in ("search", "suggest")
+    for library, name in LIBRARIES.items()
+    for path in (
+        f"rt.tune.{parent}.{library}",
+        *([f"rt.tune.{parent}.{library}.{library}_search"] if parent == "search" else []),
+    )
+}
 _SEARCHERS = [
     "BasicVariantGenerator", "ConcurrencyLimiter", "Repeater", "Searcher", "create_searcher",
 ]  # fmt: skip
@@ -137,10 +177,24 @@ _SESSION = [
 _kinds = ModuleType("kinds")  # Names of modules that `tune` itself does not have.
 for _kind in (Domain, Float, Integer, Categorical):
     setattr(_kinds, _kind.__name__, _kind)
-vars(_kinds).update(Function=SampleFrom, get_trainable_cls=lookup)
+vars(_kinds).update(
+    Function=SampleFrom,
+    get_trainable_cls=lookup,
+    FunctionTrainable=FunctionTrainable,
+    wrap_function=wrap_function,
+    is_function_trainable=is_function_trainable,
+    validate_trainable=validate_trainable,
+)
 
 alias(
-    [sys.modules[__name__], search, schedulers, stopper, logger, _kinds],
+    [
+        sys.modules[__name__],
+        search,
+        schedulers,
+        stopper,
+        logger,
+        _kinds,
+    ],
     {
         "rt.tune.analysis": ["ExperimentAnalysis"],
         "rt.tune.analysis.experiment_analysis": ["ExperimentAnalysis"],
@@ -155,7 +209,12 @@ alias(
         "rt.tune.logger.json": ["JsonLoggerCallback"],
         "rt.tune.logger.logger": ["LoggerCallback", "pretty_print"],
         "rt.tune.logger.tensorboardx": ["TBXLoggerCallback"],
-        "rt.tune.registry": ["get_trainable_cls", "register_trainable"],
+        "rt.tune.registry": [
+            "get_trainable_cls",
+            "is_function_trainable",
+            "register_trainable",
+            "validate_trainable",
+        ],
         "rt.tune.result_grid": ["ResultGrid"],
         "rt.tune.sample": [*_PRIMITIVES, *_DOMAINS],
         "rt.tune.context": ["TuneContext", "get_context"],
@@ -167,6 +226,7 @@ alias(
         "rt.tune.search.sample": [*_PRIMITIVES, *_DOMAINS],
         "rt.tune.search.searcher": ["ConcurrencyLimiter", "Searcher"],
         "rt.tune.search.variant_generator": ["grid_search"],
+        "rt.tune.search.search_generator": ["SearchGenerator"],
         "rt.tune.search.search_algorithm": ["SearchAlgorithm"],
         "rt.tune.stopper.experiment_plateau": ["ExperimentPlateauStopper"],
         "rt.tune.stopper.function_stopper": ["FunctionStopper"],
@@ -181,7 +241,10 @@ alias(
         "rt.tune.suggest.suggestion": ["ConcurrencyLimiter", "Searcher"],
         "rt.tune.syncer": ["SyncConfig"],
         "rt.tune.trial": ["Trial"],
-        "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources"],
+        "rt.tune.suggest.variant_generator": ["grid_search"],
+        "rt.tune.suggest.search_generator": ["SearchGenerator"],
+        "rt.tune.trainable": ["Trainable", "with_parameters", "with_resources", *_FUNCTIONS],
+        "rt.tune.trainable.function_trainable": _FUNCTIONS,
         "rt.tune.trainable.session": _SESSION,
         "rt.tune.trainable.trainable": ["Trainable"],
         "rt.tune.trainable.trainable_fn_utils": _IN_TRIAL,
@@ -190,5 +253,14 @@ alias(
         "rt.tune.tune_config": ["ResumeConfig", "TuneConfig"],
         "rt.tune.tuner": ["ResultGrid", "RunConfig", "Trainable", "TuneConfig", "Tuner"],
     },
+)
+alias_lazily("rt._samplers", {"rt.tune.search.sample": _SAMPLERS})
+alias_lazily("rt.tune._ray_searchers", _LIBRARY_PATHS)
+alias_lazily("rt.air.integrations.mlflow", {"rt.tune.logger.mlflow": ["MLflowLoggerCallback"]})
+alias_lazily("rt.air.integrations.wandb", {"rt.tune.logger.wandb": ["WandbLoggerCallback"]})
+alias_lazily("rt.tune._utils", {"rt.tune.utils": _UTILS, "rt.tune.utils.util": _UTILS})
+alias_lazily(
+    "rt.tune._variants",
+    {"rt.tune.search.variant_generator": _VARIANTS, "rt.tune.suggest.variant_generator": _VARIANTS},
 )
 announce_missing(*(each for name, each in sys.modules.items() if name.startswith("rt.tune")))

@@ -19,8 +19,10 @@ from rt._logs import names_of
 from rt._pack import write_payload
 from rt._resources import resources_spec
 from rt._slips import Place, number, suggests_arguments, whole
+from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
+from rt.tune._native import space_of
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
@@ -34,8 +36,8 @@ class TuneConfig:
     """The settings of the search.
 
     num_samples repeats the whole space (-1: unlimited). max_concurrent_trials None or 0: no
-    limit. time_budget_s: seconds or a timedelta, for the whole search. reuse_actors is accepted and
-    changes nothing.
+    limit. time_budget_s: seconds or a timedelta, for the whole search. reuse_actors: a class
+    trainable that has reset_config is set up once on each node (Trainable.reset_config).
     """
 
     metric: Optional[str] = None
@@ -73,6 +75,9 @@ class Request:
     place: Optional[Place] = None  # The place of the call in the script.
     is_search: bool = True  # Not one training run, whose configuration is no space.
 
+    def __post_init__(self) -> None:
+        self.space = space_of(self.tune.search_alg, self.space)
+
 
 def trainable_name(trainable: Any) -> str:
     """A name for trials and directories, from the name of a function or class."""
@@ -88,6 +93,8 @@ def metric_and_mode(tune: TuneConfig) -> tuple[Optional[str], Optional[str]]:
     found = {"metric": tune.metric, "mode": tune.mode}
     # A searcher in the driver is told these, and may have others of its own.
     given_by: list[tuple[str, Any]] = [("scheduler", scheduler)]
+    if isinstance(algorithm, ConcurrencyLimiter):
+        algorithm = algorithm.searcher
     if isinstance(algorithm, HeadSearch):
         given_by.append(("search algorithm", algorithm))
     for name in found:
@@ -130,7 +137,7 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
         if type(stopper) is MaximumIterationStopper:
             known = rules.get("training_iteration", stopper.max_iter)
             rules["training_iteration"] = min(known, stopper.max_iter)
-    for key, value in stop.items() if isinstance(stop, dict) else ():
+    for key, value in _flat_rules(stop).items() if isinstance(stop, dict) else ():
         bound = unboxed(value)
         inner = next(iter(bound.values())) if isinstance(bound, dict) and len(bound) == 1 else bound
         if bound is True:  # For a metric that is true or false.
@@ -142,6 +149,16 @@ def _stop_rules(stop: Any) -> dict[str, Any]:
             raise ValueError(f"stop: the comparison of {key!r} must be '<=' or '>='")
         rules[str(key)] = clean(bound)
     return rules
+
+
+def _flat_rules(stop: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"a": {"b": 1}} -> {"a/b": 1}; {"loss": {"<=": 1}} is a rule of its own."""
+    flat = {}
+    for key, value in stop.items():
+        nested = isinstance(value, dict) and value and not any(op in value for op in ["<=", ">="])
+        below = _flat_rules(value, f"{prefix}{key}/") if nested else {f"{prefix}{key}": value}
+        flat.update(below)
+    return flat
 
 
 def _budget(request: Request) -> Optional[float]:
@@ -327,6 +344,12 @@ def _wants_trial_dir() -> bool:
     return given == "1"
 
 
+def _can_reset(trainable: Any) -> bool:
+    """Whether it is a class with a reset_config of its own."""
+    own = getattr(trainable, "reset_config", None)
+    return inspect.isclass(trainable) and own is not Trainable.reset_config
+
+
 def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
     """Writes the pickles for the trials and for Tuner.restore into a new directory."""
     checkpoints = request.run.checkpoint_config
@@ -346,6 +369,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
+            "reuse": request.tune.reuse_actors and _can_reset(trainable),
             "chdir": _wants_trial_dir(),
             "cwd": os.getcwd(),
         },

@@ -20,6 +20,8 @@ class LiveTrial(Explained):
     """
 
     _ray_name = "rt.tune.Trial"
+    PENDING, RUNNING, PAUSED = PENDING, RUNNING, PAUSED
+    TERMINATED, ERROR = TERMINATED, ERROR
 
     def __init__(
         self,

@@ -13,10 +13,10 @@ from typing import Any, Optional, Union
 from rt import cloudpickle
 from rt._computed import computed, grids, resolve
 from rt._driver import BridgeDriver, find_binary
-from rt._encode import encode_space
+from rt._encode import encode_space, json_config
 from rt._seeds import as_seed, draw_seed
 from rt._values import restore_values
-from rt.tune._searchers import Searcher, as_search, create_searcher
+from rt.tune._searchers import SearchAlgorithm, Searcher, as_search, create_searcher
 
 _FORMAT = 1  # Of what save() writes.
 _MASK = 2**63 - 1
@@ -175,6 +175,21 @@ class Optimizer:
         else:
             self._bridge.call("tell", number=number, value=value)
 
+    def add(
+        self, config: dict[str, Any], value: Any = None, *, error: Any = None
+    ) -> OptimizerTrial:
+        """Adds a trial that was run elsewhere, with its value: the algorithm learns from it.
+
+        config: all parameters of the space. value, error: as of tell().
+        """
+        wire = json_config(config)
+        self._bridge.call("add", params=[wire])
+        self._wire.append(wire)
+        trial = OptimizerTrial(len(self.trials), copy.deepcopy(config))
+        self.trials.append(trial)
+        self.tell(trial, value, error=error)
+        return trial
+
     def _known(self, trial: Union[OptimizerTrial, int]) -> OptimizerTrial:
         number = trial.number if isinstance(trial, OptimizerTrial) else trial
         if isinstance(number, bool) or not isinstance(number, int):
@@ -263,14 +278,19 @@ class Optimizer:
         self.close()
 
 
-def _algorithm(algorithm: Any, points: Optional[Sequence[Any]], options: dict[str, Any]) -> Any:
+def _algorithm(
+    algorithm: Any, points: Optional[Sequence[Any]], options: dict[str, Any]
+) -> SearchAlgorithm:
     given = {**options, **({"points_to_evaluate": list(points)} if points else {})}
     if isinstance(algorithm, str):
-        return create_searcher(algorithm, **given)
+        return _of_head(create_searcher(algorithm, **given).chosen())
     if given:
         names = ", ".join(sorted(given))
         raise ValueError(f"{names}: give it to the algorithm, {type(algorithm).__name__}(...)")
-    search = as_search(algorithm)
+    return _of_head(as_search(algorithm))
+
+
+def _of_head(search: SearchAlgorithm) -> SearchAlgorithm:
     if isinstance(search, Searcher):
         raise ValueError(
             f"{type(search).__name__} has suggest() and on_trial_complete() of its own: call them"

@@ -41,6 +41,7 @@ from rt.tune._experiment import (
     tell_properties,
 )
 from rt.tune._files import remove_running, write_running, write_search
+from rt.tune._native import notes_of_search
 from rt.tune._progress import HOLD_MS, TERMINAL, Progress, wait_for_end
 from rt.tune._trial_base import AnyTrial
 from rt.tune._trials import TrialSet
@@ -161,7 +162,7 @@ def run_search(request: Request) -> TrialSet:
             raise
         raise refused from None
     if request.is_search and request.run.verbose != 0 and refused is None:
-        _say_notes(notes_of(request.space))
+        _say_notes([*notes_of(request.space), *notes_of_search(request.tune.search_alg)])
         search = as_search(request.tune.search_alg)
         if isinstance(search, (BasicVariantGenerator, HeadSearch)):
             _say_notes(notes_of_points(request.space, search.points))

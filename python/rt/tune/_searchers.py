@@ -7,6 +7,7 @@ import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, Optional, Union
 
 from rt import _algorithms
@@ -17,6 +18,18 @@ from rt._seeds import as_seed
 from rt._slips import refuse_class, suggests_arguments
 from rt._space import grid_search
 
+# Ray's classes with a library's name, and the module that has them; it imports this one.
+LIBRARIES = {
+    "ax": "AxSearch",
+    "bayesopt": "BayesOptSearch",
+    "bohb": "TuneBOHB",
+    "hebo": "HEBOSearch",
+    "hyperopt": "HyperOptSearch",
+    "nevergrad": "NevergradSearch",
+    "optuna": "OptunaSearch",
+    "zoopt": "ZOOptSearch",
+}
+_OF_LIBRARIES = "rt.tune._ray_searchers"
 FINISHED = "FINISHED"  # The result of suggest() when there are no more configurations.
 
 
@@ -33,6 +46,10 @@ class SearchAlgorithm:
     max_concurrent: int = 0  # 0: no limit.
     seed: Optional[int] = None
     needs_metric = False  # The head compares trials by a metric for it.
+
+    def chosen(self) -> SearchAlgorithm:
+        """The algorithm that runs for it: itself, or another for a class with a library's name."""
+        return self
 
     def to_spec(self) -> dict[str, Any]:
         """The `search` of an experiment's specification."""
@@ -205,6 +222,9 @@ class ConcurrencyLimiter(Searcher):
         self.max_concurrent = int(max_concurrent)
         self.batch = batch
         self.seed = searcher.seed
+        self.needs_metric = searcher.needs_metric
+        self.points = getattr(searcher, "points", [])
+        self._chosen: Optional[ConcurrencyLimiter] = None
         self._live: set[str] = set()
         self._done: dict[str, tuple[Optional[dict[str, Any]], bool]] = {}
         self._batch: list[str] = []
@@ -212,6 +232,15 @@ class ConcurrencyLimiter(Searcher):
     def to_spec(self) -> dict[str, Any]:
         """That of the searcher."""
         return self.searcher.to_spec()
+
+    def chosen(self) -> SearchAlgorithm:
+        """A limiter of the algorithm that runs for its searcher; a batch is kept in the script."""
+        inner = self.searcher if self.batch else self.searcher.chosen()
+        if inner is self.searcher:
+            return self
+        if self._chosen is None:
+            self._chosen = ConcurrencyLimiter(inner, self.max_concurrent)
+        return self._chosen
 
     def _inner(self) -> Searcher:
         assert isinstance(self.searcher, Searcher)
@@ -265,77 +294,14 @@ class ConcurrencyLimiter(Searcher):
         self._inner().on_unpause(trial_id)
 
 
-@suggests_arguments
-class Repeater(Searcher):
-    """Tries each suggestion `repeat` times, and passes the mean to the searcher.
-
-    set_index: the configuration gets "__trial_index__", 0 to repeat - 1. Failed trials are left out
-    of the mean. If all trials failed, the searcher gets a failure.
-    """
-
-    def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True) -> None:
-        refuse_class("searcher", searcher)
-        if not isinstance(searcher, Searcher):
-            raise ValueError(f"{type(searcher).__name__} is not a Searcher")
-        if repeat < 1:
-            raise ValueError("repeat must be at least 1")
-        super().__init__(searcher.metric, searcher.mode)
-        self.searcher = searcher
-        self.repeat = repeat
-        self._set_index = set_index
-        self._groups: list[_Group] = []
-
-    def set_search_properties(
-        self, metric: Optional[str], mode: Optional[str], config: dict[str, Any], **spec: Any
-    ) -> bool:
-        """Passed to the searcher."""
-        self._metric, self._mode = metric or self._metric, mode or self._mode
-        return self.searcher.set_search_properties(metric, mode, config, **spec)
-
-    def suggest(self, trial_id: str) -> Any:
-        """The newest suggestion while it lacks trials, else a new one."""
-        if not self._groups or len(self._groups[-1].trials) >= self.repeat:
-            suggestion = self.searcher.suggest(trial_id)
-            if not isinstance(suggestion, dict):
-                return suggestion
-            self._groups.append(_Group(trial_id, suggestion))
-        group = self._groups[-1]
-        config = dict(group.config)
-        if self._set_index:
-            config["__trial_index__"] = len(group.trials)
-        group.trials[trial_id] = None
-        return config
-
-    def on_trial_complete(
-        self, trial_id: str, result: Optional[dict[str, Any]] = None, error: bool = False
-    ) -> None:
-        """Records the value; calls the searcher when the last trial of a group has ended."""
-        group = next((each for each in self._groups if trial_id in each.trials), None)
-        if group is None:
-            return
-        value = flatten(result or {}).get(self._metric) if not error else None
-        group.trials[trial_id] = float(value) if isinstance(value, (int, float)) else math.nan
-        values = [each for each in group.trials.values() if each is not None]
-        if len(values) < self.repeat:
-            return
-        kept = [each for each in values if not math.isnan(each)]
-        mean = sum(kept) / len(kept) if kept else math.nan
-        told = {**(result or {}), str(self._metric): mean} if kept else None
-        self.searcher.on_trial_complete(group.first, result=told, error=not kept)
-
-
-class _Group:
-    def __init__(self, first: str, config: dict[str, Any]) -> None:
-        self.first = first
-        self.config = config
-        self.trials: dict[str, Optional[float]] = {}
-
-
 class HeadSearch(SearchAlgorithm):
     """A search algorithm of the head that has no class of its own: its name and its options.
 
     Raises ValueError for an option that it does not have.
     """
+
+    metric: Optional[str] = None
+    mode: Optional[str] = None
 
     def __init__(
         self,
@@ -416,12 +382,15 @@ def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     name = search_alg.lower()
     if name in ("random", "basic", "variant_generator", "grid"):  # As in Ray.
         return BasicVariantGenerator(**arguments)
+    if name in LIBRARIES:
+        made: SearchAlgorithm = getattr(import_module(_OF_LIBRARIES), LIBRARIES[name])(**arguments)
+        return made
     missing = explain(f"rt.tune.search.{name}")
     if missing:
         raise ValueError(missing)
     table = _algorithms.find("search", name)
     if table is None:
-        known = sorted({"random", "grid", *_algorithms.names("search")})
+        known = sorted({"random", "grid", *LIBRARIES, *_algorithms.names("search")})
         near = _algorithms.meant(name, known)
         listed = ", ".join(known)
         raise ValueError(f"unknown search algorithm {search_alg!r}{near}; known: {listed}")
@@ -433,9 +402,9 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     if search is None:
         return BasicVariantGenerator()
     if isinstance(search, str):
-        return create_searcher(search)
+        return create_searcher(search).chosen()
     if isinstance(search, SearchAlgorithm):
-        return search
+        return search.chosen()
     refuse_class("search_alg", search)
     name = type(search).__name__
     raise ValueError(
@@ -449,7 +418,6 @@ __all__ = [
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
-    "Repeater",
     "SearchAlgorithm",
     "Searcher",
     "TPESearch",

@@ -28,6 +28,8 @@ class AnyTrial(Explained, ABC):
     """One trial: its configuration, its rows and its checkpoints."""
 
     _ray_name = "rt.tune.Trial"
+    PENDING, RUNNING, PAUSED = "PENDING", "RUNNING", "PAUSED"  # The states in Ray's terms.
+    TERMINATED, ERROR = "TERMINATED", "ERROR"
 
     trial_id: str
     trial_name: str

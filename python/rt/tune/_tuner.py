@@ -183,7 +183,7 @@ def _raise_failed(trials: TrialSet) -> None:
 _OLD_RESOURCES = {"extra_cpu", "extra_gpu", "custom_resources"}
 _IGNORED = {
     "export_formats", "server_port", "sync_config", "progress_reporter",
-    "loggers", "queue_trials", "reuse_actors", "with_server", "global_checkpoint_period",
+    "loggers", "queue_trials", "with_server", "global_checkpoint_period",
     "keep_checkpoints_num", "checkpoint_score_attr", "ray_auto_init", "raise_on_failed_trial",
     "storage_filesystem", "trial_executor", "sync_to_cloud", "sync_to_driver", "upload_dir",
     "verbose", "_experiment_checkpoint_dir", "chdir_to_trial_dir", "checkpoint_keep_all_ranks",
@@ -214,6 +214,7 @@ def run(
     verbose: Optional[int] = None,
     max_failures: int = 0,
     fail_fast: Union[bool, str] = False,
+    reuse_actors: bool = False,
     raise_on_failed_trial: bool = True,
     callbacks: Optional[list[Any]] = None,
     max_concurrent_trials: Optional[int] = None,
@@ -248,6 +249,7 @@ def run(
             "fail_fast": fail_fast,
             "callbacks": callbacks,
             "max_concurrent_trials": max_concurrent_trials,
+            "reuse_actors": reuse_actors,
             "resume": resume,
             "resume_config": resume_config,
         }
@@ -267,6 +269,7 @@ def run(
             num_samples=num_samples,
             max_concurrent_trials=max_concurrent_trials,
             time_budget_s=time_budget_s,
+            reuse_actors=reuse_actors,
             trial_name_creator=trial_name_creator,
             trial_dirname_creator=trial_dirname_creator,
         ),
@@ -391,6 +394,7 @@ def run_experiments(
     verbose: Optional[int] = None,
     progress_reporter: Any = None,
     resume: Any = None,
+    resume_config: Optional[ResumeConfig] = None,
     reuse_actors: bool = False,
     raise_on_failed_trial: bool = True,
     concurrent: bool = True,
@@ -406,6 +410,8 @@ def run_experiments(
         scheduler=scheduler,
         verbose=verbose,
         resume=resume,
+        resume_config=resume_config,
+        reuse_actors=reuse_actors,
         raise_on_failed_trial=raise_on_failed_trial,
         callbacks=callbacks,
     )

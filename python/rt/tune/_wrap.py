@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any, Callable, Optional
 
+from rt._errors import TuneError
 from rt._resources import as_request
 from rt._slips import refuse_class
 from rt._trainable import Trainable, takes_checkpoint_dir
@@ -14,7 +15,44 @@ _registry: dict[str, Any] = {}
 _RESOURCES = "_rt_resources"
 
 
-def register_trainable(name: str, trainable: Any) -> None:
+class FunctionTrainable(Trainable):
+    """The base of the classes that wrap_function makes. A search runs the function itself."""
+
+    @classmethod
+    def function(cls) -> Any:
+        """The function. Raises ValueError for the base."""
+        found = vars(cls).get("_function")
+        if found is None:
+            raise ValueError(f"{cls.__name__} was not made by wrap_function")
+        return found.__func__
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Raises RuntimeError: a function has no steps of its own."""
+        raise RuntimeError(
+            f"{type(self).__name__} is made for tune.Tuner or tune.run; to try the function here, "
+            "call it: report() does nothing outside a trial"
+        )
+
+
+def wrap_function(train_func: Callable[..., Any], name: Optional[str] = None) -> type[Trainable]:
+    """A class around a function trainable, for code that handles classes only."""
+    check_arguments(train_func)
+    called = name or str(getattr(train_func, "__name__", "func"))
+    return type(called, (FunctionTrainable,), {"_function": staticmethod(train_func)})
+
+
+def is_function_trainable(trainable: Any) -> bool:
+    """Whether it is a function, also under a registered name or in a class of wrap_function."""
+    return not inspect.isclass(lookup(trainable))
+
+
+def validate_trainable(trainable_name: str) -> None:
+    """Raises TuneError when no trainable has this name."""
+    if trainable_name not in _registry:
+        raise TuneError(f"no trainable is registered as {trainable_name!r}")
+
+
+def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
     """Registers `trainable` under a name, for `tune.run(name)` and `Tuner(name)`."""
     _check(trainable)
     _registry[name] = trainable
@@ -29,6 +67,8 @@ def lookup(trainable: Any) -> Any:
         return _registry[trainable]
     if hasattr(trainable, "as_trainable"):  # A trainer.
         return trainable.as_trainable()
+    if inspect.isclass(trainable) and issubclass(trainable, FunctionTrainable):
+        return trainable.function()
     _check(trainable)
     return trainable
 

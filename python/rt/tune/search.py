@@ -1,20 +1,27 @@
 """Search algorithms.
 
-BasicVariantGenerator, TPESearch and CMAESSearch run in the head. A subclass of Searcher runs in the
-driver, and the head asks the driver for each configuration. Optimizer is for loops of your own.
+BasicVariantGenerator, TPESearch and CMAESSearch run in the head, and so do Ray's names for other
+libraries (rt.tune.search.optuna and the like). A subclass of Searcher runs in the driver, and the
+head asks the driver for each configuration. Optimizer is for loops of your own.
 """
 
 from __future__ import annotations
 
 from rt._space import grid_search
 from rt.tune._optimizer import Optimizer, OptimizerTrial
+from rt.tune._repeater import Repeater
+from rt.tune._search_generator import (
+    UNDEFINED_METRIC_MODE,
+    UNDEFINED_SEARCH_SPACE,
+    UNRESOLVED_SEARCH_SPACE,
+    SearchGenerator,
+)
 from rt.tune._searchers import (
     FINISHED,
     BasicVariantGenerator,
     CMAESSearch,
     ConcurrencyLimiter,
     HeadSearch,
-    Repeater,
     SearchAlgorithm,
     Searcher,
     TPESearch,
@@ -24,6 +31,9 @@ from rt.tune._searchers import (
 
 __all__ = [
     "FINISHED",
+    "UNDEFINED_METRIC_MODE",
+    "UNDEFINED_SEARCH_SPACE",
+    "UNRESOLVED_SEARCH_SPACE",
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
@@ -32,6 +42,7 @@ __all__ = [
     "OptimizerTrial",
     "Repeater",
     "SearchAlgorithm",
+    "SearchGenerator",
     "Searcher",
     "TPESearch",
     "as_search",

@@ -196,6 +196,10 @@ class ExperimentPlateauStopper(Stopper):
             self._in_row = self._in_row + 1 if agree else 0
         return self.stop_all()
 
+    def has_plateaued(self) -> bool:
+        """Whether the best values agree now."""
+        return self._in_row > 0
+
     def stop_all(self) -> bool:
         """Whether the best values have agreed for long enough."""
         return self._in_row > 0 and self._in_row >= self._patience

@@ -1,0 +1,1 @@
+"""Callbacks for other libraries, under the names of ray.air.integrations."""
