@@ -125,11 +125,30 @@ def _report_returned(value: Any) -> None:
     _api.report({"_metric": number})
 
 
+def kept_object(payload: dict[str, Any], config_path: str) -> Trainable:
+    """An object of the class, with the configuration in that file, for all trials of a node."""
+    with open(config_path, encoding="utf-8") as file:
+        params = json.load(file)
+    config = restore_values(numbers(params), payload["values"], strict=True)
+    made = payload["trainable"](config)
+    assert isinstance(made, Trainable)
+    return made
+
+
+def _made(cls: type[Trainable], config: dict[str, Any], kept: Optional[Trainable]) -> Trainable:
+    """The kept object, if it can be reset to the configuration; else a new one."""
+    if kept is not None:
+        kept.config = config
+        if kept.reset_config(config):
+            return kept
+    return cls(config)
+
+
 def run_class(cls: type[Trainable], config: dict[str, Any], payload: dict[str, Any]) -> None:
     """Runs steps of the class until a stop rule, a verdict, `done` or SIGTERM ends the trial."""
     session = _session.current
     assert session is not None
-    trainable = cls(config)
+    trainable = _made(cls, config, payload.get("kept"))
     try:
         restored = _api.get_checkpoint()
         if restored is not None:

@@ -231,6 +231,42 @@ print(json.dumps([[each.metrics["parent"], each.metrics["lines"]] for each in re
         self.assertEqual(len(lines), 1, lines)
         self.assertIn("its import left the thread 'my poller', which does not survive", lines[0])
 
+    def test_an_object_that_can_be_reset_is_set_up_once(self) -> None:
+        reuse = """
+import json, os, sys, threading
+from rt import tune
+class Reused(tune.Trainable):
+    def setup(self, config):
+        open(os.path.join(config["notes"], str(os.getpid())), "w").close()
+        self.data, self.made_with, self.steps = [0] * 1000, config["x"], 0
+        if config["threads"]:
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+    def reset_config(self, new_config):
+        self.now = new_config["x"]
+        return new_config["x"] != 3
+    def step(self):
+        self.steps += 1
+        return {"done": self.steps == 2, "x": self.config["x"], "now": getattr(self, "now", None),
+                "made_with": self.made_with, "steps": self.steps, "pid": os.getpid()}
+notes, threads = sys.argv[1], sys.argv[2] == "threads"
+os.makedirs(notes)
+results = tune.Tuner(
+    Reused, param_space={"x": tune.grid_search([0, 1, 2, 3]), "notes": notes, "threads": threads},
+    tune_config=tune.TuneConfig(reuse_actors=sys.argv[2] != "anew")).fit()
+rows = [[each.metrics[k] for k in ("x", "now", "made_with", "steps")] for each in results]
+print(json.dumps([rows, len(os.listdir(notes)), len({each.metrics["pid"] for each in results})]))
+"""
+        notes = str(self.place.root / "notes")
+        rows, set_up, processes = self.said(reuse, notes + "1", "reuse")
+        first = rows[0][2]
+        self.assertEqual(rows[:3], [[x, x, first, 2] for x in range(3)])
+        self.assertEqual(rows[3], [3, None, 3, 2])  # It could not be reset.
+        self.assertEqual((set_up, processes), (2, 4))
+        for number, kind in (("2", "anew"), ("3", "threads")):
+            rows, set_up, processes = self.said(reuse, notes + number, kind)
+            self.assertEqual(rows, [[x, None, x, 2] for x in range(4)], kind)
+            self.assertEqual((set_up, processes), (4 + (kind == "threads"), 4), kind)
+
     def test_what_does_not_load_fails_as_in_a_cold_start(self) -> None:
         done = self.place.run("""
 from rt import tune
