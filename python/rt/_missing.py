@@ -47,15 +47,13 @@ GAPS = [
     ),
     Gap(
         "a callback for another library",
-        "the callbacks of rt.air.integrations.mlflow and rt.air.integrations.wandb; for Comet and "
-        "Aim their own calls in the trainable, or a subclass of tune.Callback, which runs in the "
-        "script and sees every result. TensorBoard's files are always written",
+        "the callbacks of rt.air.integrations.mlflow, rt.air.integrations.wandb, "
+        "rt.air.integrations.comet and rt.tune.logger.aim. TensorBoard's files are always written",
         {
             "tune.integration": "wandb mlflow comet",
-            "air.integrations": "comet",
             "train": "MLflowLoggerCallback",
-            "tune.logger": "aim comet AimLoggerCallback CometLoggerCallback "
-            "MLflowLoggerCallback WandbLoggerCallback",
+            "tune.logger": "AimLoggerCallback CometLoggerCallback MLflowLoggerCallback "
+            "WandbLoggerCallback",
         },
     ),
     Gap(

@@ -1,7 +1,8 @@
 """The recorded interface of libraries that the quick tests do not install.
 
-Each class has what the callbacks of rt use, with the signatures of mlflow-skinny 3.17 and wandb
-0.31. tests/python/libraries.sh runs the same callbacks with the libraries themselves.
+Each class has what the callbacks of rt use, with the signatures of mlflow-skinny 3.17, wandb
+0.31, comet_ml 3.58 and aim 3.29. tests/python/libraries.sh runs the callbacks with the libraries
+themselves, except Aim's.
 """
 
 from __future__ import annotations
@@ -155,4 +156,91 @@ def fake_wandb(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     module.init, module.Artifact = init, Artifact
     monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+class CometExperiment:
+    """comet_ml.Experiment and comet_ml.OfflineExperiment."""
+
+    made: list[CometExperiment] = []
+
+    def __init__(
+        self, project_name: Any = None, log_code: bool = True, log_graph: bool = True,
+        auto_param_logging: bool = True, auto_metric_logging: bool = True, parse_args: bool = True,
+        auto_output_logging: Any = "simple", log_env_details: bool = True,
+        log_git_metadata: bool = True, log_git_patch: bool = True,
+        display_summary_level: Any = None,
+    ) -> None:  # fmt: skip
+        self.project = project_name
+        self.told: dict[str, Any] = {}
+        self.metrics: list[Any] = []
+        self.ended = False
+        self.made.append(self)
+
+    def set_name(self, name: str) -> None:
+        self.told["name"] = name
+
+    def add_tags(self, tags: list[str]) -> None:
+        self.told["tags"] = tags
+
+    def log_parameters(self, parameters: dict[str, Any], prefix: Any = None) -> None:
+        self.told["parameters"] = parameters
+
+    def log_metrics(self, dic: dict[str, Any], prefix: Any = None, step: Any = None) -> None:
+        self.metrics.append((step, dic))
+
+    def log_others(self, dictionary: dict[str, Any]) -> None:
+        self.told.update(dictionary)
+
+    def log_other(self, key: str, value: Any) -> None:
+        self.told[key] = value
+
+    def log_model(self, name: str, file_or_folder: str) -> None:
+        self.told["model"] = (name, file_or_folder)
+
+    def end(self) -> None:
+        self.ended = True
+
+
+def fake_comet(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module `comet_ml`."""
+    module: Any = ModuleType("comet_ml")
+    CometExperiment.made = []
+    module.OfflineExperiment = CometExperiment
+    monkeypatch.setitem(sys.modules, "comet_ml", module)
+    return module
+
+
+class AimRun(dict):  # type: ignore[type-arg]
+    """aim.Run."""
+
+    made: list[AimRun] = []
+
+    def __init__(
+        self, run_hash: Any = None, *, repo: Any = None, experiment: Any = None,
+        system_tracking_interval: Any = 10, log_system_params: bool = False,
+        capture_terminal_logs: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.repo, self.experiment = repo, experiment
+        self.tracked: list[Any] = []
+        self.closed = False
+        self.made.append(self)
+
+    def track(
+        self, value: Any, name: Any = None, step: Any = None, epoch: Any = None, *,
+        context: Any = None,
+    ) -> None:  # fmt: skip
+        self.tracked.append((name, value, step))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fake_aim(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module `aim`."""
+    module: Any = ModuleType("aim")
+    AimRun.made = []
+    module.Run = AimRun
+    monkeypatch.setitem(sys.modules, "aim", module)
     return module

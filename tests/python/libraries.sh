@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 tests/python/venv.sh
 venv=build/libraries-venv
 wanted="mlflow-skinny==3.17.2 wandb==0.31.0 optuna==5.0.0 keras==3.15.1 pytorch-lightning==2.6.6"
-wanted="$wanted transformers==5.24.0 accelerate==1.15.0"
+wanted="$wanted transformers==5.24.0 accelerate==1.15.0 comet_ml==3.58.8"
 if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$wanted" ]; then
   [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
   build/venv/bin/python -c 'import site; print(site.getsitepackages()[0])' \

@@ -178,7 +178,7 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.tune.schedulers import PopulationBasedTraining",
         "from rt.tune.schedulers.pb2 import PB2",
         "from rt.tune.integration.ray_train import TuneReportCallback",
-        "from rt.air.integrations.comet import CometLoggerCallback",
+        "from rt.tune.logger import CometLoggerCallback",
         "from rt.train.horovod import HorovodTrainer",
         "from rt.train import DataConfig",
         "from rt.train.tensorflow import TensorflowTrainer",

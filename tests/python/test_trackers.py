@@ -10,9 +10,19 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from fake_libraries import Client, fake_mlflow, fake_wandb
+from fake_libraries import (
+    AimRun,
+    Client,
+    CometExperiment,
+    fake_aim,
+    fake_comet,
+    fake_mlflow,
+    fake_wandb,
+)
 from rt._checkpoint import Checkpoint
 from rt.air.integrations._rows import Nothing
+from rt.air.integrations.aim import AimLoggerCallback
+from rt.air.integrations.comet import CometLoggerCallback
 from rt.air.integrations.mlflow import MLflowLoggerCallback, setup_mlflow
 from rt.air.integrations.wandb import WandbLoggerCallback, setup_wandb
 from rt.tune._live import LiveTrial
@@ -106,6 +116,50 @@ def test_each_trial_has_a_run_of_wandb(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert run.facts == {"trial_id": "1/0", "hostname": "h"}
     assert run.artifacts[0].name == "checkpoint_t_0" and run.artifacts[0].path == str(tmp_path)
     assert (run.exit_code, second.exit_code) == (1, 0)
+
+
+def test_each_trial_has_an_experiment_of_comet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake_comet(monkeypatch)
+    callback = CometLoggerCallback(
+        online=False, tags=["a"], save_checkpoints=True, project_name="p"
+    )
+    callback.setup()
+    made, other = trial(0), trial(1)
+    for each in (made, other):
+        callback.on_trial_start(iteration=1, trials=[], trial=each)
+    report(callback, made)
+    made.checkpoint = Checkpoint(str(tmp_path))
+    callback.on_trial_save(iteration=1, trials=[], trial=made)
+    callback.on_trial_error(iteration=1, trials=[], trial=made)
+    callback.on_experiment_end(trials=[made, other])
+    first, second = CometExperiment.made
+    assert first.project == "p" and first.ended and second.ended
+    assert first.told == {
+        "name": "t_0", "tags": ["a"], "parameters": {"lr": "0.1", "net/width": "8"},
+        "trial_id": "1/0", "hostname": "h", "model": ("checkpoint_t_0", str(tmp_path)),
+        "failed": True,
+    }  # fmt: skip
+    ((step, metrics),) = first.metrics
+    assert step == 3 and metrics["eval/acc"] == 0.9 and "hostname" not in metrics
+
+
+def test_each_trial_has_a_run_of_aim(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_aim(monkeypatch)
+    callback = AimLoggerCallback(metrics=["loss", "eval/acc"], log_system_params=True)
+    callback.setup()
+    made, other = trial(0), trial(1)
+    for each in (made, other):
+        callback.on_trial_start(iteration=1, trials=[], trial=each)
+    report(callback, made)
+    callback.on_trial_complete(iteration=1, trials=[], trial=made)
+    callback.on_experiment_end(trials=[made, other])
+    first, second = AimRun.made
+    assert (first.repo, first.experiment) == ("/results/search", "search")
+    assert first.tracked == [("loss", 0.5, 3), ("eval/acc", 0.9, 3)]
+    assert first["hparams"] == {"lr": 0.1, "net": {"width": 8}} and first["failed"] is False
+    assert first.closed and second.closed and "failed" not in second
 
 
 def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

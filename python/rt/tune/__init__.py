@@ -257,6 +257,8 @@ alias(
 alias_lazily("rt._samplers", {"rt.tune.search.sample": _SAMPLERS})
 alias_lazily("rt.tune._ray_searchers", _LIBRARY_PATHS)
 alias_lazily("rt.air.integrations.mlflow", {"rt.tune.logger.mlflow": ["MLflowLoggerCallback"]})
+alias_lazily("rt.air.integrations.comet", {"rt.tune.logger.comet": ["CometLoggerCallback"]})
+alias_lazily("rt.air.integrations.aim", {"rt.tune.logger.aim": ["AimLoggerCallback"]})
 alias_lazily("rt.air.integrations.wandb", {"rt.tune.logger.wandb": ["WandbLoggerCallback"]})
 alias_lazily("rt.tune._utils", {"rt.tune.utils": _UTILS, "rt.tune.utils.util": _UTILS})
 alias_lazily(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
 import wandb
+from rt.air.integrations.comet import CometLoggerCallback
 from rt.air.integrations.mlflow import MLflowLoggerCallback, setup_mlflow
 from rt.air.integrations.wandb import WandbLoggerCallback, setup_wandb
 from test_trackers import ROW, in_trial, report, trial
@@ -88,3 +90,22 @@ def test_a_trial_has_a_run_of_wandb(offline: Path, in_trial: pytest.MonkeyPatch)
         ids.append(run.id)
         wandb.finish()
     assert ids[0] == ids[1] and ids[0].startswith("t_0-")
+
+
+def test_two_trials_have_experiments_of_comet_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COMET_DISABLE_AUTO_LOGGING", "1")
+    callback = CometLoggerCallback(online=False, tags=["a"], offline_directory=str(tmp_path))
+    callback.setup()
+    one, two = trial(0), trial(1)
+    for each in (one, two):
+        callback.on_trial_start(iteration=1, trials=[], trial=each)
+        report(callback, each)
+    callback.on_trial_complete(iteration=1, trials=[], trial=one)
+    callback.on_experiment_end(trials=[one, two])
+    archives = list(tmp_path.glob("*.zip"))
+    assert len(archives) == 2
+    for archive in archives:
+        with zipfile.ZipFile(archive) as file:
+            assert b"eval/acc" in file.read("messages.json")
