@@ -48,13 +48,16 @@ def request_of(search: Any, space: Any = None, **more: Any) -> Request:
 
 
 @pytest.mark.parametrize("name", sorted(LIBRARIES))
-def test_each_name_runs_the_algorithm_of_the_table(name: str, world: World) -> None:
+def test_each_name_runs_the_algorithm_of_the_table(name: str) -> None:
     kind = getattr(_ray_searchers, LIBRARIES[name])
     algorithm = NATIVE[LIBRARIES[name]].algorithm
-    tune.run(print, config=SPACE, metric="acc", mode="max", search_alg=name)
-    tune.run(print, config=SPACE, search_alg=kind(metric="acc", mode="max"))
-    for spec in (world.spec(0), world.spec(1)):
-        assert list(spec["search"]) == [algorithm] and "driver" not in spec
+    for request in (
+        request_of(name, SPACE, metric="acc", mode="max"),
+        request_of(kind(metric="acc", mode="max"), SPACE),
+    ):
+        spec = build_spec(request)[0]
+        assert list(spec["search"]) == [algorithm]
+        assert advice_of(request, spec).to_spec() == {}
         assert (spec["metric"], spec["mode"]) == ("acc", "max")
         assert spec["space"] == {"lr": {"loguniform": [1e-4, 1e-1]}, "fixed": 3}
 
