@@ -75,6 +75,17 @@ def test_a_search_says_what_runs_and_which_arguments_change_nothing(
     assert notes_of_search(tune.search.BasicVariantGenerator()) == []
 
 
+def test_a_program_without_the_algorithm_runs_tpe(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: list[dict[str, Any]] = [table("tpe")]
+    monkeypatch.setattr(_algorithms, "tables", lambda: tables)
+    search = BayesOptSearch(metric="acc", mode="max")
+    assert build_spec(request_of(search, SPACE))[0]["search"] == {"tpe": {"startup_trials": 10}}
+    assert "runs 'tpe' of rt" in search.note()
+    tables.clear()
+    with pytest.raises(ValueError, match="has no tpe: install the release"):
+        BayesOptSearch().chosen()
+
+
 def test_arguments_become_options_and_the_seed() -> None:
     spec = build_spec(request_of(HyperOptSearch(n_initial_points=7, random_state_seed=5), SPACE))[0]
     assert spec["search"] == {"tpe": {"startup_trials": 7}} and spec["seed"] == 5

@@ -36,15 +36,17 @@ class Native(NamedTuple):
 
 
 NATIVE = {
-    "AxSearch": Native("tpe", "Bayesian optimisation of the library Ax"),
-    "BayesOptSearch": Native("tpe", "a Gaussian process of the library bayesian-optimization"),
-    "HEBOSearch": Native("tpe", "a Gaussian process of the library HEBO"),
+    "AxSearch": Native("gp", "Bayesian optimisation of the library Ax"),
+    "BayesOptSearch": Native("gp", "a Gaussian process of the library bayesian-optimization"),
+    "HEBOSearch": Native("gp", "a Gaussian process of the library HEBO"),
     "HyperOptSearch": Native("tpe", "the tree-structured Parzen estimator of HyperOpt"),
-    "NevergradSearch": Native("tpe", "an optimizer of the library Nevergrad"),
+    "NevergradSearch": Native("auto", "an optimizer of the library Nevergrad"),
     "OptunaSearch": Native("tpe", "the tree-structured Parzen estimator of Optuna"),
     "TuneBOHB": Native("tpe", "the density estimator of BOHB"),
     "ZOOptSearch": Native("tpe", "the classifier of the library ZOOpt"),
 }
+
+_ALWAYS_THERE = "tpe"
 
 
 class RaySearch(Searcher):
@@ -97,9 +99,7 @@ class RaySearch(Searcher):
         """One line that says what runs."""
         name, native = type(self).__name__, self.native
         table = self._table()
-        text = (
-            f"{name} (in Ray: {native.in_ray}) runs {native.algorithm!r} of rt: {table['meaning']}"
-        )
+        text = f"{name} (in Ray: {native.in_ray}) runs {table['name']!r} of rt: {table['meaning']}"
         if self._unused:
             text += f". Arguments of the library that change nothing: {', '.join(self._unused)}"
         return text
@@ -121,13 +121,14 @@ class RaySearch(Searcher):
         return self._chosen
 
     def _table(self) -> _algorithms.Table:
-        table = _algorithms.find("search", self.native.algorithm)
-        if table is None:
-            raise ValueError(
-                f"this program `rt` has no {self.native.algorithm}: install the release of this "
-                "package"
-            )
-        return table
+        """That of the algorithm, or of TPE where the program `rt` is of an earlier release."""
+        for name in (self.native.algorithm, _ALWAYS_THERE):
+            table = _algorithms.find("search", name)
+            if table is not None:
+                return table
+        raise ValueError(
+            f"this program `rt` has no {_ALWAYS_THERE}: install the release of this package"
+        )
 
     def _known_options(self) -> dict[str, Any]:
         known = {str(option["name"]) for option in self._table()["options"]}
