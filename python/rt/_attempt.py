@@ -42,7 +42,7 @@ def load_payload() -> dict[str, Any]:
         payload: dict[str, Any] = pickle.load(file)
     _sources.install(payload.pop("sources", None))
     payload["own"] = {}
-    for key in ("values", "trainable"):
+    for key in ("values", "trainable", "kept_config"):
         payload[key], own = _main.loads(payload[key]) if payload.get(key) else (None, {})
         payload["own"].update(own)
     payload["call"] = _wanted_arguments(payload["trainable"])
@@ -125,14 +125,19 @@ def _report_returned(value: Any) -> None:
     _api.report({"_metric": number})
 
 
-def kept_object(payload: dict[str, Any], config_path: str) -> Trainable:
-    """An object of the class, with the configuration in that file, for all trials of a node."""
-    with open(config_path, encoding="utf-8") as file:
-        params = json.load(file)
-    config = restore_values(numbers(params), payload["values"], strict=True)
-    made = payload["trainable"](config)
-    assert isinstance(made, Trainable)
-    return made
+def keep_object(payload: dict[str, Any]) -> None:
+    """Sets up the object that all trials of a node begin with (TuneConfig.reuse_actors).
+
+    It has a configuration that the driver drew from the space. If the set-up raises, each trial
+    sets up its own object, and so reports the error.
+    """
+    if payload.get("kept_config") is None:
+        return
+    try:
+        payload["kept"] = payload["trainable"](payload["kept_config"])
+    except Exception as error:
+        kind = type(error).__name__
+        print(f"rt: reuse_actors: the set-up raised {kind}: {error}", file=sys.stderr, flush=True)
 
 
 def _made(cls: type[Trainable], config: dict[str, Any], kept: Optional[Trainable]) -> Trainable:

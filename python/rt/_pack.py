@@ -123,7 +123,11 @@ def write_payload(
     a copy of the checkpoint `restore`, if any.
     """
     packed = dict(payload)
-    for key in ("trainable", "values"):  # Unpickled once their sources are installed.
+    for key in (
+        "trainable",
+        "values",
+        "kept_config",
+    ):  # Unpickled once their sources are installed.
         if packed.get(key) is not None:
             packed[key] = dumps(packed[key])
     packed["sources"] = read_sources()

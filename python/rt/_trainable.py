@@ -66,8 +66,9 @@ class Trainable:
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Takes another configuration in place of the one of setup(); returns whether it could.
 
-        With reuse_actors a node calls setup() once. Each trial begins in a process of its own with
-        a copy of that object, and resets it; where the result is False, it calls setup() itself.
+        With reuse_actors a node calls setup() once, with some configuration of the space. Each
+        trial begins in a process of its own with a copy of that object, and resets it; where the
+        result is False, it calls setup() itself.
         """
         return False
 

@@ -119,7 +119,6 @@ class Request:
     def __init__(self, number: str, fds: list[int]) -> None:
         self.number = number
         self.fds = fds
-        self._spec: Optional[tuple[list[bytes], bytes, bytes]] = None
 
     def close(self) -> None:
         """Closes the descriptors."""
@@ -128,11 +127,6 @@ class Request:
 
     def read_spec(self) -> tuple[list[bytes], bytes, bytes]:
         """(environment, working directory, directory of the cgroup to join or nothing)."""
-        if self._spec is None:
-            self._spec = self._read()
-        return self._spec
-
-    def _read(self) -> tuple[list[bytes], bytes, bytes]:
         data = b""
         while piece := os.read(self.fds[0], 1 << 20):
             data += piece
@@ -152,8 +146,6 @@ class Server:
         self._environment = Environment()
         self._numbers: dict[int, str] = {}  # Numbers of the attempts, by pidfd.
         self._pids: dict[int, int] = {}
-        self._reuses = bool(payload.get("reuse"))
-        self._cold: Optional[str] = None  # Why no trial can be forked any more.
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
 
@@ -188,13 +180,6 @@ class Server:
         if not data:
             self._shim_is_gone()
         request = Request(data.decode(), list(fds))
-        if self._reuses:
-            self._reuses = False
-            self._cold = self._set_up(request)
-        if self._cold is not None:
-            self._tell(f"cold {request.number} {self._cold}")
-            request.close()
-            return
         try:
             pid = os.fork()
         except OSError as error:
@@ -208,27 +193,6 @@ class Server:
         self._numbers[pidfd] = request.number
         self._pids[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
-
-    def _set_up(self, request: Request) -> Optional[str]:
-        """Sets up the object that all trials begin with (TuneConfig.reuse_actors).
-
-        It has the configuration of the first trial; each trial resets its copy of it. Returns why
-        this process must not be forked after that, or None. If the set-up raises, each trial sets
-        up its own, and so reports the error.
-        """
-        entries, cwd, _ = request.read_spec()
-        paths = [each[len(b"RT_CONFIG=") :] for each in entries if each.startswith(b"RT_CONFIG=")]
-        before = os.getcwd()
-        try:
-            os.chdir(cwd)
-            self._payload["kept"] = _attempt.kept_object(self._payload, os.fsdecode(paths[0]))
-        except BaseException as error:
-            print(f"rt: set-up for reuse_actors: {type(error).__name__}: {error}", file=sys.stderr)
-        finally:
-            os.chdir(before)
-        why = obstacle()
-        gc.freeze()
-        return None if why is None else why.replace("its import", "its set-up (reuse_actors)")
 
     def _report_exit(self, pidfd: int) -> None:
         # Reported before it is reaped: if this process is killed in between, the shim inherits it.
@@ -354,7 +318,10 @@ def serve() -> NoReturn:
     try:
         payload = _attempt.load_payload()
         _imports.import_all([payload["trainable"], payload.get("stop_function")])
+        _attempt.keep_object(payload)
         why = obstacle()
+        if why is not None and "kept" in payload:
+            why = why.replace("its import", "its import or set-up (reuse_actors)")
     except BaseException as error:
         why = f"loading it raised {type(error).__name__}: {error}"
     for stream in (sys.stdout, sys.stderr):

@@ -23,6 +23,7 @@ from rt._trainable import Trainable
 from rt._values import Path, ValueTable
 from rt.tune._advice import Advice
 from rt.tune._native import space_of
+from rt.tune._variants import generate_variants
 from rt.tune._wrap import lookup, resources_of
 from rt.tune.logger import asked_callbacks
 from rt.tune.schedulers import as_scheduler, runs_in_head
@@ -344,10 +345,16 @@ def _wants_trial_dir() -> bool:
     return given == "1"
 
 
-def _can_reset(trainable: Any) -> bool:
-    """Whether it is a class with a reset_config of its own."""
+def _kept_config(request: Request, trainable: Any) -> Optional[dict[str, Any]]:
+    """For reuse_actors: a configuration of the space, if the trainable is a class that can reset.
+
+    Drawn from a seed of its own, so that the script's generators are not touched.
+    """
     own = getattr(trainable, "reset_config", None)
-    return inspect.isclass(trainable) and own is not Trainable.reset_config
+    can_reset = inspect.isclass(trainable) and own is not Trainable.reset_config
+    if not request.tune.reuse_actors or not can_reset:
+        return None
+    return next(generate_variants(request.space or {}, random_state=0))[1]
 
 
 def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
@@ -369,7 +376,7 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
-            "reuse": request.tune.reuse_actors and _can_reset(trainable),
+            "kept_config": _kept_config(request, trainable),
             "chdir": _wants_trial_dir(),
             "cwd": os.getcwd(),
         },
