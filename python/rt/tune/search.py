@@ -1,8 +1,7 @@
 """Search algorithms.
 
-BasicVariantGenerator, TPESearch and CMAESSearch run in the head, and so do Ray's names for other
-libraries (rt.tune.search.optuna and the like). A subclass of Searcher runs in the driver, and the
-head asks the driver for each configuration. Optimizer is for loops of your own.
+BasicVariantGenerator, TPESearch and CMAESSearch run in the head. A subclass of Searcher runs in the
+driver, and the head asks the driver for each configuration. Optimizer is for loops of your own.
 """
 
 from __future__ import annotations
