@@ -20,6 +20,7 @@ from rt.tune._repeater import Repeater
 from rt.tune._search_generator import SearchGenerator
 from rt.tune._searchers import (
     FINISHED,
+    LIBRARIES,
     ConcurrencyLimiter,
     HeadSearch,
     SearchAlgorithm,
@@ -199,7 +200,7 @@ class RaySearch(Searcher):
 def inner_search(search: Any) -> Any:
     """The search inside what is around it: limiters, repeaters, a SearchGenerator."""
     if isinstance(search, str):
-        return create_searcher(search)
+        return create_searcher(search) if search.lower() in LIBRARIES else search
     while isinstance(search, (ConcurrencyLimiter, Repeater, SearchGenerator)):
         search = search.searcher
     return search
