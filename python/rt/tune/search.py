@@ -1,7 +1,8 @@
 """Search algorithms.
 
-BasicVariantGenerator, TPESearch and CMAESSearch run in the head. A subclass of Searcher runs in the
-driver, and the head asks the driver for each configuration. Optimizer is for loops of your own.
+BasicVariantGenerator, AutoSearch, TPESearch, CMAESSearch and GPSearch run in the head. A subclass of
+Searcher runs in the driver, and the head asks the driver for each configuration. Optimizer is for
+loops of your own.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from rt._space import grid_search
 from rt.tune._optimizer import Optimizer, OptimizerTrial
 from rt.tune._searchers import (
     FINISHED,
+    AutoSearch,
     BasicVariantGenerator,
     CMAESSearch,
     ConcurrencyLimiter,
+    GPSearch,
     HeadSearch,
     Repeater,
     SearchAlgorithm,
@@ -24,9 +27,11 @@ from rt.tune._searchers import (
 
 __all__ = [
     "FINISHED",
+    "AutoSearch",
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "GPSearch",
     "HeadSearch",
     "Optimizer",
     "OptimizerTrial",
