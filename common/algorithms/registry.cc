@@ -14,11 +14,7 @@ namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(),
-      &TpeSearch(),
-      &CmaSearch(),
-      &GpSearch(),
-      &AutoSearch(),
+      &BasicSearch(), &TpeSearch(), &CmaSearch(), &GpSearch(), &AutoSearch(),
   };
   return all;
 }

@@ -104,7 +104,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bench", help="the program bench_search")
     parser.add_argument("folder", type=Path, help="where the runs are kept")
-    parser.add_argument("--algorithms", default="tpe,cmaes,gp,auto", help="names, with commas between them")
+    parser.add_argument("--algorithms", default="tpe,cmaes,gp,auto",
+                        help="names, with commas between them")
     parser.add_argument("--seeds", default="30:60", help="FROM:TO, without TO")
     arguments = parser.parse_args()
     begin, end = (int(part) for part in arguments.seeds.split(":"))
