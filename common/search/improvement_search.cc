@@ -129,10 +129,12 @@ class ImprovementSearch {
   std::vector<Point> Starts() const {
     std::vector<Point> starts;
     const double apart = kApart * static_cast<double>(axes_.size());
-    for (const auto& [score, point] : candidates_) {
+    for (const ScoredPoint& candidate : candidates_) {
       if (starts.size() == kStarts) break;
-      const auto is_near = [&](const Point& start) { return Distance(start, point) < apart; };
-      if (std::none_of(starts.begin(), starts.end(), is_near)) starts.push_back(point);
+      const auto is_near = [&](const Point& start) {
+        return Distance(start, candidate.point) < apart;
+      };
+      if (std::none_of(starts.begin(), starts.end(), is_near)) starts.push_back(candidate.point);
     }
     return starts;
   }
