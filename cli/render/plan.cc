@@ -85,8 +85,10 @@ std::string TextOfExperiment(const Json& plan) {
           " (" +
           Counted(static_cast<size_t>(plan.GetInt("grid_points")), "grid point", "grid points") +
           ", num_samples " + CellText(plan.Find("num_samples")) + ")\n";
-  text += "search        " + TextOfAlgorithm(plan, AlgorithmKind::kSearch) + "scheduler     " +
-          TextOfAlgorithm(plan, AlgorithmKind::kScheduler);
+  text += "search        " + TextOfAlgorithm(plan, AlgorithmKind::kSearch);
+  if (const std::string choice = plan.GetString("search_choice"); !choice.empty())
+    text += "chooses       " + choice + "\n";
+  text += "scheduler     " + TextOfAlgorithm(plan, AlgorithmKind::kScheduler);
   text += "each needs    " + plan.GetString("needs") + "\n" + TextOfPlaces(plan);
   if (const Json* share = plan.Find("share_of_full"); share != nullptr && !share->is_null()) {
     Json percent(std::round(share->AsDouble() * 100));
@@ -198,6 +200,7 @@ Json PlanExperiment(const ExperimentSpec& spec, const Json& nodes) {
                            {"places", std::move(places)},
                            {"search", spec.search.name},
                            {"search_options", spec.search.options},
+                           {"search_choice", TextOrNothing(SearcherOf(spec).Explain(spec))},
                            {"scheduler", spec.scheduler.name},
                            {"scheduler_options", spec.scheduler.options},
                            {"brackets", std::move(schedule.brackets)},

@@ -4,17 +4,17 @@
 #include "common/decide/asha.h"
 #include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
+#include "common/search/auto_search.h"
 #include "common/search/basic.h"
 #include "common/search/cma_search.h"
+#include "common/search/gp_search.h"
 #include "common/search/tpe_search.h"
 
 namespace rt {
 
 const std::vector<const Searcher*>& Searchers() {
   static const std::vector<const Searcher*> all = {
-      &BasicSearch(),
-      &TpeSearch(),
-      &CmaSearch(),
+      &BasicSearch(), &TpeSearch(), &CmaSearch(), &GpSearch(), &AutoSearch(),
   };
   return all;
 }

@@ -46,10 +46,6 @@ double SquaredDistance(const Point& a, const Point& b) {
   return sum;
 }
 
-bool EndedBefore(const FinishedTrial* a, const FinishedTrial* b) {
-  return a->ended_at != b->ended_at ? a->ended_at < b->ended_at : a->number < b->number;
-}
-
 // Kendall's tau: 1 when all pairs have the same order, -1 when none has.
 double OrderOf(const std::deque<std::pair<double, double>>& pairs) {
   double sum = 0, count = 0;
@@ -131,9 +127,7 @@ bool CmaEs::Continues(const std::vector<const FinishedTrial*>& ordered) const {
 }
 
 bool CmaEs::CatchUp(const Observations& seen, const GiveUp& give_up) {
-  std::vector<const FinishedTrial*> ordered;
-  for (const FinishedTrial& trial : seen.finished) ordered.push_back(&trial);
-  std::sort(ordered.begin(), ordered.end(), EndedBefore);
+  const std::vector<const FinishedTrial*> ordered = ByEnd(seen);
   if (!Continues(ordered)) Forget();
   for (size_t next = numbers_.size();; ++next) {
     if (give_up && give_up()) return false;

@@ -1,9 +1,9 @@
-// A Gaussian process on a few hundred points near one place: a squared-exponential kernel with a
-// length for each axis, on top of a quadratic trend whose coefficients are random too. Its
-// parameters are those with the highest posterior density.
+// A Gaussian process on a few hundred points: a stationary kernel with a length for each axis, on
+// top of a quadratic trend whose coefficients are random too. Its parameters are those with the
+// highest posterior density.
 //
-// Source: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, chapters 2 and
-// 5; the trend and the priors are of our own research (docs/search-quality.md has the figures).
+// Source: Rasmussen and Williams, "Gaussian processes for machine learning", 2006, chapters 2, 4
+// and 5; the trend and the priors are of our own research (docs/search-quality.md has the figures).
 // Coordinates are about [0, 1], values about standardised. Cost: O(points^3) for a fit's step, and
 // O(points^2) for a prediction. Pure; equal to the bit on every machine; one thread at a time.
 #pragma once
@@ -23,16 +23,40 @@ struct GaussianData {
   size_t count() const { return values.size(); }
 };
 
+// What a process assumes before it knows values. Logarithms are natural.
+struct GaussianForm {
+  enum class Kernel { kSquaredExponential, kMatern };  // Matern with five halves.
+
+  size_t axes = 0;
+  // Normal distributions: of the mean of the lengths' logarithms (its deviation is 1), of what each
+  // length's logarithm differs from that mean (around 0), and of the noise variance's logarithm.
+  double length_mean = 0, length_deviation = 0, noise_mean = 0;
+  // Whether the trend has products of two axes, besides the linear and the square terms.
+  bool has_products = false;
+  // Axes whose points are equal or not, with no distance and no trend; empty: none.
+  std::vector<bool> is_category = {};
+  Kernel kernel = Kernel::kSquaredExponential;
+};
+
 class GaussianProcess {
  public:
   struct Prediction {
     double mean = 0, variance = 0;
   };
+  // The derivatives of a prediction along each axis; 0 along categories.
+  struct Slopes {
+    std::vector<double> mean, variance;
+  };
 
-  explicit GaussianProcess(size_t axes);
+  explicit GaussianProcess(GaussianForm form);
 
   // The parameters before any fit.
   void Reset();
+  void SetKernel(GaussianForm::Kernel kernel) { form_.kernel = kernel; }
+  GaussianForm::Kernel kernel() const { return form_.kernel; }
+  // The logarithms of the lengths, one per axis.
+  std::vector<double> LogLengths() const;
+  void SetLogLengths(const std::vector<double>& lengths);
   // At most so many steps from the present parameters; returns the negative logarithm of the
   // posterior density. When `give_up` says so, it ends early with parameters of no use.
   double Fit(const GaussianData& data, int steps, const GiveUp& give_up);
@@ -41,6 +65,8 @@ class GaussianProcess {
 
   double MeanAt(const std::vector<double>& x) const;
   Prediction At(const std::vector<double>& x) const;
+  // Also the slopes, for a form without products.
+  Prediction At(const std::vector<double>& x, Slopes& slopes) const;
   // The posterior mean of the process, without noise, at point i of the data.
   double MeanAtData(size_t i) const;
   const GaussianData& data() const { return data_; }
@@ -49,11 +75,15 @@ class GaussianProcess {
   struct Scales;  // The parameters, out of their logarithms.
   class Posterior;
 
-  std::vector<double> CovarianceWith(const std::vector<double>& x) const;
+  // With each point of the data; `slopes` receives -2 times the kernel's derivatives with respect
+  // to squared distances.
+  std::vector<double> CovarianceWith(const std::vector<double>& x,
+                                     std::vector<double>* slopes) const;
+  double PriorVariance(const std::vector<double>& x) const;
 
-  size_t axes_;
+  GaussianForm form_;
   // Logarithms: of the length of each axis, the process's variance, the noise's, and the variances
-  // of the linear, the square and the product terms of the trend.
+  // of the trend's linear and square terms, and of its products if it has them.
   std::vector<double> parameters_;
   GaussianData data_;
   std::vector<double> inverse_;  // Of the covariance's factor.

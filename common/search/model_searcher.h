@@ -17,7 +17,7 @@ namespace rt {
 
 // `Model` is a SearchModel, made from (const ExperimentSpec&, uint64_t seed).
 template <typename Model>
-class ModelSearcher final : public Searcher {
+class ModelSearcher : public Searcher {
  public:
   explicit ModelSearcher(AlgorithmTable table) : table_(std::move(table)) {}
 

@@ -30,4 +30,7 @@ struct Observations {
   std::vector<FlyingTrial> in_flight;
 };
 
+// The finished trials in the order of their ends, those of one time by number.
+std::vector<const FinishedTrial*> ByEnd(const Observations& seen);
+
 }  // namespace rt

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "common/base/json.h"
 #include "common/search/model.h"
@@ -30,6 +31,9 @@ class Searcher {
   // runs inside Step. A model has a configuration for every number.
   virtual std::optional<Json> Propose(const ExperimentSpec& spec, uint64_t seed,
                                       uint64_t number) const = 0;
+  // What it does in this experiment and why, one sentence without its full stop, for `rt plan` and
+  // `rt exp show`; empty: nothing beyond its name and options.
+  virtual std::string Explain(const ExperimentSpec& /*spec*/) const { return {}; }
   // Whether it learns from results: then the compute lane asks MakeModel's object.
   virtual bool is_model() const { return false; }
   virtual std::unique_ptr<SearchModel> MakeModel(const ExperimentSpec& /*spec*/,

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/algorithms/registry.h"
 #include "common/base/limits.h"
 #include "head/core/draft.h"
 #include "head/core/owner_policy.h"
@@ -375,6 +376,8 @@ absl::StatusOr<Json> ExperimentView(const Core& core, const HeadFacts& facts, Ex
   item.Set("resources_per_trial", ToJson(spec.resources));
   item.Set("priority", spec.priority);
   item.Set("max_concurrent", spec.max_concurrent == 0 ? Json() : Json(spec.max_concurrent));
+  item.Set("search_choice",
+           TextOrNull(spec.driver.search.empty() ? SearcherOf(spec).Explain(spec) : ""));
   item.Set("seed", experiment.seed);
   item.Set("bundle", TextOrNull(spec.bundle));
   item.Set("results_dir", experiment.results_dir);

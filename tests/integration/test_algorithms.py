@@ -16,7 +16,8 @@ os.environ["RT_BIN"] = str(BIN)
 
 from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
 from rt.tune.search import (
-    BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, TPESearch, create_searcher)
+    AutoSearch, BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, GPSearch, TPESearch,
+    create_searcher)
 
 
 def tables() -> dict[str, dict[str, Any]]:
@@ -63,6 +64,14 @@ class AlgorithmsTest(unittest.TestCase):
         self.assertEqual(create_searcher("optuna").chosen().to_spec(), {"tpe": {}})
         with self.assertRaisesRegex(ValueError, r"no rt\.tune\.search\.flaml yet .*TPESearch"):
             create_searcher("flaml")
+        gp = GPSearch([{"x": 1}], random_state=3, startup_trials=5)
+        self.assertEqual(gp.to_spec(), {"gp": {"points": [{"x": 1}], "startup_trials": 5}})
+        with self.assertRaisesRegex(ValueError, "history_max must be between 20 and 1000"):
+            GPSearch(history_max=5)
+        self.assertEqual(AutoSearch().to_spec(), {"auto": {}})
+        self.assertTrue(AutoSearch().needs_metric)
+        with self.assertRaisesRegex(ValueError, "auto has no option 'startup_trials'"):
+            AutoSearch(startup_trials=5)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Searches with a model (TPE, CMA-ES) on the compute lane of real heads, which are killed."""
+"""Searches with a model (TPE, CMA-ES, GP-BO) on the compute lane of heads that are killed."""
 
 import json
 import unittest
@@ -17,12 +17,18 @@ command: [python3, -S, trial.py]
 space: {{x: {{uniform: [0, 1]}}, n: {{randint: [1, 20]}}, kind: {{choice: [a, b, c]}}}}
 metric: loss
 mode: min
-search: {{{algorithm}: {{startup_trials: 4}}}}
+search: {search}
 num_samples: {trials}
 max_concurrent: {concurrent}
 seed: 11
 resources: {{cpu: 1}}
 """
+
+
+def described(name: str, trials: int, concurrent: int, algorithm: str) -> str:
+    """The search as a file: each algorithm but auto, which has no options, has few Sobol points."""
+    search = "auto" if algorithm == "auto" else f"{{{algorithm}: {{startup_trials: 4}}}}"
+    return SEARCH.format(name=name, trials=trials, concurrent=concurrent, search=search)
 
 
 class ModelSearchTest(unittest.TestCase):
@@ -36,8 +42,7 @@ class ModelSearchTest(unittest.TestCase):
         cls.cluster.up()
 
     def submit(self, name: str, concurrent: int, algorithm: str = "tpe") -> int:
-        text = SEARCH.format(name=name, trials=TRIALS, concurrent=concurrent, algorithm=algorithm)
-        return self.cluster.submit(name, text)
+        return self.cluster.submit(name, described(name, TRIALS, concurrent, algorithm))
 
     def wait_trials(self, experiment: int, count: int) -> None:
         def enough() -> bool:
@@ -56,42 +61,48 @@ class ModelSearchTest(unittest.TestCase):
         return [one["params"] for one in trials]
 
     def test_one_at_a_time_is_the_same_when_the_head_is_killed(self) -> None:
-        undisturbed = self.configurations(self.submit("calm", 1))
-        self.assertEqual(len({json.dumps(one) for one in undisturbed}), TRIALS)
-        disturbed = self.submit("killed", 1)
+        algorithms = ("tpe", "gp")
+        calm = {name: self.submit(f"calm-{name}", 1, name) for name in algorithms}
+        undisturbed = {name: self.configurations(calm[name]) for name in algorithms}
+        for configurations in undisturbed.values():
+            self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
+        disturbed = {name: self.submit(f"killed-{name}", 1, name) for name in algorithms}
         for count in (3, 7, 12):
-            self.wait_trials(disturbed, count)
+            for name in algorithms:
+                self.wait_trials(disturbed[name], count)
             self.cluster.kill("head")
             self.cluster.json("status")  # Any client brings a local head back.
-        self.assertEqual(self.configurations(disturbed), undisturbed)
+        for name in algorithms:
+            self.assertEqual(self.configurations(disturbed[name]), undisturbed[name])
 
-    def test_an_evolution_strategy_ends_side_by_side_when_the_head_is_killed(self) -> None:
-        experiment = self.submit("evolves", 0, "cmaes")
-        self.wait_trials(experiment, 8)
+    def test_side_by_side_they_end_when_the_head_is_killed(self) -> None:
+        algorithms = ("tpe", "cmaes", "gp", "auto")
+        experiments = {name: self.submit(f"wide-{name}", 0, name) for name in algorithms}
+        for name in algorithms:
+            self.wait_trials(experiments[name], 8)
         self.cluster.kill("head")
         self.cluster.json("status")
-        configurations = self.configurations(experiment)
-        self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
-
-    def test_side_by_side_it_ends_when_the_head_is_killed(self) -> None:
-        experiment = self.submit("wide", 0)
-        self.wait_trials(experiment, 6)
-        self.cluster.kill("head")
-        self.cluster.json("status")
-        configurations = self.configurations(experiment)
-        self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
-        best = self.cluster.experiment(experiment)["best"]
-        self.assertLess(best["value"], 1)
+        for experiment in experiments.values():
+            configurations = self.configurations(experiment)
+            self.assertEqual(len({json.dumps(one) for one in configurations}), TRIALS)
+        self.assertLess(self.cluster.experiment(experiments["tpe"])["best"]["value"], 1)
 
     def test_the_plan_names_the_options_that_are_not_at_their_defaults(self) -> None:
         path = self.cluster.work / "planned.yaml"
-        path.write_text(SEARCH.format(name="planned", trials=2, concurrent=1, algorithm="tpe"))
+        path.write_text(described("planned", 2, 1, "tpe"))
         planned = self.cluster.rt("plan", str(path)).stdout
         self.assertIn("tpe: startup_trials 4, 23 options at their defaults\n", planned)
 
+    def test_auto_says_what_it_chose_in_the_plan_and_of_an_experiment(self) -> None:
+        path = self.cluster.work / "chosen.yaml"
+        path.write_text(described("chosen", 2, 1, "auto"))
+        choice = "gp: 3 parameters, 2 of them numbers"
+        self.assertIn(f"chooses       {choice}\n", self.cluster.rt("plan", str(path)).stdout)
+        experiment = self.cluster.submit("chosen", path.read_text())
+        self.assertEqual(self.cluster.wait_experiment(experiment)["search_choice"], choice)
+
     def test_a_space_with_a_grid_is_refused_with_its_place(self) -> None:
-        text = SEARCH.format(name="grid", trials=2, concurrent=1, algorithm="tpe").replace(
-            "{uniform: [0, 1]}", "{grid: [0, 1]}")
+        text = described("grid", 2, 1, "tpe").replace("{uniform: [0, 1]}", "{grid: [0, 1]}")
         path = self.cluster.work / "grid.yaml"
         path.write_text(text)
         done = self.cluster.rt("submit", str(path), check=False)

@@ -38,7 +38,8 @@ class OptimizerTest(unittest.TestCase):
         return made
 
     def test_each_algorithm_finds_the_minimum(self) -> None:
-        for algorithm in ("tpe", "cmaes", TPESearch(startup_trials=8, random_state=3)):
+        for algorithm in ("tpe", "cmaes", "gp", "auto",
+                          TPESearch(startup_trials=8, random_state=3)):
             optimizer = self.optimizer({"x": tune.uniform(-1, 1)}, algorithm=algorithm,
                                        seed=1 if isinstance(algorithm, str) else None)
             for _ in range(40):

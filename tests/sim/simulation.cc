@@ -3,7 +3,7 @@
 namespace rt::sim {
 namespace {
 
-constexpr uint64_t kSchedulerStream = 0x7363686564756c65;
+constexpr uint64_t kSchedulerStream = 0x7363686564756c65, kSearchStream = 0x73656172636865;
 constexpr Millis kFaultsLast = 45'000;
 constexpr Millis kCloudFaultsLast = 15'000;
 // What the circuit breaker holds back (limits::kFreezeMax) is lost by then.
@@ -240,7 +240,7 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   const uint64_t asked = below(is_quick ? 3 : two_stay_ ? 13 : 12);
   text += std::string("\"resources\":") + resources[asked] + ",";
   text += "\"max_failures\":" + std::to_string(static_cast<int>(below(4)) - 1) + "}";
-  return WithOtherScheduler(std::move(text));
+  return WithOtherSearch(WithOtherScheduler(std::move(text)));
 }
 
 // In every fourth run asha is its promotion variant. The share follows from the seed and not from
@@ -251,6 +251,21 @@ std::string Simulation::WithOtherScheduler(std::string text) const {
   if (at == std::string::npos || is_judged || Rng(seed_, kSchedulerStream).Below(4) != 0)
     return text;
   return text.replace(at, 6, "\"asha_promotion\"");
+}
+
+// In three of four runs another model is in the place of tpe, and in a mixed space. As above, the
+// share follows from the seed.
+std::string Simulation::WithOtherSearch(std::string text) const {
+  const std::string tpe = R"({"tpe":{"startup_trials":2}})", space = R"({"lr":{"uniform":[0,1]}})";
+  const std::string models[] = {tpe, R"({"gp":{"startup_trials":2}})",
+                                R"({"cmaes":{"startup_trials":2}})", R"("auto")"};
+  const size_t at = text.find(tpe);
+  const uint64_t drawn = Rng(seed_, kSearchStream).Below(std::size(models));
+  if (at == std::string::npos || drawn == 0) return text;
+  text.replace(at, tpe.size(), models[drawn]);
+  return text.replace(
+      text.find(space), space.size(),
+      R"({"lr":{"uniform":[0,1]},"n":{"randint":[0,6]},"kind":{"choice":["a","b","c"]}})");
 }
 
 // Short work of shapes that only some of the pools can hold.

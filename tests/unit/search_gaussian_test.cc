@@ -1,11 +1,12 @@
-// The numerical parts of CMA-ES: triangular matrices, the minimiser, the Gaussian process, and the
-// distribution that evolves.
+// The numerical parts of CMA-ES and GP-BO: triangular matrices, the minimiser, the Gaussian
+// process, the expected improvement, and the distribution that evolves.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "common/search/evolution.h"
 #include "common/search/gaussian_process.h"
+#include "common/search/improvement.h"
 #include "common/search/minimise.h"
 #include "common/search/surrogate.h"
 #include "common/search/triangular.h"
@@ -38,6 +39,14 @@ GaussianData Waves(size_t count, size_t axes) {
     data.values.push_back(sum);
   }
   return data;
+}
+
+GaussianForm FormOf(size_t axes, bool has_products = true) {
+  return {.axes = axes,
+          .length_mean = std::log(0.5) + 0.5 * std::log(static_cast<double>(axes)),
+          .length_deviation = 0.4,
+          .noise_mean = std::log(1e-5),
+          .has_products = has_products};
 }
 
 }  // namespace
@@ -90,7 +99,7 @@ TEST_CASE("gaussian process: it predicts between its points, and is sure only ne
   for (const size_t axes : {1u, 2u, 5u}) {
     INFO(axes);
     const GaussianData data = Waves(60, axes);
-    GaussianProcess process(axes);
+    GaussianProcess process(FormOf(axes));
     const double before = process.Fit(data, 0, {});
     CHECK(process.Fit(data, 40, {}) < before);
     REQUIRE(process.Condition(data));
@@ -109,12 +118,64 @@ TEST_CASE("gaussian process: it predicts between its points, and is sure only ne
 
 TEST_CASE("gaussian process: the fit follows the gradient of its loss") {
   const GaussianData data = Waves(25, 2);
-  GaussianProcess one(2), more(2);
+  GaussianProcess one(FormOf(2)), more(FormOf(2));
   // A wrong gradient ends the line search at the first step.
   const double after_one = one.Fit(data, 1, {}), after_more = more.Fit(data, 30, {});
-  GaussianProcess none(2);
+  GaussianProcess none(FormOf(2));
   CHECK(after_one < none.Fit(data, 0, {}));
   CHECK(after_more < after_one - 0.1);
+}
+
+TEST_CASE("gaussian process: predictions have the slopes that differences show") {
+  for (const auto kernel :
+       {GaussianForm::Kernel::kSquaredExponential, GaussianForm::Kernel::kMatern}) {
+    GaussianForm form = FormOf(3, false);
+    form.kernel = kernel;
+    form.is_category = {false, false, true};
+    GaussianData data = Waves(30, 3);
+    for (size_t i = 0; i < 30; ++i)
+      data.coordinates[60 + i] = (0.5 + static_cast<double>(i % 4)) / 4;
+    GaussianProcess process(form);
+    const double before = process.Fit(data, 0, {});
+    CHECK(process.Fit(data, 15, {}) < before);
+    REQUIRE(process.Condition(data));
+    const std::vector<double> x = {0.31, 0.77, 0.375};
+    GaussianProcess::Slopes slopes;
+    const GaussianProcess::Prediction at = process.At(x, slopes);
+    CHECK(at.mean == process.At(x).mean);
+    CHECK(at.variance == process.At(x).variance);
+    constexpr double kStep = 1e-5;
+    for (size_t k = 0; k < 2; ++k) {
+      std::vector<double> below = x, above = x;
+      below[k] -= kStep;
+      above[k] += kStep;
+      const auto low = process.At(below), high = process.At(above);
+      CHECK(slopes.mean[k] == Approx((high.mean - low.mean) / (2 * kStep)).epsilon(1e-4));
+      CHECK(slopes.variance[k] ==
+            Approx((high.variance - low.variance) / (2 * kStep)).epsilon(1e-3).margin(1e-6));
+    }
+    CHECK((slopes.mean[2] == 0 && slopes.variance[2] == 0));
+    // A category that no point has tells nothing but the trend of the others.
+    CHECK(process.At({0.31, 0.77, 0.9}).variance > at.variance);
+  }
+}
+
+TEST_CASE("improvement: it is the integral, its slopes are its own, and far below it is no zero") {
+  for (const double z : {-30.0, -24.999, -8.0, -1.0, 0.0, 0.7, 3.0}) {
+    INFO(z);
+    const Hope at = HopeAt(z);
+    constexpr double kStep = 1e-5;
+    // d ln h / dz = Phi / h.
+    CHECK(at.mass ==
+          Approx((HopeAt(z + kStep).logarithm - HopeAt(z - kStep).logarithm) / (2 * kStep))
+              .epsilon(1e-3));
+    CHECK(std::isfinite(at.density));
+  }
+  CHECK(std::exp(HopeAt(0).logarithm) == Approx(0.3989422804014327));
+  CHECK(std::exp(HopeAt(1).logarithm) == Approx(1.0833154705876864));
+  CHECK(HopeAt(-1e6).logarithm < HopeAt(-1e5).logarithm);
+  // The two formulas meet.
+  CHECK(HopeAt(-25.000001).logarithm == Approx(HopeAt(-24.999999).logarithm).epsilon(1e-4));
 }
 
 TEST_CASE("evolution: it finds the minimum of a turned valley, and takes its shape") {

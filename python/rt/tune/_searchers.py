@@ -377,6 +377,27 @@ class CMAESSearch(_ModelSearch):
     _algorithm = "cmaes"
 
 
+class GPSearch(_ModelSearch):
+    """Bayesian optimisation with a Gaussian process, in the head: for few, expensive trials.
+
+    The space has at most 100 parameters and no grid; best with up to 20. The arguments are those of
+    TPESearch. options: those of `gp` in docs/algorithms.md, such as startup_trials=10. Raises
+    ValueError for an option that it does not have.
+    """
+
+    _algorithm = "gp"
+
+
+class AutoSearch(_ModelSearch):
+    """Chooses among GPSearch, CMAESSearch and TPESearch by the space and the number of trials.
+
+    `rt plan` and `rt exp show` say what it chose and why. The space may hold anything but a grid.
+    The arguments are those of TPESearch, without options.
+    """
+
+    _algorithm = "auto"
+
+
 def create_searcher(search_alg: str, **arguments: Any) -> SearchAlgorithm:
     """The algorithm of that name. Raises ValueError that lists the known names."""
     name = search_alg.lower()
@@ -408,16 +429,18 @@ def as_search(search: Union[str, SearchAlgorithm, None]) -> SearchAlgorithm:
     refuse_class("search_alg", search)
     name = type(search).__name__
     raise ValueError(
-        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, TPESearch, "
-        "CMAESSearch, and subclasses of tune.search.Searcher"
+        f"{name} is not a search algorithm of rt; known: BasicVariantGenerator, AutoSearch, "
+        "TPESearch, CMAESSearch, GPSearch, and subclasses of tune.search.Searcher"
     )
 
 
 __all__ = [
     "FINISHED",
+    "AutoSearch",
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "GPSearch",
     "SearchAlgorithm",
     "Searcher",
     "TPESearch",

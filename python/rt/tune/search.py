@@ -1,7 +1,8 @@
 """Search algorithms.
 
-BasicVariantGenerator, TPESearch and CMAESSearch run in the head. A subclass of Searcher runs in the
-driver, and the head asks the driver for each configuration. Optimizer is for loops of your own.
+BasicVariantGenerator, AutoSearch, TPESearch, CMAESSearch and GPSearch run in the head. A subclass
+of Searcher runs in the driver, and the head asks the driver for each configuration. Optimizer is
+for loops of your own.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from rt.tune._search_generator import (
 )
 from rt.tune._searchers import (
     FINISHED,
+    AutoSearch,
     BasicVariantGenerator,
     CMAESSearch,
     ConcurrencyLimiter,
+    GPSearch,
     HeadSearch,
     SearchAlgorithm,
     Searcher,
@@ -33,9 +36,11 @@ __all__ = [
     "UNDEFINED_METRIC_MODE",
     "UNDEFINED_SEARCH_SPACE",
     "UNRESOLVED_SEARCH_SPACE",
+    "AutoSearch",
     "BasicVariantGenerator",
     "CMAESSearch",
     "ConcurrencyLimiter",
+    "GPSearch",
     "HeadSearch",
     "Optimizer",
     "OptimizerTrial",

@@ -3,23 +3,29 @@
 //                [shift=0.25] [option=value]
 //   bench_search peers [algorithm=tpe] [in_flight=1] [shift=0.25]
 //   bench_search latency [algorithm=tpe]
+//   bench_search whole [algorithm=tpe] [trials=10000]
 // The first prints a Markdown table of simple regrets beside Optuna's, or with `raw` a line per
 // run: function, seed, trials, in flight, regret. The second prints Optuna's medians, the third
-// milliseconds of CPU per suggestion on ten axes. `algorithm` is tpe or cmaes; `shift` moves each
-// edge of the box by up to this part of its width, by seed. An option is a number of TpeOptions or
-// of CmaOptions, to try another value of it.
+// milliseconds of CPU per suggestion, the fourth seconds of CPU of a whole search. `algorithm` is
+// tpe, cmaes, gp or auto; `shift` moves each edge of the box by up to this part of its width, by
+// seed. An option is a number of the algorithm's options, to try another value of it.
 #include <time.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "common/algorithms/ask_tell.h"
 #include "common/base/rng.h"
+#include "common/search/auto.h"
 #include "common/search/cma.h"
+#include "common/search/gp.h"
 #include "common/search/tpe.h"
 #include "search/functions.h"
 #include "search/optuna.h"
@@ -36,7 +42,36 @@ struct Settings {
   bool raw = false, peers = false;
   TpeOptions options;
   CmaOptions cma;
+  GpOptions gp;
 };
+
+// The point of a trial of that number.
+using Suggest = std::function<Point(const Observations&, uint64_t number)>;
+
+// `encoding` outlives the result.
+Suggest MakeSuggest(const Encoding& encoding, uint64_t seed, const Settings& settings) {
+  if (settings.algorithm == "cmaes") {
+    const auto cma = std::make_shared<CmaEs>(encoding, seed, settings.cma);
+    return [cma](const Observations& seen, uint64_t number) {
+      return cma->Suggest(seen, number)->point;
+    };
+  }
+  if (settings.algorithm == "gp") {
+    const auto gp = std::make_shared<GpOptimizer>(encoding, seed, settings.gp);
+    return [gp](const Observations& seen, uint64_t number) {
+      return gp->Suggest(seen, number)->point;
+    };
+  }
+  if (settings.algorithm == "auto") {
+    const auto chosen = std::make_shared<AutoOptimizer>(encoding, seed, 0);
+    return [chosen](const Observations& seen, uint64_t number) {
+      return *chosen->Suggest(seen, number);
+    };
+  }
+  return [&encoding, seed, options = settings.options](const Observations& seen, uint64_t number) {
+    return SuggestTpe(encoding, seen, seed, number, options)->point;
+  };
+}
 
 double CpuMillis() {
   timespec now{};
@@ -77,16 +112,14 @@ Function Shifted(Function function, double shift, uint64_t seed) {
 std::vector<double> Regrets(const Function& original, uint64_t seed, const Settings& settings) {
   const Function function = Shifted(original, settings.shift, seed);
   const Encoding encoding = EncodingOf(function);
-  CmaEs cma(encoding, seed, settings.cma);
+  const Suggest suggest = MakeSuggest(encoding, seed, settings);
   Observations seen;
   Rng order(seed, 0xf1e1d);
   std::vector<double> regrets;
   double best = HUGE_VAL;
   for (uint64_t asked = 0; regrets.size() < settings.trials;) {
     while (seen.in_flight.size() < settings.in_flight && asked < settings.trials) {
-      Point point = settings.algorithm == "cmaes"
-                        ? cma.Suggest(seen, asked)->point
-                        : SuggestTpe(encoding, seen, seed, asked, settings.options)->point;
+      Point point = suggest(seen, asked);
       seen.in_flight.push_back({asked++, std::move(point)});
     }
     const size_t ended = order.Below(seen.in_flight.size());
@@ -111,20 +144,27 @@ double Quantile(std::vector<double> values, double part) {
 
 double PeerRegret(const std::string& name, size_t trials, const Settings& settings) {
   if (settings.shift > 0) return 0;
-  const size_t in_flight = settings.in_flight;
-  const OptunaRegret& peer =
-      settings.algorithm == "cmaes" ? OptunaCmaRegrets().at(name) : OptunaRegrets().at(name);
-  if (in_flight == 16 && trials == 100) return peer.at_100_in_flight_16;
-  if (in_flight != 1) return 0;
-  return trials == 100 ? peer.at_100 : trials == 200 ? peer.at_200 : 0;
+  const OptunaRegret peer = settings.algorithm == "auto"    ? OptunaBest(name)
+                            : settings.algorithm == "gp"    ? OptunaGpRegrets().at(name)
+                            : settings.algorithm == "cmaes" ? OptunaCmaRegrets().at(name)
+                                                            : OptunaRegrets().at(name);
+  if (settings.in_flight == 16 && trials == 100) return peer.at_100_in_flight_16;
+  if (settings.in_flight != 1) return 0;
+  return trials == 50 ? peer.at_50 : trials == 100 ? peer.at_100 : trials == 200 ? peer.at_200 : 0;
 }
 
-// After 100 and after 200 trials, by seed.
+// The numbers of trials after which regrets are compared.
+std::vector<size_t> MarksOf(const std::string& algorithm) {
+  if (algorithm == "gp") return {50, 100};
+  return {100, 200};
+}
+
+// After each number of trials, by seed.
 std::map<size_t, std::vector<double>> Run(const Function& function, const Settings& settings) {
   std::map<size_t, std::vector<double>> at;
   for (uint64_t seed = settings.seeds_from; seed < settings.seeds_to; ++seed) {
     const std::vector<double> regrets = Regrets(function, seed, settings);
-    for (size_t trials : {100u, 200u}) {
+    for (const size_t trials : MarksOf(settings.algorithm)) {
       if (trials > regrets.size()) continue;
       at[trials].push_back(regrets[trials - 1]);
       if (settings.raw)
@@ -171,39 +211,76 @@ void PrintRegrets(const Settings& settings) {
 // Optuna's medians: function, trials, regret.
 void PrintPeers(const Settings& settings) {
   for (const Function& function : Functions())
-    for (const size_t trials : {100u, 200u}) {
+    for (const size_t trials : MarksOf(settings.algorithm)) {
       const double regret = PeerRegret(function.name, trials, settings);
       if (regret > 0) std::printf("%s %zu %.6g\n", function.name.c_str(), trials, regret);
     }
 }
 
-// Milliseconds per suggestion with a history of `trials` on ten axes, which grows by each. `first`:
-// of the suggestion that reads the whole history.
-void PrintLatency(const std::string& algorithm, size_t trials) {
-  const Function& sphere = Functions().back();
-  const Encoding encoding = EncodingOf(sphere);
-  CmaEs cma(encoding, 7);
+// Milliseconds per suggestion with a history of `trials`, which grows by each. `first`: of the
+// suggestion that reads the whole history.
+void PrintLatency(const Function& function, size_t trials, const Settings& settings) {
+  constexpr size_t kSuggestions = 101;
+  const Encoding encoding = EncodingOf(function);
+  const Suggest suggest = MakeSuggest(encoding, 7, settings);
   Observations seen;
   const auto add = [&](uint64_t number, Point point) {
-    const double value = ValueAt(sphere, encoding, point);
+    const double value = ValueAt(function, encoding, point);
     seen.finished.push_back({number, std::move(point), value, static_cast<int64_t>(number)});
   };
   for (uint64_t number = 0; number < trials; ++number) {
     Rng rng(7, number);
-    Point point(sphere.axes());
+    Point point(function.axes());
     for (double& each : point) each = rng.Uniform();
     add(number, std::move(point));
   }
   std::vector<double> millis;
-  for (uint64_t number = trials; number < trials + 101; ++number) {
+  for (uint64_t number = trials; number < trials + kSuggestions; ++number) {
     const double start = CpuMillis();
-    Point point = algorithm == "cmaes" ? cma.Suggest(seen, number)->point
-                                       : SuggestTpe(encoding, seen, 7, number)->point;
+    Point point = suggest(seen, number);
     millis.push_back(CpuMillis() - start);
     add(number, std::move(point));
   }
-  std::printf("BENCH %s_suggest_10d_%zu %.3f ms p50, %.3f ms p90, first %.1f ms\n",
-              algorithm.c_str(), trials, Quantile(millis, 0.5), Quantile(millis, 0.9), millis[0]);
+  std::printf("BENCH %s_suggest_%zud_%zu %.3f ms p50, %.3f ms p90, first %.1f ms\n",
+              settings.algorithm.c_str(), function.axes(), trials, Quantile(millis, 0.5),
+              Quantile(millis, 0.9), millis[0]);
+}
+
+void PrintLatencies(const Settings& settings) {
+  const Function &six = Functions()[2], &ten = Functions().back();
+  if (settings.algorithm == "gp") {
+    PrintLatency(six, 60, settings);  // Up to 160 trials, 110 on average.
+    for (const size_t trials : {100u, 400u, 1000u}) PrintLatency(ten, trials, settings);
+  } else {
+    for (const size_t trials : {100u, 1000u, 10000u}) PrintLatency(ten, trials, settings);
+  }
+}
+
+// A whole search as the head runs it: configurations, results and all, one trial in flight.
+void PrintWhole(const Settings& settings) {
+  Json space = Json::MakeObject();
+  for (int i = 0; i < 10; ++i)
+    space.Set("x" + std::to_string(i), *Json::Parse(R"({"uniform":[-5,5]})"));
+  const absl::StatusOr<ExperimentSpec> spec =
+      ParseExperimentSpec(Json::MakeObject({{"experiment", "e"},
+                                            {"command", Json(Json::Array{Json("x")})},
+                                            {"metric", "loss"},
+                                            {"mode", "min"},
+                                            {"num_samples", static_cast<int64_t>(settings.trials)},
+                                            {"search", settings.algorithm},
+                                            {"space", std::move(space)}}));
+  AskTell search(*spec, 7);
+  const double start = CpuMillis();
+  size_t fallbacks = 0;
+  while (const std::optional<AskTell::Trial> trial = search.Ask()) {
+    fallbacks += trial->fallback.empty() ? 0 : 1;
+    double loss = 0;
+    const absl::StatusOr<Json> params = Json::Parse(trial->params);
+    for (const auto& [name, value] : params->object()) loss += value.AsDouble() * value.AsDouble();
+    (void)search.Tell(trial->number, {TrialResult::Kind::kValue, loss, 0});
+  }
+  std::printf("BENCH %s_search_10d_%zu %.1f s of CPU, %zu without an answer\n",
+              settings.algorithm.c_str(), settings.trials, (CpuMillis() - start) / 1e3, fallbacks);
 }
 
 bool SetOption(Settings& settings, const std::string& name, double value) {
@@ -234,6 +311,9 @@ bool SetOption(Settings& settings, const std::string& name, double value) {
       {"population", &cma.population},
       {"stall_trials", &cma.stall_trials},
       {"model_trials", &cma.model_trials},
+      {"gp_startup_trials", &settings.gp.startup_trials},
+      {"history_max", &settings.gp.history_max},
+      {"local_every", &settings.gp.local_every},
   };
   if (const auto count = counts.find(name); count != counts.end()) {
     *count->second = static_cast<size_t>(value);
@@ -263,7 +343,7 @@ bool Read(Settings& settings, const std::string& argument) {
     settings.functions = value;
   } else if (name == "algorithm") {
     settings.algorithm = value;
-    return value == "tpe" || value == "cmaes";
+    return value == "tpe" || value == "cmaes" || value == "gp" || value == "auto";
   } else if (name == "shift") {
     settings.shift = std::strtod(value.c_str(), nullptr);
   } else {
@@ -277,16 +357,20 @@ bool Read(Settings& settings, const std::string& argument) {
 
 int main(int count, char** arguments) {
   rt::bench::Settings settings;
-  bool latency = false;
+  bool latency = false, whole = false;
   for (int i = 1; i < count; ++i) {
     const std::string argument = arguments[i];
     latency = latency || argument == "latency";
-    if (argument == "latency" || rt::bench::Read(settings, argument)) continue;
+    whole = whole || argument == "whole";
+    if (argument == "latency" || argument == "whole") continue;
+    if (rt::bench::Read(settings, argument)) continue;
     std::fprintf(stderr, "%s: not an argument; see the head of search_bench.cc\n", arguments[i]);
     return 2;
   }
   if (latency) {
-    for (size_t trials : {100u, 1000u, 10000u}) rt::bench::PrintLatency(settings.algorithm, trials);
+    rt::bench::PrintLatencies(settings);
+  } else if (whole) {
+    rt::bench::PrintWhole(settings);
   } else if (settings.peers) {
     rt::bench::PrintPeers(settings);
   } else {

@@ -1,0 +1,109 @@
+#include "common/search/auto.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/search/mixture.h"
+#include "common/search/tpe.h"
+
+namespace rt {
+namespace {
+
+// More parameters than this are too many for a process over the whole space.
+constexpr size_t kGpParametersMax = 20;
+// With more trials at once than this a model that learns one result at a time has no advantage.
+constexpr int64_t kTrialsAtOnceMax = 32;
+// GP-BO alone, together with CMA-ES, and CMA-ES alone.
+constexpr uint64_t kTogetherFrom = 50, kCmaFrom = 250;
+
+const char* NameOf(AutoPart part) {
+  switch (part) {
+    case AutoPart::kGp: return "gp";
+    case AutoPart::kCma: return "cmaes";
+    case AutoPart::kTpe: return "tpe";
+  }
+  return "";
+}
+
+// "gp", or "gp and cmaes in turn".
+std::string NamesOf(const AutoPhase& phase) {
+  std::vector<AutoPart> parts = phase.parts;
+  parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+  std::string text = NameOf(parts.front());
+  for (size_t i = 1; i < parts.size(); ++i) text += std::string(" and ") + NameOf(parts[i]);
+  return parts.size() == 1 ? text : text + " in turn";
+}
+
+std::string Counted(size_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+AutoPart AutoChoice::PartOf(uint64_t number) const {
+  const AutoPhase* phase = &phases.front();
+  for (const AutoPhase& each : phases)
+    if (each.from <= number) phase = &each;
+  return phase->parts[number % phase->parts.size()];
+}
+
+AutoChoice ChooseSearch(const Encoding& encoding, int64_t max_concurrent) {
+  const size_t all = encoding.axes().size(), numbers = Mixture::NumericAxes(encoding).size();
+  const std::vector<AutoPhase> tpe = {{0, {AutoPart::kTpe}}};
+  if (all == 0) return {tpe, "no parameter varies"};
+  if (2 * numbers < all)
+    return {tpe,
+            std::to_string(all - numbers) + " of " + Counted(all, "parameter") + " are categories"};
+  if (numbers > kCmaAxesMax) return {tpe, Counted(all, "parameter")};
+  if (max_concurrent > kTrialsAtOnceMax)
+    return {tpe, std::to_string(max_concurrent) + " trials may run at once"};
+  std::string reason = Counted(all, "parameter");
+  if (all > 1 && numbers == all) reason += ", all of them numbers";
+  else if (numbers < all) reason += ", " + std::to_string(numbers) + " of them numbers";
+  if (all > kGpParametersMax) return {{{0, {AutoPart::kCma}}}, std::move(reason)};
+  return {{{0, {AutoPart::kGp}},
+           {kTogetherFrom, {AutoPart::kGp, AutoPart::kGp, AutoPart::kCma}},
+           {kCmaFrom, {AutoPart::kCma}}},
+          std::move(reason)};
+}
+
+std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials) {
+  std::string text;
+  for (const AutoPhase& phase : choice.phases) {
+    if (phase.from > 0 && phase.from >= trials.value_or(UINT64_MAX)) break;
+    if (phase.from > 0) text += ", from trial " + std::to_string(phase.from) + " on ";
+    text += NamesOf(phase);
+  }
+  return text + ": " + choice.reason;
+}
+
+AutoOptimizer::AutoOptimizer(const Encoding& encoding, uint64_t seed, int64_t max_concurrent)
+    : encoding_(encoding), seed_(seed), choice_(ChooseSearch(encoding, max_concurrent)) {
+  for (const AutoPhase& phase : choice_.phases) {
+    for (const AutoPart part : phase.parts) {
+      if (part == AutoPart::kGp && !gp_.has_value()) gp_.emplace(encoding, seed);
+      if (part == AutoPart::kCma && !cma_.has_value()) cma_.emplace(encoding, seed);
+    }
+  }
+}
+
+std::optional<Point> AutoOptimizer::Suggest(const Observations& seen, uint64_t number,
+                                            const GiveUp& give_up) {
+  switch (choice_.PartOf(number)) {
+    case AutoPart::kGp:
+      if (std::optional<GpAnswer> answer = gp_->Suggest(seen, number, give_up))
+        return std::move(answer->point);
+      return std::nullopt;
+    case AutoPart::kCma:
+      if (std::optional<CmaAnswer> answer = cma_->Suggest(seen, number, give_up))
+        return std::move(answer->point);
+      return std::nullopt;
+    case AutoPart::kTpe:
+      if (std::optional<TpeAnswer> answer = SuggestTpe(encoding_, seen, seed_, number, {}, give_up))
+        return std::move(answer->point);
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rt

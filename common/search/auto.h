@@ -1,0 +1,65 @@
+// The search algorithm that chooses others: GP-BO while trials are few, together with CMA-ES when
+// they are more, and CMA-ES for the rest; TPE where parameters are mostly categories, very many, or
+// very many trials run at once.
+//
+// Source: our own research (docs/search-quality.md has the figures). CMA-ES is told every result
+// from the first on: one that begins with a hundred points of another algorithm around it makes no
+// progress for as long again.
+//
+// What it chooses is a function of the space, of how many trials may run at once, and of a trial's
+// number. AutoOptimizer is a cache, as those of the algorithms are. Equal to the bit on every
+// machine; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/search/cma.h"
+#include "common/search/encoding.h"
+#include "common/search/gp.h"
+#include "common/search/model.h"
+#include "common/search/observations.h"
+
+namespace rt {
+
+enum class AutoPart { kGp, kCma, kTpe };
+
+// From trial number `from` on, `parts` take turns.
+struct AutoPhase {
+  uint64_t from = 0;
+  std::vector<AutoPart> parts;
+};
+
+struct AutoChoice {
+  std::vector<AutoPhase> phases;  // In order; the first begins at 0.
+  std::string reason;             // Why these: "4 parameters, all of them numbers".
+
+  AutoPart PartOf(uint64_t number) const;
+};
+
+// `max_concurrent`: 0 is unbounded.
+AutoChoice ChooseSearch(const Encoding& encoding, int64_t max_concurrent);
+// One sentence without its full stop; of the phases that `trials` reach, if their number is known.
+std::string TextOf(const AutoChoice& choice, std::optional<uint64_t> trials);
+
+class AutoOptimizer {
+ public:
+  // `encoding` outlives it.
+  AutoOptimizer(const Encoding& encoding, uint64_t seed, int64_t max_concurrent);
+
+  // The point of trial `number`, which `seen` does not hold, snapped. nullopt: given up; the next
+  // call continues where this one was.
+  std::optional<Point> Suggest(const Observations& seen, uint64_t number,
+                               const GiveUp& give_up = {});
+
+ private:
+  const Encoding& encoding_;
+  const uint64_t seed_;
+  const AutoChoice choice_;
+  std::optional<GpOptimizer> gp_;  // Those that the choice needs.
+  std::optional<CmaEs> cma_;
+};
+
+}  // namespace rt

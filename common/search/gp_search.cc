@@ -1,0 +1,101 @@
+#include "common/search/gp_search.h"
+
+#include <algorithm>
+
+#include "common/base/status.h"
+#include "common/search/model_searcher.h"
+
+namespace rt {
+namespace {
+
+using Type = AlgorithmOption::Type;
+
+struct GpCount {
+  const char* name;
+  size_t GpOptions::*count;
+  double lower, upper;
+  const char* meaning;
+};
+
+// The work of one answer grows with the cube of history_max.
+constexpr GpCount kGpCounts[] = {
+    {"startup_trials", &GpOptions::startup_trials, 0, 10'000,
+     "Evenly spread (Sobol) trials before the model; 0: one per parameter, at least 6, at most 50"},
+    {"history_max", &GpOptions::history_max, static_cast<double>(kGpHistoryMin), 1'000,
+     "The trials that the model looks at: half of them the best, the others evenly by rank"},
+    {"local_every", &GpOptions::local_every, 0, 10'000,
+     "One trial of this many is searched for near the best one; 0: none. With more than 15 "
+     "parameters all but one of this many are"},
+};
+
+absl::Status CheckGpSpace(const Space& space) {
+  const absl::StatusOr<Encoding> encoding = Encoding::Of(space);
+  if (!encoding.ok())
+    return SpecError(SpecPathOf(encoding.status()), "gp does not search a grid",
+                     "write choice, or use basic");
+  if (encoding->axes().size() > kGpAxesMax)
+    return SpecError("space", "gp searches at most " + std::to_string(kGpAxesMax) + " parameters",
+                     "use tpe");
+  return absl::OkStatus();
+}
+
+AlgorithmTable MakeGpTable() {
+  const GpOptions defaults;
+  AlgorithmTable table{
+      .kind = AlgorithmKind::kSearch,
+      .name = "gp",
+      .version = 1,
+      .meaning = "Bayesian optimisation with a Gaussian process (GP-BO): for few, expensive trials",
+      .options = {{.name = "points",
+                   .type = Type::kPoints,
+                   .default_value = Json::MakeArray(),
+                   .meaning = "Configurations, or parts of them, that the first trials take as "
+                              "they are"}},
+      .aliases = {"bayesian"},
+      .needs_metric = true,
+      .check_space = CheckGpSpace};
+  for (const GpCount& option : kGpCounts)
+    table.options.push_back({.name = option.name,
+                             .type = Type::kInteger,
+                             .default_value = Json(static_cast<int64_t>(defaults.*option.count)),
+                             .meaning = option.meaning,
+                             .lower = option.lower,
+                             .upper = option.upper});
+  return table;
+}
+
+class GpModel final : public PointModel {
+ public:
+  GpModel(const ExperimentSpec& spec, uint64_t seed) : PointModel(spec, seed) {
+    if (trials().status().ok())
+      optimizer_.emplace(trials().encoding(), seed, GpOptionsFrom(spec.search.options));
+  }
+
+ protected:
+  std::optional<Point> PointOf(const Observations& seen, uint64_t number,
+                               const GiveUp& give_up) override {
+    std::optional<GpAnswer> answer = optimizer_->Suggest(seen, number, give_up);
+    return answer.has_value() ? std::optional(std::move(answer->point)) : std::nullopt;
+  }
+
+ private:
+  std::optional<GpOptimizer> optimizer_;  // Empty: the space cannot be searched.
+};
+
+}  // namespace
+
+const Searcher& GpSearch() {
+  static const ModelSearcher<GpModel> searcher(MakeGpTable());
+  return searcher;
+}
+
+GpOptions GpOptionsFrom(const Json& options) {
+  GpOptions gp;
+  for (const GpCount& option : kGpCounts) {
+    const int64_t count = options.GetInt(option.name, static_cast<int64_t>(gp.*option.count));
+    gp.*option.count = static_cast<size_t>(std::max<int64_t>(count, 0));
+  }
+  return gp;
+}
+
+}  // namespace rt

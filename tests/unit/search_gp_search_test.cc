@@ -1,0 +1,184 @@
+// GP-BO and `auto` as experiments name them: their tables, their spaces, and their models.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "common/algorithms/registry.h"
+#include "common/base/rng.h"
+#include "common/base/status.h"
+#include "common/search/auto.h"
+#include "common/search/gp_search.h"
+
+using namespace rt;
+
+namespace {
+
+absl::StatusOr<ExperimentSpec> ModelledSpec(const std::string& space, const std::string& search,
+                                            const std::string& more = "") {
+  auto json = Json::Parse(R"({"experiment":"e","command":["x"],"metric":"loss","mode":"min",)" +
+                          more + R"("search":)" + search + R"(,"space":)" + space + "}");
+  REQUIRE(json.ok());
+  return ParseExperimentSpec(*json);
+}
+
+constexpr char kMixedModel[] =
+    R"({"x":{"uniform":[0,1]},"n":{"randint":[1,20]},"kind":{"choice":["a","b","c"]},"fixed":3})";
+
+double MixedLoss(const Json& params) {
+  const double x = params.GetDouble("x") - 0.7, n = params.GetDouble("n") - 12;
+  return x * x + n * n / 100 + (params.GetString("kind") == "b" ? 0 : 0.5);
+}
+
+Encoding EncodingOf(const std::string& space) {
+  return *Encoding::Of(*ParseSpace(*Json::Parse(space), "space"));
+}
+
+std::string Numbers(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i)
+    text += (i > 0 ? ",\"x" : "{\"x") + std::to_string(i) + R"(":{"uniform":[0,1]})";
+  return text + "}";
+}
+
+}  // namespace
+
+TEST_CASE("gp search: the options have the defaults of GpOptions, and reach the model") {
+  const AlgorithmTable& table = GpSearch().table();
+  CHECK(table.needs_metric);
+  const GpOptions defaults = GpOptionsFrom(DefaultsOf(table).options);
+  CHECK(defaults.history_max == GpOptions{}.history_max);
+  CHECK(defaults.local_every == GpOptions{}.local_every);
+  const auto spec =
+      ModelledSpec(kMixedModel, R"({"gp":{"startup_trials":4,"history_max":50,"local_every":0}})");
+  REQUIRE(spec.ok());
+  const GpOptions given = GpOptionsFrom(spec->search.options);
+  CHECK(given.startup_trials == 4);
+  CHECK(given.history_max == 50);
+  CHECK(given.local_every == 0);
+  CHECK(MessageOf(ModelledSpec(kMixedModel, R"({"gp":{"history_max":19}})").status()) ==
+        "search/gp/history_max: must be a whole number between 20 and 1000");
+}
+
+TEST_CASE("gp search: spaces that it cannot search are refused, with what to use instead") {
+  for (const std::string name : {"gp", "auto"}) {
+    const absl::Status status =
+        ModelledSpec(R"({"a":{"x":{"grid":[1,2]}}})", "\"" + name + "\"").status();
+    CHECK(MessageOf(status) == "space/a/x: " + name + " does not search a grid");
+    CHECK(HintOf(status) == "write choice, or use basic");
+  }
+  const absl::Status status = ModelledSpec(Numbers(kGpAxesMax + 1), R"("gp")").status();
+  CHECK(MessageOf(status) == "space: gp searches at most 100 parameters");
+  CHECK(HintOf(status) == "use tpe");
+}
+
+// As the compute lane does: batches, takes back what it proposed, is told to give up now and then,
+// and is asked again while trials end in any order, fail, are lost or run again.
+TEST_CASE("gp search and auto: a model that lived through a search proposes what a new one does") {
+  for (const char* search : {R"({"gp":{"startup_trials":4}})", R"("auto")"}) {
+    const auto spec = ModelledSpec(kMixedModel, search);
+    REQUIRE(spec.ok());
+    using Kind = TrialResult::Kind;
+    for (uint64_t seed = 0; seed < 2; ++seed) {
+      INFO(search << seed);
+      Rng rng(seed, 1);
+      const auto lived = SearcherOf(*spec).MakeModel(*spec, seed);
+      std::vector<TrialResult> results;
+      std::vector<Json> params;
+      for (int64_t now = 1; results.size() < 24; ++now) {
+        if (rng.Chance(0.3)) {
+          uint64_t patience = rng.Below(900);
+          const auto gives_up = [&] { return patience == 0 || --patience == 0; };
+          (void)lived->Propose(results, gives_up);
+        }
+        const auto fresh = SearcherOf(*spec).MakeModel(*spec, seed);
+        for (const Json& each : params) fresh->AddTrial(each);
+        const uint64_t from = results.size(), batch = 1 + rng.Below(3);
+        for (uint64_t i = 0; i < batch; ++i) {
+          const absl::StatusOr<Json> one = lived->Propose(results, {});
+          REQUIRE(one.ok());
+          REQUIRE(fresh->Propose(results, {})->Dump() == one->Dump());
+          lived->AddTrial(*one);
+          fresh->AddTrial(*one);
+          params.push_back(*one);
+          results.push_back({});
+        }
+        lived->ForgetFrom(from);
+        for (uint64_t i = from; i < params.size(); ++i) lived->AddTrial(params[i]);
+        for (TrialResult& result : results) {
+          if (result.kind == Kind::kOpen && rng.Chance(0.4)) {
+            const double loss = MixedLoss(params[static_cast<size_t>(&result - results.data())]);
+            const uint64_t draw = rng.Below(10);
+            const Kind end = draw == 0 ? Kind::kBad : draw == 1 ? Kind::kUnknown : Kind::kValue;
+            result = {end, end == Kind::kValue ? loss : 0, now};
+          } else if (result.kind != Kind::kOpen && rng.Chance(0.02)) {
+            result = {};  // It is retried.
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gp search: the largest and smallest ranges that a spec may have are drawn from") {
+  for (const char* domain :
+       {R"({"uniform":[-1e300,1e300]})", R"({"loguniform":[1e-300,1e300]})",
+        R"({"randn":[1e300,1e300]})", R"({"quniform":[0,9e15,1]})",
+        R"({"qloguniform":[1e-300,1e-290,1e-300]})", R"({"qrandn":[0,1e14,1]})"}) {
+    INFO(domain);
+    const auto spec = ModelledSpec(std::string(R"({"x":)") + domain + "}", R"("gp")");
+    REQUIRE(spec.ok());
+    const auto model = SearcherOf(*spec).MakeModel(*spec, 7);
+    std::vector<TrialResult> results;
+    for (int i = 0; i < 14; ++i) {
+      const absl::StatusOr<Json> params = model->Propose(results, {});
+      REQUIRE(params.ok());
+      REQUIRE(std::isfinite(params->Find("x")->AsDouble()));
+      model->AddTrial(*params);
+      results.push_back({TrialResult::Kind::kValue, (i % 7) * 1e307, i});
+    }
+  }
+}
+
+TEST_CASE("auto: it chooses by the space and by how many trials run at once, and says why") {
+  const auto text = [](const std::string& space, int64_t max_concurrent,
+                       std::optional<uint64_t> trials) {
+    return TextOf(ChooseSearch(EncodingOf(space), max_concurrent), trials);
+  };
+  CHECK(text(Numbers(4), 0, std::nullopt) ==
+        "gp, from trial 50 on gp and cmaes in turn, from trial 250 on cmaes: 4 parameters, all of "
+        "them numbers");
+  CHECK(text(Numbers(4), 16, 40) == "gp: 4 parameters, all of them numbers");
+  CHECK(text(Numbers(20), 0, 51) ==
+        "gp, from trial 50 on gp and cmaes in turn: 20 parameters, all of them numbers");
+  CHECK(text(Numbers(21), 0, 40) == "cmaes: 21 parameters, all of them numbers");
+  CHECK(text(Numbers(101), 0, 40) == "tpe: 101 parameters");
+  CHECK(text(Numbers(4), 64, 40) == "tpe: 64 trials may run at once");
+  CHECK(text(kMixedModel, 0, 40) == "gp: 3 parameters, 2 of them numbers");
+  CHECK(text(R"({"a":{"choice":["p","q"]},"b":{"choice":["p","q"]},"c":{"uniform":[0,1]}})", 0,
+             40) == "tpe: 2 of 3 parameters are categories");
+  CHECK(text(R"({"a":3})", 0, 40) == "tpe: no parameter varies");
+}
+
+TEST_CASE("auto: its proposals are those of what it chose, and the table explains itself") {
+  const auto spec = ModelledSpec(kMixedModel, R"("auto")", R"("num_samples":60,)");
+  REQUIRE(spec.ok());
+  CHECK(SearcherOf(*spec).Explain(*spec) ==
+        "gp, from trial 50 on gp and cmaes in turn: 3 parameters, 2 of them numbers");
+  const auto gp = ModelledSpec(kMixedModel, R"("gp")");
+  REQUIRE(gp.ok());
+  CHECK(SearcherOf(*gp).Explain(*gp).empty());
+  const auto chosen = SearcherOf(*spec).MakeModel(*spec, 7);
+  const auto plain = SearcherOf(*gp).MakeModel(*gp, 7);
+  std::vector<TrialResult> results;
+  size_t equal = 0;
+  for (int i = 0; i < 56; ++i) {
+    const absl::StatusOr<Json> params = chosen->Propose(results, {});
+    REQUIRE(params.ok());
+    if (i < 50) CHECK(params->Dump() == plain->Propose(results, {})->Dump());
+    else equal += params->Dump() == plain->Propose(results, {})->Dump() ? 1 : 0;
+    chosen->AddTrial(*params);
+    plain->AddTrial(*params);
+    results.push_back({TrialResult::Kind::kValue, MixedLoss(*params), i});
+  }
+  CHECK(equal == 4);  // Of 50 to 55, numbers 50 and 53 are those of cmaes.
+}
