@@ -36,10 +36,7 @@ const OwnerPolicy kServicePolicy = {
     .each = [](const State&, const std::function<void(const Owner&)>& visit) { visit(kWeb); },
     .is_over = [](const State&, const Owner&) { return false; },
     .is_stopping = [](const State&, const Owner&) { return service.stop_requested; },
-    .wants_nodes =
-        [](const State&, const Owner&) {
-          return !service.stop_requested && service.runs.live() == nullptr;
-        },
+    .may_run = [](const State&, const Owner&) { return !service.stop_requested; },
     .created_at = [](const State&, const Owner&) { return service.created_at; },
     .request = [](const World&, const Owner&) -> const ResourceRequest& { return kRequest; },
     .apply_placed = [](World&, const event::AttemptPlaced&,
