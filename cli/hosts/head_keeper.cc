@@ -16,19 +16,19 @@
 namespace rt {
 namespace {
 
-constexpr Millis kLookEvery = 500;
-constexpr Millis kPauseFirst = 500;
-constexpr Millis kPauseMax = 60'000;
+constexpr Millis kHeadLookEvery = 500;
+constexpr Millis kRestartPauseFirst = 500;
+constexpr Millis kRestartPauseMax = 60'000;
 
-void Say(const std::string& line) {
+void NoteLine(const std::string& line) {
   std::fprintf(stderr, "%s rt: %s\n", FormatTime(WallClock()).c_str(), EscapeControl(line).c_str());
 }
 
 // Until the head has ended in order, or has been dead for too long.
-int Watch(const std::string& directory, const LocalCluster& cluster, const std::string& end_file,
-          Millis dead_max) {
-  Millis alive_at = SteadyClock(), next_try = 0, pause = kPauseFirst;
-  for (bool has_died = false; Exists(directory); SleepFor(kLookEvery)) {
+int WatchHead(const std::string& directory, const LocalCluster& cluster,
+              const std::string& end_file, Millis dead_max) {
+  Millis alive_at = SteadyClock(), next_try = 0, pause = kRestartPauseFirst;
+  for (bool has_died = false; Exists(directory); SleepFor(kHeadLookEvery)) {
     const Millis now = SteadyClock();
     if (cluster.HeadIsAlive()) {
       alive_at = now;
@@ -38,14 +38,14 @@ int Watch(const std::string& directory, const LocalCluster& cluster, const std::
     if (!has_died && !Exists(directory + "/head/pid")) return 0;  // It has ended in order.
     has_died = true;
     if (dead_max > 0 && now - alive_at > dead_max) {
-      Say("the head has died and cannot be started: its machine ends");
+      NoteLine("the head has died and cannot be started: its machine ends");
       return WriteFileAtomic(end_file, "the head cannot be started\n").ok() ? 0 : 1;
     }
     if (now < next_try) continue;
-    Say("the head has died, and is started again");
+    NoteLine("the head has died, and is started again");
     const absl::Status started = cluster.EnsureHead();
-    if (!started.ok()) Say(MessageOf(started) + "; " + HintOf(started));
-    pause = started.ok() ? kPauseFirst : std::min(2 * pause, kPauseMax);
+    if (!started.ok()) NoteLine(MessageOf(started) + "; " + HintOf(started));
+    pause = started.ok() ? kRestartPauseFirst : std::min(2 * pause, kRestartPauseMax);
     next_try = SteadyClock() + pause;
   }
   return 0;
@@ -70,11 +70,11 @@ int KeepHead(const std::vector<std::string>& words) {
   const absl::Status noted =
       WriteFileAtomic(words[0] + "/pid", std::to_string(::getpid()) + "\n", {.sync = false});
   if (!noted.ok()) {
-    Say(MessageOf(noted));
+    NoteLine(MessageOf(noted));
     return 1;
   }
   const LocalCluster cluster(directory, -1, {words.begin() + 3, words.end()});
-  return Watch(directory, cluster, words[1], std::atoll(words[2].c_str()));
+  return WatchHead(directory, cluster, words[1], std::atoll(words[2].c_str()));
 }
 
 }  // namespace rt
