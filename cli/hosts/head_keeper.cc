@@ -45,6 +45,7 @@ int WatchHead(const std::string& directory, const LocalCluster& cluster,
     NoteLine("the head has died, and is started again");
     const absl::Status started = cluster.EnsureHead();
     if (!started.ok()) NoteLine(MessageOf(started) + "; " + HintOf(started));
+    has_died = !started.ok();
     pause = started.ok() ? kRestartPauseFirst : std::min(2 * pause, kRestartPauseMax);
     next_try = SteadyClock() + pause;
   }
