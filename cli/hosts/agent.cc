@@ -245,9 +245,9 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
   const std::string head = place.directory + "/head";
   const bool is_ipv6 = address_.find(':') != std::string::npos;
   const std::string port = std::to_string(request.GetInt("port"));
-  const std::vector<std::string> flags = {
-      "--listen", (is_ipv6 ? "[::]:" : "0.0.0.0:") + port, "--advertise",
-      (is_ipv6 ? "[" + address_ + "]" : address_) + ":0"};
+  const std::vector<std::string> flags = {"--listen", (is_ipv6 ? "[::]:" : "0.0.0.0:") + port,
+                                          "--advertise",
+                                          (is_ipv6 ? "[" + address_ + "]" : address_) + ":0"};
   const LocalCluster cluster(place.directory, -1, flags);
   RT_RETURN_IF_ERROR(EndDaemon(KeeperDirectory(place.directory) + "/pid"));
   absl::StatusOr<ProcessIdentity> running = ReadPidFile(head + "/pid");

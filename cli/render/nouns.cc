@@ -205,14 +205,13 @@ static std::string RequestedText(const Json* requested) {
   std::vector<std::string> bundles;
   if (const Json* list = requested->Find("bundles"); list != nullptr && list->is_array())
     for (const Json& one : list->array())
-      bundles.push_back(CellText(one.Find("count")) + " x " +
-                        ResourcesText(one.Find("resources")));
+      bundles.push_back(CellText(one.Find("count")) + " x " + ResourcesText(one.Find("resources")));
   std::string text = "request " + Join(bundles, ", ");
   if (const std::string by = requested->GetString("by"); !by.empty()) text += " by " + by;
   text += ", " + AgeText(requested->Find("since"));
   if (requested->GetInt("unmet") > 0)
-    text += "; " + CellText(requested->Find("unmet")) + " not met: " +
-            requested->GetString("reason");
+    text +=
+        "; " + CellText(requested->Find("unmet")) + " not met: " + requested->GetString("reason");
   return text + "\n";
 }
 

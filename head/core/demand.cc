@@ -70,9 +70,8 @@ std::vector<FreeCapacity> WholeNodes(const State& state) {
   std::vector<FreeCapacity> nodes;
   for (const auto& [id, node] : state.nodes) {
     if (!node.ready || !node.counts() || node.draining) continue;
-    nodes.push_back({.id = id,
-                     .free = node.inventory.resources,
-                     .devices = FreeDevices(node, NodeIndex{})});
+    nodes.push_back(
+        {.id = id, .free = node.inventory.resources, .devices = FreeDevices(node, NodeIndex{})});
   }
   return nodes;
 }

@@ -84,8 +84,8 @@ void RequestMachines(Draft& draft) {
     pools[i].pending += asked[i];
   }
   NodeDemand demand = DemandOf(draft.core, draft.now);
-  std::vector<size_t> wanted = PlanNewNodes(pools, std::move(demand.soon), demand.requests,
-                                            draft.soft().max_workers);
+  std::vector<size_t> wanted =
+      PlanNewNodes(pools, std::move(demand.soon), demand.requests, draft.soft().max_workers);
   std::transform(wanted.begin(), wanted.end(), asked.begin(), wanted.begin(), std::plus<>());
   for (size_t i = 0; i < pools.size(); ++i) {
     if (wanted[i] == 0) continue;

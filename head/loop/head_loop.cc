@@ -335,7 +335,7 @@ Outcome Loop::StepOnce(const Input& input) {
   Outcome outcome = Step(core_, input, last_now_);
   for (const auto& change :
        {members_.ChangeOf(outcome.records), machine_watch_.ChangeOf(outcome.records)})
-    if (change) AfterDurable([change](const absl::Status& status) { if (status.ok()) change(); });
+    if (change) AfterDurable(UnlessFailed(change));
   std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(batch_.records));
   std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
   if (--inputs_until_check_ == 0) {

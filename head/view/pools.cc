@@ -66,8 +66,8 @@ Json RequestedView(const Core& core, const HeadFacts& facts) {
   if (state.requested_bundles.empty()) return Json();
   Json bundles = Json::MakeArray();
   for (const Demand& one : AskedOf(state))
-    bundles.Append(Json::MakeObject(
-        {{"resources", ToJson(one.wanted.one())}, {"count", Json(one.count)}}));
+    bundles.Append(
+        Json::MakeObject({{"resources", ToJson(one.wanted.one())}, {"count", Json(one.count)}}));
   const std::optional<ResourceRequest> lacking = FirstUnmet(core);
   std::string reason;
   if (lacking.has_value()) {

@@ -28,8 +28,7 @@ size_t Auditor::StayingMachines(const std::string& pool) const {
       std::count_if(machines_.begin(), machines_.end(), [&](const auto& one) {
         const MachineBook& machine = one.second;
         const auto node = nodes_.find(machine.node);
-        const bool leaves =
-            node != nodes_.end() && !node->second.gone && node->second.draining;
+        const bool leaves = node != nodes_.end() && !node->second.gone && node->second.draining;
         return !machine.released && machine.pool == pool && !leaves;
       }));
 }

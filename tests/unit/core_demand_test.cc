@@ -31,9 +31,8 @@ void GiveNotice(Scaled& head, NodeId node) {
 void Submit(Scaled& head, const std::string& key, const std::string& resources) {
   const std::string text =
       R"({"experiment":")" + key + R"(","command":["x"],"resources":)" + resources + "}";
-  REQUIRE(
-      head.Do(input::CreateExperiment{.spec = text, .request_key = key, .results_root = "/r"})
-          .verdict.ok());
+  REQUIRE(head.Do(input::CreateExperiment{.spec = text, .request_key = key, .results_root = "/r"})
+              .verdict.ok());
 }
 
 Outcome Ask(Scaled& head, std::vector<RequestedBundles> bundles) {
@@ -107,9 +106,8 @@ TEST_CASE("demand: a machine that is being removed counts towards max_workers un
   head.ExitAll(nodes[0]);
   head.Wait(kIdle + 2'000);
   REQUIRE(head.Live() == 0);
-  head.Do(input::CreateExperiment{.spec = R"({"experiment":"f","command":["x"]})",
-                                  .request_key = "f",
-                                  .results_root = "/r"});
+  head.Do(input::CreateExperiment{
+      .spec = R"({"experiment":"f","command":["x"]})", .request_key = "f", .results_root = "/r"});
   head.Tick();
   CHECK(head.Live() == 0);
   CHECK(WhyWaiting(head.core, Owner::Of(TrialId{{2}, 0}), head.now)

@@ -1,9 +1,10 @@
 // Logs that the head keeps of machines that are gone.
+#include "head/service/fetched_logs.h"
+
 #include <catch2/catch.hpp>
 
 #include "common/base/limits.h"
 #include "common/run/files.h"
-#include "head/service/fetched_logs.h"
 #include "tests/temp_dir.h"
 
 namespace rt {
