@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "cli/hosts/agent.h"
+#include "cli/hosts/head_keeper.h"
 #include "cli/hosts/machine.h"
 #include "cli/line/command_line.h"
 #include "cli/render/error.h"
@@ -49,6 +50,8 @@ int Main(const std::vector<std::string>& words) {
   if (words.size() == 2 && words[0] == "__host") return RunAgent(words[1]);
   if (words.size() >= 2 && words[0] == "__machine")
     return BecomeWorker({words.begin() + 1, words.end()});
+  if (!words.empty() && words[0] == "__keep-head")
+    return KeepHead({words.begin() + 1, words.end()});
   CommandLine line;
   if (!words.empty() && words[0] == "__complete") {
     for (const std::string& word : line.Complete({words.begin() + 1, words.end()}))

@@ -32,7 +32,9 @@
 #include "head/loop/head_loop.h"
 #include "head/options.h"
 #include "head/service/client_lease.h"
+#include "head/service/fetched_logs.h"
 #include "head/service/head_server.h"
+#include "head/service/log_fetcher.h"
 #include "head/service/metrics_server.h"
 #include "head/service/node_reconciler.h"
 #include "head/service/shutdown.h"
@@ -106,6 +108,7 @@ struct Head {
   std::unique_ptr<HeadLoop> loop;
   std::unique_ptr<IoPool> pool;
   std::unique_ptr<ResultSinks> sinks;
+  std::unique_ptr<FetchedLogs> fetched_logs;
   std::unique_ptr<HeadServer> server;
   std::unique_ptr<MetricsServer> metrics;
   std::unique_ptr<SelfProbe> probe;
@@ -113,6 +116,7 @@ struct Head {
   std::unique_ptr<NodeProvider> provider;
   std::unique_ptr<ScalingNews> news;
   std::unique_ptr<NodeReconciler> reconciler;
+  std::unique_ptr<LogFetcher> log_fetcher;
   std::unique_ptr<BlobSweeper> sweeper;
   std::unique_ptr<ClientLease> lease;  // Null: the cluster stays up without a client.
   Reached reached;
@@ -143,6 +147,9 @@ absl::Status OpenStores(const HeadOptions& options, const HeadConfig& config, co
     start.pools.push_back(std::move(pool));
   }
   start.max_workers = config.scaling.max_workers;
+  start.fetches_logs = !start.pools.empty();
+  head.fetched_logs = std::make_unique<FetchedLogs>(options.state_dir + "/fetched-logs");
+  head.settings->set_fetched_logs(head.fetched_logs.get());
   HeadLoop::Options loop;
   loop.on_fatal = end;
   loop.snapshot_every_events = config.journal.snapshot_every;
@@ -320,6 +327,8 @@ absl::Status StartProvider(const HeadOptions& options, const HeadConfig& config,
   head.reconciler = std::make_unique<NodeReconciler>(
       NodeReconciler::Parts{*head.loop, *head.provider, head.io(), *head.news},
       config.scaling.pools);
+  head.log_fetcher =
+      std::make_unique<LogFetcher>(*head.loop, head.server->logs(), *head.fetched_logs);
   return absl::OkStatus();
 }
 
@@ -423,13 +432,13 @@ absl::Status Run(const HeadOptions& options, const ServiceManager& manager) {
       if (status.ok()) alive();
     });
   });
-
   End end = *AwaitEnd(ends, -1);
   head.probe.reset();
   if (head.lease != nullptr) head.lease->Stop();
   manager.Stopping();
   RT_LOG(kInfo) << (end == End::kSignal ? "ending; workers and trials stay" : "ending for good");
   if (end == End::kLifeline) StopAll(head);
+  head.log_fetcher.reset();
   head.reconciler.reset();  // From here on nothing new is made.
   if (end != End::kSignal && head.provider) head.provider->EndAll();
   head.provider.reset();

@@ -108,13 +108,17 @@ absl::StatusOr<CloudCluster> CloudCluster::Make(const Home& home, const ClusterS
 // state with it: what else it had made is removed, and the cluster begins anew.
 absl::Status CloudCluster::FindHead() {
   RT_ASSIGN_OR_RETURN(const std::vector<Ec2Instance> heads, ec2_->Heads());
-  for (const Ec2Instance& head : heads)
-    if (head.cluster_id != heads.front().cluster_id)
+  for (const Ec2Instance& head : heads) {
+    if (head.cluster_id == heads.front().cluster_id) continue;
+    if (note_.made_here && head.cluster_id == note_.cluster_id) return YieldTo(heads.front());
+    if (!note_.made_here || heads.front().cluster_id != note_.cluster_id)
       return WithHint(
           absl::FailedPreconditionError(ToAbsl("there are two clusters called '" + name_ +
                                                "' in this region: their heads are " +
                                                heads.front().id + " and " + head.id)),
-          "end one of them where it was started, or terminate the instance that is not wanted");
+          "two clients may be starting it at this moment: try again; or end one of them where it "
+          "was started, or terminate the instance that is not wanted");
+  }
   if (!heads.empty()) {
     note_.cluster_id = heads.front().cluster_id;
     note_.instance = heads.front().id;
@@ -127,6 +131,37 @@ absl::Status CloudCluster::FindHead() {
   if (!known.ok() && WallClock() < note_.asked_at + ListLag()) return absl::OkStatus();
   Tell("the head's machine " + note_.instance + " is gone: the cluster begins anew");
   return Remove();
+}
+
+absl::Status CloudCluster::YieldToOlder() {
+  if (!note_.made_here) return absl::OkStatus();
+  RT_ASSIGN_OR_RETURN(const std::vector<Ec2Instance> heads, ec2_->Heads());
+  if (heads.empty() || heads.front().cluster_id == note_.cluster_id) return absl::OkStatus();
+  const absl::StatusOr<Ec2Instance> own = ec2_->Find(note_.instance);
+  if (absl::IsNotFound(own.status())) return absl::OkStatus();  // It is looked at again later.
+  RT_RETURN_IF_ERROR(own.status());
+  const Ec2Instance& first = heads.front();
+  const bool is_older =
+      std::pair(first.launched_at, first.id) < std::pair(own->launched_at, own->id);
+  return is_older ? YieldTo(first) : absl::OkStatus();
+}
+
+absl::Status CloudCluster::YieldTo(const Ec2Instance& older) {
+  Tell("another client made the head's machine of '" + name_ + "' first, " + older.id +
+       ": what this client has made is ended");
+  // Machines of both clusters are in the group, whoever has made it.
+  RT_RETURN_IF_ERROR(ec2_->GiveGroups(note_.cluster_id, older.cluster_id));
+  ReachFailpoint("client.up.before_yield");
+  const std::vector<std::string> left =
+      ec2_->Remove({.cluster_id = note_.cluster_id, .has_role = note_.has_role});
+  if (!left.empty())
+    return absl::FailedPreconditionError(
+        ToAbsl("what this client has made could not be removed: " + Join(left, "; ")));
+  for (const char* end : {"", ".pub"}) RT_RETURN_IF_ERROR(RemoveTree(KeyFile() + end));
+  CloudNote note{.provider = note_.provider, .cluster_id = older.cluster_id, .instance = older.id};
+  note_ = std::move(note);
+  has_begun_ = false;
+  return WriteCloudFile(Directory(), note_);
 }
 
 absl::Status CloudCluster::MakeKey() {
@@ -292,6 +327,7 @@ absl::StatusOr<HostCluster::UpReport> CloudCluster::Up(const ClusterSpec& spec,
   note_.has_role = !NamesProfile(file.head);
   if (note_.instance.empty()) RT_RETURN_IF_ERROR(MakeHead(file));
   RT_RETURN_IF_ERROR(WriteCloudFile(Directory(), note_));
+  RT_RETURN_IF_ERROR(YieldToOlder());
   HostCluster::UpReport report;
   RT_RETURN_IF_ERROR(ec2_->OpenSsh());
   const absl::Status set_up = SetUp(spec, file, unattended, report);
@@ -307,7 +343,11 @@ absl::Status CloudCluster::SetUp(const ClusterSpec& spec, const AwsFile& file,
                                  const Json& unattended, HostCluster::UpReport& report) {
   RT_ASSIGN_OR_RETURN(Json config, HeadConfig(spec, file));
   config.Set("unattended", unattended);
-  RT_ASSIGN_OR_RETURN(const Ec2Instance head, WaitForAddress(file));
+  RT_ASSIGN_OR_RETURN(Ec2Instance head, WaitForAddress(file));
+  RT_RETURN_IF_ERROR(YieldToOlder());  // By now the lists show what was made before it.
+  if (head.id != note_.instance) {
+    RT_ASSIGN_OR_RETURN(head, WaitForAddress(file));
+  }
   RT_ASSIGN_OR_RETURN(const ClusterSpec hosts, HostSpecOf(spec, file, head));
   ReachFailpoint("client.up.before_setup");
   RT_ASSIGN_OR_RETURN(HostCluster cluster, HostCluster::Make(home_, hosts));

@@ -49,6 +49,10 @@ class CloudCluster {
   std::string KeyFile() const { return Directory() + "/ssh_key"; }
 
   absl::Status FindHead();
+  // Two clients that ask at the same time make two machines. All clients take the oldest one: who
+  // has made another one ends it, and continues with that one.
+  absl::Status YieldToOlder();
+  absl::Status YieldTo(const Ec2Instance& older);
   absl::Status SetUp(const ClusterSpec& spec, const AwsFile& file, const Json& unattended,
                      HostCluster::UpReport& report);
   absl::Status MakeHead(const AwsFile& file);

@@ -14,6 +14,7 @@
 #include "cli/client/home.h"
 #include "cli/client/local_cluster.h"
 #include "cli/hosts/file_mount.h"
+#include "cli/hosts/head_keeper.h"
 #include "cli/hosts/login_shell.h"
 #include "common/base/limits.h"
 #include "common/base/limits_hosts.h"
@@ -244,9 +245,11 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
   const std::string head = place.directory + "/head";
   const bool is_ipv6 = address_.find(':') != std::string::npos;
   const std::string port = std::to_string(request.GetInt("port"));
-  const LocalCluster cluster(place.directory, -1,
-                             {"--listen", (is_ipv6 ? "[::]:" : "0.0.0.0:") + port, "--advertise",
-                              (is_ipv6 ? "[" + address_ + "]" : address_) + ":0"});
+  const std::vector<std::string> flags = {"--listen", (is_ipv6 ? "[::]:" : "0.0.0.0:") + port,
+                                          "--advertise",
+                                          (is_ipv6 ? "[" + address_ + "]" : address_) + ":0"};
+  const LocalCluster cluster(place.directory, -1, flags);
+  RT_RETURN_IF_ERROR(EndDaemon(KeeperDirectory(place.directory) + "/pid"));
   absl::StatusOr<ProcessIdentity> running = ReadPidFile(head + "/pid");
   if (running.ok() && !IsOfThisInstallation(running->pid))
     RT_RETURN_IF_ERROR(EndDaemon(head + "/pid"));
@@ -268,13 +271,16 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
       unattended->Set("end_file", root_ + "/end-machine");
     RT_RETURN_IF_ERROR(cluster.Configure(place.cluster, {}, more));
   }
-  if (const std::string id = request.GetString("cluster_id"); !id.empty()) {
+  const std::string id = request.GetString("cluster_id");
+  const bool is_in_cloud = !id.empty();
+  if (is_in_cloud) {
     RT_RETURN_IF_ERROR(EnsureDirectory(head));
     RT_RETURN_IF_ERROR(WriteFileAtomic(head + "/new_cluster_id", id + "\n"));
   }
   RT_RETURN_IF_ERROR(RemoveTree(root_ + "/end-machine"));
-  if (!cluster.HeadIsAlive()) PrepareToSpawn();
+  if (is_in_cloud || !cluster.HeadIsAlive()) PrepareToSpawn();
   RT_RETURN_IF_ERROR(cluster.EnsureHead());
+  if (is_in_cloud) RT_RETURN_IF_ERROR(StartKeeper(place, flags));
   std::string token;
   if (const std::string name = request.GetString("token"); !name.empty()) {
     RT_ASSIGN_OR_RETURN(token, AdminToken(head, name));
@@ -282,6 +288,22 @@ absl::StatusOr<Json> Agent::StartHead(const Place& place, const Json& request) {
   return Json::MakeObject({{"address", ReadLineOf(head + "/address")},
                            {"cluster_id", ReadLineOf(head + "/ca/cluster_id")},
                            {"token", token}});
+}
+
+// The span for which somebody may be missing, and after that the one for which results are kept,
+// hold for a head that cannot be started, too.
+absl::Status Agent::StartKeeper(const Place& place, const std::vector<std::string>& head_flags) {
+  RT_ASSIGN_OR_RETURN(const std::string text,
+                      ReadFile(place.directory + "/config.json", kSmallFileMax));
+  RT_ASSIGN_OR_RETURN(const Json config, Json::Parse(text));
+  KeepWish wish{place.directory, head_flags, root_ + "/end-machine"};
+  if (const Json* rules = config.Find("unattended"); rules != nullptr && rules->is_object())
+    wish.dead_max =
+        static_cast<Millis>(1'000 * (rules->GetDouble("lease_s") + rules->GetDouble("keep_s")));
+  RT_ASSIGN_OR_RETURN(const std::string programs, BinaryDirectory());
+  const std::string directory = KeeperDirectory(place.directory);
+  RT_RETURN_IF_ERROR(EnsureDirectory(directory));
+  return SpawnDaemon(directory, KeeperCommand(programs, wish));
 }
 
 absl::StatusOr<Json> Agent::StartWorker(const Place& place, const Json& request) {
@@ -325,6 +347,7 @@ absl::StatusOr<Json> Agent::StartWorker(const Place& place, const Json& request)
 
 absl::StatusOr<Json> Agent::Stop(const Place& place, bool at_once) const {
   const bool was_there = Exists(place.directory);
+  RT_RETURN_IF_ERROR(EndDaemon(KeeperDirectory(place.directory) + "/pid"));
   // A worker that ends in order announces that it comes back.
   if (!at_once) RT_RETURN_IF_ERROR(EndDaemon(place.directory + "/worker/pid"));
   // A head that was told to shut down may still be ending.

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/json.h"
@@ -45,6 +46,7 @@ class Agent {
   absl::StatusOr<Json> Mount(const Place& place, const Json& request) const;
   absl::StatusOr<Json> Setup(const Place& place, const Json& request) const;
   absl::StatusOr<Json> StartHead(const Place& place, const Json& request);
+  absl::Status StartKeeper(const Place& place, const std::vector<std::string>& head_flags);
   absl::StatusOr<Json> StartWorker(const Place& place, const Json& request);
   absl::StatusOr<Json> Stop(const Place& place, bool at_once) const;
   absl::StatusOr<Json> Purge() const;

@@ -199,7 +199,23 @@ std::string RenderItems(Noun noun, const std::vector<Json>& items, const Invocat
   return table.Render(kColumns, invocation.color_out);
 }
 
-// A line for each pool whose nodes come and go, and one for a hook that fails.
+// "request 40 x 1 cpu, 2 x 4 cpu 1 gpu by alice, 3 min ago; 12 not met: pool worker: …".
+static std::string RequestedText(const Json* requested) {
+  if (requested == nullptr || !requested->is_object()) return "";
+  std::vector<std::string> bundles;
+  if (const Json* list = requested->Find("bundles"); list != nullptr && list->is_array())
+    for (const Json& one : list->array())
+      bundles.push_back(CellText(one.Find("count")) + " x " + ResourcesText(one.Find("resources")));
+  std::string text = "request " + Join(bundles, ", ");
+  if (const std::string by = requested->GetString("by"); !by.empty()) text += " by " + by;
+  text += ", " + AgeText(requested->Find("since"));
+  if (requested->GetInt("unmet") > 0)
+    text +=
+        "; " + CellText(requested->Find("unmet")) + " not met: " + requested->GetString("reason");
+  return text + "\n";
+}
+
+// A line for each pool whose nodes come and go, for what was requested, and for a hook that fails.
 static std::string PoolsText(const Json& status) {
   std::string text;
   const Json* pools = status.Find("pools");
@@ -215,6 +231,7 @@ static std::string PoolsText(const Json& status) {
         text += "; " + reason;
       text += "\n";
     }
+  text += RequestedText(status.Find("requested_resources"));
   if (const std::string problem = status.GetString("hook_problem"); !problem.empty())
     text += "hooks   " + problem + "\n";
   return text;

@@ -288,8 +288,20 @@ inline constexpr size_t kWarmRefusalsMax = 256;
 // Logs of one attempt's stream: bytes per file, files kept.
 inline constexpr Bytes kLogFileBytesMax = 32 << 20;
 inline constexpr int kLogFilesKept = 4;
+// Logs that the head fetches from machines by demand before they go: of one stream, of one node,
+// and of all together, on the head's disk. A node waits for that so long before it is released.
+inline constexpr size_t kFetchedLogBytesMax = 10u << 20;
+inline constexpr size_t kFetchedLogsOfNodeMax = 500;
+inline constexpr size_t kFetchedLogsMax = 50'000;
+inline constexpr Bytes kFetchedLogsBytesMax = Bytes{4} << 30;
+inline constexpr Millis kFetchLogsMax = 30'000;
 
 // --- nodes by demand ---------------------------------------------------------------------------
+
+// What request_resources may ask for: sizes of bundles, and bundles of all sizes. It is planned
+// again with every change, and more would fill no cluster that one head serves.
+inline constexpr size_t kRequestedShapesMax = 100;
+inline constexpr uint64_t kRequestedBundlesMax = 100'000;
 
 // The check of a request looks at this many nodes of a pool at most: no gang needs more.
 inline constexpr uint32_t kPlannedNodesMax = 1'024;
@@ -309,7 +321,7 @@ inline constexpr Millis kMachineLookMax = 60'000;
 // Between two looks at what the provider has: a machine that vanished without a word is found by
 // its node's silence long before that.
 inline constexpr Millis kMachineListEvery = 30'000;
-// Between two comparisons of the provider's machines with the state.
+// Between two comparisons of the provider's machines with the state, if nothing happens to them.
 inline constexpr Millis kReconcileEvery = 100;
 // autoscaling.hooks: commands that wait for their turn, and bytes kept of a command's output.
 inline constexpr size_t kHooksQueuedMax = 1'024;

@@ -115,6 +115,7 @@ inline constexpr FailpointInfo kFailpoints[] = {
     {"client.up.after_group"},        // And the security group; the machine is asked for next.
     {"client.up.after_create"},       // The machine of the head is made; it is not noted here.
     {"client.up.before_setup"},       // It is noted and has an address.
+    {"client.up.before_yield"},       // Another client's machine of the head is older than ours.
     {"client.up.after_setup"},        // The head runs and has let us in; port 22 is still open.
     {"client.down.before_head"},      // Nothing was asked to end.
     {"client.down.before_machines"},  // The head has ended the workers, and itself.

@@ -11,18 +11,27 @@ namespace {
 // Ray's bound for a small cluster: max(5, upscaling_speed * ready).
 constexpr double kPendingLeast = 5;
 
+// A machine that is being removed counts until it is gone: it is paid for, and quotas count it.
+size_t ThereNow(const PoolNow& pool) { return pool.live + pool.ending; }
+
+size_t LeftIn(const PoolNow& pool) {
+  const size_t most = pool.spec.max_workers;
+  return pool.may_request ? most - std::min(most, ThereNow(pool)) : 0;
+}
+
 size_t Lacking(const PoolNow& pool) {
+  const size_t staying = pool.live - std::min(pool.live, pool.leaving);
   const size_t least = pool.spec.min_workers;
-  return pool.may_request && least > pool.live ? least - pool.live : 0;
+  return std::min(least - std::min(least, staying), LeftIn(pool));
 }
 
 size_t MayAdd(const PoolNow& pool) {
-  if (!pool.may_request || pool.live >= pool.spec.max_workers) return 0;
+  const size_t most = LeftIn(pool);
+  if (most == 0 || pool.is_hurried) return most;
   const double ready = static_cast<double>(pool.live - std::min(pool.live, pool.pending));
   const double allowed = std::max(kPendingLeast, std::ceil(pool.spec.upscaling_speed * ready));
   const double left = std::max(0.0, allowed - static_cast<double>(pool.pending));
-  const auto most = static_cast<double>(pool.spec.max_workers - pool.live);
-  return static_cast<size_t>(std::min(most, left));
+  return static_cast<size_t>(std::min(static_cast<double>(most), left));
 }
 
 bool AreAlike(const FreeCapacity& a, const FreeCapacity& b) {
@@ -79,14 +88,14 @@ class Planner {
           std::optional<uint32_t> max_workers)
       : pools_(pools) {
     for (FreeCapacity& node : soon) AddNodes(std::move(node), 1);
-    size_t live = 0;
+    size_t there = 0;
     for (const PoolNow& pool : pools_) {
-      live += pool.live;
+      there += ThereNow(pool);
       empty_.push_back(EmptyNode(pool.each));
       AddNodes(empty_.back(), pool.pending);
     }
     const size_t most = max_workers.value_or(SIZE_MAX);
-    left_in_all_ = most - std::min(most, live);
+    left_in_all_ = most - std::min(most, there);
     for (size_t i = 0; i < pools_.size(); ++i) {
       const size_t lacking = std::min(Lacking(pools_[i]), left_in_all_), more = MayAdd(pools_[i]);
       left_in_all_ -= lacking;
@@ -115,6 +124,7 @@ class Planner {
   }
 
   std::vector<size_t> Take() { return std::move(added_); }
+  size_t unmet() const { return unmet_; }
 
  private:
   static constexpr uint64_t kSpacing = uint64_t{1} << 32;
@@ -153,6 +163,7 @@ class Planner {
       Count(pool, nodes);
       left -= FillInto(groups_, {empty_[pool], nodes, 0}, piece, left);
     }
+    unmet_ += left;
     TidyGroups();
   }
 
@@ -313,6 +324,7 @@ class Planner {
   std::vector<FreeCapacity> empty_;  // A new node of each pool.
   std::vector<size_t> added_, left_;
   size_t left_in_all_ = 0;
+  size_t unmet_ = 0;  // Of one bundle.
   std::vector<size_t> order_, without_gpus_first_;
 };
 
@@ -338,6 +350,13 @@ std::vector<size_t> PlanNewNodes(const std::vector<PoolNow>& pools, std::vector<
   Planner planner(pools, std::move(soon), max_workers);
   for (const Demand& demand : demands) planner.Meet(demand);
   return planner.Take();
+}
+
+size_t CountUnmet(std::vector<FreeCapacity> nodes, const std::vector<Demand>& demands) {
+  const std::vector<PoolNow> none;
+  Planner planner(none, std::move(nodes), std::nullopt);
+  for (const Demand& demand : demands) planner.Meet(demand);
+  return planner.unmet();
 }
 
 }  // namespace rt

@@ -147,6 +147,7 @@ struct Applier {
   void operator()(const event::MachinesFailed& e) { FailMachines(state(), e); }
   void operator()(const event::MachineReleased& e) { ReleaseMachine(state(), e, at); }
   void operator()(const event::MachineDeleted& e) { state().machines.erase(e.machine); }
+  void operator()(const event::ResourcesRequested& e) { NoteRequested(state(), e, at); }
 
   void operator()(const event::JobSubmitted& e) {
     Job job{.id = e.job, .owner = e.owner, .spec_text = e.spec, .request_key = e.request_key,

@@ -64,6 +64,12 @@ void DropOldestGone(World& world) {
   state.nodes.erase(id);
 }
 
+void NoteRequested(State& state, const event::ResourcesRequested& e, Millis at) {
+  state.requested_bundles = e.bundles;
+  state.requested_by = e.by;
+  state.requested_at = at;
+}
+
 void NoteJoined(State& state, const event::NodeJoined& e) {
   const auto machine = state.machines.find(e.machine);
   if (machine != state.machines.end()) machine->second.node = e.node;

@@ -13,6 +13,7 @@ void ReleaseMachine(State& state, const event::MachineReleased& e, Millis at);
 // While more than kGoneNodesKept nodes have left the cluster, forgets the one that left first. One
 // that a machine or a replica still names stays.
 void DropOldestGone(World& world);
+void NoteRequested(State& state, const event::ResourcesRequested& e, Millis at);
 void NoteJoined(State& state, const event::NodeJoined& e);
 
 }  // namespace rt

@@ -122,7 +122,7 @@ void ApplyEnd(World& world, const event::AttemptEnded& e, Millis at) {
   EndResize(world, owner, live);
   const OwnerPolicy& policy = PolicyOf(owner);
   if (policy.apply_ended != nullptr) policy.apply_ended(world, owner);
-  if (policy.wants_nodes(world.state, owner)) AddReady(world, owner);
+  if (policy.may_run(world.state, owner)) AddReady(world, owner);
   if (ExperimentOf(world, owner) != nullptr) ReleaseThrottled(world, owner.trial().experiment);
 }
 

@@ -56,6 +56,7 @@ absl::Status OnMachinesCreated(Draft& draft, const input::MachinesCreated& input
 absl::Status OnMachinesFailed(Draft& draft, const input::MachinesFailed& input);
 absl::Status OnMachinesListed(Draft& draft, const input::MachinesListed& input);
 absl::Status OnMachinesTerminated(Draft& draft, const input::MachinesTerminated& input);
+absl::Status OnRequestResources(Draft& draft, const input::RequestResources& input);
 // Releases machines that are not needed, and asks for those that are.
 void ReviewPools(Draft& draft);
 

@@ -55,6 +55,7 @@ const auto kMachines = Overloaded{
     [](const event::MachinesFailed&) { return M{}; },
     [](const event::MachineReleased&) { return M{}; },
     [](const event::MachineDeleted&) { return M{}; },
+    [](const event::ResourcesRequested&) { return M{}; },
 };
 
 const auto kExperiments = Overloaded{

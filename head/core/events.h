@@ -14,6 +14,7 @@
 #include "common/base/time.h"
 #include "common/spec/pool.h"
 #include "head/core/facts.h"
+#include "head/core/machine_events.h"
 #include "head/core/resize_events.h"
 
 namespace rt {
@@ -101,45 +102,6 @@ struct NodeGone {  // Removed for good: its identity is void.
   NodeId node;
   std::string reason;
   RT_FIELDS(NodeGone, node, reason);
-};
-
-// --- machines: docs/adr/0025 ---
-
-// The provider will be asked for the machines `request` to `request` + `count` - 1 of the pool.
-struct MachinesRequested {
-  uint64_t request = 0;
-  std::string pool;
-  uint32_t count = 0;
-  RT_FIELDS(MachinesRequested, request, pool, count);
-};
-// The provider has made these machines of the request.
-struct MachinesCreated {
-  uint64_t request = 0;
-  std::vector<CreatedMachine> machines;
-  RT_FIELDS(MachinesCreated, request, machines);
-};
-// The provider has not made the other machines of the request, and never will, or, with
-// kRetryLater, its answer is missing. The pool is not asked again before `retry_at`.
-struct MachinesFailed {
-  uint64_t request = 0;
-  std::string pool;
-  ProviderError error = ProviderError::kNone;
-  std::string reason;
-  Millis retry_at = 0;
-  RT_FIELDS(MachinesFailed, request, pool, error, reason, retry_at);
-};
-// The machine is not needed any more, or is none that the journal knows; it will be removed.
-struct MachineReleased {
-  uint64_t machine = 0;
-  std::string pool;
-  std::string id;  // Empty: not known.
-  std::string reason;
-  RT_FIELDS(MachineReleased, machine, pool, id, reason);
-};
-struct MachineDeleted {  // The provider does not have it any more.
-  uint64_t machine = 0;
-  std::string reason;
-  RT_FIELDS(MachineDeleted, machine, reason);
 };
 
 struct JobSubmitted {
@@ -473,23 +435,25 @@ struct Answered {
 
 }  // namespace event
 
-using Event = std::variant<
-    event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
-    event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining, event::NodeResumed,
-    event::NodeGone, event::JobSubmitted, event::JobStopRequested, event::JobEnded,
-    event::ExperimentCreated, event::ExperimentStopRequested, event::ExperimentFinishing,
-    event::ExperimentFinished, event::TrialCreated, event::TrialStopRequested, event::TrialEnded,
-    event::AttemptPlaced, event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
-    event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
-    event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
-    event::ExperimentReopened, event::TrialPaused, event::TrialResumed, event::TrialRetried,
-    event::PortAgreed, event::RankExited, event::DriverAttached, event::DriverAnswered,
-    event::SearchFinished, event::CheckpointShardCommitted, event::PreemptionRequested,
-    event::HeadRolledBack, event::CheckpointStored, event::CheckpointReplicaLost,
-    event::CheckpointReleased, event::StopKeyReported, event::OutputsKept, event::NodeAway,
-    event::Answered, event::MachinesRequested, event::MachinesCreated, event::MachinesFailed,
-    event::MachineReleased, event::MachineDeleted, event::AttemptResizeRequested,
-    event::AttemptResizeForced, event::AttemptResizeGivenUp, event::AttemptResized>;
+using Event =
+    std::variant<event::HeadStarted, event::TokenCreated, event::TokenUsed, event::TokenRevoked,
+                 event::NodeJoined, event::NodeReady, event::NodeLost, event::NodeDraining,
+                 event::NodeResumed, event::NodeGone, event::JobSubmitted, event::JobStopRequested,
+                 event::JobEnded, event::ExperimentCreated, event::ExperimentStopRequested,
+                 event::ExperimentFinishing, event::ExperimentFinished, event::TrialCreated,
+                 event::TrialStopRequested, event::TrialEnded, event::AttemptPlaced,
+                 event::AttemptStarted, event::AttemptEnded, event::ReportsAccepted,
+                 event::RungRecorded, event::CheckpointCommitted, event::CheckpointRetired,
+                 event::ExperimentPaused, event::ExperimentResumed, event::ExperimentExtended,
+                 event::ExperimentReopened, event::TrialPaused, event::TrialResumed,
+                 event::TrialRetried, event::PortAgreed, event::RankExited, event::DriverAttached,
+                 event::DriverAnswered, event::SearchFinished, event::CheckpointShardCommitted,
+                 event::PreemptionRequested, event::HeadRolledBack, event::CheckpointStored,
+                 event::CheckpointReplicaLost, event::CheckpointReleased, event::StopKeyReported,
+                 event::OutputsKept, event::NodeAway, event::Answered, event::MachinesRequested,
+                 event::MachinesCreated, event::MachinesFailed, event::MachineReleased,
+                 event::MachineDeleted, event::AttemptResizeRequested, event::AttemptResizeForced,
+                 event::AttemptResizeGivenUp, event::AttemptResized, event::ResourcesRequested>;
 
 // "AttemptPlaced": for logs, tests and docs.
 const char* EventName(const Event& event);

@@ -63,6 +63,13 @@ struct Resize {
   bool is_pending() const { return !members.empty(); }
 };
 
+// So many bundles of this size.
+struct RequestedBundles {
+  Resources each;
+  uint64_t count = 0;
+  RT_FIELDS(RequestedBundles, each, count);
+};
+
 // A machine that a provider has made.
 struct CreatedMachine {
   uint64_t machine = 0;

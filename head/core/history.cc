@@ -35,6 +35,7 @@ void OnStartHead(Draft& draft, const input::StartHead& input) {
   soft.try_place = true;
   for (const PoolSpec& pool : input.pools) soft.pools[pool.name] = pool;
   soft.max_workers = input.max_workers;
+  soft.fetches_logs = input.fetches_logs;
 }
 
 absl::Status CheckNewest(const Core& core, NodeId node, uint64_t seen_epoch) {

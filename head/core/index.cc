@@ -316,7 +316,7 @@ void IndexJob(World& world, const Job& job) {
 void ReindexRuns(World& world, const Owner& owner) {
   if (const Attempt* live = FindRuns(world.state, owner)->live()) {
     Occupy(world, {owner, live->number, live->generation}, *live);
-  } else if (PolicyOf(owner).wants_nodes(world.state, owner)) {
+  } else if (PolicyOf(owner).may_run(world.state, owner)) {
     AddReady(world, owner);
   }
 }

@@ -31,6 +31,7 @@ struct StartHead {
   // Of which nodes are made by demand; with the sizes that are to be counted on.
   std::vector<PoolSpec> pools = {};
   std::optional<uint32_t> max_workers = {};  // Machines of all pools together; none: no bound.
+  bool fetches_logs = false;  // Of nodes that are to be released; NodeLogsFetched follows.
 };
 struct CreateToken {
   std::string token;
@@ -285,6 +286,14 @@ struct MachinesListed {
 struct MachinesTerminated {  // They are gone.
   std::vector<uint64_t> machines;
 };
+// The cluster is to be able to hold these bundles at once; replaces what was asked for before.
+struct RequestResources {
+  std::vector<RequestedBundles> bundles;  // Empty: nothing any more.
+  std::string by;
+};
+struct NodeLogsFetched {  // Of all attempts that have ended there.
+  NodeId node;
+};
 // Not journalled: the pools from now on, as StartHead gives them.
 struct SetPools {
   std::vector<PoolSpec> pools;
@@ -304,7 +313,7 @@ using Input =
                  input::AttachDriver, input::DriverListens, input::AnswerQuestions,
                  input::LaneAnswered, input::SinksFlushed, input::MachinesCreated,
                  input::MachinesFailed, input::MachinesListed, input::MachinesTerminated,
-                 input::SetPools, input::Tick>;
+                 input::RequestResources, input::NodeLogsFetched, input::SetPools, input::Tick>;
 
 // What Report answers for each batch, in order.
 struct ReportVerdict {

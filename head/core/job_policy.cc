@@ -24,9 +24,9 @@ bool IsStopping(const State& state, const Owner& owner) {
   return JobOf(state, owner).stop_requested;
 }
 
-bool WantsNodes(const State& state, const Owner& owner) {
+bool MayRun(const State& state, const Owner& owner) {
   const Job& job = JobOf(state, owner);
-  return job.end == JobEnd::kNone && !job.stop_requested && job.runs.live() == nullptr;
+  return job.end == JobEnd::kNone && !job.stop_requested;
 }
 
 Millis CreatedAt(const State& state, const Owner& owner) {
@@ -65,7 +65,7 @@ const OwnerPolicy kJobPolicy = {
     .each = EachJob,
     .is_over = IsOverNow,
     .is_stopping = IsStopping,
-    .wants_nodes = WantsNodes,
+    .may_run = MayRun,
     .created_at = CreatedAt,
     .request = RequestOfJob,
     .apply_placed = ApplyPlaced,

@@ -21,7 +21,7 @@ struct OwnerPolicy {
   void (*each)(const State& state, const std::function<void(const Owner&)>& visit) = nullptr;
   bool (*is_over)(const State& state, const Owner& owner) = nullptr;
   bool (*is_stopping)(const State& state, const Owner& owner) = nullptr;
-  bool (*wants_nodes)(const State& state, const Owner& owner) = nullptr;  // It would run now.
+  bool (*may_run)(const State& state, const Owner& owner) = nullptr;  // It is to run, or runs.
   Millis (*created_at)(const State& state, const Owner& owner) = nullptr;
 
   // What it asks for, and the experiment whose limits, rules and priority hold for it; null: none.

@@ -1,6 +1,7 @@
 #include "head/core/pools.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 
@@ -8,8 +9,8 @@
 #include "common/base/limits_hosts.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "head/core/demand.h"
 #include "head/core/draft.h"
-#include "head/core/places.h"
 
 namespace rt {
 namespace {
@@ -37,6 +38,12 @@ Millis RetryAfter(ProviderError error, uint32_t failures) {
   return std::min(span, most);
 }
 
+// Its node is there and drains: it is about to be taken away, or a person wants it to be.
+bool IsLeaving(const State& state, const Machine& machine) {
+  const Node* node = NodeOf(state, machine);
+  return node != nullptr && node->draining;
+}
+
 bool IsHeldBack(const State& state, const std::string& pool, Millis now) {
   const auto found = state.pools.find(pool);
   return found != state.pools.end() && now < found->second.retry_at;
@@ -54,34 +61,32 @@ std::vector<PoolNow> PoolsOf(const Core& core, Millis now) {
   }
   for (const auto& [number, machine] : state.machines) {
     const auto found = by_name.find(machine.pool);
-    if (found == by_name.end() || !machine.is_live()) continue;
+    if (found == by_name.end()) continue;
     PoolNow& pool = pools[found->second];
+    if (!machine.is_live()) {
+      ++pool.ending;
+      continue;
+    }
     ++pool.live;
     pool.pending += IsPending(state, machine) ? 1 : 0;
+    pool.leaving += IsLeaving(state, machine) ? 1 : 0;
     if (!IsConfirmed(machine)) pool.may_request = false;  // A request is open.
   }
   return pools;
 }
 
-// Who waits, in the order in which the queues are looked at.
-std::vector<Demand> DemandOf(const Index& index) {
-  std::vector<std::pair<QueueOrder, Demand>> queues;
-  for (const auto& [wanted, queue] : index.ready)
-    queues.push_back({queue.by_order.begin()->first, {wanted, queue.by_order.size()}});
-  std::sort(queues.begin(), queues.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Demand> demands;
-  demands.reserve(queues.size());
-  for (auto& [order, demand] : queues) demands.push_back(std::move(demand));
-  return demands;
-}
-
 void RequestMachines(Draft& draft) {
-  const std::vector<PoolNow> pools = PoolsOf(draft.core, draft.now);
-  const std::vector<size_t> wanted =
-      // Nodes that are only silent for a moment, as all are after the head has started, come back.
-      PlanNewNodes(pools, CapacitiesSoon(draft.core, draft.now), DemandOf(draft.index()),
-                   draft.soft().max_workers);
+  std::vector<PoolNow> pools = PoolsOf(draft.core, draft.now);
+  // First what was asked for explicitly. Those machines are counted on by what waits.
+  const std::vector<size_t> asked = PlanAsked(draft.core, pools);
+  for (size_t i = 0; i < pools.size(); ++i) {
+    pools[i].live += asked[i];
+    pools[i].pending += asked[i];
+  }
+  NodeDemand demand = DemandOf(draft.core, draft.now);
+  std::vector<size_t> wanted =
+      PlanNewNodes(pools, std::move(demand.soon), demand.requests, draft.soft().max_workers);
+  std::transform(wanted.begin(), wanted.end(), asked.begin(), wanted.begin(), std::plus<>());
   for (size_t i = 0; i < pools.size(); ++i) {
     if (wanted[i] == 0) continue;
     const auto count =
@@ -138,13 +143,25 @@ bool IsIdle(const Core& core, const Node& node) {
           index->second.replica_count == 0);
 }
 
+// People may want to read its logs afterwards.
+bool HasItsLogs(Draft& draft, NodeId id, std::map<NodeId, Millis>& leaving) {
+  const Soft& soft = draft.soft();
+  if (!soft.fetches_logs) return true;
+  const auto known = soft.leaving.find(id);
+  const Millis since = known == soft.leaving.end() ? draft.now : known->second;
+  leaving[id] = since;
+  const bool is_known = known != soft.leaving.end() && soft.logs_fetched.contains(id);
+  return is_known || draft.now - since > limits::kFetchLogsMax;
+}
+
 void ReleaseIdle(Draft& draft) {
   std::map<NodeId, Millis>& idle_since = draft.soft().idle_since;
-  std::map<std::string, size_t> live;
+  std::map<std::string, size_t> staying;
   for (const auto& [number, machine] : draft.state().machines)
-    live[machine.pool] += machine.is_live() ? 1 : 0;
+    staying[machine.pool] += machine.is_live() && !IsLeaving(draft.state(), machine) ? 1 : 0;
   std::vector<uint64_t> idle;
-  std::map<NodeId, Millis> still_idle;
+  std::map<NodeId, Millis> still_idle, leaving;
+  AskedNodes asked(draft.core);
   for (const auto& [number, machine] : draft.state().machines) {
     const Node* node = NodeOf(draft.state(), machine);
     if (!machine.is_live() || node == nullptr || !IsIdle(draft.core, *node)) continue;
@@ -152,11 +169,15 @@ void ReleaseIdle(Draft& draft) {
     const Millis since = known == idle_since.end() ? draft.now : known->second;
     still_idle[node->id] = since;
     const PoolSpec& pool = draft.soft().pools.at(machine.pool);
-    if (draft.now - since < pool.idle_timeout || live[pool.name] <= pool.min_workers) continue;
-    --live[pool.name];
-    idle.push_back(number);
+    const bool is_spare = node->draining || staying[pool.name] > pool.min_workers;
+    if (draft.now - since < pool.idle_timeout || !is_spare || !asked.TrySpare(node->id)) continue;
+    if (!node->draining) --staying[pool.name];
+    if (HasItsLogs(draft, node->id, leaving)) idle.push_back(number);
   }
   idle_since = std::move(still_idle);
+  draft.soft().leaving = std::move(leaving);
+  std::erase_if(draft.soft().logs_fetched,
+                [&](NodeId id) { return !draft.soft().leaving.contains(id); });
   for (uint64_t number : idle) Release(draft, number, "it was idle");
 }
 
@@ -186,6 +207,14 @@ absl::Status CheckMayJoin(const State& state, uint64_t machine) {
   if (found != state.machines.end() && found->second.is_live()) return absl::OkStatus();
   return absl::PermissionDeniedError("machine " + std::to_string(machine) +
                                      " was released, or never asked for: it cannot join");
+}
+
+absl::Status OnRequestResources(Draft& draft, const input::RequestResources& input) {
+  for (const RequestedBundles& one : input.bundles)
+    RT_RETURN_IF_ERROR(CheckPossible(draft.core, {.bundles = {one.each}}));
+  if (input.bundles != draft.state().requested_bundles)
+    draft.Emit(event::ResourcesRequested{input.bundles, input.by});
+  return absl::OkStatus();
 }
 
 absl::Status OnMachinesCreated(Draft& draft, const input::MachinesCreated& input) {
@@ -274,10 +303,7 @@ std::vector<PoolNow> PoolsFor(const Core& core, const ResourceRequest& wanted, M
 }
 
 bool IsAtMaxWorkers(const Core& core) {
-  const auto& machines = core.world.state.machines;
-  const auto live = std::count_if(machines.begin(), machines.end(),
-                                  [](const auto& item) { return item.second.is_live(); });
-  return core.soft.max_workers && static_cast<size_t>(live) >= *core.soft.max_workers;
+  return core.soft.max_workers && core.world.state.machines.size() >= *core.soft.max_workers;
 }
 
 }  // namespace rt

@@ -6,10 +6,13 @@
 
 namespace rt {
 
-bool WantsNodes(const Experiment& experiment, const Trial& trial) {
+bool MayRun(const Experiment& experiment, const Trial& trial) {
   return trial.end == TrialEnd::kNone && trial.stop_cause == StopCause::kNone &&
-         trial.pause_cause == PauseCause::kNone && !experiment.paused &&
-         trial.runs.live() == nullptr;
+         trial.pause_cause == PauseCause::kNone && !experiment.paused;
+}
+
+bool WantsNodes(const Experiment& experiment, const Trial& trial) {
+  return MayRun(experiment, trial) && trial.runs.live() == nullptr;
 }
 
 const CheckpointRow* Attempt::CheckpointRowAt(uint64_t seq) const {

@@ -267,9 +267,13 @@ struct State {
   uint64_t last_machine = 0;  // The greatest number that a machine was given.
   std::map<uint64_t, Machine> machines;
   std::map<std::string, Pool> pools;  // Those whose last request failed, by name.
+  // As the newest ResourcesRequested says; none: nothing is asked for (demand.h).
+  std::vector<RequestedBundles> requested_bundles;
+  std::string requested_by;
+  Millis requested_at = 0;
   RT_FIELDS(State, time, seq, epoch, cluster_id, cluster_name, started_at, next_experiment,
             next_job, next_node, next_request, experiments, jobs, nodes, tokens, requests,
-            last_machine, machines, pools);
+            last_machine, machines, pools, requested_bundles, requested_by, requested_at);
 };
 
 // A State with its index: what Step works on.
@@ -334,9 +338,16 @@ struct Soft {
   std::map<std::string, PoolSpec> pools;  // As StartHead said, by name.
   std::optional<uint32_t> max_workers;    // Of all pools together, as it said.
   std::map<NodeId, Millis> idle_since;    // Of nodes by demand that have nothing to do.
+  // Where a LogFetcher is: nodes that will be released once their logs are fetched, since when, and
+  // those of them whose logs are.
+  bool fetches_logs = false;
+  std::map<NodeId, Millis> leaving;
+  std::set<NodeId> logs_fetched;
 };
 
-// Whether the trial would run if it had nodes.
+// Whether the trial is to run: nobody has stopped or paused it, and it has not ended.
+bool MayRun(const Experiment& experiment, const Trial& trial);
+// Whether it waits for nodes: it is to run and does not.
 bool WantsNodes(const Experiment& experiment, const Trial& trial);
 const Trial* FindTrial(const State& state, TrialId id);
 Trial* FindTrial(State& state, TrialId id);

@@ -12,6 +12,11 @@
 namespace rt {
 namespace {
 
+absl::Status OnNodeLogsFetched(Draft& draft, const input::NodeLogsFetched& input) {
+  if (draft.soft().leaving.contains(input.node)) draft.soft().logs_fetched.insert(input.node);
+  return absl::OkStatus();
+}
+
 absl::Status Dispatch(Draft& d, const Input& input) {
   return std::visit(
       Overloaded{
@@ -63,6 +68,8 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           [&](const input::MachinesFailed& m) { return OnMachinesFailed(d, m); },
           [&](const input::MachinesListed& m) { return OnMachinesListed(d, m); },
           [&](const input::MachinesTerminated& m) { return OnMachinesTerminated(d, m); },
+          [&](const input::RequestResources& m) { return OnRequestResources(d, m); },
+          [&](const input::NodeLogsFetched& m) { return OnNodeLogsFetched(d, m); },
           [&](const input::SetPools& m) {
             for (const PoolSpec& pool : m.pools) d.soft().pools[pool.name] = pool;
             return absl::OkStatus();
@@ -77,6 +84,13 @@ absl::Status Dispatch(Draft& d, const Input& input) {
           },
       },
       input);
+}
+
+// A replacement is asked for with the notice, and not with the next tick.
+bool ChangesDemand(const Record& record) {
+  return std::holds_alternative<event::NodeDraining>(record.event) ||
+         std::holds_alternative<event::NodeLost>(record.event) ||
+         std::holds_alternative<event::ResourcesRequested>(record.event);
 }
 
 }  // namespace
@@ -111,7 +125,10 @@ Outcome Step(Core& core, const Input& input, Millis now) {
   ExpireLeases(draft);
   ReviewResizes(draft);
   if (core.soft.try_place) Place(draft);
-  if (std::holds_alternative<input::Tick>(input)) ReviewPools(draft);  // Of what is still waiting.
+  const std::vector<Record>& records = draft.out.records;
+  if (std::holds_alternative<input::Tick>(input) ||
+      std::any_of(records.begin(), records.end(), ChangesDemand))
+    ReviewPools(draft);  // Of what is still waiting.
   return std::move(draft.out);
 }
 

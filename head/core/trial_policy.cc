@@ -28,8 +28,8 @@ bool IsStopping(const State& state, const Owner& owner) {
   return TrialOf(state, owner).stop_cause != StopCause::kNone;
 }
 
-bool WantsNodesNow(const State& state, const Owner& owner) {
-  return WantsNodes(state.experiments.at(owner.trial().experiment), TrialOf(state, owner));
+bool MayRunNow(const State& state, const Owner& owner) {
+  return MayRun(state.experiments.at(owner.trial().experiment), TrialOf(state, owner));
 }
 
 Millis CreatedAt(const State& state, const Owner& owner) {
@@ -147,7 +147,7 @@ const OwnerPolicy kTrialPolicy = {
     .each = EachTrial,
     .is_over = IsOverNow,
     .is_stopping = IsStopping,
-    .wants_nodes = WantsNodesNow,
+    .may_run = MayRunNow,
     .created_at = CreatedAt,
     .request = RequestOfTrial,
     .experiment = ExperimentOfTrial,

@@ -19,9 +19,8 @@ using codec::WireWriter;
 
 struct StoreSchema {
   static const google::protobuf::Descriptor* Find(const char* message) {
-    const auto* found = store::Record::descriptor()->file()->FindMessageTypeByName(message);
-    return found != nullptr ? found
-                            : store::State::descriptor()->file()->FindMessageTypeByName(message);
+    const google::protobuf::DescriptorPool* all = store::State::descriptor()->file()->pool();
+    return all->FindMessageTypeByName(std::string("rt.store.") + message);
   }
 };
 

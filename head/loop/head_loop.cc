@@ -55,7 +55,7 @@ struct Released {
   bool is_awaited = false;  // The worker said so.
 };
 
-// What leaves once the journal has `seq`. A status that is not OK means that it never will.
+// What leaves once the journal has `seq`. A status other than OK: it never will.
 struct Effect {
   uint64_t seq = 0;
   std::function<void(absl::Status)> run;
@@ -82,6 +82,7 @@ class Loop final : public HeadLoop {
              std::function<void(absl::Status)> done) override;
   void OnDurable(std::function<void(uint64_t durable_seq)> changed) override;
   const Members& members() const override { return members_; }
+  MachineWatch& machine_watch() override { return machine_watch_; }
   uint64_t epoch() const override { return epoch_; }
   uint64_t durable_seq() const override { return journal_.durable_seq(); }
   std::optional<uint64_t> shipped_seq() const override { return journal_.shipped_seq(); }
@@ -124,6 +125,7 @@ class Loop final : public HeadLoop {
   uint64_t announced_seq_ = 0;
   std::optional<Snapshotter> snapshotter_;
   Members members_;
+  MachineWatch machine_watch_;
   std::optional<ComputeLane> lane_;
 
   std::mutex mutex_;  // Guards what follows.
@@ -331,8 +333,9 @@ void Loop::HandleSync(SyncItem item) {
 Outcome Loop::StepOnce(const Input& input) {
   last_now_ = std::max(last_now_, Now());
   Outcome outcome = Step(core_, input, last_now_);
-  if (auto change = members_.ChangeOf(outcome.records))
-    AfterDurable([change](const absl::Status& status) { if (status.ok()) change(); });
+  for (const auto& change :
+       {members_.ChangeOf(outcome.records), machine_watch_.ChangeOf(outcome.records)})
+    if (change) AfterDurable(UnlessFailed(change));
   std::move(outcome.records.begin(), outcome.records.end(), std::back_inserter(batch_.records));
   std::move(outcome.rows.begin(), outcome.rows.end(), std::back_inserter(batch_.rows));
   if (--inputs_until_check_ == 0) {

@@ -12,6 +12,7 @@
 #include "head/core/core.h"
 #include "head/core/desired.h"
 #include "head/journal/journal.h"
+#include "head/loop/machine_watch.h"
 #include "head/loop/members.h"
 
 namespace rt {
@@ -69,6 +70,7 @@ class HeadLoop {
   // `changed` is called after every durable batch with its last seq (for waits and sinks).
   virtual void OnDurable(std::function<void(uint64_t durable_seq)> changed) = 0;
   virtual const Members& members() const = 0;
+  virtual MachineWatch& machine_watch() = 0;
   virtual uint64_t epoch() const = 0;  // This head's.
   virtual uint64_t durable_seq() const = 0;
   virtual std::optional<uint64_t> shipped_seq() const = 0;  // As Journal's.

@@ -6,6 +6,12 @@
 
 namespace rt {
 
+std::function<void(absl::Status)> UnlessFailed(std::function<void()> run) {
+  return [run = std::move(run)](const absl::Status& status) {
+    if (status.ok()) run();
+  };
+}
+
 Members::Standing Members::Of(NodeId node) const {
   std::shared_lock lock(mutex_);
   const auto found = gone_.find(node);

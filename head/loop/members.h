@@ -10,6 +10,9 @@
 
 namespace rt {
 
+// Runs it only when the status is OK.
+std::function<void(absl::Status)> UnlessFailed(std::function<void()> run);
+
 class Members {
  public:
   enum class Standing {

@@ -3,6 +3,7 @@
 #include "common/base/limits.h"
 #include "common/base/status.h"
 #include "common/base/strings.h"
+#include "common/spec/resources.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -206,6 +207,34 @@ void AnswerQuestions(const Call& call, JsonDone done) {
   call.tools.operations.AnswerQuestions(std::move(answer), std::move(done));
 }
 
+// Equal bundles are one entry.
+absl::StatusOr<std::vector<RequestedBundles>> BundlesOf(const Json& json) {
+  std::map<Resources, uint64_t> counts;
+  uint64_t total = 0;
+  for (const Json& item : ListOf(json, "bundles")) {
+    const Json* amounts = item.is_object() ? item.Find("resources") : nullptr;
+    if (amounts == nullptr) return Invalid("each of the bundles needs its resources");
+    RT_ASSIGN_OR_RETURN(Resources each, ParseResources(*amounts, "bundles/resources"));
+    const int64_t count = item.GetInt("count", 1);
+    if (each.IsZero() || count <= 0) continue;
+    counts[each] += static_cast<uint64_t>(count);
+    total += static_cast<uint64_t>(count);
+    if (total > limits::kRequestedBundlesMax || counts.size() > limits::kRequestedShapesMax)
+      return Invalid("more bundles are requested than a cluster could have",
+                     "at most " + std::to_string(limits::kRequestedBundlesMax) + " bundles of " +
+                         std::to_string(limits::kRequestedShapesMax) + " sizes");
+  }
+  std::vector<RequestedBundles> bundles;
+  for (const auto& [each, count] : counts) bundles.push_back({each, count});
+  return bundles;
+}
+void RequestResources(const Call& call, JsonDone done) {
+  auto bundles = BundlesOf(call.json);
+  if (!bundles.ok()) return done(bundles.status());
+  call.tools.operations.Change(input::RequestResources{*std::move(bundles), call.driver.owner},
+                               std::move(done));
+}
+
 void FindMissing(const Call& call, JsonDone done) {
   const Json* list = call.json.Find("digests");
   if (list == nullptr || !list->is_array() || list->array().size() > size_t{limits::kDigestsMax})
@@ -275,6 +304,7 @@ const std::map<std::string, Handler>& Handlers() {
       {"trial_resume", ResumeTrial},
       {"trial_retry", RetryTrial},
       {"cluster_status", Status},
+      {"resources_request", RequestResources},
       {"experiment_list", ListExperiments},
       {"job_list", ListJobs},
       {"blob_find_missing", FindMissing},

@@ -56,6 +56,7 @@ class GrpcHeadServer final : public HeadServer {
   PortCounters port_counters() const override { return port_->counters(); }
   std::string port_fault() const override { return port_->fault(); }
   Waits& waits() override { return waits_; }
+  LogHub& logs() override { return logs_; }
   void Stop(Millis grace) override {
     if (server_ == nullptr) return;
     waits_.Close();

@@ -15,6 +15,7 @@
 
 namespace rt {
 
+class LogHub;
 class Waits;
 
 class HeadServer {
@@ -36,6 +37,7 @@ class HeadServer {
   virtual PortCounters port_counters() const = 0;
   virtual std::string port_fault() const = 0;  // As PortListener::fault.
   virtual Waits& waits() = 0;
+  virtual LogHub& logs() = 0;
   // Refuses new calls, lets running ones end for up to `grace` ms, then cancels them and closes the
   // connections, which otherwise idle clients keep open until they notice. Idempotent.
   virtual void Stop(Millis grace) = 0;

@@ -4,6 +4,7 @@
 
 #include "common/base/status.h"
 #include "head/core/owner_policy.h"
+#include "head/service/fetched_logs.h"
 #include "head/service/translate.h"
 
 namespace rt {
@@ -13,6 +14,7 @@ namespace {
 constexpr int kRetriesMax = 50;
 constexpr Millis kRetryDelay = 200;
 constexpr Millis kWatchHold = 5'000;
+constexpr size_t kPieceBytes = 256u << 10;
 
 struct Target {
   bool found = false;
@@ -96,6 +98,17 @@ absl::StatusOr<Target> FindDaemon(const Core& core, NodeId id) {
   return Target{.found = true, .attempt = {{}, 1, 1}, .node = id, .node_name = node->second.name};
 }
 
+// Where the last `lines` lines begin.
+size_t StartOfTail(std::string_view text, int64_t lines) {
+  size_t at = text.ends_with('\n') ? text.size() - 1 : text.size();
+  for (; lines > 0 && at != 0; --lines) {
+    const size_t found = text.rfind('\n', at - 1);
+    if (found == text.npos) return 0;
+    at = found;
+  }
+  return at == 0 ? 0 : at + 1;
+}
+
 class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                         public std::enable_shared_from_this<LogReader> {
  public:
@@ -161,16 +174,7 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     {
       std::lock_guard lock(mutex_);
       if (ended_) return;
-      // Of an attempt that is not there any more nothing was read: it resumes in a later one.
-      const Place asked{at_least_.attempt, std::max(1u, at_least_.generation)};
-      const bool is_later = in_order_ && PlaceOf(target.attempt) > asked;
-      if (target.attempt != attempt_ && (attempt_.number != 0 || is_later)) {
-        offset_ = 0;
-        tail_lines_ = 0;
-        final_ = absl::OkStatus();  // What was lost with an older attempt's node is not the end.
-      }
-      attempt_ = target.attempt;
-      in_order_ = true;
+      Choose(target.attempt);
       LogQuery query{{attempt_, rank_}, stream_, offset_, tail_lines_, follow_, node_.value != 0};
       std::tie(relay_id_, relay_) = edge_.logs.Add(target.node, query);
       relay = relay_;
@@ -183,6 +187,20 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
     edge_.loop.Wake(target.node);
     Watch(target, relay);
     Pump();
+  }
+
+  // With the lock.
+  void Choose(const AttemptId& attempt) {
+    // Of an attempt that is not there any more nothing was read: it resumes in a later one.
+    const Place asked{at_least_.attempt, std::max(1u, at_least_.generation)};
+    const bool is_later = in_order_ && PlaceOf(attempt) > asked;
+    if (attempt != attempt_ && (attempt_.number != 0 || is_later)) {
+      offset_ = 0;
+      tail_lines_ = 0;
+      final_ = absl::OkStatus();  // What was lost with an older attempt's node is not the end.
+    }
+    attempt_ = attempt;
+    in_order_ = true;
   }
 
   // Ends the relay when its node is lost: nobody will fill it.
@@ -207,7 +225,37 @@ class LogReader final : public grpc::ServerWriteReactor<v1::LogChunk>,
                     });
   }
 
+  // The head may have fetched its logs before the node went.
   void OnNodeLost(const Target& target) {
+    const FetchedLogs* fetched = edge_.settings.fetched_logs();
+    if (fetched == nullptr || node_.value != 0) return SayLost(target);
+    edge_.io([self = shared_from_this(), fetched, target] {
+      auto log = fetched->Find({target.attempt, self->rank_}, self->stream_);
+      if (log.has_value()) self->OnFetched(target, *std::move(log));
+      else self->SayLost(target);
+    });
+  }
+
+  void OnFetched(const Target& target, const FetchedLog& log) {
+    const auto relay = std::make_shared<LogRelay>();
+    size_t at = 0;
+    {
+      std::lock_guard lock(mutex_);
+      if (ended_) return;
+      Choose(target.attempt);
+      if (offset_ > log.offset) at = std::min<size_t>(offset_ - log.offset, log.bytes.size());
+      if (tail_lines_ > 0) at = std::max(at, StartOfTail(log.bytes, tail_lines_));
+      relay_ = relay;
+      relay_id_ = 0;
+    }
+    for (; at < log.bytes.size(); at += kPieceBytes)
+      relay->Push({log.bytes.substr(at, kPieceBytes), log.offset + at, false, ""}, [] {});
+    relay->Push({"", log.offset + log.bytes.size(), true, ""}, [] {});
+    relay->CloseSender();
+    Pump();
+  }
+
+  void SayLost(const Target& target) {
     uint64_t from;
     {
       std::lock_guard lock(mutex_);

@@ -20,10 +20,16 @@ constexpr Millis kListRetry = 1'000;
 NodeReconciler::NodeReconciler(Parts parts, std::vector<PoolSpec> pools)
     : parts_(std::move(parts)) {
   for (PoolSpec& pool : pools) pools_[pool.name] = std::move(pool);
+  parts_.loop.machine_watch().Listen([this] {
+    std::lock_guard lock(mutex_);
+    has_news_ = true;
+    changed_.notify_all();
+  });
   thread_ = std::thread([this] { Run(); });
 }
 
 NodeReconciler::~NodeReconciler() {
+  parts_.loop.machine_watch().Listen(nullptr);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -39,8 +45,9 @@ void NodeReconciler::Run() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait_for(lock, std::chrono::milliseconds(limits::kReconcileEvery),
-                        [this] { return stopping_; });
+                        [this] { return stopping_ || has_news_; });
       if (stopping_) return;
+      has_news_ = false;
     }
     Seen seen;
     if (Look(seen)) Act(seen);

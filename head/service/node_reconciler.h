@@ -1,6 +1,7 @@
 // NodeReconciler makes the provider's machines what the state says they should be. A thread of its
-// own compares the two ten times a second: it derives calls from the durable state, makes them on
-// the io pool, and posts what became of them as inputs. It remembers nothing that matters: a head
+// own compares the two when the journal says something about machines, and ten times a second: it
+// derives calls from the durable state, makes them on the io pool, and posts what became of them as
+// inputs. It remembers nothing that matters: a head
 // that starts anew derives the same calls, which may be repeated. For each pool one Create is under
 // way at a time, and none follows one whose answer is missing before List has been asked.
 #pragma once
@@ -53,6 +54,7 @@ class NodeReconciler {
   std::mutex mutex_;         // Guards what follows.
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool has_news_ = false;  // About machines, since the last comparison.
   size_t jobs_ = 0;  // Under way, until the core has taken their results.
   bool is_listing_ = false;
   Millis listed_at_ = 0;            // By the head's time; 0: not since this head started.

@@ -38,6 +38,8 @@ struct BootParts {
   std::function<absl::StatusOr<std::shared_ptr<const std::string>>(const std::string&)> mount;
 };
 
+class FetchedLogs;
+
 class Settings {
  public:
   Settings(std::string cluster, KeyPair authority, ResultRoots results)
@@ -84,6 +86,15 @@ class Settings {
     std::lock_guard lock(mutex_);
     hook_problem_ = std::move(hook_problem);
   }
+  // Outlives the services; null: the head fetches none.
+  void set_fetched_logs(const FetchedLogs* logs) {
+    std::lock_guard lock(mutex_);
+    fetched_logs_ = logs;
+  }
+  const FetchedLogs* fetched_logs() const {
+    std::lock_guard lock(mutex_);
+    return fetched_logs_;
+  }
   // What Attend does; it returns the lease in ms.
   void set_attend(std::function<Millis()> attend) {
     std::lock_guard lock(mutex_);
@@ -115,6 +126,7 @@ class Settings {
   std::function<std::string()> port_fault_;
   BootParts boot_;
   std::function<Millis()> attend_;
+  const FetchedLogs* fetched_logs_ = nullptr;
 };
 
 }  // namespace rt

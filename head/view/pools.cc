@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "head/core/demand.h"
 #include "head/view/parts.h"
 #include "head/view/view.h"
+#include "head/view/why.h"
 
 namespace rt {
 namespace {
@@ -57,6 +59,26 @@ Json PoolListView(const Core& core, const HeadFacts& facts) {
                           {"reason", TextOrNull(TroubleOf(core.world.state, name, facts.now))}}));
   }
   return pools;
+}
+
+Json RequestedView(const Core& core, const HeadFacts& facts) {
+  const State& state = core.world.state;
+  if (state.requested_bundles.empty()) return Json();
+  Json bundles = Json::MakeArray();
+  for (const Demand& one : AskedOf(state))
+    bundles.Append(
+        Json::MakeObject({{"resources", ToJson(one.wanted.one())}, {"count", Json(one.count)}}));
+  const std::optional<ResourceRequest> lacking = FirstUnmet(core);
+  std::string reason;
+  if (lacking.has_value()) {
+    reason = WhatPoolsDo(core, *lacking, facts.now);
+    if (reason.empty()) reason = "no pool could hold " + Describe(*lacking);
+  }
+  return Json::MakeObject({{"bundles", std::move(bundles)},
+                           {"by", TextOrNull(state.requested_by)},
+                           {"since", TimeOrNull(state.requested_at)},
+                           {"unmet", Json(AskedNodes(core).unmet())},
+                           {"reason", TextOrNull(reason)}});
 }
 
 std::vector<const Machine*> RequestedMachines(const State& state) {

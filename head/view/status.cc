@@ -309,6 +309,7 @@ Json StatusView(const Core& core, const HeadFacts& facts, bool whole) {
        {"nodes", Json::MakeObject({{"total", Json(present)}, {"by_state", std::move(by_state)}})},
        {"resources", UseOf(core)},
        {"pools", PoolListView(core, facts)},
+       {"requested_resources", RequestedView(core, facts)},
        {"hook_problem", TextOrNull(facts.hook_problem)},
        {"experiments", std::move(experiments.items)},
        {"experiments_left_out", Json(experiments.left_out)},

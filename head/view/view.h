@@ -58,6 +58,9 @@ Json JobListView(const Core& core, const HeadFacts& facts);
 absl::StatusOr<Json> JobView(const Core& core, const HeadFacts& facts, JobId id);
 // [{"name", "min_workers", "max_workers", "nodes", "requested", "releasing", "reason"}]
 Json PoolListView(const Core& core, const HeadFacts& facts);
+// What request_resources asks for: {"bundles": [{"resources", "count"}], "by", "since", "unmet",
+// "reason"}; null: nothing. `unmet`: bundles that the nodes that are there could not hold.
+Json RequestedView(const Core& core, const HeadFacts& facts);
 Json NodePageView(const Core& core, const HeadFacts& facts, const ListSpan& span);
 Json NodeListView(const Core& core, const HeadFacts& facts);
 // The unused and unexpired ones, by expiry.

@@ -10,6 +10,8 @@ namespace rt {
 
 // Empty when the owner does not wait.
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now);
+// "pool worker: 2 machines requested", or why none is; empty when no pool could hold the request.
+std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis now);
 // What the experiment waits for when it waits for its driver, in one sentence; else empty.
 std::string WhyAsking(const Core& core, ExperimentId id, Millis now);
 // The same for a trial with an undecided row.

@@ -187,7 +187,8 @@ Waiting WhyNotPlaced(const Core& core, const Owner& owner, Millis now) {
           frees};
 }
 
-// "pool worker: 2 machines requested", or why none is; empty when no pool could hold the request.
+}  // namespace
+
 std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis now) {
   const State& state = core.world.state;
   std::vector<std::string> said;
@@ -201,8 +202,9 @@ std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis 
     } else if (pool.pending > 0) {
       what = std::to_string(pool.pending) + (pool.pending == 1 ? " machine" : " machines") +
              " requested";
-    } else if (pool.live >= pool.spec.max_workers) {
+    } else if (pool.live + pool.ending >= pool.spec.max_workers) {
       what = "at max_workers " + std::to_string(pool.spec.max_workers);
+      if (pool.ending > 0) what += ", " + std::to_string(pool.ending) + " being removed";
     } else if (IsAtMaxWorkers(core)) {
       what = "max_workers " + std::to_string(*core.soft.max_workers) + " of the cluster is reached";
     } else {
@@ -215,8 +217,6 @@ std::string WhatPoolsDo(const Core& core, const ResourceRequest& wanted, Millis 
   }
   return Join(said, "; ");
 }
-
-}  // namespace
 
 Waiting WhyWaiting(const Core& core, const Owner& owner, Millis now) {
   Waiting waiting = WhyNotPlaced(core, owner, now);

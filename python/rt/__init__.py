@@ -23,13 +23,14 @@ from rt._runtime import (
 )
 
 if TYPE_CHECKING:
-    from rt import air, data, train, tune
+    from rt import air, autoscaler, data, train, tune
 
 __version__ = "0.1.0"
 __all__ = [
     "RtError",
     "TrialError",
     "air",
+    "autoscaler",
     "available_resources",
     "cluster_resources",
     "data",
@@ -42,8 +43,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Imports `rt.tune`, `rt.train`, `rt.data` and `rt.air` when they are first used."""
-    if name in ("air", "data", "train", "tune"):
+    """Imports `rt.tune` and the other modules when they are first used."""
+    if name in ("air", "autoscaler", "data", "train", "tune"):
         return importlib.import_module(f"rt.{name}")
     no_attribute(__name__, name)
 

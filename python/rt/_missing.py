@@ -151,7 +151,16 @@ GAPS = [
         "rt submit, rt job list, rt job stop and rt logs",
         {"": "job_submission"},
     ),
-    Gap("a library of its own", "rt up, rt down and a cluster.yaml", {"": "autoscaler"}),
+    Gap(
+        "commands for clusters",
+        "rt up, rt down, rt submit and rt node list with a cluster.yaml",
+        {
+            "autoscaler": "node_launch_exception",
+            "autoscaler.sdk": "create_or_update_cluster teardown_cluster run_on_cluster rsync "
+            "get_head_node_ip get_worker_node_ips configure_logging bootstrap_config "
+            "fillout_defaults register_callback_handler get_docker_host_mount_location",
+        },
+    ),
     Gap(
         "helpers",
         "rt.tune.utils, which has the helpers for dicts, wait_for_gpu and validate_save_restore; "

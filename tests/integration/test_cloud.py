@@ -14,7 +14,7 @@ import time
 import unittest
 from typing import Any
 
-from cloud_box import Cloud, enter_network_of_its_own
+from cloud_box import Cloud, Instance, enter_network_of_its_own
 from harness import BIN, ROOT, driver_python, wait_until
 from ssh_hosts import make_key
 
@@ -172,9 +172,10 @@ class CloudTest(unittest.TestCase):
             submit.kill()
             submit.wait()
         os.kill(watcher, signal.SIGKILL)
+        head = self.cloud.booted[self.made()[0]]
+        os.kill(self.head_of(head), signal.SIGKILL)  # Nobody is there to start it again.
         wait_until("all machines have ended", lambda: not any(
             one["there"] for one in self.cloud.instances()[self.before:]), 120)
-        head = self.cloud.booted[self.made()[0]]
         self.assertTrue(head.has_ended_itself, self.cloud.logs())
         # The work went on to its end before.
         results = list(head.home.glob(".rt-node/**/lines*/*/result.json"))
@@ -186,6 +187,17 @@ class CloudTest(unittest.TestCase):
         down = self.rt("down", "CLUSTER.yaml", env=self.client("other"))
         self.assertIn("is gone", down.stderr)
         self.assert_nothing_is_left()
+
+    def head_of(self, machine: Instance) -> int:
+        """The process of the head there, as this machine numbers it."""
+        for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
+            try:
+                home = comm.parent / "root/home/ubuntu"
+                if comm.read_text() == "rt-head\n" and home.samefile(machine.home):
+                    return int(comm.parent.name)
+            except OSError:
+                continue
+        raise AssertionError("no head runs there")
 
     def watcher_of(self, client: int) -> int:
         """The process that takes a cluster down for a client that was killed."""

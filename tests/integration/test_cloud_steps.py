@@ -23,7 +23,8 @@ from harness import BIN, ROOT, wait_until
 ARTICLE = (ROOT / "tests/data/article_cluster.yaml").read_text()
 POINTS = re.findall(r'{"(client\.[a-z_.]+)"}', (ROOT / "common/run/failpoint.h").read_text())
 BOOTED = "client.up.before_setup"  # The machine is there, and ssh would be next.
-IN_THE_BOX = ["client.up.after_setup"]  # test_cloud.py reaches it.
+# Not reached by one client without a machine: test_cloud.py does, and two clients do.
+ELSEWHERE = ["client.up.after_setup", "client.up.before_yield"]
 AT_ONCE = 4
 
 
@@ -105,7 +106,7 @@ class StepsTest(unittest.TestCase):
         self.assertEqual(self.living(cluster), [], up)
 
     def test_a_kill_at_any_step_leaves_one_machine_or_none(self) -> None:
-        ups = [one for one in POINTS if ".up." in one and one not in IN_THE_BOX]
+        ups = [one for one in POINTS if ".up." in one and one not in ELSEWHERE]
         downs = [one for one in POINTS if ".down." in one]
         self.assertGreaterEqual(min(len(ups), len(downs)), 6)
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
@@ -129,6 +130,36 @@ class StepsTest(unittest.TestCase):
         self.assertIn(f"process {pid} is starting, changing or ending 'two': waiting", said)
         self.assertEqual(len(self.living("two")), 1)
         self.down("two")
+
+    def start(self, home: str, failpoints: str) -> subprocess.Popen[str]:
+        env = {key: value for key, value in os.environ.items() if not key.startswith("RT_")}
+        env |= self.told["environment"] | {
+            "NO_COLOR": "1", "RT_EC2_LIST_LAG_MS": "500", "RT_FAILPOINTS": failpoints,
+            "RT_HOME": str(self.root / home)}
+        up = subprocess.Popen([BIN / "rt", "up", self.file("both")], env=env, cwd=self.root,
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE)
+        self.addCleanup(up.kill)
+        return up
+
+    def test_of_two_clients_the_one_whose_machine_is_younger_ends_it(self) -> None:
+        """Neither sees the other's machine before it asks for its own."""
+        first = self.start("one", f"client.up.before_create=stop:4000,{BOOTED}=kill")
+        second = self.start("two", "client.up.before_create=stop:5500,client.up.before_yield=kill")
+        self.assertEqual(first.wait(timeout=120), -9, first.communicate()[1])
+        kept = self.living("both")
+        self.assertEqual(second.wait(timeout=120), -9, second.communicate()[1])
+        self.assertEqual(len(self.living("both")), 2)  # It was killed before it had ended its own.
+        again = self.start("two", "")
+        said = again.communicate(timeout=120)[1]
+        self.assertEqual(again.returncode, 1, said)
+        self.assertIn(f"made the head's machine of 'both' first, {kept[0]}", said)
+        self.assertIn("was made by another client", said)
+        self.assertEqual(self.living("both"), kept[:1])
+        self.down("both", home="one")
+        self.down("both", home="two")
+        self.assertEqual({kind: names for kind, names in
+                          left(self.told["environment"]).items() if names}, {})
 
     def test_keep_is_a_time_and_for_clouds(self) -> None:
         (self.root / "local.yaml").write_text("cluster_name: here\nprovider: {type: local}\n")

@@ -4,15 +4,16 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import unittest
 from typing import Any
 
-from harness import Cluster, wait_until
+from harness import BIN, ROOT, Cluster, wait_until
 
 SLEEPS = """
 experiment: {name}
-command: [{python}, -c, "import time; time.sleep({seconds})"]
+command: [{python}, -c, "import time; print('slept', flush=True); time.sleep({seconds})"]
 space: {{x: {{grid: [{grid}]}}}}
 resources: {{cpu: 1}}
 """
@@ -75,6 +76,9 @@ class DemandTest(unittest.TestCase):
         self.assertEqual(done_experiment["trials_by_state"]["COMPLETED"], 5)
         self.wait_nobody()
         self.assertEqual(self.daemons(), [])
+        # Their logs were fetched before they went.
+        for trial in range(5):
+            self.assertEqual(cluster.rt("logs", f"{number}/{trial}").stdout, "slept\n")
         # The next one begins again from nothing.
         cluster.wait_experiment(self.search("again", 1, 0.1))
         self.wait_nobody()
@@ -137,6 +141,37 @@ class DemandTest(unittest.TestCase):
         self.assertEqual(done["trials_by_state"]["COMPLETED"], 2)
         self.assertEqual({name: cluster.pid(name) for name in self.workers()}, before)
         self.assertEqual({trial["attempt"] for trial in cluster.trials(number)}, {1})
+
+    def request(self, arguments: str) -> str:
+        """What went wrong; empty: nothing."""
+        script = f"from rt.autoscaler.sdk import request_resources; request_resources({arguments})"
+        env = {**self.cluster.env, "RT_CLUSTER": "it", "RT_BIN": str(BIN),
+               "PYTHONPATH": str(ROOT / "python")}
+        done = subprocess.run([sys.executable, "-c", script], env=env, cwd=self.cluster.work,
+                              text=True, capture_output=True, timeout=120)
+        return done.stderr.strip()
+
+    def test_requested_workers_come_and_stay_until_the_request_ends(self) -> None:
+        cluster = self.make(idle_s=0.5)
+        cluster.up()
+        self.assertEqual(self.request("num_cpus=2"), "")
+        wait_until("two workers run", lambda: self.pool()["nodes"] == 2)
+        cluster.kill("head")  # The journal has the request.
+        cluster.up()
+        self.assertIn("ValueError: asks for 9 cpu", self.request("bundles=[{'CPU': 9}]"))
+        self.assertEqual(self.request("num_cpus=4"), "")
+        wait_until("three workers are READY", lambda:
+                   cluster.json("status")["requested_resources"]["unmet"] == 1)
+        asked = cluster.json("status")["requested_resources"]
+        self.assertEqual(asked["bundles"][0]["count"], 4)
+        self.assertEqual(asked["reason"], "pool cpu: at max_workers 3")
+        said = cluster.rt("status").stdout
+        self.assertRegex(said, r"request 4 x 1 cpu by .*; 1 not met: pool cpu: at max_workers 3")
+        cluster.wait_experiment(self.search("some", 2, 1.5))  # Longer than the idle time.
+        self.assertEqual(self.pool()["nodes"], 3)
+        self.assertEqual(self.request("bundles=[]"), "")
+        self.wait_nobody()
+        self.assertIsNone(cluster.json("status")["requested_resources"])
 
     def test_hooks_are_told_and_a_failing_one_changes_nothing(self) -> None:
         log = pathlib.Path(self.make().home) / "hooks.jsonl"

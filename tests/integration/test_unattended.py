@@ -73,6 +73,48 @@ class UnattendedTest(unittest.TestCase):
             watcher.wait()
         wait_until("the client is missed again", self.missed_at)
 
+    def keep(self, dead_max_ms: int) -> subprocess.Popen[bytes]:
+        """What starts the head again next to it, as the agent of a head's machine starts it."""
+        (self.root / "keeper").mkdir(exist_ok=True)
+        with open(self.root / "log", "ab") as log:
+            keeper = subprocess.Popen(
+                [BIN / "rt", "__keep-head", self.root / "keeper", self.end_file, str(dead_max_ms),
+                 "--listen", "127.0.0.1:0"], stdout=log, stderr=log)
+        self.addCleanup(keeper.wait)
+        self.addCleanup(keeper.kill)
+        return keeper
+
+    def pid(self) -> int:
+        try:
+            return int((self.state / "pid").read_text().split()[0])
+        except (FileNotFoundError, IndexError):
+            return 0
+
+    def test_a_head_that_died_is_started_again_and_one_that_ended_is_not(self) -> None:
+        (self.root / "config.json").write_text("{}")
+        first = self.start({"lease_s": 3600, "keep_s": 3600})
+        wait_until("the head is up", self.pid)
+        keeper = self.keep(60_000)
+        for dead in (first.pid, 0):
+            pid = dead or self.pid()
+            os.kill(pid, signal.SIGKILL)
+            if dead:
+                first.wait()
+            wait_until("another head is up", lambda: self.pid() not in (0, pid))
+        os.kill(self.pid(), signal.SIGTERM)
+        self.assertEqual(keeper.wait(timeout=60), 0, self.log())
+        self.assertFalse(self.pid() or self.end_file.exists(), self.log())
+
+    def test_a_machine_whose_head_cannot_be_started_ends(self) -> None:
+        (self.root / "config.json").write_text("{")  # No head can read it.
+        self.state.mkdir()
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        (self.state / "pid").write_text(f"{ended.pid} 1\n")
+        self.assertEqual(self.keep(1_000).wait(timeout=60), 0, self.log())
+        self.assertTrue(self.end_file.exists(), self.log())
+        self.assertIn("rt-head ended", self.log())
+
     def test_what_is_wrong_is_said(self) -> None:
         head = self.start({"lease_s": 0, "keep_s": 4})
         self.assertEqual(head.wait(timeout=60), 1)

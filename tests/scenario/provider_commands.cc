@@ -50,6 +50,13 @@ PoolSpec ReadPool(std::istream& words) {
 
 std::optional<Input> ProviderAnswer(const std::string& verb, std::istream& words, Millis now) {
   if (verb == "failed") return ReadFailure(words);
+  if (verb == "request") {
+    const auto cpus = Next<int64_t>(words);
+    const auto count = Next<uint64_t>(words);
+    input::RequestResources request{.bundles = {{{.cpu = cpus * kUnit}, count}}, .by = "ann"};
+    if (count == 0) request.bundles.clear();
+    return request;
+  }
   if (verb == "created") {
     input::MachinesCreated created{.request = Next<uint64_t>(words), .machines = {}};
     for (std::string word; words >> word;) {

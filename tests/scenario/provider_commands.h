@@ -1,6 +1,7 @@
 // The commands of a story about machines by demand: the story's author is the provider.
 //
 //   pool NAME cpu=1 [gpu=1] [min=0] [max=2] [idle=MILLIS]   the head starts anew, with this pool
+//   request CPUS COUNT               request_resources for so many bundles; COUNT 0: for none
 //   wishes                           the calls that follow from the state
 //   created REQUEST NUMBER=ID …      an answer of Create
 //   failed REQUEST later|capacity|quota|configuration [REASON]   the same, an error

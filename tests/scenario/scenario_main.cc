@@ -28,7 +28,8 @@
 //   state NAME                       the node's, as people see it
 //   desired NAME                     what the node should be doing
 //   stop | pause | resume | extend | retry | resize   see person_commands.h
-//   pool | max_workers | wishes | created | failed | listed | terminated   see provider_commands.h
+//   pool | max_workers | request | wishes | created | failed | listed | terminated
+//                                    see provider_commands.h
 //   ask | propose                    see lane_commands.h
 #include <cstdio>
 #include <cstdlib>

@@ -36,14 +36,10 @@ const OwnerPolicy kServicePolicy = {
     .each = [](const State&, const std::function<void(const Owner&)>& visit) { visit(kWeb); },
     .is_over = [](const State&, const Owner&) { return false; },
     .is_stopping = [](const State&, const Owner&) { return service.stop_requested; },
-    .wants_nodes =
-        [](const State&, const Owner&) {
-          return !service.stop_requested && service.runs.live() == nullptr;
-        },
+    .may_run = [](const State&, const Owner&) { return !service.stop_requested; },
     .created_at = [](const State&, const Owner&) { return service.created_at; },
     .request = [](const World&, const Owner&) -> const ResourceRequest& { return kRequest; },
-    .apply_placed = [](World&, const event::AttemptPlaced&,
-                       Millis at) { service.started_at = at; },
+    .apply_placed = [](World&, const event::AttemptPlaced&, Millis at) { service.started_at = at; },
     .reindex = [](World& world) { ReindexRuns(world, kWeb); },
     .after_attempt = [](Draft&, const event::AttemptEnded&) {},
     .fill_launch = [](const World&, const Attempt&,

@@ -119,6 +119,9 @@ class Auditor {
   }
   size_t LiveMachines() const;
   size_t LiveMachines(const std::string& pool) const;
+  // Those that are being removed included, until the cloud does not have them any more.
+  size_t MachinesThere() const { return machines_.size(); }
+  size_t MachinesThere(const std::string& pool) const;
   size_t PendingMachines(const std::string& pool) const;  // Live, and its node was never ready.
   bool AwaitsNodeOf(const PoolSpec& pool) const;  // Something waits that one node of it holds.
   // At the end.
@@ -261,6 +264,7 @@ class Auditor {
   void On(const event::MachinesFailed& e);
   void On(const event::MachineReleased& e);
   void On(const event::MachineDeleted& e);
+  void On(const event::ResourcesRequested& e);
   void On(const event::JobSubmitted& e);
   void On(const event::JobStopRequested& e);
   void On(const event::JobEnded& e);
@@ -368,7 +372,9 @@ class Auditor {
 
   bool MayLeave(NodeId id, const NodeBook& node) const;
   void CheckIdle(const MachineBook& machine) const;
+  void CheckNotRequested(NodeId idle) const;
   size_t WaitingBundles() const;
+  size_t StayingMachines(const std::string& pool) const;  // Live, and their nodes do not drain.
   bool HasOnlyCopy(NodeId id) const;
   NodeBook& NodeOf(NodeId id);
   ExperimentBook& ExperimentOf(ExperimentId id);
@@ -391,6 +397,7 @@ class Auditor {
   uint64_t joining_machine_ = 0;  // and its machine.
   std::map<uint64_t, MachineBook> machines_;
   uint64_t newest_machine_ = 0;
+  std::vector<RequestedBundles> requested_;
   std::set<std::string> tokens_seen_, results_dirs_;
   std::set<std::pair<std::string, std::string>> keys_;  // Request keys, by their users.
   std::map<NodeId, NodeBook> nodes_;

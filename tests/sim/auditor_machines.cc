@@ -17,6 +17,22 @@ size_t Auditor::LiveMachines(const std::string& pool) const {
       [&](const auto& one) { return !one.second.released && one.second.pool == pool; }));
 }
 
+size_t Auditor::MachinesThere(const std::string& pool) const {
+  return static_cast<size_t>(
+      std::count_if(machines_.begin(), machines_.end(),
+                    [&](const auto& one) { return one.second.pool == pool; }));
+}
+
+size_t Auditor::StayingMachines(const std::string& pool) const {
+  return static_cast<size_t>(
+      std::count_if(machines_.begin(), machines_.end(), [&](const auto& one) {
+        const MachineBook& machine = one.second;
+        const auto node = nodes_.find(machine.node);
+        const bool leaves = node != nodes_.end() && !node->second.gone && node->second.draining;
+        return !machine.released && machine.pool == pool && !leaves;
+      }));
+}
+
 size_t Auditor::PendingMachines(const std::string& pool) const {
   return static_cast<size_t>(
       std::count_if(machines_.begin(), machines_.end(), [&](const auto& one) {
@@ -27,11 +43,11 @@ size_t Auditor::PendingMachines(const std::string& pool) const {
       }));
 }
 
-// What may be waiting for a place: more than the core counts, never less.
+// What may be waiting for a place, or be about to lose it: more than the core counts, never less.
 size_t Auditor::WaitingBundles() const {
   size_t bundles = 0;
   const auto add = [&](const OwnerBook& runs) {
-    if (!runs.over && !runs.live) bundles += runs.asks.bundles.size();
+    if (!runs.over && (!runs.live || runs.evicting)) bundles += runs.asks.bundles.size();
   };
   for (const auto& [id, job] : jobs_) add(job.runs);
   for (const auto& [id, experiment] : experiments_)
@@ -59,11 +75,13 @@ void Auditor::On(const event::MachinesRequested& e) {
     Must(machine.pool != e.pool || machine.released || !machine.id.empty(),
          "one request of a pool is open at a time");
   const PoolSpec& pool = truth_->pools.at(e.pool);
-  Must(LiveMachines(e.pool) + e.count <= pool.max_workers, "max_workers is never exceeded");
-  Must(!truth_->max_workers || LiveMachines() + e.count <= *truth_->max_workers,
+  Must(MachinesThere(e.pool) + e.count <= pool.max_workers, "max_workers is never exceeded");
+  Must(!truth_->max_workers || MachinesThere() + e.count <= *truth_->max_workers,
        "max_workers of the cluster is never exceeded");
-  // Each node that is on its way is for min_workers, or for something that waits.
-  Must(PendingMachines(e.pool) + e.count <= pool.min_workers + WaitingBundles(),
+  // Each node that is on its way is for min_workers, or for something that waits or is requested.
+  size_t wanted = pool.min_workers + WaitingBundles();
+  for (const RequestedBundles& one : requested_) wanted += one.count;
+  Must(PendingMachines(e.pool) + e.count <= wanted,
        "no machine is asked for twice for the same demand");
   for (uint64_t number = e.request; number < e.request + e.count; ++number)
     machines_[number] = {.pool = e.pool, .request = e.request};
@@ -97,7 +115,30 @@ void Auditor::CheckIdle(const MachineBook& machine) const {
   Must(!HasOnlyCopy(machine.node), "a node with the only copy of a checkpoint is not idle");
   const PoolSpec& pool = truth_->pools.at(machine.pool);
   Must(at_ - node.busy_at >= pool.idle_timeout, "a node is released after the idle timeout");
-  Must(LiveMachines(machine.pool) > pool.min_workers, "min_workers stay");
+  CheckNotRequested(machine.node);
+  Must(node.draining || StayingMachines(machine.pool) > pool.min_workers, "min_workers stay");
+}
+
+void Auditor::On(const event::ResourcesRequested& e) {
+  Must(std::find(truth_->requests.begin(), truth_->requests.end(), e.bundles) !=
+           truth_->requests.end(),
+       "somebody requested these bundles");
+  requested_ = e.bundles;
+}
+
+// Requests of a simulation are for bundles of one size, in cpus.
+void Auditor::CheckNotRequested(NodeId idle) const {
+  if (requested_.empty()) return;
+  const int64_t each = requested_.front().each.cpu;
+  int64_t held = 0, without = 0;
+  for (const auto& [id, node] : nodes_) {
+    if (!node.ready || node.lost || node.gone || node.draining) continue;
+    const int64_t bundles = node.inventory.resources.cpu / each;
+    held += bundles;
+    without += id == idle ? 0 : bundles;
+  }
+  Must(without >= std::min(held, static_cast<int64_t>(requested_.front().count)),
+       "a node that holds what was requested stays");
 }
 
 bool Auditor::HasOnlyCopy(NodeId id) const {

@@ -14,7 +14,8 @@ constexpr Millis kUnmetMax = limits::kMachineRetryMax + 30'000;
 }  // namespace
 
 CloudHost::CloudHost(Sim& sim, HeadHost& head, const Auditor& auditor, uint64_t seed, bool is_cloud)
-    : sim_(sim), head_(head), auditor_(auditor), rng_(seed, is_cloud ? 5 : 2), is_cloud_(is_cloud),
+    : sim_(sim), head_(head), auditor_(auditor), rng_(seed, is_cloud ? 5 : 2), requests_(seed, 6),
+      joins_(seed, 7), is_cloud_(is_cloud),
       cloud_(
           "cluster-1", [&sim] { return sim.now; },
           rng_.Chance(0.5) ? 0 : static_cast<Millis>(rng_.Below(4'000))) {
@@ -96,6 +97,8 @@ void CloudHost::Look() {
     creating_.clear();
     unclear_.clear();
   }
+  // Whoever requested resources takes that back, until it is heard.
+  if (sim_.calm && !durable_.world.state.requested_bundles.empty()) RequestResources({});
   const ProviderWishes wishes = WishesOf(durable_, head_.core().soft.last_step_at);
   const Millis every = !unclear_.empty() || wishes.needs_list ? kLookAgain : kListEvery;
   if (!is_listing_ && (!has_listed_ || sim_.now - listed_at_ >= every)) List();
@@ -103,6 +106,11 @@ void CloudHost::Look() {
   for (const CreateWish& wish : wishes.create)
     if (!creating_.contains(wish.pool) && !unclear_.contains(wish.pool)) Create(wish);
   if (!is_terminating_ && !wishes.terminate.empty()) Terminate(wishes.terminate);
+}
+
+void CloudHost::RequestResources(std::vector<RequestedBundles> bundles) {
+  sim_.truth.requests.push_back(bundles);
+  Post(input::RequestResources{std::move(bundles), "ann"}, [](bool) {});
 }
 
 void CloudHost::DrawFaults() {
@@ -144,10 +152,10 @@ void CloudHost::CheckDemand() {
   size_t pending = 0;
   for (const auto& [name, pool] : pools_) pending += auditor_.PendingMachines(name);
   const bool may_grow =
-      !sim_.truth.max_workers || auditor_.LiveMachines() < *sim_.truth.max_workers;
+      !sim_.truth.max_workers || auditor_.MachinesThere() < *sim_.truth.max_workers;
   for (const auto& [name, pool] : pools_) {
     const bool is_unmet =
-        may_grow && auditor_.AwaitsNodeOf(pool) && auditor_.LiveMachines(name) < pool.max_workers;
+        may_grow && auditor_.AwaitsNodeOf(pool) && auditor_.MachinesThere(name) < pool.max_workers;
     Millis& since = unmet_since_[name];
     if (!is_unmet || pending > 0 || since == 0) since = sim_.now;
     Require(sim_.now - since <= kUnmetMax, "a demand is met by nobody although a pool could");
@@ -271,6 +279,10 @@ void CloudHost::BootLater(WorkerHost& worker, const std::string& id) {
     sim_.faults.Add(Fault::kMachineBootsLate);
     after = Between(60'000, 300'000);
   }
+  if (is_cloud_ && !sim_.calm && joins_.Chance(0.03)) {  // Its user data keeps failing, for ever.
+    sim_.faults.Add(Fault::kMachineNeverJoins);
+    return;
+  }
   sim_.At(after, [&worker] {
     if (worker.present()) worker.Boot();
   });
@@ -305,6 +317,12 @@ void CloudHost::Strike() {
     if (Chance(0.02)) worker->Reboot(rng_.Chance(0.6));
     if (is_cloud_ && worker->present() && worker->daemon_up() && Chance(0.04))
       GiveNotice(*worker, id);
+  }
+  if (is_cloud_ && !sim_.calm && head_.up() && requests_.Chance(0.05)) {
+    const uint64_t count = requests_.Below(5);
+    const int64_t cpus = requests_.Chance(0.5) ? 1 : 2;
+    if (count == 0) RequestResources({});
+    else RequestResources({{{.cpu = cpus * kUnit}, count}});
   }
   Compare();
 }

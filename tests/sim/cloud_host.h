@@ -3,8 +3,9 @@
 // made. Calls fail by class, answers are lost before and after their effect, lists lag, and
 // machines vanish. In every third simulation it has one pool. In the mode of the cloud (`sim
 // --cloud`) it is always there, with three pools and more faults: zones run out, lists fail,
-// machines never boot or boot late, and are taken away with notice. It draws from a stream of its
-// own, so that a seed without a cloud runs as it always did.
+// machines never boot, boot late, or boot and never join, and are taken away with notice. There,
+// people request resources, too. It draws from streams of its own, so that a seed without a cloud
+// runs as it always did.
 #pragma once
 
 #include <map>
@@ -50,6 +51,7 @@ class CloudHost {
   void Vanish(const std::string& id);
   void GiveNotice(WorkerHost& worker, const std::string& id);
   void CheckDemand();
+  void RequestResources(std::vector<RequestedBundles> bundles);
   // A call to the cloud and back: the answer is lost when the head dies meanwhile.
   void Call(std::function<std::function<void()>()> call);
   void Post(Input input, std::function<void(bool)> settled);
@@ -62,6 +64,8 @@ class CloudHost {
   HeadHost& head_;
   const Auditor& auditor_;
   Rng rng_;
+  // Of their own, so that they move no other draw.
+  Rng requests_, joins_;
   const bool is_cloud_;  // The simulation is about the cloud.
   bool is_on_ = false;
   std::map<std::string, PoolSpec> pools_;

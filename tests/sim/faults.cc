@@ -51,6 +51,7 @@ const char* FaultName(Fault fault) {
     case Fault::kCloudAnswerLost: return "cloud's answer lost";
     case Fault::kMachineVanished: return "machine vanished";
     case Fault::kMachineNeverBoots: return "machine never booted";
+    case Fault::kMachineNeverJoins: return "machine never joined";
     case Fault::kMachineBootsLate: return "machine booted late";
     case Fault::kCount: break;
   }

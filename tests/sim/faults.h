@@ -59,6 +59,7 @@ enum class Fault : size_t {
   kCloudAnswerLost,    // A call was lost before or after its effect.
   kMachineVanished,    // Without notice, or after one.
   kMachineNeverBoots,  // It is there, and its worker never comes.
+  kMachineNeverJoins,  // It has booted, and its worker cannot join.
   kMachineBootsLate,   // So late that the head may have given it up.
   kCount,
 };

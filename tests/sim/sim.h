@@ -86,6 +86,7 @@ struct Truth {
   // Of the cloud: how its pools are configured, and what was ever made, by machine.
   std::map<std::string, PoolSpec> pools;
   std::optional<uint32_t> max_workers;  // Of all pools together.
+  std::vector<std::vector<RequestedBundles>> requests;  // That people have made, heard or not.
   std::map<uint64_t, std::string> machine_ids;
   std::set<std::string> machines_gone;  // Ids of what is not there any more.
   Millis head_awake_since = 0;  // By the head's clock: its start, or the end of a SIGSTOP.

@@ -27,6 +27,33 @@ TEST_CASE("planner: max_workers of the cluster holds for all pools together") {
   CHECK(PlanNewNodes(grown, {}, demands, 2) == Counts{0, 0});  // It was lowered.
 }
 
+TEST_CASE("planner: nodes that drain do not meet min_workers, those that end count for the most") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 2, 4)};
+  pools[0].live = 2;
+  CHECK(PlanNewNodes(pools, {}, {}) == Counts{0});
+  pools[0].leaving = 1;
+  CHECK(PlanNewNodes(pools, {}, {}) == Counts{1});
+  pools[0].ending = 1;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 5)}) == Counts{1});  // Four are there with it.
+  pools[0].ending = 2;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 5)}) == Counts{0});
+  CHECK(PlanNewNodes(pools, {}, {}, 4) == Counts{0});
+}
+
+TEST_CASE("planner: the upscaling speed does not hold for a pool in a hurry") {
+  std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 0, 30)};
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 20)}) == Counts{5});
+  pools[0].is_hurried = true;
+  CHECK(PlanNewNodes(pools, {}, {Want(Cpus(1), 20)}) == Counts{20});
+}
+
+TEST_CASE("planner: bundles that nodes cannot hold are counted") {
+  const std::vector<FreeCapacity> nodes = {EmptyNode(Cpus(4)), EmptyNode(Cpus(1))};
+  CHECK(CountUnmet(nodes, {Want(Cpus(2), 2), Want(Cpus(1), 1)}) == 0);
+  CHECK(CountUnmet(nodes, {Want(Cpus(2), 3), Want(Cpus(1), 1)}) == 1);
+  CHECK(CountUnmet({}, {Want(Cpus(1), 7)}) == 7);
+}
+
 TEST_CASE("planner: a gang grows within max_workers of the cluster, or not at all") {
   const std::vector<PoolNow> pools = {Make("cpu", Cpus(1), 0, 4)};
   const ResourceRequest pair = {.bundles = {Cpus(1), Cpus(1)}, .ranks = 2};

@@ -41,10 +41,13 @@ TEST_CASE("AWS: 404 is no notice, an instance-action is one with a deadline") {
   FakeHttp server([&](auto& request, auto& response) { pages(request, response); });
   AwsNotices aws(server.url(), true);
   CHECK(*aws.Look(kNow) == std::nullopt);
+  CHECK(aws.pause() <= 250);  // A quarter of a second is lost at most.
   pages.pages[kRebalance] = R"({"noticeTime":"2023-11-14T22:13:00Z"})";
-  CHECK(*aws.Look(kNow) == Notice{"rebalance recommendation", 0});
+  CHECK(*aws.Look(kNow + 250) == std::nullopt);  // It is looked for once a second.
+  CHECK(*aws.Look(kNow + 1'000) == Notice{"rebalance recommendation", 0});
+  CHECK(*aws.Look(kNow + 1'250) == Notice{"rebalance recommendation", 0});
   pages.pages[kAction] = R"({"action":"terminate","time":"2023-11-14T22:15:20Z"})";
-  CHECK(*aws.Look(kNow) == Notice{"spot interruption (terminate)", kNow + 120'000});
+  CHECK(*aws.Look(kNow + 1'500) == Notice{"spot interruption (terminate)", kNow + 120'000});
   const auto requests = server.requests();
   REQUIRE(requests.size() >= 3);
   CHECK(requests[0].method == "PUT");

@@ -8,6 +8,7 @@ namespace rt::worker {
 namespace {
 
 constexpr Millis kTokenLasts = 21'600'000;
+constexpr Millis kAdviceEvery = 1'000;
 
 }  // namespace
 
@@ -47,13 +48,22 @@ absl::StatusOr<std::optional<Notice>> AwsNotices::Look(Millis now) {
   RT_ASSIGN_OR_RETURN(std::optional<std::string> action, Read("spot/instance-action", now));
   if (action) return ParseAwsAction(*action);
   if (!heeds_rebalance_) return std::nullopt;
+  if (advised_at_ == 0 || now < advised_at_ || now - advised_at_ >= kAdviceEvery) {
+    RT_ASSIGN_OR_RETURN(has_advice_, HasAdvice(now));
+    advised_at_ = now;
+  }
+  if (!has_advice_) return std::nullopt;
+  return Notice{"rebalance recommendation", 0};
+}
+
+absl::StatusOr<bool> AwsNotices::HasAdvice(Millis now) {
   RT_ASSIGN_OR_RETURN(std::optional<std::string> advice,
                       Read("events/recommendations/rebalance", now));
-  if (!advice) return std::nullopt;
+  if (!advice) return false;
   RT_ASSIGN_OR_RETURN(Json json, Json::Parse(*advice));
   if (!json.is_object() || json.GetString("noticeTime").empty())
     return Invalid("not a rebalance recommendation: " + advice->substr(0, 200));
-  return Notice{"rebalance recommendation", 0};
+  return true;
 }
 
 }  // namespace rt::worker

@@ -58,6 +58,9 @@ class Ec2ClusterOfName final : public Ec2Cluster {
   absl::StatusOr<std::set<std::string>> ClusterIds() override;
   absl::Status OpenSsh() override { return OpenSshPort(ec2_, options_.network); }
   absl::Status CloseSsh() override { return CloseSshPort(ec2_, options_.network); }
+  absl::Status GiveGroups(const std::string& from_cluster, const std::string& to_cluster) override {
+    return GiveSecurityGroups(ec2_, from_cluster, to_cluster);
+  }
   absl::StatusOr<std::string> CreateHead(const std::string& cluster_id,
                                          const Ec2Pool& pool) override;
   std::vector<std::string> Remove(const Removal& removal) override;

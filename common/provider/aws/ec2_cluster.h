@@ -47,6 +47,10 @@ class Ec2Cluster {
   virtual absl::Status OpenSsh() = 0;
   virtual absl::Status CloseSsh() = 0;
 
+  // The security groups of the one cluster belong to the other one of this name from now on.
+  virtual absl::Status GiveGroups(const std::string& from_cluster,
+                                  const std::string& to_cluster) = 0;
+
   struct Removal {
     std::string cluster_id;
     Millis listed_from = 0;  // On the wall clock: from then on lists show all that was made.

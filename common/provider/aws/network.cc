@@ -222,11 +222,27 @@ absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec) {
   return ChangeSshPort(client, spec.group_name, kRevoke, "InvalidPermission.NotFound");
 }
 
-absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id) {
+static absl::StatusOr<std::vector<XmlNode>> GroupsOf(Ec2Client& client,
+                                                     const std::string& cluster_id) {
   Ec2Parameters parameters;
   AddEc2Filter(parameters, std::string("tag:") + kEc2ClusterTag, {cluster_id});
-  RT_ASSIGN_OR_RETURN(auto groups,
-                      client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters));
+  return client.Pages("DescribeSecurityGroups", "securityGroupInfo", parameters);
+}
+
+absl::Status GiveSecurityGroups(Ec2Client& client, const std::string& from_cluster,
+                                const std::string& to_cluster) {
+  RT_ASSIGN_OR_RETURN(const auto groups, GroupsOf(client, from_cluster));
+  for (const XmlNode& group : groups)
+    RT_RETURN_IF_ERROR(client
+                           .Call("CreateTags", {{"ResourceId.1", group.Text("groupId")},
+                                                {"Tag.1.Key", kEc2ClusterTag},
+                                                {"Tag.1.Value", to_cluster}})
+                           .status());
+  return absl::OkStatus();
+}
+
+absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id) {
+  RT_ASSIGN_OR_RETURN(const auto groups, GroupsOf(client, cluster_id));
   for (const XmlNode& group : groups) {
     const absl::Status status =
         client.Call("DeleteSecurityGroup", {{"GroupId", group.Text("groupId")}}).status();

@@ -40,6 +40,10 @@ absl::Status CloseSshPort(Ec2Client& client, const Ec2NetworkSpec& spec);
 // is none. An error while a machine is still in one.
 absl::Status RemoveSecurityGroups(Ec2Client& client, const std::string& cluster_id);
 
+// From now on the groups that were made for the one cluster belong to the other one of its name.
+absl::Status GiveSecurityGroups(Ec2Client& client, const std::string& from_cluster,
+                                const std::string& to_cluster);
+
 // What an instance type has, and its processor ("x86_64", "arm64").
 struct Ec2InstanceType {
   Resources resources;
