@@ -4,6 +4,7 @@
 #include "common/decide/asha.h"
 #include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
+#include "common/decide/pbt.h"
 #include "common/search/basic.h"
 #include "common/search/cma_search.h"
 #include "common/search/tpe_search.h"
@@ -24,6 +25,7 @@ const std::vector<const Scheduler*>& Schedulers() {
       &Fifo(),
       &Asha(),
       &AshaPromotion(),
+      &Pbt(),
   };
   return all;
 }

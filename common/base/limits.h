@@ -103,6 +103,8 @@ inline constexpr Bytes kSpoolBytesMax = 64 << 20;
 // Certificates whose text was read already; above it the memory of them starts again.
 inline constexpr size_t kKnownPeersMax = 4'096;
 
+// Clones that the state keeps of each trial: enough for its lineage. The journal has all of them.
+inline constexpr size_t kClonesKept = 64;
 // Trials created ahead of the resources, per experiment: enough to show what is coming.
 inline constexpr size_t kPendingTrialsMax = 1'024;
 // Trials created by one Step, so that one input stays short.

@@ -1,7 +1,7 @@
-// A scheduler: it ends trials early, or pauses them. The registry (common/algorithms) lists them;
-// docs/checklists.md says how to add one. One constant object per algorithm and version, without
-// state of its own: what it decides is a function of its arguments alone, and what it remembers of
-// a search are the rungs that the head keeps for it. Pure.
+// A scheduler: it ends trials early, pauses or clones them. The registry (common/algorithms) lists
+// them; docs/checklists.md says how to add one. One constant object per algorithm and version,
+// without state of its own: what it decides is a function of its arguments alone, and what it
+// remembers of a search are the rungs that the head keeps for it. Pure.
 //
 // The head asks in this order: the bracket of a new trial; for each row of rank 0 OnRow; if that
 // names a milestone, AtMilestone, before the trial's own value is recorded there, and Review after
@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/rng.h"
 #include "common/spec/experiment_spec.h"
+#include "common/spec/space.h"
 
 namespace rt {
 
@@ -64,20 +66,40 @@ struct PausedTrial {
   double milestone = 0;
   bool is_unsaved = false;  // It was suspended and has no checkpoint: it would begin again.
 };
-// What a scheduler looks at to resume paused trials.
+// A trial that is not over, of a scheduler that clones trials.
+struct PopulationMember {
+  uint32_t number = 0;
+  double score = 0;                     // At the newest milestone; NaN: it was recorded at none.
+  size_t comparisons = 0;               // How often it was recorded at one.
+  uint64_t checkpoint = 0;              // The newest that the store has; 0: none.
+  const std::string* params = nullptr;  // JSON.
+};
+// What a scheduler looks at to resume, stop or clone trials.
 struct SearchReview {
   std::vector<RungMembers> rungs;   // Those at which a trial is paused.
   std::vector<PausedTrial> paused;  // By number.
   bool is_idle = false;             // No trial runs or waits for nodes, and the search has no more.
   bool has_completed = false;       // A trial of the search was COMPLETED.
+  // Only for a scheduler that clones trials.
+  std::optional<uint32_t> recorded;  // The trial that has just been recorded at a milestone.
+  std::vector<PopulationMember> population;
+  uint64_t seed = 0;                                       // Of the experiment.
+  Json (*draw)(const Domain& domain, Rng& rng) = nullptr;  // A value of the domain.
 };
 struct ReviewStop {
   uint32_t trial = 0;
   std::string reason;
 };
+struct ReviewClone {
+  uint32_t trial = 0;
+  uint32_t from = 0;
+  uint64_t checkpoint = 0;
+  Json params;
+};
 struct ReviewVerdict {
   std::vector<uint32_t> resumed;  // Those that should run first come first.
   std::vector<ReviewStop> stopped;
+  std::vector<ReviewClone> clones;
 };
 
 // What the trial's own side must know to report and to end exactly where the scheduler decides.
@@ -136,7 +158,9 @@ class Scheduler {
   // Whether Review is to be asked: after each row that was recorded at a rung, after the end of
   // each attempt, and when nothing else of the search can run.
   virtual bool reviews_trials() const { return false; }
-  // Resumes or stops trials that this scheduler has paused.
+  // Whether Review may clone trials: it is told of the population.
+  virtual bool clones_trials() const { return false; }
+  // Resumes or stops trials that this scheduler has paused, or clones trials.
   virtual ReviewVerdict Review(const ExperimentSpec&, const SearchReview&) const { return {}; }
   virtual SchedulePlan PlanOf(const ExperimentSpec&, std::optional<uint64_t> /*trials*/) const {
     return {};

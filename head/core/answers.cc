@@ -1,10 +1,12 @@
 #include "head/core/answers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <vector>
 
 #include "common/base/limits.h"
+#include "common/search/basic.h"
 
 namespace rt {
 namespace {
@@ -22,7 +24,7 @@ bool IsEmpty(const World& world, const event::Answered& answer) {
                       answer.observed_through >
                           world.state.experiments.at(answer.experiment).answered_seq;
   return !is_new && answer.created.empty() && answer.stopped.empty() && answer.paused.empty() &&
-         answer.resumed.empty() && !answer.finished;
+         answer.resumed.empty() && answer.cloned.empty() && !answer.finished;
 }
 
 // What is said of the trials from `first` on.
@@ -71,6 +73,36 @@ const Rung* FindRung(const Experiment& experiment, uint32_t bracket, double mile
   for (const Rung& rung : experiment.rungs)
     if (rung.bracket == bracket && rung.milestone == milestone) return &rung;
   return nullptr;
+}
+
+// The value at the newest milestone at which it was recorded; NaN: it was at none.
+double ScoreOf(const Experiment& experiment, const Trial& trial) {
+  if (trial.milestones.empty()) return NAN;
+  const Rung* rung = FindRung(experiment, trial.bracket, *trial.milestones.rbegin());
+  if (rung == nullptr) return NAN;
+  for (const RungEntry& entry : rung->entries)
+    if (entry.trial == trial.id.number) return entry.value;
+  return NAN;
+}
+
+// Other trials take checkpoints from the store: those with replicas only may be lost before.
+uint64_t NewestStored(const Runs& runs) {
+  for (auto one = runs.checkpoints.rbegin(); one != runs.checkpoints.rend(); ++one)
+    if (one->is_stored()) return one->id;
+  return 0;
+}
+
+std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
+  std::vector<PopulationMember> population;
+  for (const Trial& trial : experiment.trials) {
+    if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
+    population.push_back({.number = trial.id.number,
+                          .score = ScoreOf(experiment, trial),
+                          .comparisons = trial.milestones.size(),
+                          .checkpoint = NewestStored(trial.runs),
+                          .params = &trial.params});
+  }
+  return population;
 }
 
 // It has a checkpoint, has reported one that is not committed yet, or is asked for one.
@@ -199,22 +231,31 @@ TrialVerdict DecideAt(const World& world, TrialId id, double milestone, double v
   return SchedulerOf(spec).AtMilestone(spec, before, value);
 }
 
-event::Answered ReviewOf(const World& world, ExperimentId id) {
+event::Answered ReviewOf(const World& world, ExperimentId id, std::optional<uint32_t> recorded) {
   const Experiment& experiment = world.state.experiments.at(id);
   const ExperimentIndex& index = world.index.experiments.at(id);
   event::Answered answer = AnswerOf(world, id, index.chosen.scheduler->table());
   if (!index.chosen.reviews || experiment.finishing || experiment.stop_cause != StopCause::kNone)
     return answer;
-  SearchReview review{.is_idle = IsIdle(world, id), .has_completed = index.completed > 0};
+  SearchReview review{.is_idle = IsIdle(world, id),
+                      .has_completed = index.completed > 0,
+                      .seed = experiment.seed,
+                      .draw = Draw};
+  if (index.chosen.clones && recorded) {
+    review.recorded = recorded;
+    review.population = PopulationOf(experiment);
+  }
   AddPaused(experiment, index.paused, review);
   AddPaused(experiment, index.live, review);
-  if (review.paused.empty()) return answer;
+  if (review.paused.empty() && !review.recorded) return answer;
   ReviewVerdict verdict = index.chosen.scheduler->Review(index.spec, review);
   answer.resumed = std::move(verdict.resumed);
   for (ReviewStop& stop : verdict.stopped) {
     if (answer.stopped.size() == limits::kTrialsPerStepMax) break;
     answer.stopped.push_back({stop.trial, StopCause::kEarly, std::move(stop.reason)});
   }
+  for (const ReviewClone& clone : verdict.clones)
+    answer.cloned.push_back({clone.trial, clone.from, clone.checkpoint, clone.params.Dump()});
   return answer;
 }
 
@@ -239,9 +280,9 @@ void ProposeTrials(Draft& draft, ExperimentId id) {
   EmitAnswer(draft, ProposalOf(draft.core.world, id, WantedTrials(index)));
 }
 
-void ReviewPaused(Draft& draft, ExperimentId id) {
+void ReviewTrials(Draft& draft, ExperimentId id, std::optional<uint32_t> recorded) {
   if (draft.index().experiments.at(id).chosen.reviews)
-    EmitAnswer(draft, ReviewOf(draft.core.world, id));
+    EmitAnswer(draft, ReviewOf(draft.core.world, id, recorded));
 }
 
 void ScheduleAfterEnd(Draft& draft, TrialId ended) {

@@ -39,6 +39,8 @@ bool WasResized(const Attempt& live, const Observed& observed) {
 AttemptOutcome OutcomeOf(const State& state, const Attempt& live, const Observed& observed) {
   const Owner& owner = observed.fence.attempt.owner;
   if (PolicyOf(owner).is_stopping(state, owner)) return AttemptOutcome::kStopped;
+  // However it ended: it was not to continue.
+  if (live.replaced) return AttemptOutcome::kSuspended;
   if (WasSuspended(live, observed)) return AttemptOutcome::kSuspended;
   if (observed.orphaned || observed.broken_checkpoint) return AttemptOutcome::kLost;
   if (observed.hung) return AttemptOutcome::kHung;

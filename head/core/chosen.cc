@@ -7,7 +7,9 @@ namespace rt {
 ChosenAlgorithms ChosenBy(const ExperimentSpec& spec) {
   ChosenAlgorithms chosen{.searcher = &SearcherOf(spec), .scheduler = &SchedulerOf(spec)};
   chosen.has_model = chosen.searcher->is_model() && !spec.driver.searches;
-  chosen.reviews = chosen.scheduler->reviews_trials();
+  chosen.clones = chosen.scheduler->clones_trials() && !spec.driver.schedules;
+  // A driver that schedules pauses and resumes trials itself.
+  chosen.reviews = chosen.scheduler->reviews_trials() && !spec.driver.schedules;
   const uint32_t brackets = std::max<uint32_t>(1, chosen.scheduler->BracketCount(spec));
   for (uint32_t bracket = 0; bracket < brackets; ++bracket)
     chosen.limits.push_back(chosen.scheduler->LimitsOf(spec, bracket));

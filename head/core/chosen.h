@@ -15,6 +15,7 @@ struct ChosenAlgorithms {
   const Scheduler* scheduler = nullptr;
   bool has_model = false;  // Its configurations come from a model on the compute lane (lane.h).
   bool reviews = false;    // Its scheduler is asked to resume the trials that it has paused.
+  bool clones = false;     // And told of the population, of which it clones trials.
   std::vector<TrialLimits> limits;             // By bracket; never empty.
   std::vector<NamedMetric> scheduler_metrics;  // Reported values that the scheduler reads.
 

@@ -452,9 +452,10 @@ struct SearchFinished {
 };
 
 // An algorithm has answered: a search algorithm or scheduler of the head, or a driver. It had read
-// the records of its experiment up to `observed_through`. The trials are created, stopped, paused
-// and resumed in this order, as by TrialCreated, TrialStopRequested, TrialPaused (by a scheduler)
-// and TrialResumed.
+// the records of its experiment up to `observed_through`. The trials are created, stopped, paused,
+// resumed and cloned in this order, as by TrialCreated, TrialStopRequested, TrialPaused (by a
+// scheduler) and TrialResumed. A clone gets the named checkpoint as its own newest one, and its
+// live attempt ends: nothing that it reports or saves from here on counts (docs/adr/0033).
 struct Answered {
   ExperimentId experiment;
   std::string algorithm;  // "driver": what the user wrote in Python.
@@ -467,8 +468,9 @@ struct Answered {
   uint64_t session = 0;   // The driver's, as by DriverAnswered; 0: an algorithm of the head.
   bool finished = false;  // As by SearchFinished.
   std::vector<FallbackTrial> fallbacks;  // Of the created trials: those that its model left out.
+  std::vector<ClonedTrial> cloned;
   RT_FIELDS(Answered, experiment, algorithm, version, observed_through, created, stopped, paused,
-            resumed, session, finished, fallbacks);
+            resumed, session, finished, fallbacks, cloned);
 };
 
 }  // namespace event

@@ -163,7 +163,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     acceptance.event.best_iteration = trial->best_iteration;
   }
   const size_t rungs = trial == nullptr ? 0 : trial->milestones.size();
-  bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone;
+  bool stopping = trial == nullptr || trial->stop_cause != StopCause::kNone || live->replaced;
   for (const Row& row : batch.rows) {
     if (row.seq <= settled) continue;   // Sent again: its answer was lost.
     if (row.seq != settled + 1) break;  // A gap: the worker sends from acked_seq again.
@@ -186,7 +186,7 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     Follow(draft, trial, acceptance.decision);
     if (trial != nullptr && trial->milestones.size() > rungs)
-      ReviewPaused(draft, trial->id.experiment);
+      ReviewTrials(draft, trial->id.experiment, trial->id.number);
     trial = ReportingTrial(draft.state(), owner);  // Others may have been created.
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
@@ -195,6 +195,11 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
   }
   live = FindLive(draft.state(), batch.attempt);
   verdict.suspend = live != nullptr && live->suspending;
+  if (live != nullptr && live->replaced && !verdict.stop) {
+    verdict.stop = true;
+    verdict.reason =
+        "it continues from a checkpoint of trial " + std::to_string(trial->clones.back().from);
+  }
   return verdict;
 }
 

@@ -14,7 +14,9 @@ from harness import BIN
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 os.environ["RT_BIN"] = str(BIN)
 
-from rt.tune.schedulers import AsyncHyperBandScheduler, FIFOScheduler
+from rt.tune import uniform
+from rt.tune.schedulers import (
+    AsyncHyperBandScheduler, FIFOScheduler, PopulationBasedTraining)
 from rt.tune.search import (
     BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, TPESearch, create_searcher)
 
@@ -38,7 +40,9 @@ class AlgorithmsTest(unittest.TestCase):
 
     def test_every_option_of_a_spec_that_python_writes_is_known(self) -> None:
         known = tables()
+        mutations = {"x": uniform(0, 1)}
         written = [AsyncHyperBandScheduler().to_spec(),
+                   PopulationBasedTraining(hyperparam_mutations=mutations).to_spec(),
                    BasicVariantGenerator([{"x": 1}], constant_grid_search=True).to_spec()]
         for spec in written:
             (name, options), = spec.items()

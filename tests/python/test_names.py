@@ -175,7 +175,7 @@ def test_logs_of_all_attempts_become_one_file(tmp_path: Path) -> None:
         "from rt.util.multiprocessing import Pool",
         "from rt.tune.search.optuna import OptunaSearch",
         "import rt.tune.suggest.hyperopt",
-        "from rt.tune.schedulers import PopulationBasedTraining",
+        "from rt.tune.schedulers import PopulationBasedTrainingReplay",
         "from rt.tune.schedulers.pb2 import PB2",
         "from rt.tune.integration.pytorch_lightning import TuneReportCallback",
         "from rt.air.integrations.wandb import WandbLoggerCallback",
@@ -195,7 +195,7 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
     import rt
 
     for module, name in [(rt, "remote"), (rt, "serve"), (rt.train, "lightning"), (tune, "utils"),
-                         (tune.schedulers, "PopulationBasedTraining"),
+                         (tune.schedulers, "PopulationBasedTrainingReplay"),
                          (tune.search, "optuna"), (rt.air, "integrations")]:  # fmt: skip
         assert not hasattr(module, name) and getattr(module, name, None) is None
         with pytest.raises(AttributeError, match=rf"rt has no {module.__name__}\.{name} yet"):
@@ -203,8 +203,8 @@ def test_an_attribute_that_is_not_there_yet_says_what_works() -> None:
 
 
 def test_an_algorithm_that_is_not_there_yet_says_what_works() -> None:
-    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pbt yet .*ASHA"):
-        tune.run(print, scheduler="pbt")
+    with pytest.raises(ValueError, match=r"rt has no rt\.tune\.schedulers\.pb2 yet .*ASHA"):
+        tune.run(print, scheduler="pb2")
     with pytest.raises(ValueError, match=r"rt has no rt\.tune\.search\.optuna yet .*Searcher"):
         tune.run(print, search_alg="optuna")
 

@@ -43,6 +43,7 @@ struct AuditedSpec {
   bool maximise = false;
   bool asha = false;
   bool promotes = false;  // By the promotion variant of asha.
+  double interval = 0;    // Of population based training; 0: it does none.
   double max_t = 0, grace = 1, factor = 4;
   int64_t brackets = 1;
   double stop_at = 0;  // Of training_iteration; 0: no rule.
@@ -189,6 +190,8 @@ class Auditor {
     uint32_t failures = 0;
     AttemptOutcome last_outcome = AttemptOutcome::kNone;
     std::vector<CheckpointBook> checkpoints;
+    uint64_t next_checkpoint = 1;
+    bool replaced = false;    // The trial continues from another one's checkpoint.
     uint64_t saved_seq = 0;   // Rows of the newest attempt, by its checkpoints, kept or not.
     RunOrder outputs_of;      // The attempt whose outputs are kept; 0: none.
     std::map<uint32_t, std::string> outputs;  // Manifests by rank.
@@ -216,8 +219,9 @@ class Auditor {
     bool discarded = false;                // A row was settled and not kept.
     bool reached_end = false;              // A kept row met max_t or the stop rule.
     bool lacks_metric = false;             // A kept row has no loss, which is an error.
-    bool held = false;                     // Paused by the scheduler, at its highest rung.
-    std::set<double> promoted;             // The rungs that it may continue from.
+    std::string params;
+    bool held = false;          // Paused by the scheduler, at its highest rung.
+    std::set<double> promoted;  // The rungs that it may continue from.
   };
   struct ExperimentBook {
     AuditedSpec spec;
@@ -349,6 +353,12 @@ class Auditor {
   static bool HasNoCheckpoint(const OwnerBook& runs);
   static bool IsIdle(const ExperimentBook& experiment);
   void NoteMember(const event::RungRecorded& e, ExperimentBook& experiment, TrialBook& trial);
+  double IntervalAt(const AuditedSpec& spec, double iteration) const;
+  void NoteCompared(const event::RungRecorded& e, const AuditedSpec& spec, TrialBook& trial);
+  void CheckCompared(const AuditedSpec& spec, const TrialBook& trial) const;
+  void CheckQuantiles(const ExperimentBook& experiment, const ClonedTrial& clone) const;
+  void CheckMutated(const std::string& parent, const std::string& params) const;
+  void Clone(ExperimentId id, const ClonedTrial& clone);
   void CheckHeld(TrialId id);
   void CheckPromotion(TrialId id);
   void CheckUnpromoted(const event::Answered& e);
@@ -405,6 +415,7 @@ class Auditor {
     std::vector<Member> members;
     RunOrder run;  // That saved the checkpoint, after its report `seq`; {}: there is none.
     uint64_t seq = 0;
+    std::string params;  // Of a trial.
   };
   std::map<AttemptId, Start> starts_;  // What a placed attempt starts from.
   // Backfilled attempts: the one before, the one behind.

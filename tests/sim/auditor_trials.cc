@@ -59,6 +59,8 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     const Json* asha = scheduler->Find("asha");
     spec.promotes = asha == nullptr && scheduler->Find("asha_promotion") != nullptr;
     if (spec.promotes) asha = scheduler->Find("asha_promotion");
+    if (const Json* pbt = scheduler->Find("pbt"))
+      spec.interval = pbt->GetDouble("perturbation_interval");
     if (asha != nullptr) {
       spec.asha = true;
       spec.max_t = asha->GetDouble("max_t", 100);
@@ -117,6 +119,7 @@ void Auditor::On(const event::TrialCreated& e) {
   }
   TrialBook& trial = experiment.trials.emplace_back();
   trial.bracket = e.bracket;
+  trial.params = e.params;
   trial.runs.asks = experiment.spec.asks;
   if (e.resources.empty()) return;
   auto json = Json::Parse(e.resources);
@@ -224,7 +227,9 @@ void Auditor::On(const event::ReportsAccepted& e) {
   } else {
     Must(e.last.seq == 0, "no last row when none was kept");
   }
-  if (trial != nullptr && e.count < e.seq_to - accepted) trial->discarded = true;
+  const bool is_replaced = trial != nullptr && trial->runs.replaced;
+  Must(!is_replaced || e.count == 0, "rows of an attempt that was replaced are not kept");
+  if (trial != nullptr && !is_replaced && e.count < e.seq_to - accepted) trial->discarded = true;
   if (trial != nullptr && e.rank == 0)
     CheckBest(e, *trial, ExperimentOf(e.attempt.owner.trial().experiment).spec.maximise);
   accepted = e.seq_to;
@@ -283,6 +288,7 @@ void Auditor::On(const event::RungRecorded& e) {
   TrialBook& trial = Touch(e.trial);
   ExperimentBook& experiment = ExperimentOf(e.trial.experiment);
   const AuditedSpec& spec = experiment.spec;
+  if (spec.interval > 0) return NoteCompared(e, spec, trial);
   Must(spec.asha && e.bracket == trial.bracket, "only a bracket's own trials are recorded");
   const std::vector<double> milestones = spec.Milestones(e.bracket);
   Must(std::find(milestones.begin(), milestones.end(), e.milestone) != milestones.end(),
@@ -363,6 +369,7 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
        "who met a rule is stopped");
   Must(!trial.discarded || trial.runs.stop_requested || trial.runs.over,
        "no row is discarded without a stop");
+  if (experiment.spec.interval > 0) CheckCompared(experiment.spec, trial);
   if (!experiment.spec.asha) return;
   // One rung a row: the highest that was reached and is not recorded. A row at max_t has none.
   std::set<double> recorded = trial.before;
@@ -390,6 +397,8 @@ void Auditor::On(const event::CheckpointCommitted& e) {
   OwnerBook& owner = LiveOf(e.attempt);
   const CheckpointBook* last = owner.checkpoints.empty() ? nullptr : &owner.checkpoints.back();
   Must(e.checkpoint > (last == nullptr ? 0 : last->id), "checkpoints count up");
+  Must(!owner.replaced, "what an attempt saves after it was replaced is not committed");
+  owner.next_checkpoint = e.checkpoint + 1;
   Must(last == nullptr || e.iteration > last->iteration, "a checkpoint never goes back");
   Must(e.seq > owner.saved_seq, "a row's checkpoint is committed once, whatever has become of it");
   CheckBytes(e, owner);

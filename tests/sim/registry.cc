@@ -5,6 +5,7 @@
 #include "common/decide/asha.h"
 #include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
+#include "common/decide/pbt.h"
 #include "common/search/basic.h"
 #include "common/search/tpe_search.h"
 #include "tests/sim/wayward.h"
@@ -17,7 +18,7 @@ const std::vector<const Searcher*>& Searchers() {
 }
 
 const std::vector<const Scheduler*>& Schedulers() {
-  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha(), &AshaPromotion()};
+  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha(), &AshaPromotion(), &Pbt()};
   return all;
 }
 

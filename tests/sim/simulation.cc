@@ -243,14 +243,19 @@ std::string Simulation::DrawExperiment(bool may_ask) {
   return WithOtherScheduler(std::move(text));
 }
 
-// In every fourth run asha is its promotion variant. The share follows from the seed and not from
-// the run's generator, so that other runs keep their course.
+// In every fourth run asha is its promotion variant, and in another fourth population based
+// training takes its place. The share follows from the seed and not from the run's generator, so
+// that the other runs keep their course.
 std::string Simulation::WithOtherScheduler(std::string text) const {
   const size_t at = text.find("\"asha\"");
-  const bool is_judged = text.find("\"judges\"") != std::string::npos;
-  if (at == std::string::npos || is_judged || Rng(seed_, kSchedulerStream).Below(4) != 0)
-    return text;
-  return text.replace(at, 6, "\"asha_promotion\"");
+  const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
+  if (at == std::string::npos || has("\"judges\"")) return text;
+  const uint64_t kind = Rng(seed_, kSchedulerStream).Below(4);
+  if (kind == 0) return text.replace(at, 6, "\"asha_promotion\"");
+  if (kind != 1 || has("\"ranks\"") || has("\"bundles\"")) return text;
+  return text.replace(at, text.find('}', at) + 1 - at,
+                      R"("pbt":{"time_attr":"training_iteration","perturbation_interval":2,)"
+                      R"("hyperparam_mutations":{"lr":{"uniform":[0,1]}}})");
 }
 
 // Short work of shapes that only some of the pools can hold.

@@ -160,6 +160,7 @@ alias(
         "rt.tune.sample": [*_PRIMITIVES, *_DOMAINS],
         "rt.tune.context": ["TuneContext", "get_context"],
         "rt.tune.schedulers.async_hyperband": _SCHEDULERS,
+        "rt.tune.schedulers.pbt": ["PopulationBasedTraining"],
         "rt.tune.schedulers.trial_scheduler": ["FIFOScheduler", "TrialScheduler"],
         "rt.tune.search.basic_variant": ["BasicVariantGenerator"],
         "rt.tune.search.concurrency_limiter": ["ConcurrencyLimiter"],
