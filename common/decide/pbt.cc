@@ -13,6 +13,8 @@ constexpr char kMutations[] = "hyperparam_mutations";
 constexpr uint64_t kExploreStream = 0x6578706c6f726521;
 // Points at which a program waits for the decision; later ones are decided while it trains.
 constexpr size_t kWaitsMax = 512;
+// A double holds every whole number up to this one.
+constexpr double kWholeMax = 9'007'199'254'740'992.0;
 
 double At(const ExperimentSpec& spec, const char* option) {
   return spec.scheduler.options.GetDouble(option);
@@ -52,7 +54,8 @@ Json OfDomain(const Domain& domain, const Json* now, const ExploreOptions& optio
   using Kind = Domain::Kind;
   if (domain.kind == Kind::kChoice) return OfList(domain.values, now, options, rng);
   const bool resamples = rng.Uniform() < options.resample_probability;
-  if (resamples || now == nullptr || !now->is_number()) return options.draw(domain, rng);
+  const bool is_finite = now != nullptr && now->is_number() && std::isfinite(now->AsDouble());
+  if (resamples || !is_finite) return options.draw(domain, rng);
   const double factor = rng.Below(2) == 0 ? options.increase_factor : options.decrease_factor;
   double value = now->AsDouble() * factor;
   if (domain.kind != Kind::kNormal && domain.kind != Kind::kQNormal) {
@@ -60,7 +63,14 @@ Json OfDomain(const Domain& domain, const Json* now, const ExploreOptions& optio
     value = std::clamp(value, domain.lower, is_open ? domain.upper - 1 : domain.upper);
   }
   const bool is_whole = HasWholeValues(domain.kind) || now->is_int();
-  return is_whole ? Json(static_cast<int64_t>(value)) : Json(value);
+  if (!is_whole) return Json(value);
+  return Json(static_cast<int64_t>(std::clamp(value, -kWholeMax, kWholeMax)));
+}
+
+// The newest multiple of the interval by `t`: the same product as that of LimitsOf.
+double BegunBy(double interval, double t) {
+  const double count = std::floor(t / interval);
+  return (count + 1) * interval <= t ? (count + 1) * interval : count * interval;
 }
 
 absl::Status CheckPbt(const Json& options, std::string_view path) {
@@ -139,9 +149,8 @@ class PbtScheduler final : public Scheduler {
                    const RowView& row) const override {
     const std::optional<double> t = RowValue(row, trial.limits.time_attr);
     const std::optional<double> value = RowValue(row, spec.metric);
-    if (!t || !value || *t < At(spec, "burn_in_period")) return {};
-    const double interval = At(spec, "perturbation_interval");
-    const double begun = std::floor(*t / interval) * interval;
+    if (!t || !value || !std::isfinite(*t) || *t < At(spec, "burn_in_period")) return {};
+    const double begun = BegunBy(At(spec, "perturbation_interval"), *t);
     const bool is_known = !trial.recorded.empty() && *trial.recorded.rbegin() >= begun;
     if (begun <= 0 || is_known) return {};
     return {.milestone = begun, .value = *value};

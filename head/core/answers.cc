@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <vector>
 
 #include "common/base/limits.h"
@@ -75,14 +76,22 @@ const Rung* FindRung(const Experiment& experiment, uint32_t bracket, double mile
   return nullptr;
 }
 
-// The value at the newest milestone at which it was recorded; NaN: it was at none.
-double ScoreOf(const Experiment& experiment, const Trial& trial) {
-  if (trial.milestones.empty()) return NAN;
-  const Rung* rung = FindRung(experiment, trial.bracket, *trial.milestones.rbegin());
-  if (rung == nullptr) return NAN;
-  for (const RungEntry& entry : rung->entries)
-    if (entry.trial == trial.id.number) return entry.value;
-  return NAN;
+// Fills in the value at the newest milestone at which each member was recorded.
+void FillScores(const Experiment& experiment, std::vector<PopulationMember>& population) {
+  std::map<uint32_t, PopulationMember*> open;
+  for (PopulationMember& member : population)
+    if (member.comparisons > 0) open[member.number] = &member;
+  // The newest rungs are the last.
+  for (auto rung = experiment.rungs.rbegin(); rung != experiment.rungs.rend(); ++rung) {
+    if (open.empty()) return;
+    for (const RungEntry& entry : rung->entries) {
+      const auto member = open.find(entry.trial);
+      if (member == open.end()) continue;
+      if (*experiment.trials[entry.trial].milestones.rbegin() != rung->milestone) continue;
+      member->second->score = entry.value;
+      open.erase(member);
+    }
+  }
 }
 
 // Other trials take checkpoints from the store: those with replicas only may be lost before.
@@ -97,11 +106,12 @@ std::vector<PopulationMember> PopulationOf(const Experiment& experiment) {
   for (const Trial& trial : experiment.trials) {
     if (trial.end != TrialEnd::kNone || trial.stop_cause != StopCause::kNone) continue;
     population.push_back({.number = trial.id.number,
-                          .score = ScoreOf(experiment, trial),
+                          .score = NAN,
                           .comparisons = trial.milestones.size(),
                           .checkpoint = NewestStored(trial.runs),
                           .params = &trial.params});
   }
+  FillScores(experiment, population);
   return population;
 }
 

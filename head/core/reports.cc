@@ -185,9 +185,10 @@ ReportVerdict AcceptRows(Draft& draft, NodeId node, const RowBatch& batch, bool 
     draft.Emit(acceptance.Settle(settled));
     if (!acceptance.kept.rows.empty()) draft.out.rows.push_back(std::move(acceptance.kept));
     Follow(draft, trial, acceptance.decision);
+    trial = ReportingTrial(draft.state(), owner);  // Others may have been created.
     if (trial != nullptr && trial->milestones.size() > rungs)
       ReviewTrials(draft, trial->id.experiment, trial->id.number);
-    trial = ReportingTrial(draft.state(), owner);  // Others may have been created.
+    trial = ReportingTrial(draft.state(), owner);
   }
   if (trial != nullptr && trial->stop_cause != StopCause::kNone) {
     verdict.stop = true;

@@ -63,6 +63,7 @@ def test_parameters_that_the_space_lacks_are_drawn_from_their_mutations() -> Non
         ({"quantile_fraction": 0.6}, "quantile_fraction must be between 0 and 0.5"),
         ({"perturbation_interval": 0}, "perturbation_interval must be above 0"),
         ({"perturbation_factors": (1.2,)}, "perturbation_factors are two numbers"),
+        ({"perturbation_factors": 1.2}, "perturbation_factors are two numbers"),
         ({"hyperparam_mutations": {"lr": 3}}, "hyperparam_mutations: lr must be a list"),
         ({"hyperparam_mutations": {"lr": []}}, "hyperparam_mutations: lr has an empty list"),
         ({"hyperparam_mutations": {"lr": lambda: 1}}, "give a domain such as tune.uniform"),

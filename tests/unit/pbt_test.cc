@@ -1,6 +1,7 @@
 #include "common/decide/pbt.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <set>
 
 #include "common/algorithms/registry.h"
@@ -67,6 +68,8 @@ TEST_CASE("pbt: exploring a number multiplies it, as in Ray, and stays in its do
   CHECK(Explored("100.0", R"({"choice":[10.0,100.0]})", 1) == Values{"10.0", "100.0"});
   CHECK(Explored("100.0", R"({"uniform":[0,1000]})", 1).size() > 50);
   CHECK(Explored("null", R"({"randint":[1,2]})", 0) == Values{"1"});
+  CHECK(Explored("9000000000000000000", R"({"uniform":[0,1e300]})", 0) ==
+        Values{"9007199254740992"});
 }
 
 TEST_CASE("pbt: parameters in maps are explored, and others stay") {
@@ -103,6 +106,20 @@ TEST_CASE("pbt: a row is compared once in each interval, after the burn-in perio
   CHECK(milestone(3, {}) == 2.0);
   CHECK(milestone(4, {2}) == 4.0);
   CHECK(milestone(5, {2, 4}) == std::nullopt);
+  CHECK(milestone(NAN, {}) == std::nullopt);
+  CHECK(milestone(INFINITY, {2}) == std::nullopt);
+}
+
+TEST_CASE("pbt: a row at a point where its program waits is compared there") {
+  const ExperimentSpec spec = *ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"score","mode":"max","scheduler":)"
+             R"({"pbt":{"perturbation_interval":0.1,"hyperparam_mutations":{"lr":[1,2]}}}})"));
+  const Scheduler& pbt = SchedulerOf(spec);
+  const TrialLimits limits = pbt.LimitsOf(spec, 0);
+  const Json row = Parsed(R"({"score":1})");
+  const std::set<double> none;
+  for (double at : limits.milestones)
+    CHECK(pbt.OnRow(spec, {0, 0, none, limits}, {row, 1, at}).milestone == at);
 }
 
 TEST_CASE("pbt: a trial in the lowest quantile takes a checkpoint from the highest") {

@@ -365,6 +365,9 @@ def pack(request: Request, spec: dict[str, Any], table: ValueTable) -> str:
             "resources": spec["resources"],
             "checkpoint_frequency": frequency,
             "checkpoint_at_end": at_end,
+            "checkpoint_at_milestones": isinstance(
+                as_scheduler(request.tune.scheduler), PopulationBasedTraining
+            ),
             "chdir": _wants_trial_dir(),
             "cwd": os.getcwd(),
         },

@@ -197,7 +197,8 @@ class PopulationBasedTraining(TrialScheduler):
             )
         if not hyperparam_mutations or not isinstance(hyperparam_mutations, dict):
             raise ValueError("hyperparam_mutations names the parameters that are mutated")
-        if len(tuple(perturbation_factors)) != 2:
+        pair = isinstance(perturbation_factors, (list, tuple)) and len(perturbation_factors) == 2
+        if not pair:
             raise ValueError("perturbation_factors are two numbers, such as (1.2, 0.8)")
         if not 0 <= number("quantile_fraction", quantile_fraction) <= 0.5:
             raise ValueError("quantile_fraction must be between 0 and 0.5")
@@ -255,7 +256,7 @@ def space_with(space: Optional[dict[str, Any]], mutations: dict[str, Any]) -> di
     for name, mutation in mutations.items():
         if isinstance(mutation, dict):
             inner = merged.get(name)
-            if inner is None or isinstance(inner, dict):
+            if inner is None or (isinstance(inner, dict) and "grid_search" not in inner):
                 merged[name] = space_with(inner, mutation)
         elif name not in merged:
             is_list = isinstance(mutation, (list, tuple))
