@@ -208,8 +208,8 @@ void LoseAttempt(Draft& draft, const AttemptId& attempt, const std::string& reas
 
 void EndAttempt(Draft& draft, event::AttemptEnded ended) {
   // Also where one of several ranks had ended before the attempt was replaced.
-  const bool is_stopping = PolicyOf(ended.attempt.owner).is_stopping(draft.state(),
-                                                                     ended.attempt.owner);
+  const bool is_stopping =
+      PolicyOf(ended.attempt.owner).is_stopping(draft.state(), ended.attempt.owner);
   if (FindLive(draft.state(), ended.attempt)->replaced && !is_stopping &&
       ended.outcome != AttemptOutcome::kLost) {
     ended.outcome = AttemptOutcome::kSuspended;

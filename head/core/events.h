@@ -12,12 +12,12 @@
 #include "common/base/fields.h"
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/curve.h"
 #include "common/spec/pool.h"
 #include "head/core/facts.h"
 #include "head/core/resize_events.h"
 
 namespace rt {
-
 namespace event {
 
 // The head took over this journal: epochs fence older heads.
@@ -291,8 +291,9 @@ struct ReportsAccepted {
   std::string rows_digest;  // Over the kept rows, 32 bytes.
   // The last kept row comes with a checkpoint, whose commit may follow.
   bool reported_with_checkpoint = false;
+  std::vector<CurveRow> curve;  // Of the kept rows, where the trial's scheduler compares curves.
   RT_FIELDS(ReportsAccepted, attempt, rank, seq_to, count, last, has_best, best, best_iteration,
-            rows_digest, reported_with_checkpoint);
+            rows_digest, reported_with_checkpoint, curve);
 };
 // An early-stopping rule saw a trial at a milestone. A NaN value is recorded as such.
 struct RungRecorded {

@@ -13,6 +13,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
+#include "common/spec/curve.h"
 #include "common/spec/experiment_spec.h"
 #include "common/spec/job_spec.h"
 #include "head/core/attempt.h"
@@ -73,10 +74,11 @@ struct Trial {
   uint32_t spec_format = 0;
   std::vector<TrialClone> clones;  // The newest limits::kClonesKept.
   uint32_t cloned = 0;             // All of them.
+  std::vector<CurvePoint> curve;   // Where its scheduler compares curves.
   RT_FIELDS(Trial, id, params, bracket, runs, lineage, last, reports, has_best, best,
             best_iteration, milestones, stop_cause, stop_reason, end, reason, error, created_at,
             ended_at, pause_cause, pause_reason, name, directory, resources, normal_resources,
-            spec_format, clones, cloned);
+            spec_format, clones, cloned, curve);
 
   // The configuration, as JSON, of that attempt.
   const std::string& ParamsOf(uint32_t attempt) const;

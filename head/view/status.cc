@@ -363,14 +363,17 @@ static Json RungsOf(const Experiment& experiment, bool pauses) {
 static Json PopulationOf(const Experiment& experiment) {
   Json population = Json::MakeArray();
   for (const Trial& trial : experiment.trials) {
-    Json member = Json::MakeObject({{"trial", ToString(trial.id)}});
+    Json member = Json::MakeObject({{"trial", ToString(trial.id)},
+                                    {"score", Json()},
+                                    {"compared_at", Json()},
+                                    {"clones", Json(trial.cloned)},
+                                    {"cloned_from", Json()}});
     for (const Rung& rung : experiment.rungs) {
       if (trial.milestones.empty() || rung.milestone != *trial.milestones.rbegin()) continue;
       for (const RungEntry& entry : rung.entries)
         if (entry.trial == trial.id.number) member.Set("score", entry.value);
       member.Set("compared_at", NumberOrInt(rung.milestone));
     }
-    member.Set("clones", Json(trial.cloned));
     if (!trial.clones.empty())
       member.Set("cloned_from", ToString(TrialId{trial.id.experiment, trial.clones.back().from}));
     population.Append(std::move(member));

@@ -16,7 +16,8 @@ os.environ["RT_BIN"] = str(BIN)
 
 from rt.tune import uniform
 from rt.tune.schedulers import (
-    AsyncHyperBandScheduler, FIFOScheduler, PopulationBasedTraining)
+    AsyncHyperBandScheduler, FIFOScheduler, HyperBandForBOHB, HyperBandScheduler,
+    MedianStoppingRule, PopulationBasedTraining)
 from rt.tune.search import (
     BasicVariantGenerator, CMAESSearch, ConcurrencyLimiter, TPESearch, create_searcher)
 
@@ -41,7 +42,8 @@ class AlgorithmsTest(unittest.TestCase):
     def test_every_option_of_a_spec_that_python_writes_is_known(self) -> None:
         known = tables()
         mutations = {"x": uniform(0, 1)}
-        written = [AsyncHyperBandScheduler().to_spec(),
+        written = [AsyncHyperBandScheduler().to_spec(), MedianStoppingRule().to_spec(),
+                   HyperBandScheduler().to_spec(), HyperBandForBOHB(max_t=9).to_spec(),
                    PopulationBasedTraining(hyperparam_mutations=mutations).to_spec(),
                    BasicVariantGenerator([{"x": 1}], constant_grid_search=True).to_spec()]
         for spec in written:

@@ -1,5 +1,5 @@
-"""Schedulers of the head that resume trials from checkpoints: promotion ASHA and population based
-training, in plain scripts."""
+"""Schedulers of the head in plain scripts: promotion ASHA, HyperBand and population based training,
+which resume trials from checkpoints, and the median stopping rule."""
 
 import json
 import unittest
@@ -63,23 +63,35 @@ print("RESULT", json.dumps({"best": results.get_best_result().metrics["score"],
                             "configs": [configs_of(each.path) for each in results]}))
 """
 
-PROMOTION = TRAINABLE + """
+RUNGS = TRAINABLE + """
 def climb(config):
     state = load() or {"step": 0}
     while state["step"] < 9:
         state["step"] += 1
         save(state, {"loss": config["x"] - 0.01 * state["step"]})
 
-results = tune.Tuner(
-    tune.with_resources(climb, {"cpu": 1}),
-    param_space={"x": tune.grid_search([9, 8, 7, 6, 5, 4, 3, 2, 1])},
-    tune_config=tune.TuneConfig(
-        metric="loss", mode="min", max_concurrent_trials=1,
-        scheduler=tune.create_scheduler("asha_promotion", max_t=9, reduction_factor=3)),
-    run_config=tune.RunConfig(name="climb"),
-).fit()
-rows = [sum(1 for _ in open(os.path.join(each.path, "result.json"))) for each in results]
-print("RESULT", json.dumps({"rows": rows, "best": results.get_best_result().config["x"]}))
+# The rows of each trial, and the best configuration.
+def search(name, values, scheduler, **options):
+    results = tune.Tuner(
+        tune.with_resources(climb, {"cpu": 1}),
+        param_space={"x": tune.grid_search(values)},
+        tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=scheduler, **options),
+        run_config=tune.RunConfig(name=name),
+    ).fit()
+    rows = [sum(1 for _ in open(os.path.join(each.path, "result.json"))) for each in results]
+    return rows, results.get_best_result().config["x"]
+
+asha = tune.create_scheduler("asha_promotion", max_t=9, reduction_factor=3)
+found = {
+    "promotion": search("climb", [9, 8, 7, 6, 5, 4, 3, 2, 1], asha, max_concurrent_trials=1),
+    "hyperband": search("band", [5, 4, 3, 2, 1],
+                        tune.schedulers.HyperBandScheduler(max_t=3, reduction_factor=3)),
+    "median": search("median", [3, 1, 9, 2],
+                     tune.schedulers.MedianStoppingRule(
+                         "training_iteration", grace_period=4, min_samples_required=2),
+                     max_concurrent_trials=1),
+}
+print("RESULT", json.dumps(found))
 """
 
 
@@ -98,12 +110,16 @@ class PopulationsTest(unittest.TestCase):
         self.assertGreaterEqual(result["best"], 1.15)
         self.assertGreater(max(result["configs"]), 1)  # Rows have the configuration of their time.
 
-    def test_promotion_trains_no_step_twice_and_one_trial_to_its_end(self) -> None:
-        result = self.result_of(PROMOTION)
+    def test_rungs_and_medians_end_trials_early_and_train_no_step_twice(self) -> None:
+        found = self.result_of(RUNGS)
+        rows, best = found["promotion"]
         # Every trial stops at a rung (1, 3) or is trained to max_t, and resumes where it saved.
-        self.assertLessEqual(set(result["rows"]), {1, 3, 9})
-        self.assertEqual(result["rows"].count(9), 1)
-        self.assertEqual(result["best"], 1)
+        self.assertLessEqual(set(rows), {1, 3, 9})
+        self.assertEqual((rows.count(9), best), (1, 1))
+        # Two trials train to max_t at once; of the bracket of three, the best one does.
+        self.assertEqual(found["hyperband"], [[3, 3, 1, 1, 3], 1])
+        # The third is worse than the median of the first two as soon as the grace period is over.
+        self.assertEqual(found["median"], [[9, 9, 4, 9], 1])
 
 
 if __name__ == "__main__":

@@ -61,6 +61,14 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
     if (spec.promotes) asha = scheduler->Find("asha_promotion");
     if (const Json* pbt = scheduler->Find("pbt"))
       spec.interval = pbt->GetDouble("perturbation_interval");
+    if (const Json* hyperband = scheduler->Find("hyperband")) {
+      spec.asha = spec.halves = true;
+      spec.max_t = hyperband->GetDouble("max_t", 81);
+      spec.factor = hyperband->GetDouble("reduction_factor", 3);
+      spec.brackets = 1'000'000;
+    }
+    if (const Json* median = scheduler->Find("median_stopping"))
+      spec.median_from = median->GetDouble("grace_period");
     if (asha != nullptr) {
       spec.asha = true;
       spec.max_t = asha->GetDouble("max_t", 100);
@@ -96,6 +104,11 @@ AuditedSpec AuditedSpec::FromExperiment(const std::string& text) {
 
 std::vector<double> AuditedSpec::Milestones(uint32_t bracket) const {
   std::vector<double> milestones;
+  if (halves) {
+    const std::vector<AuditedBracket> band = Band();
+    const std::vector<double>& rungs = band[bracket % band.size()].rungs;
+    return {rungs.rbegin(), rungs.rend()};
+  }
   double milestone = grace;
   for (uint32_t skipped = 0; skipped < bracket; ++skipped) milestone *= factor;
   for (; milestone <= max_t; milestone *= factor) milestones.insert(milestones.begin(), milestone);
@@ -194,8 +207,9 @@ void Auditor::On(const event::TrialPaused& e) {
   OwnerBook& runs = TrialOf(e.trial).runs;
   Must(!runs.over && !runs.stop_requested && !runs.paused, "a trial that goes on is paused, once");
   const AuditedSpec& spec = ExperimentOf(e.trial.experiment).spec;
-  const bool is_held = spec.promotes && e.cause == PauseCause::kScheduler;
-  if (is_held) CheckHeld(e.trial);
+  const bool is_held = (spec.promotes || spec.halves) && e.cause == PauseCause::kScheduler;
+  if (is_held && spec.halves) CheckWaiting(e.trial);
+  else if (is_held) CheckHeld(e.trial);
   const bool is_selectable = spec.selects_next && runs.number == 0;
   const bool is_asked = Asked("pause", ToString(e.trial));
   Must(is_held || is_selectable || is_asked, "somebody asked for the pause");
@@ -258,9 +272,11 @@ void Auditor::CheckRows(const event::ReportsAccepted& e, const RowBatch& batch, 
     trial->lacks_metric = spec.strict && !loss;
     if (spec.stop_at > 0 && row.iteration >= spec.stop_at && !trial->lacks_metric)
       trial->reached_end = true;
-    if (spec.asha && loss && row.iteration >= spec.max_t) trial->reached_end = true;
+    if (spec.asha && loss && row.iteration >= spec.EndOf(trial->bracket)) trial->reached_end = true;
     trial->kept.push_back({OrderOf(e.attempt), row.seq, row.iteration, loss});
     trial->batch_rows.push_back(row);
+    if (spec.median_from > 0 && loss)
+      FollowMedian(ExperimentOf(e.attempt.owner.trial().experiment), *trial, row.iteration, *loss);
   }
   const Row& last = batch.rows.back();
   Must(e.last.seq == last.seq && e.last.iteration == last.iteration &&
@@ -295,8 +311,9 @@ void Auditor::On(const event::RungRecorded& e) {
        "the milestone exists");
   Must(trial.rungs.emplace(e.milestone, e.value).second, "once per trial and milestone");
   std::vector<double>& values = experiment.rungs[{e.bracket, e.milestone}];
-  if (spec.promotes) NoteMember(e, experiment, trial);
-  if ((!spec.promotes || e.stopped) && !values.empty() && !std::isnan(e.value)) {
+  const bool pauses = spec.promotes || spec.halves;
+  if (pauses) NoteMember(e, experiment, trial);
+  if ((!pauses || e.stopped) && !values.empty() && !std::isnan(e.value)) {
     // Larger is better from here on.
     std::vector<double> sorted = values;
     for (double& value : sorted) value = spec.maximise ? value : -value;
@@ -327,6 +344,7 @@ void Auditor::EndTransaction() {
     CheckTrial(ExperimentOf(id.experiment), trial);
     CheckKeys(id.experiment, trial);
     CheckPromotions(ExperimentOf(id.experiment));
+    CheckWaits(ExperimentOf(id.experiment));
     trial.batch_rows.clear();
     trial.batch_rungs.clear();
   }
@@ -376,11 +394,11 @@ void Auditor::CheckTrial(ExperimentBook& experiment, TrialBook& trial) {
   size_t next = 0;
   for (const Row& row : trial.batch_rows) {
     const std::optional<double> loss = LossOf(row);
-    if (row.iteration >= experiment.spec.max_t || !loss) continue;
+    if (row.iteration >= experiment.spec.EndOf(trial.bracket) || !loss) continue;
     for (double milestone : experiment.spec.Milestones(trial.bracket)) {
       if (row.iteration < milestone) continue;
       const bool is_passed = !recorded.empty() && *recorded.rbegin() >= milestone;
-      if (experiment.spec.promotes && is_passed) break;
+      if ((experiment.spec.promotes || experiment.spec.halves) && is_passed) break;
       if (recorded.contains(milestone)) continue;
       recorded.insert(milestone);
       Must(next < trial.batch_rungs.size() && trial.batch_rungs[next].first == milestone &&

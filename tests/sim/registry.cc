@@ -5,6 +5,8 @@
 #include "common/decide/asha.h"
 #include "common/decide/asha_promotion.h"
 #include "common/decide/fifo.h"
+#include "common/decide/hyperband.h"
+#include "common/decide/median.h"
 #include "common/decide/pbt.h"
 #include "common/search/basic.h"
 #include "common/search/tpe_search.h"
@@ -18,7 +20,9 @@ const std::vector<const Searcher*>& Searchers() {
 }
 
 const std::vector<const Scheduler*>& Schedulers() {
-  static const std::vector<const Scheduler*> all = {&Fifo(), &Asha(), &AshaPromotion(), &Pbt()};
+  static const std::vector<const Scheduler*> all = {
+      &Fifo(), &Asha(), &AshaPromotion(), &HyperBand(), &MedianStopping(), &Pbt(),
+  };
   return all;
 }
 

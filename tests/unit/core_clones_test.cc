@@ -56,6 +56,9 @@ TEST_CASE("clone: it takes the parent's checkpoint and a mutated configuration")
   const double parent = Json::Parse(population.TrialOf(0).params)->GetDouble("lr");
   const double lr = Json::Parse(trial.params)->GetDouble("lr");
   CHECK((lr == parent * 1.2 || lr == parent * 0.8));
+  const Json view = *ExperimentView(population.core, {.now = population.now}, ExperimentId{1});
+  CHECK(view.Find("population")->array().at(1).Dump() ==
+        R"({"trial":"1/1","score":1.0,"compared_at":2,"clones":1,"cloned_from":"1/0"})");
   population.Exit(population.Live(1), 0, 1);
   CHECK(population.StateOf(1) == "RUNNING");
   CHECK(trial.runs.failures == 0);

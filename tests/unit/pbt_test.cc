@@ -154,3 +154,12 @@ TEST_CASE("pbt: mutations that cannot be explored are refused") {
   CHECK(ProblemWith(R"({"lr":{"grid":[1,2]}})") ==
         "scheduler/pbt/hyperparam_mutations: the parameter 'lr' must not have a grid");
 }
+
+TEST_CASE("pbt: a search algorithm that learns is refused beside it") {
+  const auto spec = ParseExperimentSpec(
+      Parsed(R"({"experiment":"e","command":["x"],"metric":"m","space":{"lr":{"uniform":[0,1]}},)"
+             R"("search":"tpe","scheduler":{"pbt":{"hyperparam_mutations":{"lr":[1,2]}}}})"));
+  CHECK(MessageOf(spec.status()) ==
+        "scheduler: pbt changes the configurations of its trials itself, so that search 'tpe' "
+        "would learn nothing");
+}

@@ -14,8 +14,8 @@ from rt._space import Domain, choice
 
 
 class TrialScheduler:
-    """Decides which trials continue. FIFO, ASHA and PBT run in the head, other subclasses in
-    the driver.
+    """Decides which trials continue. The schedulers of this module run in the head, other
+    subclasses in the driver.
 
     A scheduler in the driver sees every result of every trial, in order and once. After each of its
     results a trial waits for the answer of on_trial_result. A driver that is run again creates the
@@ -151,6 +151,105 @@ class AsyncHyperBandScheduler(TrialScheduler):
 
 
 ASHAScheduler = AsyncHyperBandScheduler
+
+
+@suggests_arguments
+class HyperBandScheduler(TrialScheduler):
+    """HyperBand (Li et al. 2018), synchronous, in the head, with Ray's arguments.
+
+    The trials of a bracket are paused at each rung until all of them are there; then the best
+    1/reduction_factor continue from their checkpoints, and the others are stopped. A bracket that
+    is not full waits while more trials may come. max_t is in units of time_attr. Trials report a
+    checkpoint with the row of each rung. Raises ValueError for invalid arguments.
+    """
+
+    needs_metric = True
+    _LARGEST_FIRST = False
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        max_t: int = 81,
+        reduction_factor: float = 3,
+        stop_last_trials: bool = True,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if number("max_t", max_t) < 1:
+            raise ValueError("max_t must be at least 1")
+        if number("reduction_factor", reduction_factor) < 1.1:
+            raise ValueError("reduction_factor must be at least 1.1")
+        self.metric = metric
+        self.mode = mode
+        self._arguments = {
+            "time_attr": time_attr,
+            "max_t": max_t,
+            "reduction_factor": reduction_factor,
+            "largest_first": self._LARGEST_FIRST,
+            "stop_last_trials": bool(stop_last_trials),
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"hyperband": {...}}."""
+        return {"hyperband": dict(self._arguments)}
+
+
+class HyperBandForBOHB(HyperBandScheduler):
+    """HyperBandScheduler whose bands begin with the bracket that has the most trials.
+
+    A search algorithm that learns, such as TPESearch, has results of low fidelity early then.
+    """
+
+    _LARGEST_FIRST = True
+
+
+@suggests_arguments
+class MedianStoppingRule(TrialScheduler):
+    """The median stopping rule (Golovin et al. 2017) in the head, with Ray's arguments.
+
+    From grace_period on (in units of time_attr), a trial is stopped when its best value is worse
+    than the median of the other trials' means since grace_period, over those that have come as far:
+    at least min_samples_required. hard_stop=False: it is paused instead, until no other trial waits
+    for nodes, and then runs to its end; report checkpoints for that. min_time_slice has no effect:
+    a trial continues while too few others have come as far, and is not paused for others. Raises
+    ValueError for invalid arguments.
+    """
+
+    needs_metric = True
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: Optional[str] = None,
+        mode: Optional[str] = None,
+        grace_period: float = 60.0,
+        min_samples_required: int = 3,
+        min_time_slice: int = 0,
+        hard_stop: bool = True,
+    ) -> None:
+        if mode not in (None, "min", "max"):
+            raise ValueError(f"mode must be 'min' or 'max', not {mode!r}")
+        if number("grace_period", grace_period) < 0:
+            raise ValueError("grace_period must be at least 0")
+        if number("min_time_slice", min_time_slice) < 0:
+            raise ValueError("min_time_slice must be at least 0")
+        needed = number("min_samples_required", min_samples_required)
+        if needed < 0 or needed != int(needed):
+            raise ValueError("min_samples_required must be a whole number, at least 0")
+        self.metric = metric
+        self.mode = mode
+        self._arguments = {
+            "time_attr": time_attr,
+            "grace_period": grace_period,
+            "min_samples_required": int(needed),
+            "hard_stop": bool(hard_stop),
+        }
+
+    def to_spec(self) -> dict[str, Any]:
+        """{"median_stopping": {...}}."""
+        return {"median_stopping": dict(self._arguments)}
 
 
 @suggests_arguments
@@ -293,6 +392,11 @@ _CLASSES: dict[str, type[TrialScheduler]] = {
     "asha": AsyncHyperBandScheduler,
     "async_hyperband": AsyncHyperBandScheduler,
     "asynchyperband": AsyncHyperBandScheduler,
+    "hyperband": HyperBandScheduler,
+    "hb_bohb": HyperBandForBOHB,
+    "median_stopping": MedianStoppingRule,
+    "median_stopping_rule": MedianStoppingRule,
+    "medianstopping": MedianStoppingRule,
     "pbt": PopulationBasedTraining,
 }
 
@@ -315,8 +419,7 @@ def create_scheduler(scheduler: str, **arguments: Any) -> TrialScheduler:
 
 def runs_in_head(scheduler: TrialScheduler) -> bool:
     """Whether the head runs it; a subclass runs in the driver."""
-    in_head = (FIFOScheduler, AsyncHyperBandScheduler, PopulationBasedTraining, HeadScheduler)
-    return type(scheduler) in in_head
+    return type(scheduler) in {FIFOScheduler, HeadScheduler, *_CLASSES.values()}
 
 
 def as_scheduler(scheduler: Union[str, TrialScheduler, None]) -> TrialScheduler:
@@ -338,6 +441,9 @@ __all__ = [
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
     "FIFOScheduler",
+    "HyperBandForBOHB",
+    "HyperBandScheduler",
+    "MedianStoppingRule",
     "PopulationBasedTraining",
     "TrialScheduler",
     "create_scheduler",
