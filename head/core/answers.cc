@@ -330,11 +330,13 @@ void EmitAnswer(Draft& draft, event::Answered answer) {
   if (IsEmpty(draft.core.world, answer)) return;
   const ExperimentId id = answer.experiment;
   const std::vector<StoppedTrial> stopped = answer.stopped;
+  const std::vector<ClonedTrial> cloned = answer.cloned;
   for (std::optional<event::Answered> rest = std::move(answer); rest.has_value();) {
     event::Answered part = *std::move(rest);
     rest = SplitOff(part);
     draft.Emit(std::move(part));
   }
+  for (const ClonedTrial& clone : cloned) RetireByPolicy(draft, Owner::Of({id, clone.number}));
   for (const StoppedTrial& stop : stopped) FollowStop(draft, {id, stop.number});
 }
 

@@ -12,8 +12,8 @@ constexpr char kPopulation[] =
 
 // Two trials that run at once: trial 0 is good, trial 1 is bad.
 struct Population : Story {
-  Population() {
-    Create(kPopulation);
+  explicit Population(const std::string& more = "") {
+    Create(kPopulation + more);
     SyncTwice();
   }
   Fence Live(uint32_t trial) { return FenceOf(trial, TrialOf(trial).runs.attempts.back().number); }
@@ -110,6 +110,18 @@ TEST_CASE("clone: the parent's checkpoint is kept when the parent retires it") {
   population.Exit(population.Live(0), 0, 1);
   population.Exit(population.Live(1), 0, 1);
   CHECK(LaunchSpecFor(population.core.world, population.Live(1)).checkpoint == "m0-1");
+}
+
+TEST_CASE("clone: of its older checkpoints those are kept that the policy says") {
+  Population population(R"(,"checkpoints":{"num_to_keep":1})");
+  population.RowAt(1, 1, 1, 1);
+  REQUIRE(population.Save(1, 1, 1, 1).ok());
+  population.RowAt(0, 1, 2, 9);
+  REQUIRE(population.Save(0, 1, 2, 9).ok());
+  CHECK(population.RowAt(1, 2, 2, 1).stop);
+  const std::vector<Checkpoint>& kept = population.TrialOf(1).runs.checkpoints;
+  REQUIRE(kept.size() == 1);
+  CHECK(kept.front().manifest == "m0-1");
 }
 
 TEST_CASE("clone: a trial that meets a stop rule where it is compared is not cloned") {
