@@ -87,9 +87,7 @@ def test_a_search_algorithm_is_refused_beside_it() -> None:
     request = Request(
         trainable=print,
         space={},
-        tune=tune.TuneConfig(
-            metric="m", mode="max", scheduler=scheduler, search_alg=Own()
-        ),
+        tune=tune.TuneConfig(metric="m", mode="max", scheduler=scheduler, search_alg=Own()),
         run=tune.RunConfig(),
     )
     with pytest.raises(ValueError, match="a search algorithm would learn nothing"):
